@@ -1,0 +1,30 @@
+# Every target makes its own .venv; python3 with venv and pip is all that is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check bench clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@
+
+demo: $(STAMP)  ## cluster the built-in digits and draw the result
+	$(BIN)/omcal demo --out out
+
+test: $(STAMP)  ## all tests and the examples in docstrings
+	$(BIN)/python -m pytest
+
+check: $(STAMP)  ## style, types, import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## speed and memory, as ratios within one run
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf $(VENV) out

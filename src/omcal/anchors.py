@@ -1,0 +1,109 @@
+"""Anchors: the same m points in every view, from one k-means over all views together."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.cluster import kmeans_plusplus
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.random import sample_without_replacement
+
+from omcal.scaling import Scaling
+from omcal.views import Matrix, Views, row_blocks
+
+SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change nothing measurable
+_MAX_ITER = 100
+_TOLERANCE = 1e-4
+_BLOCK_ENTRIES = 1 << 20
+
+
+def choose_anchors(
+    views: Views,
+    scalings: list[Scaling],
+    n_anchors: int,
+    method: str,
+    random_state: np.random.RandomState,
+) -> list[NDArray]:
+    """Choose anchors in the scaled space, one (m, d_v) array a view; row j is one point of all views.
+
+    "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows, "random"
+    takes samples as they are.
+    """
+    size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
+    if method == "kmeans-full" or size >= views.n > n_anchors:
+        size = views.n
+    if size < views.n:
+        rows = np.sort(sample_without_replacement(views.n, size, random_state=random_state))
+    else:
+        rows = slice(None)
+    blocks = [scaling.apply(view.rows(rows)) for view, scaling in zip(views, scalings, strict=True)]
+    joint = _side_by_side(blocks)
+    centres = joint if method == "random" else _kmeans(joint, n_anchors, random_state)
+    if sparse.issparse(centres):
+        centres = centres.toarray()
+    return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
+
+
+def _side_by_side(blocks: list[Matrix]) -> Matrix:
+    if any(sparse.issparse(block) for block in blocks):
+        return sparse.hstack(blocks, format="csr")
+    return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+
+
+def _kmeans(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> NDArray:
+    """Lloyd's algorithm from a k-means++ start; the sums do not depend on the number of threads."""
+    x_norms = row_norms(X, squared=True)
+    # int32 indices: scikit-learn's seeding takes no others.
+    centres, _ = kmeans_plusplus(X, n_clusters, x_squared_norms=x_norms, random_state=random_state)
+    if sparse.issparse(centres):
+        centres = centres.toarray()
+    spread = _mean_variance(X, x_norms)
+    labels = np.full(X.shape[0], -1)
+    for _ in range(_MAX_ITER):
+        new_labels, distances = _nearest(X, x_norms, centres)
+        if np.array_equal(new_labels, labels):
+            break
+        labels = new_labels
+        moved = _means(X, labels, distances, n_clusters)
+        shift = np.square(moved - centres).sum()
+        centres = moved
+        if shift <= _TOLERANCE * spread:
+            break
+    return centres
+
+
+def _mean_variance(X: Matrix, x_norms: NDArray) -> float:
+    mean = np.asarray(X.mean(axis=0)).reshape(-1)
+    return max(float(x_norms.mean(dtype=np.float64) - mean @ mean), 0.0) / X.shape[1]
+
+
+def _nearest(X: Matrix, x_norms: NDArray, centres: NDArray) -> tuple[NDArray, NDArray]:
+    """Label and squared distance of the nearest centre of each row."""
+    n = X.shape[0]
+    labels = np.empty(n, dtype=np.int32)
+    distances = np.empty(n, dtype=centres.dtype)
+    c_norms = row_norms(centres, squared=True)
+    W = np.ascontiguousarray(-2.0 * centres.T)
+    for rows in row_blocks(n, max(1, _BLOCK_ENTRIES // len(centres))):
+        d = safe_sparse_dot(X[rows], W, dense_output=True)
+        d += c_norms
+        labels[rows] = d.argmin(axis=1)
+        distances[rows] = d[np.arange(len(d)), labels[rows]]
+    return labels, np.maximum(distances + x_norms, 0)
+
+
+def _means(X: Matrix, labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
+    """Mean of each cluster; an empty one takes the row farthest from its own centre."""
+    empty = np.setdiff1d(np.arange(n_clusters), labels)
+    if empty.size:
+        farthest = np.argsort(-distances, kind="stable")[: empty.size]
+        labels[farthest] = empty
+    n = len(labels)
+    member = sparse.csr_array(
+        (np.ones(n, dtype=X.dtype), labels, np.arange(n + 1)), shape=(n, n_clusters)
+    )
+    counts = np.bincount(labels, minlength=n_clusters)
+    sums = safe_sparse_dot(member.T, X, dense_output=True)
+    # Moving a lone member can empty another cluster; it keeps a zero sum until the next round.
+    return (sums / np.maximum(counts, 1)[:, None]).astype(X.dtype)

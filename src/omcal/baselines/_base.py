@@ -1,0 +1,89 @@
+"""What all baselines share: input, checks before the work, warnings after it."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval
+
+from omcal.memory import require_memory
+from omcal.views import Views, validate_views
+
+N_CLUSTERS = [Interval(Integral, 1, None, closed="left")]
+
+
+class Baseline(ClusterMixin, BaseEstimator, ABC):
+    """A clustering method with `fit` and `fit_predict`; subclasses are final.
+
+    A subclass has parameters `n_clusters` and `random_state` (and `views` where it takes several
+    views), a `_parameter_constraints` table, and `_cluster`, which returns the labels and sets
+    the other fitted attributes.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+    _takes_sparse: ClassVar[bool] = True
+    _single_view: ClassVar[bool] = False
+
+    labels_: np.ndarray
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Cluster the samples of X; y is ignored.
+
+        Parameters
+        ----------
+        X : list or mapping of 2-D arrays, or one 2-D array
+            The views; row i is the same sample in each.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        views = validate_views(self, X, views=getattr(self, "views", None), min_samples=2)
+        name = type(self).__name__
+        if self._single_view and len(views) > 1:
+            raise ValueError(
+                f"{name} takes one view and X holds {len(views)}; pass one of them, or their "
+                "concatenation."
+            )
+        if not self._takes_sparse and any(view.sparse for view in views):
+            raise TypeError(f"{name} needs dense views; sparse input is not supported: toarray().")
+        if self.n_clusters > views.n:
+            raise ValueError(
+                f"n_clusters={self.n_clusters} must be at most the number of samples, {views.n}."
+            )
+        require_memory(
+            self._memory_needed(views),
+            f"{name} on {views.n} samples",
+            "Use fewer samples, or a method that is linear in them, such as OMCAL.",
+        )
+        self.labels_ = self._cluster(views, check_random_state(self.random_state))
+        found = len(np.unique(self.labels_))
+        if found != self.n_clusters:
+            warnings.warn(
+                f"{name} found {found} clusters, not n_clusters={self.n_clusters}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    @abstractmethod
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> np.ndarray:
+        """Labels 0.. of the samples."""
+
+    def _memory_needed(self, views: Views) -> float:
+        """Bytes that `_cluster` will take beyond the input, about."""
+        return 0.0
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags

@@ -1,0 +1,481 @@
+"""OMCAL and OCAL as scikit-learn estimators: parameters, fit, predict, attributes."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from abc import ABC
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.anchors import choose_anchors
+from omcal.graph import anchor_graphs
+from omcal.rows.base import decide
+from omcal.rows.memory import MemoryRows
+from omcal.scaling import Scaling
+from omcal.solver import Problem, Solution, solve
+from omcal.updates import settle
+from omcal.views import Views, row_blocks, validate_views
+
+logger = logging.getLogger("omcal")
+
+_PREDICT_BLOCK = 8192
+
+
+class _AnchorClusterer(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
+):
+    """What OMCAL and OCAL share: everything but the parameters that speak of several views."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="left")],
+        "scale": [StrOptions({"feature", "sample", "view"}), None],
+        "anchors": [StrOptions({"kmeans", "kmeans-full", "random"}), list, tuple, np.ndarray],
+        "init": [StrOptions({"random"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "device": [StrOptions({"cpu"})],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Cluster the samples of X.
+
+        Parameters
+        ----------
+        X : list or mapping of 2-D arrays, or one 2-D array
+            The views, dense or sparse; row i is the same sample in each. One array, data frame
+            or sparse matrix is one view, or several where `views` splits its columns.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        views = validate_views(self, X, views=getattr(self, "views", None), min_samples=2)
+        n_anchors = self._resolve_n_anchors(views.n)
+        problem = self._problem(len(views))
+        random_state = check_random_state(self.random_state)
+        say = _reporter(self.verbose)
+
+        self._scalings = [Scaling.fit(view, self.scale) for view in views]
+        self.anchors_ = self._resolve_anchors(views, n_anchors, random_state)
+        say("chose %d anchors for %d samples in %d views", n_anchors, views.n, len(views))
+        graphs = anchor_graphs(views, self._scalings, self.anchors_, self.n_neighbors)
+        rows = MemoryRows(graphs, self.n_clusters)
+        StS = rows.gram()
+
+        best: Solution | None = None
+        for run, G in enumerate(self._starts(n_anchors, random_state), start=1):
+            solution = solve(rows, StS, G, problem, _progress(say, run))
+            if best is None or solution.history[-1] < best.history[-1]:
+                Z = solution.consensus
+                # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
+                best, assignment = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
+        assert best is not None
+        self._consensus = best.consensus
+        self.labels_ = assignment.labels
+        self.n_undecided_ = assignment.n_undecided
+        self.view_weights_ = best.alpha
+        self.basis_ = best.consensus.G
+        self.objective_ = np.array(best.history)
+        self.n_iter_ = best.n_iter
+        self.converged_ = best.converged
+        self._warn_about_result()
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int32]:
+        """Cluster of each sample of X, which has the views that `fit` had.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        labels : array of shape (n,)
+        """
+        parts = [labels for _, labels in self._indicator_blocks(X)]
+        return np.concatenate(parts)
+
+    def transform(self, X: Any) -> NDArray:
+        """Soft indicator F of each sample of X: how strongly it belongs to each cluster.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        F : array of shape (n, n_clusters)
+            Non-negative; rows do not sum to 1.
+        """
+        return np.concatenate([np.maximum(U, 0) for U, _ in self._indicator_blocks(X)])
+
+    def _indicator_blocks(self, X: Any) -> Iterator[tuple[NDArray, NDArray]]:
+        """Unclipped indicator and labels of consecutive blocks of new samples."""
+        check_is_fitted(self)
+        views = validate_views(self, X, views=getattr(self, "views", None), reset=False)
+        Z = self._consensus
+        P, R = Z.f_step()
+        k = self.n_neighbors
+        dtype = views.dtype
+        to_P, to_G = (np.concatenate([w * M for w in Z.alpha]).astype(dtype) for M in (P, Z.G))
+        for block in row_blocks(views.n, _PREDICT_BLOCK):
+            S = anchor_graphs(views, self._scalings, self.anchors_, k, block).side_by_side()
+            U = settle(S @ to_P, R.astype(dtype))
+            yield U, decide(U, S @ to_G, float(np.abs(P).max())).labels
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
+
+    def _resolve_n_anchors(self, n: int) -> int:
+        """Check the sizes against each other and choose m where the user did not."""
+        c, k = self.n_clusters, self.n_neighbors
+        if c > n:
+            raise ValueError(
+                f"n_clusters={c} must be at most the number of samples, n_samples={n}."
+            )
+        if self.n_anchors is None:
+            m = min(max(default_n_anchors(n, c), k + 1), n)
+        else:
+            m = self.n_anchors
+            if m > n:
+                raise ValueError(
+                    f"n_anchors={m} must be at most the number of samples, n_samples={n}; "
+                    "lower n_anchors."
+                )
+        if m < c:
+            raise ValueError(f"n_anchors={m} must be at least n_clusters={c}; raise n_anchors.")
+        if k >= m:
+            remedy = f"use n_neighbors<={m - 1}" if m > 1 else "more samples are needed"
+            if m < n:
+                remedy += f" or n_anchors>={k + 1}"
+            raise ValueError(
+                f"n_neighbors={k} must be smaller than the number of anchors, {m} "
+                f"(n_samples={n}); {remedy}."
+            )
+        return m
+
+    def _resolve_anchors(
+        self, views: Views, n_anchors: int, random_state: np.random.RandomState
+    ) -> list[NDArray]:
+        if isinstance(self.anchors, str):
+            return choose_anchors(views, self._scalings, n_anchors, self.anchors, random_state)
+        given = [np.asarray(a) for a in _anchor_list(self.anchors, len(views))]
+        expected = [(n_anchors, width) for width in views.widths]
+        if [a.shape for a in given] != expected:
+            raise ValueError(
+                f"anchors have shapes {[a.shape for a in given]} but {expected} are needed: one "
+                "(n_anchors, n_features) array a view, in the scaled space; "
+                "set n_anchors to their number."
+            )
+        if not all(np.isfinite(a).all() for a in given):
+            raise ValueError("anchors contain NaN or infinity; give finite points.")
+        return [a.astype(np.float64) for a in given]
+
+    def _starts(
+        self, n_anchors: int, random_state: np.random.RandomState
+    ) -> Iterator[NDArray[np.float64]]:
+        c = self.n_clusters
+        if isinstance(self.init, str):
+            for _ in range(self.n_init):
+                yield np.linalg.qr(random_state.standard_normal((n_anchors, c)))[0]
+            return
+        G = np.asarray(self.init, dtype=np.float64)
+        if G.shape != (n_anchors, c):
+            raise ValueError(
+                f"init has shape {G.shape} but (n_anchors, n_clusters) = {(n_anchors, c)} is "
+                "needed."
+            )
+        if not np.allclose(G.T @ G, np.eye(c), atol=1e-6):
+            raise ValueError(
+                "init is not orthonormal: its columns must have length 1 and be perpendicular; "
+                "pass numpy.linalg.qr(init)[0]."
+            )
+        yield G
+
+    def _problem(self, n_views: int) -> Problem:
+        weighting, alpha = _weights(getattr(self, "weighting", "uniform"), n_views)
+        return Problem(self.beta, self.gamma, weighting, alpha, self.max_iter, self.tol)
+
+    def _warn_about_result(self) -> None:
+        if not self.converged_:
+            warnings.warn(
+                f"the objective still changes by more than tol={self.tol:g} after "
+                f"max_iter={self.max_iter} iterations; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        found = len(np.unique(self.labels_))
+        if found < self.n_clusters:
+            warnings.warn(
+                f"only {found} of n_clusters={self.n_clusters} clusters hold samples; lower "
+                "n_clusters, raise n_init, or change beta or n_anchors.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class OMCAL(_AnchorClusterer):
+    """One-step multi-view clustering with adaptive low-rank anchor-graph learning.
+
+    Minimises, over the consensus graph Z, the view weights α, the indicator F and the basis G, ::
+
+        ‖Z − Σ_v α_v S_v‖² + β ‖Z‖_* + γ ‖Z − F Gᵀ‖²
+        subject to F ≥ 0, GᵀG = I, α ≥ 0, Σ_v α_v = 1
+
+    where S_v is the graph of view v between the samples and m anchors. The cluster of a sample is
+    the largest entry of its row of F. Time and memory are linear in the number of samples.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters c.
+    n_anchors : int, optional
+        Number of anchors m, at least `n_clusters`. By default c + 10·√(n / 10⁴), but no fewer than
+        c + 10 and no more than c + 150, the range the paper recommends; and at most n.
+    n_neighbors : int, default=5
+        Number k of nearest anchors a sample is tied to in each view; below `n_anchors`.
+    beta : float, default=0.3
+        Weight of the nuclear norm; more means a consensus graph of lower rank.
+    gamma : float, default=0.1
+        Weight of the factorisation; the paper recommends 1e-5 to 1.
+    scale : {"feature", "sample", "view"} or None, default="feature"
+        "feature": z-score of each feature (constant ones become 0; sparse input is not centred).
+        "sample": z-score of each sample within each view. "view": one factor a view, so that each
+        has total variance 1. None: the data as they are.
+    weighting : {"adaptive", "agreement", "uniform"} or array of shape (n_views,), \
+default="adaptive"
+        "adaptive": the paper's weights, the mixture of graphs nearest to Z. "agreement": in
+        proportion to the cosine between the view's graph and the current clustering; often
+        better where views differ in quality. "uniform", or given weights, stay fixed.
+    anchors : {"kmeans", "kmeans-full", "random"} or list of arrays, default="kmeans"
+        "kmeans": joint k-means of all views on a random sample of 256·m rows; "kmeans-full": on
+        all rows; "random": random samples; or one (m, d_v) array a view, in the scaled space.
+    init : {"random"} or array of shape (n_anchors, n_clusters), default="random"
+        Orthonormal start of G. With given anchors and init the fit is deterministic.
+    n_init : int, default=1
+        Number of random starts of G; the lowest objective wins.
+    max_iter : int, default=100
+        Most iterations of each start.
+    tol : float, default=1e-6
+        Stop when the objective changes by less than this, relatively.
+    views : optional
+        Where X is one table: which columns form which view. A list, or a mapping from names, of
+        slices, positions or column names; or ``"prefix_"`` for one view a column-name prefix.
+    device : {"cpu"}, default="cpu"
+        Where the rows live.
+    random_state : int, RandomState or None, default=None
+        Seed of the anchors and of the start.
+    verbose : int, default=0
+        1 reports each start, 2 each iteration, through the logger "omcal".
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
+    view_weights_ : array of shape (n_views,)
+        α, in the order of `view_names_`.
+    basis_ : array of shape (n_anchors, n_clusters)
+        G.
+    anchors_ : list of arrays of shape (n_anchors, d_v)
+        In the scaled space.
+    objective_ : array of shape (n_iter_,)
+        The objective after each iteration.
+    n_iter_ : int
+    converged_ : bool
+    n_undecided_ : int
+        Samples without a positive entry in F; their label is the least negative one.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_, view_names_ : list
+
+    References
+    ----------
+    Xue, Yang, Zhang, Wang, Lin: One-step Multi-view Clustering With Adaptive Low-rank
+    Anchor-graph Learning, arXiv 2509.14724.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(300, n_clusters=3, random_state=0)
+    >>> model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
+    >>> model.labels_.shape, model.view_weights_.shape
+    ((300,), (3,))
+    >>> bool((model.predict(data.views) == model.labels_).mean() > 0.99)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_AnchorClusterer._parameter_constraints,
+        "weighting": [StrOptions({"adaptive", "agreement", "uniform"}), "array-like"],
+        "views": [None, str, dict, list, tuple],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_anchors: int | None = None,
+        n_neighbors: int = 5,
+        beta: float = 0.3,
+        gamma: float = 0.1,
+        scale: str | None = "feature",
+        weighting: Any = "adaptive",
+        anchors: Any = "kmeans",
+        init: Any = "random",
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        views: Any = None,
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_anchors = n_anchors
+        self.n_neighbors = n_neighbors
+        self.beta = beta
+        self.gamma = gamma
+        self.scale = scale
+        self.weighting = weighting
+        self.anchors = anchors
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.views = views
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class OCAL(_AnchorClusterer):
+    """OMCAL for data with one view: one-step clustering by low-rank anchor-graph learning.
+
+    Parameters and attributes are those of :class:`OMCAL` without `weighting` and `views`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from omcal import OCAL
+    >>> X, y = make_blobs(200, centers=3, random_state=0)
+    >>> OCAL(n_clusters=3, random_state=0).fit_predict(X).shape
+    (200,)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_anchors: int | None = None,
+        n_neighbors: int = 5,
+        beta: float = 0.3,
+        gamma: float = 0.1,
+        scale: str | None = "feature",
+        anchors: Any = "kmeans",
+        init: Any = "random",
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        device: str = "cpu",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_anchors = n_anchors
+        self.n_neighbors = n_neighbors
+        self.beta = beta
+        self.gamma = gamma
+        self.scale = scale
+        self.anchors = anchors
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+def default_n_anchors(n: int, n_clusters: int) -> int:
+    """c + 10·√(n / 10⁴), between c + 10 and c + 150: few for ordinary n, more for large n."""
+    return n_clusters + int(np.clip(10 * np.sqrt(n / 1e4), 10, 150))
+
+
+def _anchor_list(anchors: Any, n_views: int) -> list[Any]:
+    if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
+        anchors = [anchors]
+    if len(anchors) != n_views:
+        raise ValueError(
+            f"anchors has {len(anchors)} arrays for {n_views} views; give one array a view."
+        )
+    return list(anchors)
+
+
+def _weights(weighting: Any, n_views: int) -> tuple[Any, NDArray[np.float64]]:
+    """The kind of α step, and the weights to start from."""
+    uniform = np.full(n_views, 1.0 / n_views)
+    if isinstance(weighting, str):
+        return ("fixed" if weighting == "uniform" else weighting), uniform
+    given = np.asarray(weighting, dtype=np.float64)
+    if given.shape != (n_views,):
+        raise ValueError(
+            f"weighting={weighting!r} has shape {given.shape}; give one weight for each of the "
+            f"{n_views} views."
+        )
+    if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
+        raise ValueError(
+            f"weighting={weighting!r} must be non-negative numbers with a positive sum."
+        )
+    return "fixed", given / given.sum()
+
+
+def _reporter(verbose: int) -> Callable[..., None]:
+    """Send progress to the logger: visible from verbose=1 on, each iteration from verbose=2 on."""
+    if verbose and not logger.hasHandlers():
+        logger.addHandler(logging.StreamHandler())
+    if verbose and logger.getEffectiveLevel() > logging.INFO:
+        logger.setLevel(logging.INFO)
+
+    def say(message: str, *args: Any, detail: int = 1) -> None:
+        logger.log(logging.INFO if verbose >= detail else logging.DEBUG, message, *args)
+
+    return say
+
+
+def _progress(say: Callable[..., None], run: int) -> Callable[[int, float], None]:
+    def progress(iteration: int, value: float) -> None:
+        say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
+
+    return progress

@@ -1,0 +1,132 @@
+"""Anchor graphs, Eq. 2: each sample tied to its k nearest anchors in every view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.scaling import Scaling
+from omcal.views import Matrix, View, Views, row_blocks
+
+_BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
+
+
+@dataclass(frozen=True)
+class AnchorGraphs:
+    """The graphs S_1 … S_V, compactly: row i of S_v has weights[i, v] at columns indices[i, v]."""
+
+    indices: NDArray  # (n, V, k), the smallest unsigned integers that hold m
+    weights: NDArray  # (n, V, k), rows sum to 1
+    n_anchors: int
+
+    @property
+    def n(self) -> int:
+        return self.indices.shape[0]
+
+    @property
+    def n_views(self) -> int:
+        return self.indices.shape[1]
+
+    def __getitem__(self, rows: slice) -> AnchorGraphs:
+        return AnchorGraphs(self.indices[rows], self.weights[rows], self.n_anchors)
+
+    def side_by_side(self) -> Any:
+        """[S_1 … S_V] as one sparse n × Vm matrix."""
+        n, V, k = self.indices.shape
+        columns = self.indices.astype(np.int32)
+        columns += (np.arange(V, dtype=np.int32) * self.n_anchors)[:, None]
+        starts = np.arange(0, n * V * k + 1, V * k, dtype=np.int32)
+        return sparse.csr_array(
+            (self.weights.reshape(-1), columns.reshape(-1), starts),
+            shape=(n, V * self.n_anchors),
+        )
+
+
+def anchor_graphs(
+    views: Views,
+    scalings: list[Scaling],
+    anchors: list[NDArray],
+    k: int,
+    rows: slice = slice(None),
+) -> AnchorGraphs:
+    """Build the graphs of all views; `anchors` are in the scaled space."""
+    m = len(anchors[0])
+    dtype = views.dtype
+    start, stop, _ = rows.indices(views.n)
+    n = stop - start
+    indices = np.empty((n, len(views), k), dtype=np.min_scalar_type(m - 1))
+    weights = np.empty((n, len(views), k), dtype=dtype)
+    size = max(1, _BLOCK_ENTRIES // m)
+    for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
+        distances = RelativeDistances(view, scaling, centres)
+        for block in row_blocks(n, size):
+            shifted = slice(start + block.start, start + block.stop)
+            d, scale = distances(view.rows(shifted))
+            nearest, d = nearest_columns(d, k + 1)
+            indices[block, v] = nearest[:, :k]
+            weights[block, v] = anchor_weights(d, scale)
+    return AnchorGraphs(indices, weights, m)
+
+
+class RelativeDistances:
+    """Squared distances to the anchors less the squared distance to their mean.
+
+    A row's common shift drops out of Eq. 2 and of every comparison, so the norm of x is never
+    needed: with a_j = c_j − c̄ the value is (c_j + c̄)·a_j − 2 x·a_j, one product with the scaling
+    folded into it. The view is read once and never copied.
+    """
+
+    def __init__(self, view: View, scaling: Scaling, anchors: NDArray) -> None:
+        centres = anchors.astype(np.float64, copy=False)
+        mean = centres.mean(axis=0)
+        away = centres - mean
+        W, shift = scaling.fold(-2.0 * away.T)
+        self._scaling = scaling
+        self._W = np.ascontiguousarray(W, dtype=view.dtype)
+        self._bias = (shift + np.einsum("jd,jd->j", centres + mean, away)).astype(view.dtype)
+
+    def __call__(self, block: Matrix) -> tuple[NDArray, NDArray]:
+        """Distances (rows × m), and for each row the size of the terms they are made of."""
+        products = np.asarray(self._scaling.standardise(block) @ self._W)
+        scale = np.maximum(np.abs(products).max(axis=1), np.abs(self._bias).max())
+        products += self._bias
+        return products, scale
+
+
+def nearest_columns(d: NDArray, count: int) -> tuple[NDArray, NDArray]:
+    """Columns of the `count` smallest entries of each row, ascending, and these entries.
+
+    Equal entries are taken in the order of their columns.
+    """
+    if count < d.shape[1]:
+        some = np.argpartition(d, count - 1, axis=1)[:, :count]
+        limit = np.take_along_axis(d, some[:, -1:], axis=1)
+        # Where the limit is shared, which columns argpartition took is an accident.
+        shared = np.flatnonzero(np.count_nonzero(d <= limit, axis=1) > count)
+        some[shared] = np.argsort(d[shared], axis=1, kind="stable")[:, :count]
+        some.sort(axis=1)
+    else:
+        some = np.broadcast_to(np.arange(count), d.shape)
+    found = np.take_along_axis(d, some, axis=1)
+    order = np.argsort(found, axis=1, kind="stable")
+    return np.take_along_axis(some, order, axis=1), np.take_along_axis(found, order, axis=1)
+
+
+def anchor_weights(d: NDArray, scale: NDArray | float = 0.0) -> NDArray:
+    """Eq. 2: weights of the k nearest from k + 1 ascending squared distances, up to a common shift.
+
+    `scale` is the size of the terms behind each row's distances, which sets their rounding.
+    """
+    k = d.shape[1] - 1
+    weights = d[:, -1:] - d[:, :-1]
+    total = weights.sum(axis=1, keepdims=True)
+    # Equal distances (duplicate points, all-zero rows): share the weight evenly.
+    rounding = 16 * np.finfo(d.dtype).eps * np.broadcast_to(scale, len(d))[:, None]
+    tied = total <= rounding
+    np.divide(weights, total, out=weights, where=~tied)
+    weights[tied[:, 0]] = 1.0 / k
+    return weights

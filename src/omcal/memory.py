@@ -1,0 +1,66 @@
+"""How much memory there is, and a refusal, in time, of what would not fit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def available_memory() -> int:
+    """Bytes this process may still take: the machine's or, where lower, its control group's."""
+    free = _machine_memory()
+    limit, used = _group_number("memory.max"), _group_number("memory.current")
+    if limit is not None and used is not None:
+        free = min(free, max(limit - used, 0))
+    return free
+
+
+def require_memory(n_bytes: float, what: str, remedy: str) -> None:
+    """Raise MemoryError where `n_bytes` more than what is available are needed.
+
+    Parameters
+    ----------
+    n_bytes : float
+        The estimate.
+    what : str
+        What needs it, as the subject of the message: "AMGL on 50000 samples".
+    remedy : str
+        What to do instead, as a sentence.
+    """
+    free = available_memory()
+    if n_bytes > free:
+        raise MemoryError(
+            f"{what} needs about {format_bytes(n_bytes)} of memory and "
+            f"{format_bytes(free)} are available. {remedy}"
+        )
+
+
+def format_bytes(n_bytes: float) -> str:
+    """Human-readable size.
+
+    Examples
+    --------
+    >>> format_bytes(1.5e9)
+    '1.5 GB'
+    """
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.1f} {unit}"
+    return f"{n_bytes:.0f} B"
+
+
+def _machine_memory() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _group_number(name: str) -> int | None:
+    try:
+        return int(Path("/sys/fs/cgroup", name).read_text())
+    except (OSError, ValueError):  # no control group, or "max": no limit
+        return None

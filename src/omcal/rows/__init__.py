@@ -1,0 +1,1 @@
+"""Where the n rows live: everything of length n, behind three methods."""

@@ -1,0 +1,125 @@
+"""The probability simplex: projection onto it, and convex quadratic programs over it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TOLERANCE = 1e-12
+
+
+def project_simplex(v: NDArray, total: float = 1.0) -> NDArray:
+    """Euclidean projection of each row of `v` onto {x >= 0, sum x = total}.
+
+    Parameters
+    ----------
+    v : array of shape (..., d)
+        The projection runs along the last axis.
+    total : float, default=1.0
+        What each projected row sums to.
+
+    Returns
+    -------
+    array of the shape of `v`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> project_simplex(np.array([0.5, 0.7, -1.0]))
+    array([0.4, 0.6, 0. ])
+    """
+    # The projection ignores a common shift; removing it first keeps digits when values are huge.
+    v = v - v.max(axis=-1, keepdims=True)
+    descending = -np.sort(-v, axis=-1)
+    excess = np.cumsum(descending, axis=-1) - total
+    size = np.arange(1, v.shape[-1] + 1)
+    support = np.count_nonzero(descending * size > excess, axis=-1, keepdims=True)
+    threshold = np.take_along_axis(excess, support - 1, axis=-1) / support
+    return np.maximum(v - threshold, 0)
+
+
+def minimize_on_simplex(M: NDArray, m: NDArray) -> NDArray[np.float64]:
+    """Minimise a'Ma - m'a over the simplex, exactly, by Wolfe's finite active-set method.
+
+    Parameters
+    ----------
+    M : array of shape (V, V)
+        Symmetric positive semi-definite; may be singular.
+    m : array of shape (V,)
+        In range(M) + span(1), as in every least-squares mixture of V points.
+
+    Returns
+    -------
+    array of shape (V,)
+        Non-negative, sum 1. Where several solutions exist, a sparse one, the same every time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> minimize_on_simplex(np.eye(2), np.array([1.0, 0.0]))
+    array([0.75, 0.25])
+    """
+    M = np.asarray(M, dtype=np.float64)
+    m = np.asarray(m, dtype=np.float64)
+    if not (np.isfinite(M).all() and np.isfinite(m).all()):
+        raise ValueError("M and m must be finite; they contain NaN or infinity.")
+    V = len(m)
+    scale = max(np.abs(M).max(), np.abs(m).max())
+    a = np.zeros(V)
+    if scale == 0:
+        a[0] = 1.0
+        return a
+    N = (M + M.T) / (2 * scale)
+    q = m / scale
+
+    start = int(np.argmin(np.diag(N) - q))
+    a[start] = 1.0
+    support = [start]
+    for _ in range(50 * V):
+        gradient = 2 * N @ a - q
+        level = a @ gradient
+        outside = np.setdiff1d(np.arange(V), support)
+        if outside.size == 0:
+            return a
+        entering = int(outside[np.argmin(gradient[outside])])
+        if gradient[entering] >= level - _TOLERANCE:
+            return a
+        support.append(entering)
+        _shrink_to_interior(N, q, a, support)
+    raise RuntimeError(f"no optimum after {50 * V} supports; is M positive semi-definite?")
+
+
+def _shrink_to_interior(N: NDArray, q: NDArray, a: NDArray, support: list[int]) -> None:
+    """Minimise over the affine hull of the support, dropping vertices until that point is inside.
+
+    Changes `a` and `support` in place. Terminates because each round drops a vertex.
+    """
+    while len(support) > 1:
+        y = _affine_minimum(N[np.ix_(support, support)], q[support])
+        if (y > 0).all():
+            a[support] = y / y.sum()
+            return
+        here = a[support]
+        blocked = y <= 0
+        step = np.min(here[blocked] / (here[blocked] - y[blocked]))
+        here = here + step * (y - here)
+        # The entering vertex starts at 0 and grows, so something else blocks; rounding must not hide it.
+        gone = blocked & (here <= _TOLERANCE * here.max())
+        a[support] = np.where(gone, 0.0, here)
+        support[:] = [v for v, dropped in zip(support, gone, strict=True) if not dropped]
+    a[:] = 0.0
+    a[support] = 1.0
+
+
+def _affine_minimum(N: NDArray, q: NDArray) -> NDArray:
+    """Minimiser of y'Ny - q'y subject to sum y = 1 only."""
+    size = len(q)
+    bordered = np.zeros((size + 1, size + 1))
+    bordered[:size, :size] = 2 * N
+    bordered[:size, size] = -1.0
+    bordered[size, :size] = 1.0
+    right = np.append(q, 1.0)
+    try:
+        return np.linalg.solve(bordered, right)[:size]
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(bordered, right, rcond=None)[0][:size]

@@ -1,0 +1,101 @@
+"""Algorithm 1: start, iterate, stop. What holds the rows, and where, is not known here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from omcal.rows.base import AbstractRows, Array
+from omcal.updates import (
+    Consensus,
+    adaptive_weights,
+    agreement_weights,
+    fused_gram,
+    graph_products,
+    mix,
+    objective,
+    orthogonal_factor,
+    soft_threshold,
+)
+
+Weighting = Literal["adaptive", "agreement", "fixed"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Eq. 10 with its parameters, and how long to work on it."""
+
+    beta: float
+    gamma: float
+    weighting: Weighting
+    alpha: Array  # the weights to start from, or to keep
+    max_iter: int
+    tol: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the loop ended; `consensus` maps rows to clusters, `alpha` is one step newer."""
+
+    alpha: Array
+    consensus: Consensus
+    history: list[float] = field(repr=False)
+    converged: bool
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.history)
+
+
+class VanishedGraphError(ValueError):
+    """The nuclear norm has removed the whole consensus graph."""
+
+
+def solve(
+    rows: AbstractRows,
+    StS: Array,
+    G: Array,
+    problem: Problem,
+    progress: Callable[[int, float], None] = lambda iteration, value: None,
+) -> Solution:
+    """Run Algorithm 1 from the orthonormal m×c basis G; `rows` end with the last F.
+
+    Each iteration takes one sweep over the rows; the rest is small. `progress` is told the
+    number of each finished iteration and its objective.
+    """
+    beta, gamma = problem.beta, problem.gamma
+    tau = beta / (2.0 * (1.0 + gamma))
+    H = np.einsum("uvii->uv", StS)
+    alpha = problem.alpha
+    Z = Consensus.start(alpha, G)
+    history: list[float] = []
+    for iteration in range(1, problem.max_iter + 1):
+        sums = rows.sweep(Z.alpha, *Z.f_step())
+        G = orthogonal_factor(Z.transposed_times_f(sums.StF, sums.FoldtF))
+        MtM = fused_gram(alpha, StS, mix(alpha, sums.StF), sums.FtF, G, gamma)
+        T, rho = soft_threshold(MtM, tau)
+        if rho.size == 0 or rho.max() == 0:
+            raise VanishedGraphError(_vanished(beta, gamma, MtM))
+        Z = Consensus(alpha, G, T, gamma)
+        SZ = graph_products(Z, StS, sums.StF)
+        if problem.weighting == "adaptive":
+            alpha = adaptive_weights(H, SZ)
+        elif problem.weighting == "agreement":
+            alpha = agreement_weights(H, sums.StF, sums.FtF, G)
+        history.append(objective(Z, alpha, rho, H, SZ, sums.StF, sums.FtF, beta))
+        progress(iteration, history[-1])
+        if iteration > 1 and abs(history[-2] - history[-1]) <= problem.tol * abs(history[-2]):
+            return Solution(alpha, Z, history, converged=True)
+    return Solution(alpha, Z, history, converged=False)
+
+
+def _vanished(beta: float, gamma: float, MtM: Array) -> str:
+    largest = float(np.sqrt(max(np.linalg.eigvalsh(MtM)[-1], 0.0)))
+    return (
+        f"beta={beta:g} removes the whole consensus graph, which leaves no clusters to read off; "
+        f"its largest singular value is {largest:.3g}: use beta well below "
+        f"{2 * (1 + gamma) * largest:.3g}."
+    )

@@ -1,0 +1,148 @@
+"""The updates of Algorithm 1 on small float64 matrices, in the paper's order; and Eq. 10.
+
+Nothing here has n rows: the rows enter through the sums that one pass over them returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from omcal.simplex import minimize_on_simplex
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """The consensus graph Z = s (A(alpha) + γ F Gᵀ) T without its n rows, s = 1/(1+γ).
+
+    T is m×m and carries the singular value threshold. The start Z = A(alpha) has T = I, s = 1 and
+    γ = 0.
+    """
+
+    alpha: Array
+    G: Array
+    T: Array
+    gamma: float
+
+    @classmethod
+    def start(cls, alpha: Array, G: Array) -> Consensus:
+        """Z = A(alpha), as Algorithm 1 begins."""
+        return cls(alpha, G, np.eye(len(G)), 0.0)
+
+    @property
+    def s(self) -> float:
+        return 1.0 / (1.0 + self.gamma)
+
+    def f_step(self) -> tuple[Array, Array]:
+        """Eq. 13 row by row: F⁺ = max(A(alpha) P + F R, 0) = max(Z G, 0)."""
+        TG = self.s * (self.T @ self.G)
+        R = self.gamma * (self.G.T @ TG)
+        return TG, (R + R.T) / 2
+
+    def transposed_times_f(self, StF: Array, FoldtF: Array) -> Array:
+        """ZᵀF⁺ from the sums of the pass."""
+        AtF = mix(self.alpha, StF)
+        return self.s * (self.T @ (AtF + self.gamma * (self.G @ FoldtF)))
+
+
+def mix(alpha: Array, matrices: Array) -> Array:
+    """Σ_v alpha_v matrices[v]."""
+    return np.tensordot(alpha, matrices, axes=1)
+
+
+def orthogonal_factor(ZtF: Array) -> Array:
+    """Update G, Eq. 20: the orthogonal polar factor of ZᵀF."""
+    U, _, Vt = np.linalg.svd(ZtF, full_matrices=False)
+    return U @ Vt
+
+
+def fused_gram(alpha: Array, StS: Array, AtF: Array, FtF: Array, G: Array, gamma: float) -> Array:
+    """MᵀM for M = (A(alpha) + γ F Gᵀ) / (1+γ), the matrix that Z is a shrunken copy of."""
+    AtA = mix(alpha, mix(alpha, StS))
+    cross = gamma * (AtF @ G.T)
+    MtM = AtA + cross + cross.T + gamma**2 * (G @ FtF @ G.T)
+    MtM /= (1.0 + gamma) ** 2
+    return (MtM + MtM.T) / 2
+
+
+def soft_threshold(MtM: Array, tau: float) -> tuple[Array, Array]:
+    """Update Z, Eq. 23: (T, ρ) with Z = M T and ρ the positive singular values of Z."""
+    squares, Q = eigh(MtM, driver="evd", check_finite=False)
+    sigma = np.sqrt(np.maximum(squares, 0))
+    if tau == 0:
+        return np.eye(len(MtM)), sigma
+    kept = sigma > tau
+    rho = sigma[kept] - tau
+    Q = Q[:, kept]
+    return (Q * (rho / sigma[kept])) @ Q.T, rho
+
+
+def graph_products(consensus: Consensus, StS: Array, StF: Array) -> Array:
+    """⟨S_v, Z⟩ for every view, with the F that went into Z."""
+    c = consensus
+    # Σ_u alpha_u StS[v, u] + γ StF[v] Gᵀ, against T, without the m×m products.
+    from_graphs = np.tensordot(StS, c.T, axes=([2, 3], [1, 0])) @ c.alpha
+    from_factor = np.tensordot(StF, c.T @ c.G, axes=([1, 2], [0, 1]))
+    return c.s * (from_graphs + c.gamma * from_factor)
+
+
+def adaptive_weights(H: Array, SZ: Array) -> Array:
+    """Update alpha, Eq. 27: the mixture of the graphs nearest to Z; H_uv = ⟨S_u, S_v⟩."""
+    return minimize_on_simplex(H, 2.0 * SZ)
+
+
+def agreement_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+    """Weights proportional to the cosine between each graph and the clustering F Gᵀ."""
+    inner = np.tensordot(StF, G, axes=2)
+    size = np.sqrt(np.diag(H) * np.trace(FtF))
+    cosine = np.maximum(np.divide(inner, size, out=np.zeros_like(inner), where=size > 0), 0)
+    total = cosine.sum()
+    return cosine / total if total > 0 else np.full(len(H), 1.0 / len(H))
+
+
+def objective(
+    consensus: Consensus,
+    alpha: Array,
+    rho: Array,
+    H: Array,
+    SZ: Array,
+    StF: Array,
+    FtF: Array,
+    beta: float,
+) -> float:
+    """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and singular values ρ."""
+    c = consensus
+    AtF = mix(c.alpha, StF)
+    FtM = c.s * (AtF.T + c.gamma * (FtF @ c.G.T))
+    rho_squared = rho @ rho
+    fusion = rho_squared - 2.0 * alpha @ SZ + alpha @ H @ alpha
+    factor = rho_squared - 2.0 * np.sum((FtM @ c.T) * c.G.T) + np.trace(FtF)
+    return float(fusion + beta * rho.sum() + c.gamma * factor)
+
+
+def settle(B: NDArray, R: Array, tol: float = 1e-10, max_sweeps: int = 1000) -> NDArray:
+    """U = B + F R at the fixed point F = max(B + F R, 0) of Eq. 13, for rows with A P = B.
+
+    The fixed point is the minimiser of a strictly convex quadratic over F ≥ 0 (R is positive
+    semi-definite with norm below 1), found by coordinate descent on all rows at once: unlike
+    plain iteration it does not slow down as γ grows.
+    """
+    F = np.maximum(B, 0)
+    diagonal = np.diag(R)
+    limit = tol * max(float(np.abs(B).max(initial=0.0)), np.finfo(B.dtype).tiny)
+    limit = max(limit, float(np.finfo(B.dtype).eps * np.abs(B).max(initial=0.0)))
+    for _ in range(max_sweeps):
+        change = 0.0
+        for j in range(len(R)):
+            column = B[:, j] + F @ R[:, j] - diagonal[j] * F[:, j]
+            column = np.maximum(column / (1.0 - diagonal[j]), 0)
+            change = max(change, float(np.abs(column - F[:, j]).max(initial=0.0)))
+            F[:, j] = column
+        if change <= limit:
+            break
+    return B + F @ R
