@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from omcal.rows.memory import MemoryRows
+
+ROWS = {"memory": MemoryRows}
+
 
 @pytest.fixture(scope="session")
 def shared():
@@ -12,3 +16,9 @@ def shared():
     if not folder.is_dir():
         pytest.skip("the folder ../shared with real data and reference results is absent")
     return folder
+
+
+@pytest.fixture(params=list(ROWS))
+def make_rows(request):
+    """Every way to hold the rows: (graphs, n_clusters) -> rows."""
+    return ROWS[request.param]

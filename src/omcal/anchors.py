@@ -25,7 +25,7 @@ def choose_anchors(
     method: str,
     random_state: np.random.RandomState,
 ) -> list[NDArray]:
-    """Choose anchors in the scaled space, one (m, d_v) array a view; row j is one point of all views.
+    """Choose m anchors in the scaled space: one (m, d_v) array a view, row j the same point in all.
 
     "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows, "random"
     takes samples as they are.
@@ -33,13 +33,12 @@ def choose_anchors(
     size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
     if method == "kmeans-full" or size >= views.n > n_anchors:
         size = views.n
+    rows: slice | NDArray = slice(None)
     if size < views.n:
         rows = np.sort(sample_without_replacement(views.n, size, random_state=random_state))
-    else:
-        rows = slice(None)
     blocks = [scaling.apply(view.rows(rows)) for view, scaling in zip(views, scalings, strict=True)]
     joint = _side_by_side(blocks)
-    centres = joint if method == "random" else _kmeans(joint, n_anchors, random_state)
+    centres: Matrix = joint if method == "random" else _kmeans(joint, n_anchors, random_state)
     if sparse.issparse(centres):
         centres = centres.toarray()
     return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
@@ -54,7 +53,6 @@ def _side_by_side(blocks: list[Matrix]) -> Matrix:
 def _kmeans(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> NDArray:
     """Lloyd's algorithm from a k-means++ start; the sums do not depend on the number of threads."""
     x_norms = row_norms(X, squared=True)
-    # int32 indices: scikit-learn's seeding takes no others.
     centres, _ = kmeans_plusplus(X, n_clusters, x_squared_norms=x_norms, random_state=random_state)
     if sparse.issparse(centres):
         centres = centres.toarray()

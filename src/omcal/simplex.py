@@ -103,7 +103,7 @@ def _shrink_to_interior(N: NDArray, q: NDArray, a: NDArray, support: list[int]) 
         blocked = y <= 0
         step = np.min(here[blocked] / (here[blocked] - y[blocked]))
         here = here + step * (y - here)
-        # The entering vertex starts at 0 and grows, so something else blocks; rounding must not hide it.
+        # The entering vertex grows from 0, so something else blocks; rounding must not hide it.
         gone = blocked & (here <= _TOLERANCE * here.max())
         a[support] = np.where(gone, 0.0, here)
         support[:] = [v for v, dropped in zip(support, gone, strict=True) if not dropped]

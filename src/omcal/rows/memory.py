@@ -87,11 +87,11 @@ class MemoryRows(AbstractRows):
                     StS[u, v] += np.bincount(
                         cells.reshape(-1), products.reshape(-1), minlength=m * m
                     )
-        StS = StS.reshape(V, V, m, m)
+        full = StS.reshape(V, V, m, m)
         for u in range(V):
             for v in range(u):
-                StS[u, v] = StS[v, u].T
-        return StS
+                full[u, v] = full[v, u].T
+        return full
 
     def _over_blocks(self, work: Callable[[slice], Result]) -> list[Result]:
         """Results in the order of the rows, whatever the number of threads."""

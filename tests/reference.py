@@ -1,0 +1,79 @@
+"""Algorithm 1 in full matrices, as the paper writes it: slow, plain, the oracle of every fast path.
+
+Nothing of omcal is used here except the quadratic program over the simplex, which has an oracle
+of its own (tests/test_simplex.py).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from omcal.simplex import minimize_on_simplex
+
+
+def anchor_graph(X, anchors, k):
+    """Eq. 2, sample by sample, as a dense n×m matrix."""
+    S = np.zeros((len(X), len(anchors)))
+    for i, x in enumerate(X):
+        d = np.square(x - anchors).sum(axis=1)
+        order = np.argsort(d, kind="stable")
+        nearest, limit = order[:k], d[order[k]]
+        total = (limit - d[nearest]).sum()
+        S[i, nearest] = (limit - d[nearest]) / total if total > 1e-12 * limit else 1 / k
+    return S
+
+
+def objective(S, Z, alpha, F, G, beta, gamma):
+    """Eq. 10."""
+    A = np.tensordot(alpha, S, axes=1)
+    return (
+        np.square(Z - A).sum()
+        + beta * np.linalg.norm(Z, "nuc")
+        + gamma * np.square(Z - F @ G.T).sum()
+    )
+
+
+@dataclass
+class Result:
+    """State after the loop, and F with the final Z and G."""
+
+    Z: np.ndarray
+    alpha: np.ndarray
+    F: np.ndarray
+    G: np.ndarray
+    history: list = field(default_factory=list)
+    conditioning: float = 1.0
+    """Smallest over largest singular value of any ZᵀF: near 0 the polar factor G, Eq. 20, is not
+    unique and rounding chooses it."""
+
+    @property
+    def unclipped(self):
+        return self.Z @ self.G
+
+
+def algorithm1(S, G, beta, gamma, n_iter, weighting="adaptive", alpha=None):
+    """The four updates in the paper's order, `n_iter` times; S has shape (V, n, m)."""
+    S = np.asarray(S, dtype=np.float64)
+    V = len(S)
+    alpha = np.full(V, 1 / V) if alpha is None else np.asarray(alpha)
+    Z = np.tensordot(alpha, S, axes=1)
+    result = Result(Z, alpha, None, G)
+    for _ in range(n_iter):
+        F = np.maximum(Z @ G, 0)  # Eq. 13
+        U, size, Vt = np.linalg.svd(Z.T @ F, full_matrices=False)  # Eq. 20
+        G = U @ Vt
+        result.conditioning = min(result.conditioning, size[-1] / size[0] if size[0] else 0)
+        M = (np.tensordot(alpha, S, axes=1) + gamma * F @ G.T) / (1 + gamma)  # Eq. 23
+        P, sigma, Qt = np.linalg.svd(M, full_matrices=False)
+        Z = P @ np.diag(np.maximum(sigma - beta / (2 * (1 + gamma)), 0)) @ Qt
+        if weighting == "adaptive":  # Eq. 27
+            H = np.einsum("uij,vij->uv", S, S)
+            alpha = minimize_on_simplex(H, 2 * np.einsum("vij,ij->v", S, Z))
+        elif weighting == "agreement":
+            size = np.sqrt(np.square(S).sum(axis=(1, 2)) * np.square(F).sum())
+            cosine = np.maximum(np.einsum("vij,ij->v", S, F @ G.T), 0) / np.maximum(size, 1e-300)
+            alpha = cosine / cosine.sum() if cosine.any() else np.full(V, 1 / V)
+        result.history.append(objective(S, Z, alpha, F, G, beta, gamma))
+    result.Z, result.alpha, result.G = Z, alpha, G
+    result.F = np.maximum(Z @ G, 0)
+    return result
