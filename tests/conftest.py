@@ -1,12 +1,13 @@
 """Fixtures shared by all tests."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from omcal.rows.memory import MemoryRows
 
-ROWS = {"memory": MemoryRows}
+ROWS = {"memory": MemoryRows, "compiled": partial(MemoryRows, compiled=True)}
 
 
 @pytest.fixture(scope="session")
@@ -21,4 +22,6 @@ def shared():
 @pytest.fixture(params=list(ROWS))
 def make_rows(request):
     """Every way to hold the rows: (graphs, n_clusters) -> rows."""
+    if request.param == "compiled":
+        pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
     return ROWS[request.param]

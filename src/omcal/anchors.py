@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.cluster import kmeans_plusplus
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.random import sample_without_replacement
 
@@ -53,9 +54,7 @@ def _side_by_side(blocks: list[Matrix]) -> Matrix:
 def _kmeans(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> NDArray:
     """Lloyd's algorithm from a k-means++ start; the sums do not depend on the number of threads."""
     x_norms = row_norms(X, squared=True)
-    centres, _ = kmeans_plusplus(X, n_clusters, x_squared_norms=x_norms, random_state=random_state)
-    if sparse.issparse(centres):
-        centres = centres.toarray()
+    centres = _seed(X, x_norms, n_clusters, random_state)
     spread = _mean_variance(X, x_norms)
     labels = np.full(X.shape[0], -1)
     for _ in range(_MAX_ITER):
@@ -69,6 +68,38 @@ def _kmeans(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> 
         if shift <= _TOLERANCE * spread:
             break
     return centres
+
+
+def _seed(
+    X: Matrix, x_norms: NDArray, n_clusters: int, random_state: np.random.RandomState
+) -> NDArray:
+    """Greedy k-means++: of a few rows drawn by squared distance, take the one that helps most."""
+    n_trials = 2 + int(np.log(n_clusters))
+    chosen = [random_state.randint(X.shape[0])]
+    closest = _distances_to(X, x_norms, chosen)[:, 0]
+    for _ in range(1, n_clusters):
+        cumulative = np.cumsum(closest, dtype=np.float64)
+        drawn = np.searchsorted(cumulative, random_state.uniform(size=n_trials) * cumulative[-1])
+        trials = np.minimum(drawn, X.shape[0] - 1)
+        candidates = np.minimum(_distances_to(X, x_norms, trials), closest[:, None])
+        best = candidates.sum(axis=0, dtype=np.float64).argmin()
+        closest = candidates[:, best]
+        chosen.append(trials[best])
+    rows = X[chosen]
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+def _distances_to(X: Matrix, x_norms: NDArray, chosen: Sequence[int] | NDArray) -> NDArray:
+    """Squared distances of all rows to the chosen ones."""
+    rows = X[chosen]
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    d = np.asarray(X @ np.ascontiguousarray(rows.T))
+    d *= -2
+    d += x_norms[:, None]
+    d += x_norms[chosen]
+    # A chosen row is at distance 0 from itself, which rounding must not hide.
+    d[chosen, np.arange(len(chosen))] = 0
+    return np.maximum(d, 0, out=d)
 
 
 def _mean_variance(X: Matrix, x_norms: NDArray) -> float:

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.anchors import choose_anchors
 from omcal.graph import anchor_graphs
+from omcal.kernels import compiled_pays
 from omcal.rows.base import decide
 from omcal.rows.memory import MemoryRows
 from omcal.scaling import Scaling
@@ -82,8 +83,11 @@ class _AnchorClusterer(
         self._scalings = [Scaling.fit(view, self.scale) for view in views]
         self.anchors_ = self._resolve_anchors(views, n_anchors, random_state)
         say("chose %d anchors for %d samples in %d views", n_anchors, views.n, len(views))
-        graphs = anchor_graphs(views, self._scalings, self.anchors_, self.n_neighbors)
-        rows = MemoryRows(graphs, self.n_clusters)
+        compiled = compiled_pays(views.n)
+        graphs = anchor_graphs(
+            views, self._scalings, self.anchors_, self.n_neighbors, compiled=compiled
+        )
+        rows = MemoryRows(graphs, self.n_clusters, compiled=compiled)
         StS = rows.gram()
 
         best: Solution | None = None

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.kernels import nearest_kernel
+from omcal.parallel import map_blocks
 from omcal.scaling import Scaling
-from omcal.views import Matrix, View, Views, row_blocks
+from omcal.views import Matrix, View, Views
 
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
 
@@ -52,24 +54,33 @@ def anchor_graphs(
     anchors: list[NDArray],
     k: int,
     rows: slice = slice(None),
+    *,
+    compiled: bool = False,
 ) -> AnchorGraphs:
-    """Build the graphs of all views; `anchors` are in the scaled space."""
+    """Build the graphs of all views; `anchors` are in the scaled space.
+
+    Each view is read once, in blocks of rows; the distances of a block stay in the cache.
+    """
     m = len(anchors[0])
-    dtype = views.dtype
     start, stop, _ = rows.indices(views.n)
     n = stop - start
     indices = np.empty((n, len(views), k), dtype=np.min_scalar_type(m - 1))
-    weights = np.empty((n, len(views), k), dtype=dtype)
-    size = max(1, _BLOCK_ENTRIES // m)
+    weights = np.empty((n, len(views), k), dtype=views.dtype)
     for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
         distances = RelativeDistances(view, scaling, centres)
-        for block in row_blocks(n, size):
-            shifted = slice(start + block.start, start + block.stop)
-            d, scale = distances(view.rows(shifted))
-            nearest, d = nearest_columns(d, k + 1)
-            indices[block, v] = nearest[:, :k]
-            weights[block, v] = anchor_weights(d, scale)
+        tie = _tie_limit(distances.bias.dtype)
+        nearest = nearest_kernel() if compiled else _nearest
+
+        def work(block: slice, v: int = v, view: View = view) -> None:
+            products = distances.products(view.rows(_shift(block, start)))  # noqa: B023
+            nearest(products, distances.bias, tie, indices[block, v], weights[block, v])  # noqa: B023
+
+        map_blocks(work, n, max(1, _BLOCK_ENTRIES // max(m, 64)))
     return AnchorGraphs(indices, weights, m)
+
+
+def _shift(block: slice, start: int) -> slice:
+    return slice(start + block.start, start + block.stop)
 
 
 class RelativeDistances:
@@ -77,7 +88,7 @@ class RelativeDistances:
 
     A row's common shift drops out of Eq. 2 and of every comparison, so the norm of x is never
     needed: with a_j = c_j − c̄ the value is (c_j + c̄)·a_j − 2 x·a_j, one product with the scaling
-    folded into it. The view is read once and never copied.
+    folded into it. The view is never copied.
     """
 
     def __init__(self, view: View, scaling: Scaling, anchors: NDArray) -> None:
@@ -87,14 +98,27 @@ class RelativeDistances:
         W, shift = scaling.fold(-2.0 * away.T)
         self._scaling = scaling
         self._W = np.ascontiguousarray(W, dtype=view.dtype)
-        self._bias = (shift + np.einsum("jd,jd->j", centres + mean, away)).astype(view.dtype)
+        self.bias = (shift + np.einsum("jd,jd->j", centres + mean, away)).astype(view.dtype)
 
-    def __call__(self, block: Matrix) -> tuple[NDArray, NDArray]:
-        """Distances (rows × m), and for each row the size of the terms they are made of."""
-        products = np.asarray(self._scaling.standardise(block) @ self._W)
-        scale = np.maximum(np.abs(products).max(axis=1), np.abs(self._bias).max())
-        products += self._bias
-        return products, scale
+    def products(self, block: Matrix) -> NDArray:
+        """Distances less the bias, (rows × m)."""
+        return np.asarray(self._scaling.standardise(block) @ self._W)
+
+
+def _tie_limit(dtype: np.dtype) -> Any:
+    """Sums of weights this small, relative to the terms behind them, are rounding."""
+    return dtype.type(16 * np.finfo(dtype).eps)
+
+
+def _nearest(
+    products: NDArray, bias: NDArray, tie: Any, indices: NDArray, weights: NDArray
+) -> None:
+    """Eq. 2 for a block of rows, into `indices` and `weights`."""
+    scale = np.maximum(np.abs(products).max(axis=1), np.abs(bias).max())
+    products += bias
+    nearest, d = nearest_columns(products, indices.shape[1] + 1)
+    indices[:] = nearest[:, :-1]
+    weights[:] = anchor_weights(d, tie * scale)
 
 
 def nearest_columns(d: NDArray, count: int) -> tuple[NDArray, NDArray]:
@@ -116,17 +140,16 @@ def nearest_columns(d: NDArray, count: int) -> tuple[NDArray, NDArray]:
     return np.take_along_axis(some, order, axis=1), np.take_along_axis(found, order, axis=1)
 
 
-def anchor_weights(d: NDArray, scale: NDArray | float = 0.0) -> NDArray:
+def anchor_weights(d: NDArray, rounding: NDArray | float = 0.0) -> NDArray:
     """Eq. 2: weights of the k nearest from k + 1 ascending squared distances, up to a common shift.
 
-    `scale` is the size of the terms behind each row's distances, which sets their rounding.
+    Rows whose weights sum to no more than `rounding` before normalisation are ties.
     """
     k = d.shape[1] - 1
     weights = d[:, -1:] - d[:, :-1]
     total = weights.sum(axis=1, keepdims=True)
     # Equal distances (duplicate points, all-zero rows): share the weight evenly.
-    rounding = 16 * np.finfo(d.dtype).eps * np.broadcast_to(scale, len(d))[:, None]
-    tied = total <= rounding
+    tied = total <= np.broadcast_to(rounding, len(d))[:, None]
     np.divide(weights, total, out=weights, where=~tied)
     weights[tied[:, 0]] = 1.0 / k
     return weights

@@ -87,7 +87,8 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Any = None) -> An
     ax.set_ylim(len(values) - 0.4, -0.6)
     # Room for the number at the end of the longest bar.
     ax.set_xlim(0, 1.2 * max(float(values.max(initial=0.0)), 1e-12))
-    ax.set_xlabel("weight of the view")
+    ax.set_xlabel("weight")
+    ax.locator_params(axis="x", nbins=5)
     ax.tick_params(axis="y", length=0)
     _open_frame(ax)
     return ax
@@ -124,7 +125,8 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Any = None
     for boundary in np.asarray([] if boundaries is None else boundaries):
         ax.axhline(boundary - 0.5, color=_ORANGE, linewidth=0.5, alpha=0.6)
         ax.axvline(boundary - 0.5, color=_ORANGE, linewidth=0.5, alpha=0.6)
-    ax.set(xticks=[], yticks=[], xlabel="samples", ylabel="samples")
+    order = "samples" if boundaries is None else "samples, class by class"
+    ax.set(xticks=[], yticks=[], xlabel=order, ylabel=order)
     return ax
 
 

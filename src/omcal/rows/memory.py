@@ -2,54 +2,73 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import add
-from typing import Any, TypeVar
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from omcal.graph import AnchorGraphs
+from omcal.kernels import MAX_CLUSTERS, gram_kernel, sweep_kernel
+from omcal.parallel import map_blocks
 from omcal.rows.base import AbstractRows, Array, Assignment, Sums, decide
-from omcal.views import row_blocks
 
 # A fixed block size, so that the order of summation depends on nothing but n.
-_BLOCK = 8192
-
-Result = TypeVar("Result")
+_BLOCK = 4096
 
 
 class MemoryRows(AbstractRows):
-    """All rows in memory, swept in blocks by threads."""
+    """All rows in memory, swept in blocks by threads.
 
-    def __init__(self, graphs: AnchorGraphs, n_clusters: int) -> None:
+    The products with c×c matrices are BLAS's; those with the sparse graphs are compiled loops
+    where `compiled` asks for them and c is small, else SciPy's.
+    """
+
+    def __init__(self, graphs: AnchorGraphs, n_clusters: int, *, compiled: bool = False) -> None:
         self._graphs = graphs
+        self._compiled = compiled
         self.F = np.zeros((graphs.n, n_clusters), dtype=graphs.weights.dtype)
 
     def gram(self) -> Array:
-        return reduce(add, self._over_blocks(self._gram_block))
+        part = _gram_compiled if self._compiled else _gram
+        StS = reduce(add, map_blocks(lambda rows: part(self._graphs[rows]), self._graphs.n, _BLOCK))
+        for u in range(len(StS)):
+            for v in range(u):
+                StS[u, v] = StS[v, u].T
+        return StS
 
     def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
         stacked = self._stacked(alpha, P)
         R = R.astype(self.F.dtype)
-        return reduce(add, self._over_blocks(lambda rows: self._sweep_block(rows, stacked, R)))
+        kernel = self._compiled and self.F.shape[1] <= MAX_CLUSTERS
+        apply_graphs = _apply_compiled if kernel else _apply
+
+        def work(rows: slice) -> Sums:
+            old = self.F[rows]
+            new = old @ R
+            StF = apply_graphs(self._graphs[rows], new, stacked)
+            # Sums in float64: in float32 the objective would lose up to three digits.
+            wide = new.astype(np.float64, copy=False)
+            sums = Sums(StF, wide.T @ wide, old.T.astype(np.float64, copy=False) @ wide)
+            self.F[rows] = new
+            return sums
+
+        total = reduce(add, map_blocks(work, self._graphs.n, _BLOCK))
+        shape = (self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1])
+        return Sums(total.StF.reshape(shape), total.FtF, total.FoldtF)
 
     def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
-        stacked, R = self._stacked(alpha, P), R.astype(self.F.dtype)
-        basis = self._stacked(alpha, G)
+        stacked, basis = self._stacked(alpha, P), self._stacked(alpha, G)
+        R = R.astype(self.F.dtype)
         scale = float(np.abs(P).max())
 
-        def block(rows: slice) -> Assignment:
+        def work(rows: slice) -> Assignment:
             S = self._graphs[rows].side_by_side()
             U = S @ stacked + self.F[rows] @ R
             self.F[rows] = np.maximum(U, 0)
             return decide(U, S @ basis, scale)
 
-        parts = self._over_blocks(block)
+        parts = map_blocks(work, self._graphs.n, _BLOCK)
         return Assignment(
             np.concatenate([part.labels for part in parts]),
             sum(part.n_undecided for part in parts),
@@ -59,51 +78,39 @@ class MemoryRows(AbstractRows):
         """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
         return np.concatenate([weight * P for weight in alpha]).astype(self.F.dtype)
 
-    def _sweep_block(self, rows: slice, stacked: NDArray, R: NDArray) -> Sums:
-        S = self._graphs[rows].side_by_side()
-        old = self.F[rows]
-        new = S @ stacked
-        new += old @ R
-        np.maximum(new, 0, out=new)
-        # Sums in float64: in float32 the objective would lose up to three digits.
-        wide = new.astype(np.float64, copy=False)
-        StF = (S.T @ wide).reshape(self._graphs.n_views, -1, new.shape[1])
-        sums = Sums(StF, wide.T @ wide, old.T.astype(np.float64, copy=False) @ wide)
-        self.F[rows] = new
-        return sums
 
-    def _gram_block(self, rows: slice) -> Array:
-        part = self._graphs[rows]
-        _, V, k = part.indices.shape
-        m = part.n_anchors
-        columns = part.indices.astype(np.intp)
-        weights = part.weights.astype(np.float64, copy=False)
-        StS = np.zeros((V, V, m * m))
-        for u in range(V):
-            for v in range(u, V):
-                for a in range(k):
-                    cells = columns[:, u, a, None] * m + columns[:, v]
-                    products = weights[:, u, a, None] * weights[:, v]
-                    StS[u, v] += np.bincount(
-                        cells.reshape(-1), products.reshape(-1), minlength=m * m
-                    )
-        full = StS.reshape(V, V, m, m)
-        for u in range(V):
-            for v in range(u):
-                full[u, v] = full[v, u].T
-        return full
-
-    def _over_blocks(self, work: Callable[[slice], Result]) -> list[Result]:
-        """Results in the order of the rows, whatever the number of threads."""
-        blocks = list(row_blocks(self._graphs.n, _BLOCK))
-        workers = min(len(blocks), thread_count())
-        if workers == 1:
-            return [work(rows) for rows in blocks]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(work, blocks))
+def _apply(graphs: AnchorGraphs, U: NDArray, stacked: NDArray) -> Array:
+    """U ← max(U + [S_1 … S_V] stacked, 0); returns [S_1 … S_V]ᵀ U."""
+    S = graphs.side_by_side()
+    U += S @ stacked
+    np.maximum(U, 0, out=U)
+    return S.T @ U.astype(np.float64, copy=False)
 
 
-def thread_count() -> int:
-    """Threads to use: OMP_NUM_THREADS where it is set, else the cores this process may use."""
-    asked: Any = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else joblib.cpu_count()
+def _apply_compiled(graphs: AnchorGraphs, U: NDArray, stacked: NDArray) -> Array:
+    StF = np.zeros(stacked.shape)
+    sweep_kernel(U.shape[1])(graphs.indices, graphs.weights, U, stacked, StF)
+    return StF
+
+
+def _gram(graphs: AnchorGraphs) -> Array:
+    """S_uᵀ S_v of the pairs of views u <= v."""
+    _, V, k = graphs.indices.shape
+    m = graphs.n_anchors
+    columns = graphs.indices.astype(np.intp)
+    weights = graphs.weights.astype(np.float64, copy=False)
+    StS = np.zeros((V, V, m * m))
+    for u in range(V):
+        for v in range(u, V):
+            for a in range(k):
+                cells = columns[:, u, a, None] * m + columns[:, v]
+                products = weights[:, u, a, None] * weights[:, v]
+                StS[u, v] += np.bincount(cells.ravel(), products.ravel(), minlength=m * m)
+    return StS.reshape(V, V, m, m)
+
+
+def _gram_compiled(graphs: AnchorGraphs) -> Array:
+    V, m = graphs.n_views, graphs.n_anchors
+    StS = np.zeros((V, V, m, m))
+    gram_kernel()(graphs.indices, graphs.weights, StS)
+    return StS
