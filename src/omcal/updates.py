@@ -38,11 +38,13 @@ class Consensus:
     def s(self) -> float:
         return 1.0 / (1.0 + self.gamma)
 
-    def f_step(self) -> tuple[Array, Array]:
-        """Eq. 13 row by row: F⁺ = max(A(alpha) P + F R, 0) = max(Z G, 0)."""
-        TG = self.s * (self.T @ self.G)
-        R = self.gamma * (self.G.T @ TG)
-        return TG, (R + R.T) / 2
+    def f_step(self, basis: Array | None = None) -> tuple[Array, Array]:
+        """Eq. 13 row by row: (P, R) with F⁺ = max(A(alpha) P + F R, 0) = max(Z basis, 0).
+
+        The basis is G, unless the step is to run ahead of it.
+        """
+        P = self.s * (self.T @ (self.G if basis is None else basis))
+        return P, self.gamma * (self.G.T @ P)
 
     def transposed_times_f(self, StF: Array, FoldtF: Array) -> Array:
         """ZᵀF⁺ from the sums of the pass."""
