@@ -53,6 +53,14 @@ def _side_by_side(blocks: list[Matrix]) -> Matrix:
 
 def _kmeans(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> NDArray:
     """Lloyd's algorithm from a k-means++ start; the sums do not depend on the number of threads."""
+    if not sparse.issparse(X):
+        # Distances far from the origin would drown in rounding.
+        mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        return _lloyd(X - mean, n_clusters, random_state) + mean
+    return _lloyd(X, n_clusters, random_state)
+
+
+def _lloyd(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> NDArray:
     x_norms = row_norms(X, squared=True)
     centres = _seed(X, x_norms, n_clusters, random_state)
     spread = _mean_variance(X, x_norms)
@@ -62,7 +70,7 @@ def _kmeans(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> 
         if np.array_equal(new_labels, labels):
             break
         labels = new_labels
-        moved = _means(X, labels, distances, n_clusters)
+        moved = _means(X, labels, distances, centres)
         shift = np.square(moved - centres).sum()
         centres = moved
         if shift <= _TOLERANCE * spread:
@@ -122,8 +130,9 @@ def _nearest(X: Matrix, x_norms: NDArray, centres: NDArray) -> tuple[NDArray, ND
     return labels, np.maximum(distances + x_norms, 0)
 
 
-def _means(X: Matrix, labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
+def _means(X: Matrix, labels: NDArray, distances: NDArray, centres: NDArray) -> NDArray:
     """Mean of each cluster; an empty one takes the row farthest from its own centre."""
+    n_clusters = len(centres)
     empty = np.setdiff1d(np.arange(n_clusters), labels)
     if empty.size:
         farthest = np.argsort(-distances, kind="stable")[: empty.size]
@@ -132,7 +141,7 @@ def _means(X: Matrix, labels: NDArray, distances: NDArray, n_clusters: int) -> N
     member = sparse.csr_array(
         (np.ones(n, dtype=X.dtype), labels, np.arange(n + 1)), shape=(n, n_clusters)
     )
-    counts = np.bincount(labels, minlength=n_clusters)
+    counts = np.bincount(labels, minlength=n_clusters)[:, None]
     sums = safe_sparse_dot(member.T, X, dense_output=True)
-    # Moving a lone member can empty another cluster; it keeps a zero sum until the next round.
-    return (sums / np.maximum(counts, 1)[:, None]).astype(X.dtype)
+    # The move may have emptied another cluster, which keeps its centre until the next round.
+    return np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(X.dtype)

@@ -22,15 +22,12 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.anchors import choose_anchors
 from omcal.graph import anchor_graphs
-from omcal.kernels import compiled_pays
+from omcal.placement import GraphSettings, place_in_memory
 from omcal.rows.base import decide
-from omcal.rows.memory import MemoryRows
-from omcal.scaling import Scaling
 from omcal.solver import Problem, Solution, solve
 from omcal.updates import settle
-from omcal.views import Views, row_blocks, validate_views
+from omcal.views import row_blocks, validate_views
 
 logger = logging.getLogger("omcal")
 
@@ -60,6 +57,8 @@ class _AnchorClusterer(
         "verbose": ["verbose"],
     }
 
+    _single_view: ClassVar[bool] = False
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the samples of X.
 
@@ -76,19 +75,20 @@ class _AnchorClusterer(
         """
         self._validate_params()
         views = validate_views(self, X, views=getattr(self, "views", None), min_samples=2)
+        if self._single_view and len(views) > 1:
+            raise ValueError(
+                f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
+                "pass one of them."
+            )
         n_anchors = self._resolve_n_anchors(views.n)
         problem = self._problem(len(views))
         random_state = check_random_state(self.random_state)
         say = _reporter(self.verbose)
 
-        self._scalings = [Scaling.fit(view, self.scale) for view in views]
-        self.anchors_ = self._resolve_anchors(views, n_anchors, random_state)
-        say("chose %d anchors for %d samples in %d views", n_anchors, views.n, len(views))
-        compiled = compiled_pays(views.n)
-        graphs = anchor_graphs(
-            views, self._scalings, self.anchors_, self.n_neighbors, compiled=compiled
-        )
-        rows = MemoryRows(graphs, self.n_clusters, compiled=compiled)
+        placed = place_in_memory(views, self._graph_settings(n_anchors), random_state)
+        self._scalings, self.anchors_ = placed.scalings, placed.anchors
+        rows = placed.rows
+        say("%d samples in %d views tied to %d anchors", views.n, len(views), n_anchors)
         StS = rows.gram()
 
         best: Solution | None = None
@@ -149,7 +149,7 @@ class _AnchorClusterer(
         to_P, to_G = (np.concatenate([w * M for w in Z.alpha]).astype(dtype) for M in (P, Z.G))
         for block in row_blocks(views.n, _PREDICT_BLOCK):
             S = anchor_graphs(views, self._scalings, self.anchors_, k, block).side_by_side()
-            U = settle(S @ to_P, R.astype(dtype))
+            U = settle(S @ to_P, R)
             yield U, decide(U, S @ to_G, float(np.abs(P).max())).labels
 
     @property
@@ -184,22 +184,8 @@ class _AnchorClusterer(
             )
         return m
 
-    def _resolve_anchors(
-        self, views: Views, n_anchors: int, random_state: np.random.RandomState
-    ) -> list[NDArray]:
-        if isinstance(self.anchors, str):
-            return choose_anchors(views, self._scalings, n_anchors, self.anchors, random_state)
-        given = [np.asarray(a) for a in _anchor_list(self.anchors, len(views))]
-        expected = [(n_anchors, width) for width in views.widths]
-        if [a.shape for a in given] != expected:
-            raise ValueError(
-                f"anchors have shapes {[a.shape for a in given]} but {expected} are needed: one "
-                "(n_anchors, n_features) array a view, in the scaled space; "
-                "set n_anchors to their number."
-            )
-        if not all(np.isfinite(a).all() for a in given):
-            raise ValueError("anchors contain NaN or infinity; give finite points.")
-        return [a.astype(np.float64) for a in given]
+    def _graph_settings(self, n_anchors: int) -> GraphSettings:
+        return GraphSettings(self.n_clusters, n_anchors, self.n_neighbors, self.scale, self.anchors)
 
     def _starts(
         self, n_anchors: int, random_state: np.random.RandomState
@@ -229,6 +215,14 @@ class _AnchorClusterer(
         )
 
     def _warn_about_result(self) -> None:
+        for name, anchors in zip(self.view_names_, self.anchors_, strict=True):
+            if (anchors == anchors[0]).all():
+                warnings.warn(
+                    f"view {name!r} is the same for all samples after scaling, and says nothing "
+                    "about clusters; leave it out.",
+                    UserWarning,
+                    stacklevel=3,
+                )
         if not self.converged_:
             warnings.warn(
                 f"the objective still changes by more than tol={self.tol:g} after "
@@ -407,6 +401,8 @@ class OCAL(_AnchorClusterer):
     (200,)
     """
 
+    _single_view = True
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -448,22 +444,15 @@ def default_n_anchors(n: int, n_clusters: int) -> int:
     return n_clusters + int(np.clip(10 * np.sqrt(n / 1e4), 10, 150))
 
 
-def _anchor_list(anchors: Any, n_views: int) -> list[Any]:
-    if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
-        anchors = [anchors]
-    if len(anchors) != n_views:
-        raise ValueError(
-            f"anchors has {len(anchors)} arrays for {n_views} views; give one array a view."
-        )
-    return list(anchors)
-
-
 def _weights(weighting: Any, n_views: int) -> tuple[Any, NDArray[np.float64]]:
     """The kind of α step, and the weights to start from."""
     uniform = np.full(n_views, 1.0 / n_views)
     if isinstance(weighting, str):
         return ("fixed" if weighting == "uniform" else weighting), uniform
-    given = np.asarray(weighting, dtype=np.float64)
+    try:
+        given = np.asarray(weighting, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"weighting={weighting!r} must be a name or numbers.") from error
     if given.shape != (n_views,):
         raise ValueError(
             f"weighting={weighting!r} has shape {given.shape}; give one weight for each of the "

@@ -73,6 +73,11 @@ def anchor_graphs(
 
         def work(block: slice, v: int = v, view: View = view) -> None:
             products = distances.products(view.rows(_shift(block, start)))  # noqa: B023
+            if not np.isfinite(products.sum(dtype=np.float64)):
+                raise ValueError(
+                    f"view {view.name!r} holds values too large for products in {view.dtype}; "
+                    "rescale it, or pass float64."
+                )
             nearest(products, distances.bias, tie, indices[block, v], weights[block, v])  # noqa: B023
 
         map_blocks(work, n, max(1, _BLOCK_ENTRIES // max(m, 64)))

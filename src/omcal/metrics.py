@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -50,11 +52,22 @@ def _codes(labels: ArrayLike, name: str) -> NDArray[np.intp]:
         raise ValueError(f"{name} has shape {labels.shape}; give a 1-D array of labels.")
     if labels.size == 0:
         raise ValueError(f"{name} is empty; give at least one label.")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
+    missing = _missing(labels)
+    if missing:
         raise ValueError(
-            f"{name} contains {np.isnan(labels).sum()} NaN; remove these samples from both arrays."
+            f"{name} contains {missing} NaN or missing labels; remove these samples from both "
+            "arrays."
         )
     return np.unique(labels, return_inverse=True)[1].reshape(-1)
+
+
+def _missing(labels: NDArray) -> int:
+    if labels.dtype.kind == "f":
+        return int(np.isnan(labels).sum())
+    if labels.dtype == object:
+        # NaN differs from itself; pandas' NA answers neither yes nor no.
+        return sum(x is None or (x == x) is not True for x in labels.tolist())
+    return 0
 
 
 def _pairs(sizes: NDArray) -> int:
@@ -68,23 +81,23 @@ def _accuracy(t: _Contingency) -> float:
     return float(table[row, col].sum() / t.n)
 
 
+_AVERAGES: dict[str, Callable[[float, float], float]] = {
+    "max": max,
+    "min": min,
+    "arithmetic": lambda a, b: (a + b) / 2,
+    "geometric": lambda a, b: math.sqrt(a * b),
+}
+
+
 def _nmi(t: _Contingency, average: Average) -> float:
-    h_true, h_pred = t.entropy(t.class_sizes), t.entropy(t.cluster_sizes)
-    one_class, one_cluster = len(t.class_sizes) == 1, len(t.cluster_sizes) == 1
-    if one_class or one_cluster:
-        return 1.0 if one_class and one_cluster else 0.0
-    if average == "max":
-        norm = max(h_true, h_pred)
-    elif average == "min":
-        norm = min(h_true, h_pred)
-    elif average == "arithmetic":
-        norm = (h_true + h_pred) / 2
-    elif average == "geometric":
-        norm = float(np.sqrt(h_true * h_pred))
-    else:
+    if average not in _AVERAGES:
         raise ValueError(
             f"average={average!r} is unknown; use 'max', 'arithmetic', 'geometric' or 'min'."
         )
+    one_class, one_cluster = len(t.class_sizes) == 1, len(t.cluster_sizes) == 1
+    if one_class or one_cluster:
+        return 1.0 if one_class and one_cluster else 0.0
+    norm = _AVERAGES[average](t.entropy(t.class_sizes), t.entropy(t.cluster_sizes))
     return min(max(t.mutual_information() / norm, 0.0), 1.0)
 
 

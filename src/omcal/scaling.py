@@ -103,20 +103,32 @@ def _moments(view: View) -> tuple[NDArray, NDArray]:
 
 def _standardise_rows(block: Matrix) -> Matrix:
     """z-score of each row (ddof 1); sparse rows are only divided, constant rows become 0."""
-    width = block.shape[1]
     if sparse.issparse(block):
-        mean = np.asarray(block.mean(axis=1, dtype=np.float64)).reshape(-1)
-        squares = np.asarray(block.multiply(block).sum(axis=1, dtype=np.float64)).reshape(-1)
-        variance = (squares - width * mean**2) / max(width - 1, 1)
-        factor = _inverse_root(variance).astype(block.dtype)
-        return sparse.diags_array(factor) @ block
+        return sparse.diags_array(_sparse_row_factors(block).astype(block.dtype)) @ block
+    width = block.shape[1]
     centred = block - block.mean(axis=1, keepdims=True, dtype=np.float64).astype(block.dtype)
+    # Twice, because the first mean of a wide row is off by many roundings.
+    centred -= centred.mean(axis=1, keepdims=True, dtype=np.float64).astype(block.dtype)
     variance = np.einsum("ij,ij->i", centred, centred, dtype=np.float64) / max(width - 1, 1)
     # What is left of a constant row is rounding, not a direction.
     size = np.abs(block).max(axis=1).astype(np.float64)
-    variance[variance <= (np.finfo(block.dtype).eps * size) ** 2 * 16] = 0
+    variance[variance <= (4 * np.finfo(block.dtype).eps * size) ** 2] = 0
     centred *= _inverse_root(variance).astype(block.dtype)[:, None]
     return centred
+
+
+def _sparse_row_factors(block: Matrix) -> NDArray[np.float64]:
+    """1 / standard deviation of each row, its zeros counted; 0 for constant rows."""
+    n, width = block.shape
+    stored = np.diff(block.indptr)
+    row = np.repeat(np.arange(n), stored)
+    values = block.data.astype(np.float64)
+    mean = np.bincount(row, values, minlength=n) / width
+    squares = np.bincount(row, np.square(values - mean[row]), minlength=n)
+    squares += (width - stored) * mean**2
+    variance = squares / max(width - 1, 1)
+    variance[variance <= (width * np.finfo(np.float64).eps * mean) ** 2] = 0
+    return _inverse_root(variance)
 
 
 def _inverse_root(variance: NDArray) -> NDArray:

@@ -78,10 +78,12 @@ def minimize_on_simplex(M: NDArray, m: NDArray) -> NDArray[np.float64]:
     for _ in range(50 * V):
         gradient = 2 * N @ a - q
         level = a @ gradient
-        outside = np.setdiff1d(np.arange(V), support)
-        if outside.size == 0:
-            return a
-        entering = int(outside[np.argmin(gradient[outside])])
+        if np.abs(gradient[support] - level).max() > 1e-8:
+            raise ValueError(
+                "m must lie in range(M) + span(1): the objective has no minimum there."
+            )
+        gradient[support] = np.inf
+        entering = int(np.argmin(gradient))
         if gradient[entering] >= level - _TOLERANCE:
             return a
         support.append(entering)

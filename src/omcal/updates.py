@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from omcal.simplex import minimize_on_simplex
 
@@ -54,7 +53,7 @@ class Consensus:
 
 def mix(alpha: Array, matrices: Array) -> Array:
     """Σ_v alpha_v matrices[v]."""
-    return np.tensordot(alpha, matrices, axes=1)
+    return (alpha @ matrices.reshape(len(alpha), -1)).reshape(matrices.shape[1:])
 
 
 def orthogonal_factor(ZtF: Array) -> Array:
@@ -74,7 +73,7 @@ def fused_gram(alpha: Array, StS: Array, AtF: Array, FtF: Array, G: Array, gamma
 
 def soft_threshold(MtM: Array, tau: float) -> tuple[Array, Array]:
     """Update Z, Eq. 23: (T, ρ) with Z = M T and ρ the positive singular values of Z."""
-    squares, Q = eigh(MtM, driver="evd", check_finite=False)
+    squares, Q = np.linalg.eigh(MtM)
     sigma = np.sqrt(np.maximum(squares, 0))
     if tau == 0:
         return np.eye(len(MtM)), sigma
@@ -87,9 +86,10 @@ def soft_threshold(MtM: Array, tau: float) -> tuple[Array, Array]:
 def graph_products(consensus: Consensus, StS: Array, StF: Array) -> Array:
     """⟨S_v, Z⟩ for every view, with the F that went into Z."""
     c = consensus
-    # Σ_u alpha_u StS[v, u] + γ StF[v] Gᵀ, against T, without the m×m products.
-    from_graphs = np.tensordot(StS, c.T, axes=([2, 3], [1, 0])) @ c.alpha
-    from_factor = np.tensordot(StF, c.T @ c.G, axes=([1, 2], [0, 1]))
+    # ⟨Σ_u alpha_u StS[v, u] + γ StF[v] Gᵀ, T⟩ without the m×m products; T is symmetric.
+    V = len(StF)
+    from_graphs = (StS.reshape(V, V, -1) @ c.T.ravel()) @ c.alpha
+    from_factor = StF.reshape(V, -1) @ (c.T @ c.G).ravel()
     return c.s * (from_graphs + c.gamma * from_factor)
 
 
@@ -100,7 +100,7 @@ def adaptive_weights(H: Array, SZ: Array) -> Array:
 
 def agreement_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
     """Weights proportional to the cosine between each graph and the clustering F Gᵀ."""
-    inner = np.tensordot(StF, G, axes=2)
+    inner = StF.reshape(len(StF), -1) @ G.ravel()
     size = np.sqrt(np.diag(H) * np.trace(FtF))
     cosine = np.maximum(np.divide(inner, size, out=np.zeros_like(inner), where=size > 0), 0)
     total = cosine.sum()
@@ -127,24 +127,24 @@ def objective(
     return float(fusion + beta * rho.sum() + c.gamma * factor)
 
 
-def settle(B: NDArray, R: Array, tol: float = 1e-10, max_sweeps: int = 1000) -> NDArray:
+def settle(B: NDArray, R: Array, max_sweeps: int = 1000) -> NDArray:
     """U = B + F R at the fixed point F = max(B + F R, 0) of Eq. 13, for rows with A P = B.
 
     The fixed point is the minimiser of a strictly convex quadratic over F ≥ 0 (R is positive
     semi-definite with norm below 1), found by coordinate descent on all rows at once: unlike
     plain iteration it does not slow down as γ grows.
     """
-    F = np.maximum(B, 0)
-    diagonal = np.diag(R)
-    limit = tol * max(float(np.abs(B).max(initial=0.0)), np.finfo(B.dtype).tiny)
-    limit = max(limit, float(np.finfo(B.dtype).eps * np.abs(B).max(initial=0.0)))
+    wide = B.astype(np.float64, copy=False)
+    F = np.maximum(wide, 0)
+    own = np.diag(R)
+    limit = max(1e-10, np.finfo(B.dtype).eps) * float(np.abs(wide).max(initial=0.0))
     for _ in range(max_sweeps):
         change = 0.0
         for j in range(len(R)):
-            column = B[:, j] + F @ R[:, j] - diagonal[j] * F[:, j]
-            column = np.maximum(column / (1.0 - diagonal[j]), 0)
+            column = wide[:, j] + F @ R[:, j] - own[j] * F[:, j]
+            column = np.maximum(column / (1.0 - own[j]), 0)
             change = max(change, float(np.abs(column - F[:, j]).max(initial=0.0)))
             F[:, j] = column
         if change <= limit:
             break
-    return B + F @ R
+    return (wide + F @ R).astype(B.dtype)

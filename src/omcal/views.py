@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ class View:
 
     name: str
     array: Matrix
+    columns: tuple[str, ...] | None = None  # where the view was a data frame of its own
 
     @property
     def width(self) -> int:
@@ -130,8 +131,9 @@ def validate_views(
     if reset:
         estimator.view_names_ = list(checked.names)
         estimator.n_features_per_view_ = list(checked.widths)
+        estimator._view_columns = [view.columns for view in checked]
     else:
-        _compare_widths(estimator, checked)
+        _compare_columns(estimator, checked)
     return checked
 
 
@@ -141,7 +143,7 @@ def _named_arrays(X: Any, views: Any) -> dict[str, Any] | None:
     if sparse.issparse(X) or hasattr(X, "columns"):
         return None
     if isinstance(X, Mapping):
-        named = {str(name): array for name, array in X.items()}
+        named = _by_name(X, "X")
     elif isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
         named = _numbered(list(X))
     elif isinstance(X, list | tuple) and (not X or any(_is_matrix(item) for item in X)):
@@ -158,6 +160,15 @@ def _named_arrays(X: Any, views: Any) -> dict[str, Any] | None:
     return named
 
 
+def _by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
+    named = {str(name): member for name, member in mapping.items()}
+    if len(named) < len(mapping):
+        names = [str(name) for name in mapping]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{what} has several views named {twice}; give each its own name.")
+    return named
+
+
 def _numbered(arrays: Sequence[Any]) -> dict[str, Any]:
     return {f"view{i}": array for i, array in enumerate(arrays, start=1)}
 
@@ -168,7 +179,7 @@ def _is_matrix(item: Any) -> bool:
 
 
 def _check_separate(named: dict[str, Any], min_samples: int) -> Views:
-    views = [View(name, _check_one(array, name)) for name, array in named.items()]
+    views = [View(name, _check_one(array, name), _columns(array)) for name, array in named.items()]
     lengths = {view.name: view.array.shape[0] for view in views}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
@@ -189,7 +200,7 @@ def _check_one(array: Any, name: str) -> Matrix:
         what = "None" if array is None else f"of shape {np.shape(array)}"
         raise ValueError(f"view {name!r} is {what}; each view must be 2-D (samples × features).")
     try:
-        return check_array(
+        checked = check_array(
             array,
             accept_sparse="csr",
             dtype="numeric",
@@ -200,10 +211,19 @@ def _check_one(array: Any, name: str) -> Matrix:
         )
     except (ValueError, TypeError) as error:
         raise type(error)(f"view {name!r}: {error}") from error
+    return _canonical(checked)
+
+
+def _canonical(array: Matrix) -> Matrix:
+    """A sparse array in which every entry is stored once; the user's own is left as it is."""
+    if sparse.issparse(array) and not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
+    return array
 
 
 def _check_table(estimator: Any, X: Any, views: Any, reset: bool, min_samples: int) -> Views:
-    columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    columns = _columns(X)
     table = validate_data(
         estimator,
         X,
@@ -213,6 +233,7 @@ def _check_table(estimator: Any, X: Any, views: Any, reset: bool, min_samples: i
         ensure_all_finite=False,
         ensure_min_samples=min_samples,
     )
+    table = _canonical(table)
     if views is None:
         return Views([View("X", table)])
     parts = split_columns(views, table.shape[1], columns)
@@ -251,7 +272,7 @@ def split_columns(
     if isinstance(views, str):
         return _split_by_prefix(views, columns)
     if isinstance(views, Mapping):
-        members = {str(name): member for name, member in views.items()}
+        members = _by_name(views, "views=")
     elif isinstance(views, list | tuple):
         members = _numbered(views)
     else:
@@ -291,25 +312,34 @@ def _positions(
     name: str, member: Any, width: int, columns: Sequence[str] | None
 ) -> slice | NDArray:
     if isinstance(member, slice):
-        if len(range(*member.indices(width))) == 0:
+        try:
+            selected = len(range(*member.indices(width)))
+        except TypeError as error:
+            raise ValueError(f"views: {name!r} = {member} is not a slice of positions.") from error
+        if not selected:
             raise ValueError(f"views: {name!r} = {member} selects none of {width} columns.")
         return member
+    if not isinstance(member, str | Sequence | np.ndarray):
+        raise ValueError(
+            f"views: {name!r} = {member!r} is not understood; give a slice, or a list of "
+            "positions or column names."
+        )
     wanted = [member] if isinstance(member, str) else list(member)
-    if not wanted:
-        raise ValueError(f"views: {name!r} selects no column; give it at least one.")
     if all(isinstance(item, str) for item in wanted):
         known = {column: position for position, column in enumerate(columns or [])}
         missing = [item for item in wanted if item not in known]
         if missing:
             raise ValueError(f"views: {name!r} names columns that X does not have: {missing}.")
-        return np.array([known[item] for item in wanted])
-    index = np.asarray(wanted)
+        wanted = [known[item] for item in wanted]
+    index = np.asarray(wanted, dtype=None if wanted else np.intp)
     if index.dtype == bool:
         if len(index) != width:
             raise ValueError(
                 f"views: the mask of {name!r} has {len(index)} entries for {width} columns."
             )
-        return np.flatnonzero(index)
+        index = np.flatnonzero(index)
+    if not index.size:
+        raise ValueError(f"views: {name!r} selects no column; give it at least one.")
     if index.dtype.kind not in "iu" or index.min() < -width or index.max() >= width:
         raise ValueError(
             f"views: {name!r} = {wanted} is not a list of columns between 0 and {width - 1}."
@@ -320,12 +350,9 @@ def _positions(
 def _in_fitted_order(estimator: Any, checked: Views, by_name: bool) -> Views:
     """Match new views with the fitted ones: by name where they have names, else by position."""
     fitted = estimator.view_names_
-    if len(checked) != len(fitted):
-        raise ValueError(
-            f"X has {len(checked)} views but the model was fitted on {len(fitted)}: {fitted}."
-        )
+    _compare_number(estimator, checked)
     if not by_name:
-        return Views([View(name, view.array) for name, view in zip(fitted, checked, strict=True)])
+        return Views([replace(view, name=name) for name, view in zip(fitted, checked, strict=True)])
     given = {view.name: view for view in checked}
     if set(given) != set(fitted):
         raise ValueError(
@@ -335,13 +362,31 @@ def _in_fitted_order(estimator: Any, checked: Views, by_name: bool) -> Views:
     return Views([given[name] for name in fitted])
 
 
-def _compare_widths(estimator: Any, checked: Views) -> None:
-    fitted = estimator.n_features_per_view_
-    for view, width in zip(checked, fitted, strict=True):
+def _compare_number(estimator: Any, checked: Views) -> None:
+    fitted = estimator.view_names_
+    if len(checked) != len(fitted):
+        raise ValueError(
+            f"X has {len(checked)} views but the model was fitted on {len(fitted)}: {fitted}."
+        )
+
+
+def _compare_columns(estimator: Any, checked: Views) -> None:
+    _compare_number(estimator, checked)
+    fitted = zip(estimator.n_features_per_view_, estimator._view_columns, strict=True)
+    for view, (width, columns) in zip(checked, fitted, strict=True):
         if view.width != width:
             raise ValueError(
                 f"view {view.name!r} has {view.width} features but the model was fitted on {width}."
             )
+        if view.columns and columns and view.columns != columns:
+            raise ValueError(
+                f"the columns of view {view.name!r} are not those of fit; they must have the "
+                "same names in the same order."
+            )
+
+
+def _columns(array: Any) -> tuple[str, ...] | None:
+    return tuple(map(str, array.columns)) if hasattr(array, "columns") else None
 
 
 def _check_finite(view: View) -> None:

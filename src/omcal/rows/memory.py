@@ -12,6 +12,7 @@ from omcal.graph import AnchorGraphs
 from omcal.kernels import MAX_CLUSTERS, gram_kernel, sweep_kernel
 from omcal.parallel import map_blocks
 from omcal.rows.base import AbstractRows, Array, Assignment, Sums, decide
+from omcal.views import row_blocks
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 4096
@@ -28,6 +29,13 @@ class MemoryRows(AbstractRows):
         self._graphs = graphs
         self._compiled = compiled
         self.F = np.zeros((graphs.n, n_clusters), dtype=graphs.weights.dtype)
+        self._kernel = sweep_kernel(n_clusters) if compiled and n_clusters <= MAX_CLUSTERS else None
+        # SciPy's form of the graphs is larger, so it is kept only where every pass needs it.
+        self._sparse = (
+            {}
+            if self._kernel
+            else {rows.start: graphs[rows].side_by_side() for rows in row_blocks(graphs.n, _BLOCK)}
+        )
 
     def gram(self) -> Array:
         part = _gram_compiled if self._compiled else _gram
@@ -40,13 +48,11 @@ class MemoryRows(AbstractRows):
     def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
         stacked = self._stacked(alpha, P)
         R = R.astype(self.F.dtype)
-        kernel = self._compiled and self.F.shape[1] <= MAX_CLUSTERS
-        apply_graphs = _apply_compiled if kernel else _apply
 
         def work(rows: slice) -> Sums:
             old = self.F[rows]
             new = old @ R
-            StF = apply_graphs(self._graphs[rows], new, stacked)
+            StF = self._apply(rows, new, stacked)
             # Sums in float64: in float32 the objective would lose up to three digits.
             wide = new.astype(np.float64, copy=False)
             sums = Sums(StF, wide.T @ wide, old.T.astype(np.float64, copy=False) @ wide)
@@ -74,23 +80,20 @@ class MemoryRows(AbstractRows):
             sum(part.n_undecided for part in parts),
         )
 
+    def _apply(self, rows: slice, U: NDArray, stacked: NDArray) -> Array:
+        """U ← max(U + [S_1 … S_V] stacked, 0); returns [S_1 … S_V]ᵀ U."""
+        if self._kernel:
+            StF = np.zeros(stacked.shape)
+            self._kernel(self._graphs.indices[rows], self._graphs.weights[rows], U, stacked, StF)
+            return StF
+        S = self._sparse[rows.start]
+        U += S @ stacked
+        np.maximum(U, 0, out=U)
+        return S.T @ U.astype(np.float64, copy=False)
+
     def _stacked(self, alpha: Array, P: Array) -> NDArray:
         """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
         return np.concatenate([weight * P for weight in alpha]).astype(self.F.dtype)
-
-
-def _apply(graphs: AnchorGraphs, U: NDArray, stacked: NDArray) -> Array:
-    """U ← max(U + [S_1 … S_V] stacked, 0); returns [S_1 … S_V]ᵀ U."""
-    S = graphs.side_by_side()
-    U += S @ stacked
-    np.maximum(U, 0, out=U)
-    return S.T @ U.astype(np.float64, copy=False)
-
-
-def _apply_compiled(graphs: AnchorGraphs, U: NDArray, stacked: NDArray) -> Array:
-    StF = np.zeros(stacked.shape)
-    sweep_kernel(U.shape[1])(graphs.indices, graphs.weights, U, stacked, StF)
-    return StF
 
 
 def _gram(graphs: AnchorGraphs) -> Array:

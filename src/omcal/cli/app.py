@@ -1,0 +1,67 @@
+"""The commands, and how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from omcal import __version__
+from omcal.cli.cluster import cluster
+from omcal.cli.console import report_line
+from omcal.cli.demo import demo
+from omcal.cli.score import score
+
+app = typer.Typer(
+    name="omcal",
+    help="Multi-view clustering in one step, in time linear in the number of samples.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    invoke_without_command=True,
+)
+for command in (demo, cluster, score):
+    app.command()(command)
+
+# Typer's usage errors are click's or, in newer versions, those of its own copy of click.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_BAD_INPUT = (ValueError, OSError, ImportError, MemoryError)
+_INTERRUPTED = 130
+
+
+@app.callback()
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Multi-view clustering in one step, in time linear in the number of samples."""
+    if version:
+        typer.echo(f"omcal {__version__}")
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run one command; what is wrong with its input becomes one line and exit code 2."""
+    try:
+        code = app(args, prog_name="omcal", standalone_mode=False)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    except _UsageError as error:
+        report_line(f"error: {_message(error)} (see omcal --help)")
+        return 2
+    except _BAD_INPUT as error:
+        report_line(f"error: {_message(error)}")
+        return 2
+    if code == _INTERRUPTED:
+        report_line("interrupted")
+    return code if isinstance(code, int) else 0
+
+
+def _message(error: BaseException) -> str:
+    if hasattr(error, "format_message"):
+        return str(error.format_message())
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,118 @@
+"""What the commands print: JSON or tables on stdout, single lines and progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+_PIPED_WIDTH = 120  # a pipe has no width of its own; rich would take 80 and cut tables
+
+
+def report_line(message: str) -> None:
+    """One line on stderr, whatever the message holds."""
+    print("omcal:", " ".join(message.split()), file=sys.stderr)
+
+
+def print_json(result: Mapping[str, Any]) -> None:
+    """The result as the only thing on stdout."""
+    print(json.dumps(result, indent=2, allow_nan=False))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on stdout; the first column is text, the others are numbers."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for position, column in enumerate(columns):
+        # Where the terminal is narrow the titles of the numbers are broken, not the names.
+        table.add_column(column, justify="right" if position else "left", no_wrap=not position)
+    for row in rows:
+        table.add_row(*row)
+    console = stdout()
+    console.print(title, style="bold")
+    console.print(table)
+    console.print()
+
+
+def stdout() -> Console:
+    """Rich output on stdout as it is now; names are printed as they are, brackets and all."""
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+@contextmanager
+def collected_warnings(source: str = "") -> Iterator[list[str]]:
+    """Collect the warnings of the block, each once; they are reported when it ends well.
+
+    `source` says what they are about where that is not plain.
+    """
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # These speak to programmers, not to those who run a command.
+        for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", category)
+        yield notes
+    about = f"{source}: " if source else ""
+    notes.extend(dict.fromkeys(f"{about}{warning.message}" for warning in caught))
+    for note in notes:
+        report_line(f"warning: {note}")
+
+
+@contextmanager
+def fit_progress(n_init: int, max_iter: int, *, shown: bool = True) -> Iterator[None]:
+    """Show what the logger "omcal" says about the fit as a bar, where stderr is a terminal."""
+    console = Console(stderr=True)
+    if not (shown and console.is_terminal):
+        yield
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
+    logger = logging.getLogger("omcal")
+    level = logger.level
+    with Progress(*columns, console=console, transient=True) as bar:
+        handler = _BarHandler(bar, n_init, max_iter)
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+class _BarHandler(logging.Handler):
+    """Moves a bar with each iteration that the estimator logs."""
+
+    def __init__(self, bar: Progress, n_init: int, max_iter: int) -> None:
+        super().__init__()
+        self._bar = bar
+        self._n_init = n_init
+        self._max_iter = max_iter
+        self._task = bar.add_task("anchors and graphs", total=None, state="")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        match record.args:
+            case (int(start), int(iteration), float(objective)):
+                self._bar.update(
+                    self._task,
+                    description=f"start {start}/{self._n_init}",
+                    total=self._max_iter,
+                    completed=iteration,
+                    state=f"iteration {iteration}, objective {objective:.6g}",
+                )
+            case _:
+                self._bar.update(self._task, state=record.getMessage())

@@ -1,0 +1,31 @@
+"""`omcal score`: how well two files of labels agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omcal.cli.console import print_json, print_table
+from omcal.cli.files import read_labels
+from omcal.cli.options import Json
+from omcal.cli.scores import NMI_AVERAGE, TITLES
+from omcal.metrics import evaluate
+
+_KINDS = "csv with a header, one label a line, or .npy"
+
+
+def score(
+    true: Annotated[Path, typer.Argument(metavar="TRUE", help=f"The classes: {_KINDS}.")],
+    pred: Annotated[Path, typer.Argument(metavar="PRED", help="The clusters, likewise.")],
+    as_json: Json = False,
+) -> None:
+    """Compare the clusters in PRED with the classes in TRUE."""
+    y_true, y_pred = read_labels(true), read_labels(pred)
+    scores = evaluate(y_true, y_pred, average=NMI_AVERAGE)
+    if as_json:
+        print_json({"n_samples": len(y_true), "nmi_average": NMI_AVERAGE, **scores})
+        return
+    rows = [(title, f"{scores[name]:.4f}") for name, title in TITLES.items()]
+    print_table(f"{len(y_true)} samples", ("score", "value"), rows)

@@ -1,0 +1,85 @@
+"""From views to rows: scale, choose anchors, build the graphs, and decide where the rows live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.anchors import choose_anchors
+from omcal.graph import anchor_graphs
+from omcal.kernels import compiled_pays
+from omcal.rows.base import AbstractRows
+from omcal.rows.memory import MemoryRows
+from omcal.scaling import Scale, Scaling
+from omcal.views import Views
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """What the anchor graphs are made with."""
+
+    n_clusters: int
+    n_anchors: int
+    n_neighbors: int
+    scale: Scale
+    anchors: Any  # how to choose them, or one (m, d_v) array a view
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Rows ready for the solver, and what new samples need to be treated the same way."""
+
+    rows: AbstractRows
+    scalings: list[Scaling]
+    anchors: list[NDArray]
+
+
+def place_in_memory(
+    views: Views, settings: GraphSettings, random_state: np.random.RandomState
+) -> Placed:
+    """Rows in the memory of this machine; nothing of the size of the views is copied."""
+    scalings = [Scaling.fit(view, settings.scale) for view in views]
+    anchors = resolve_anchors(views, scalings, settings, random_state)
+    compiled = compiled_pays(views.n)
+    graphs = anchor_graphs(views, scalings, anchors, settings.n_neighbors, compiled=compiled)
+    return Placed(MemoryRows(graphs, settings.n_clusters, compiled=compiled), scalings, anchors)
+
+
+def resolve_anchors(
+    views: Views,
+    scalings: list[Scaling],
+    settings: GraphSettings,
+    random_state: np.random.RandomState,
+) -> list[NDArray]:
+    """Anchors chosen as the settings say, or the given ones, checked."""
+    m = settings.n_anchors
+    if isinstance(settings.anchors, str):
+        return choose_anchors(views, scalings, m, settings.anchors, random_state)
+    return check_anchors(settings.anchors, m, views.widths)
+
+
+def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[NDArray]:
+    """Anchors given by the user: one finite (m, d_v) array a view."""
+    if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
+        anchors = [anchors]
+    if len(anchors) != len(widths):
+        raise ValueError(
+            f"anchors has {len(anchors)} arrays for {len(widths)} views; give one array a view."
+        )
+    try:
+        given = [np.asarray(a, dtype=np.float64) for a in anchors]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"anchors must be arrays of numbers: {error}.") from error
+    expected = [(n_anchors, width) for width in widths]
+    if [a.shape for a in given] != expected:
+        raise ValueError(
+            f"anchors have shapes {[a.shape for a in given]} but {expected} are needed: one "
+            "(n_anchors, n_features) array a view, in the scaled space; "
+            "set n_anchors to their number."
+        )
+    if not all(np.isfinite(a).all() for a in given):
+        raise ValueError("anchors contain NaN or infinity; give finite points.")
+    return given
