@@ -216,7 +216,7 @@ def test_wrong_anchors(views):
     with pytest.raises(ValueError, match=r"anchors contain NaN or infinity; give finite"):
         model(n_anchors=10, anchors=[A, np.full_like(B, np.nan)]).fit(views)
     with pytest.raises(ValueError, match=r"anchors"):
-        model(n_anchors=10, anchors=[A, B.astype(str)]).fit(views)
+        model(n_anchors=10, anchors=[A, np.full(B.shape, "x")]).fit(views)
 
 
 def test_wrong_init(views):
@@ -275,10 +275,14 @@ def test_constant_features(views):
     np.testing.assert_array_equal(model().fit(padded).labels_, model().fit(views).labels_)
 
 
-def test_a_view_that_says_nothing_is_reported_or_ignored():
+@pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e5 / 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_view_that_says_nothing_is_reported_or_ignored(scale, value, dtype):
     (A, B), y = groups()
+    views = {"a": A, "b": B, "flat": np.full((60, 3), value)}
     with noted_warnings() as caught:
-        labels = model().fit({"a": A, "b": B, "flat": np.ones((60, 3))}).labels_
+        labels = model(scale=scale).fit({k: X.astype(dtype) for k, X in views.items()}).labels_
     named = any("'flat'" in str(warning.message) for warning in caught)
     assert named or ari(y, labels) > 0.95
 

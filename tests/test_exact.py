@@ -174,13 +174,15 @@ def test_rows_may_be_grouped_in_any_way(make_rows):
     whole = make_rows(compact(S, k, np.float64), G.shape[1])
     alpha = np.full(len(S), 1 / len(S))
     P, R = G, np.zeros((G.shape[1],) * 2)
-    halves = [make_rows(compact(part, k, np.float64), G.shape[1]) for part in (S[:, :31], S[:, 31:])]
-    np.testing.assert_allclose(whole.gram(), sum(h.gram() for h in halves), rtol=1e-12, atol=1e-14)
+    parts = (S[:, :31], S[:, 31:])
+    halves = [make_rows(compact(part, k, np.float64), G.shape[1]) for part in parts]
+    together = halves[0].gram() + halves[1].gram()
+    np.testing.assert_allclose(whole.gram(), together, rtol=1e-12, atol=1e-14)
     for _ in range(2):
         total = whole.sweep(alpha, P, R)
-        parts = halves[0].sweep(alpha, P, R) + halves[1].sweep(alpha, P, R)
+        added = halves[0].sweep(alpha, P, R) + halves[1].sweep(alpha, P, R)
         for name in ("StF", "FtF", "FoldtF"):
-            np.testing.assert_allclose(getattr(total, name), getattr(parts, name), rtol=1e-12)
+            np.testing.assert_allclose(getattr(total, name), getattr(added, name), rtol=1e-12)
         R = 0.1 * np.eye(G.shape[1])
 
 

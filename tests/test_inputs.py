@@ -236,6 +236,22 @@ def test_no_copy_of_the_data_is_made(scale):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("scale", ["feature", "sample"])
+def test_a_million_sparse_features(scale):
+    # 1000 documents of two subjects with words of their own; 8 GB as a dense array.
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) % 2
+    columns = np.sort(
+        50 * y[:, None] + rng.permuted(np.tile(np.arange(50), (1000, 1)), axis=1)[:, :20]
+    )
+    starts = np.arange(0, 20_001, 20)
+    X = sparse.csr_array((np.ones(20_000), 10_000 * columns.ravel(), starts), shape=(1000, 10**6))
+    model = OCAL(2, n_anchors=8, beta=0.1, scale=scale, max_iter=20, random_state=0).fit(X)
+    assert ari(y, model.labels_) > 0.95
+    assert ari(y, model.predict(X)) > 0.95
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("dtype", "scale"), [("float32", "sample"), ("uint8", "feature")])
 def test_rows_that_need_a_copy_are_copied_a_few_at_a_time(dtype, scale):
     X = np.random.default_rng(0).integers(0, 200, size=(6000, 1500)).astype(dtype)

@@ -69,10 +69,9 @@ def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list
         raise ValueError(
             f"anchors has {len(anchors)} arrays for {len(widths)} views; give one array a view."
         )
-    try:
-        given = [np.asarray(a, dtype=np.float64) for a in anchors]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"anchors must be arrays of numbers: {error}.") from error
+    given = [np.asarray(a) for a in anchors]
+    if any(a.dtype.kind not in "biuf" for a in given):
+        raise ValueError(f"anchors must be numbers; they are {[str(a.dtype) for a in given]}.")
     expected = [(n_anchors, width) for width in widths]
     if [a.shape for a in given] != expected:
         raise ValueError(
@@ -82,4 +81,4 @@ def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list
         )
     if not all(np.isfinite(a).all() for a in given):
         raise ValueError("anchors contain NaN or infinity; give finite points.")
-    return given
+    return [np.array(a, dtype=np.float64) for a in given]

@@ -87,3 +87,8 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
         return tags
+
+
+def copy_bytes(views: Views) -> int:
+    """Size of a copy of all views in float64; of sparse ones a value and an index an entry."""
+    return sum(16 * v.array.nnz if v.sparse else 8 * v.array.size for v in views)

@@ -1,0 +1,115 @@
+"""Least squares in the box [0, 1]^m for many right-hand sides and one matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+_MAX_EXCHANGES = 10
+_MAX_CHANGES = 20  # times the number of unknowns
+_ROUNDING = 1e-13
+_GROUP = 128
+
+
+class BoxLeastSquares:
+    """Rows z of minimal |r - Rz|² with 0 <= z <= 1, one for each row r of `targets`.
+
+    An active-set method, exact up to rounding, that treats all rows at once.
+
+    Parameters
+    ----------
+    R : array of shape (m, m)
+        Upper triangular, not singular.
+    targets : array of shape (n, m)
+    """
+
+    def __init__(self, R: NDArray, targets: NDArray) -> None:
+        self.R, self.gram, self.targets = R, R.T @ R, targets
+        self.lengths = np.sqrt(np.diag(self.gram))
+
+    def solve(self) -> NDArray[np.float64]:
+        """The solutions, one a row."""
+        z = linalg.solve_triangular(self.R, self.targets.T).T
+        rows = np.flatnonzero(((z < 0) | (z > 1)).any(axis=1))
+        rows = self._exchange(z, rows)
+        self._descend(z, rows)
+        return z
+
+    def _exchange(self, z: NDArray, rows: NDArray) -> NDArray:
+        """Move all weights that violate optimality to or from their bound, a few times.
+
+        Mostly this ends at the solution; the rows where it does not are returned.
+        """
+        low, high = z < 0, z > 1
+        for _ in range(_MAX_EXCHANGES):
+            if not rows.size:
+                break
+            fixed = low[rows] | high[rows]
+            y = self._minimized(high[rows].astype(np.float64), rows, ~fixed)
+            pull = self._pull(y, rows)
+            low_next = np.where(fixed, low[rows] & (pull <= 0), y < 0)
+            high_next = np.where(fixed, high[rows] & (pull >= 0), y > 1)
+            changed = ((low_next != low[rows]) | (high_next != high[rows])).any(axis=1)
+            z[rows], low[rows], high[rows] = np.clip(y, 0, 1), low_next, high_next
+            rows = rows[changed]
+        return rows
+
+    def _descend(self, z: NDArray, rows: NDArray) -> None:
+        """Change one bound at a time, which never raises the objective, down to the solution."""
+        fixed = (z <= 0) | (z >= 1)
+        for _ in range(_MAX_CHANGES * z.shape[1]):
+            if not rows.size:
+                break
+            here = z[rows]
+            step = self._minimized(here, rows, ~fixed[rows]) - here
+            room = np.full(step.shape, np.inf)
+            np.divide(np.where(step > 0, 1 - here, here), np.abs(step), out=room, where=step != 0)
+            nearest = room.min(axis=1, keepdims=True)
+            here = np.clip(here + np.minimum(nearest, 1) * step, 0, 1)
+            met = (room <= nearest) & (nearest < 1)
+            here[met] = step[met] > 0
+            z[rows] = here
+            fixed[rows] |= met
+
+            arrived = nearest[:, 0] >= 1
+            pull = self._pull(here, rows)
+            inward = np.where(fixed[rows], np.where(here > 0, -pull, pull), 0.0)
+            entering = inward.argmax(axis=1)
+            release = arrived & (inward.max(axis=1) > 0)
+            fixed[rows[release], entering[release]] = False
+            rows = rows[~arrived | release]
+
+    def _minimized(self, z: NDArray, rows: NDArray, free: NDArray) -> NDArray:
+        """The minimum over the free weights; twice, to remove the rounding of normal equations."""
+        for _ in range(2):
+            z = z + _newton_steps(self.gram, self._slope(z, rows), free)
+        return z
+
+    def _slope(self, z: NDArray, rows: NDArray) -> NDArray:
+        return (z @ self.R.T - self.targets[rows]) @ self.R
+
+    def _pull(self, z: NDArray, rows: NDArray) -> NDArray:
+        """Direction in which each weight would lower the objective; 0 where rounding decides."""
+        residual = z @ self.R.T - self.targets[rows]
+        slope = residual @ self.R
+        noise = _ROUNDING * np.linalg.norm(residual, axis=1)[:, None] * self.lengths
+        return np.where(np.abs(slope) > noise, -slope, 0.0)
+
+
+def _newton_steps(gram: NDArray, slope: NDArray, free: NDArray) -> NDArray:
+    """Steps to the minimum over the free weights, in groups of rows with about as many of them."""
+    steps = np.zeros_like(slope)
+    by_size = np.argsort(free.sum(axis=1), kind="stable")
+    for group in np.array_split(by_size, len(slope) // _GROUP + 1):
+        size = free[group].sum(axis=1).max()
+        columns = np.argsort(~free[group], axis=1, kind="stable")[:, :size]
+        used = np.take_along_axis(free[group], columns, axis=1)
+        system = np.where(
+            used[:, :, None] & used[:, None, :],
+            gram[columns[:, :, None], columns[:, None, :]],
+            np.eye(size),
+        )
+        right = np.where(used, slope[group[:, None], columns], 0.0)
+        steps[group[:, None], columns] = -np.linalg.solve(system, right[:, :, None])[:, :, 0]
+    return steps

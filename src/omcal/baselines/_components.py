@@ -1,0 +1,82 @@
+"""Graphs that shall have exactly c connected components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from omcal.baselines._graphs import laplacian
+from omcal.baselines._spectral import smallest_eigenvectors
+
+
+def component_labels(S: Any) -> NDArray[np.intp]:
+    """Label of the connected component of each vertex of a graph, dense or sparse."""
+    edges = sparse.csr_array(S) != 0  # a stored zero is no edge
+    return connected_components(edges, directed=False)[1].astype(np.intp)
+
+
+def component_surplus(values: NDArray, c: int, tol: float) -> int:
+    """-1: fewer than c components, 0: exactly c, 1: more, by the smallest Laplacian eigenvalues.
+
+    `values` holds the c + 1 smallest, ascending, or all n where there are not more than c.
+    """
+    if values[:c].sum() > tol:
+        return -1
+    return 1 if len(values) > c and values[: c + 1].sum() < tol else 0
+
+
+class RankPenalty:
+    """The term λ tr(FᵀL_S F) that drives a symmetric graph S to exactly c components.
+
+    Parameters
+    ----------
+    S : array or CSR of shape (n, n)
+        The first graph.
+    c : int
+    weight : float
+        The first λ.
+    tol : float
+        The sum of the c smallest eigenvalues of L_S that counts as zero.
+
+    Attributes
+    ----------
+    F : array of shape (n, c)
+        Embedding in which neighbours shall be close.
+    weight : float
+        λ.
+    values : array
+        The c + 1 smallest eigenvalues of the Laplacian of the last graph.
+    surplus : int
+        See `component_surplus`.
+    """
+
+    def __init__(self, S: Any, c: int, *, weight: float, tol: float) -> None:
+        self.c, self.weight, self.tol = c, weight, tol
+        self.F = self._decompose(S)
+
+    def _decompose(self, S: Any) -> NDArray[np.float64]:
+        wanted = min(self.c + 1, S.shape[0])
+        self.values, vectors = smallest_eigenvectors(laplacian(S), wanted)
+        self.surplus = component_surplus(self.values, self.c, self.tol)
+        return vectors[:, : self.c]
+
+    def update(self, S: Any) -> bool:
+        """Take the next graph: adapt λ and F, or return True where it has c components."""
+        F = self._decompose(S)
+        if self.surplus == 0:
+            self.F = F
+            return True
+        if self.surplus < 0:
+            self.F, self.weight = F, self.weight * 2
+        else:  # too much was cut: go back to the F before, with half the weight
+            self.weight /= 2
+        return False
+
+    def squared_distances(self, rows: Any, columns: Any) -> NDArray[np.float64]:
+        """|f_i - f_j|² for index arrays that broadcast."""
+        difference = self.F[rows] - self.F[columns]
+        return np.einsum("...k,...k->...", difference, difference)

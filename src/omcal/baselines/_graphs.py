@@ -1,0 +1,181 @@
+"""Neighbour graphs with closed-form weights, and the matrices made of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.baselines._distances import centred, squared_distances
+from omcal.graph import nearest_columns
+from omcal.views import Matrix, row_blocks
+
+_BLOCK_ENTRIES = 1 << 22
+
+
+def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_array:
+    """Graph of the k nearest neighbours with weights that fall linearly with the distance.
+
+    Row i minimises Σ_j d_ij w_j + r_i |w|² over the simplex, with r_i chosen so that k weights
+    are positive. Rows sum to 1 before symmetrising.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d)
+    k : int
+        Neighbours a sample, at most n - 2: more are reduced to that.
+    symmetric : bool
+        Return (W + Wᵀ) / 2 instead of the directed graph W.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        With a zero diagonal and without stored zeros.
+    """
+    indices, distances = nearest_samples(X, k)
+    weights, _ = closed_form_weights(distances)
+    W = graph_of_rows(indices[:, :-1], weights)
+    return symmetrized(W) if symmetric else W
+
+
+def nearest_samples(
+    X: Matrix | Sequence[Matrix], k: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The k + 1 nearest other samples of each sample, in the order of (distance, index).
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d), or a list of them
+        Of several views the squared distances are averaged.
+    k : int
+        At most n - 2, so that there is a (k + 1)-th neighbour: more are reduced to that.
+
+    Returns
+    -------
+    indices : array of shape (n, k + 1)
+    distances : array of shape (n, k + 1)
+        Squared Euclidean.
+    """
+    views = [centred(view) for view in (X if isinstance(X, Sequence) else [X])]
+    n = views[0].shape[0]
+    if n < 3:
+        raise ValueError(f"a neighbour graph needs at least 3 samples and X has {n}; add samples.")
+    count = min(k, n - 2) + 1
+    indices = np.empty((n, count), dtype=np.intp)
+    distances = np.empty((n, count))
+    for rows in row_blocks(n, max(1, _BLOCK_ENTRIES // n)):
+        block: Any = sum(squared_distances(view[rows], view) for view in views) / len(views)
+        block[np.arange(len(block)), np.arange(rows.start, rows.stop)] = np.inf
+        indices[rows], distances[rows] = nearest_columns(block, count)
+    return indices, distances
+
+
+def distances_to(X: Matrix, indices: NDArray) -> NDArray[np.float64]:
+    """Squared distance of each sample i to the samples indices[i]; shape of `indices`."""
+    n, k = indices.shape
+    distances = np.empty((n, k))
+    X = X.astype(np.float64)
+    for rows in row_blocks(n, max(1, _BLOCK_ENTRIES // (k * X.shape[1]))):
+        own = np.repeat(np.arange(rows.start, rows.stop), k)
+        difference = X[own] - X[indices[rows].ravel()]
+        if sparse.issparse(difference):
+            squares = np.asarray(difference.multiply(difference).sum(axis=1))
+        else:
+            squares = np.einsum("ij,ij->i", difference, difference)
+        distances[rows] = squares.reshape(-1, k)
+    return distances
+
+
+def closed_form_weights(distances: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights of the k nearest from the k + 1 smallest squared distances of each row.
+
+    w_j = (d_(k+1) - d_j) / (k d_(k+1) - Σ_h d_h); k equal weights where all distances tie.
+
+    Parameters
+    ----------
+    distances : array of shape (n, k + 1)
+        Ascending in each row.
+
+    Returns
+    -------
+    weights : array of shape (n, k)
+        Rows sum to 1.
+    r : array of shape (n,)
+        The regulariser that makes these weights optimal: half the denominator.
+    """
+    last = distances[:, -1:]
+    gaps = last - distances[:, :-1]
+    total = gaps.sum(axis=1, keepdims=True)
+    tied = total <= 1e-12 * last
+    weights = np.where(tied, 1.0 / gaps.shape[1], gaps / np.where(tied, 1.0, total))
+    return weights, total[:, 0] / 2
+
+
+def graph_of_rows(indices: NDArray, weights: NDArray) -> sparse.csr_array:
+    """Directed graph with the edges i -> indices[i, j] of weight weights[i, j]; n×n sparse.
+
+    Rows of `weights` lie on the simplex, see `without_rounding`.
+    """
+    n, k = indices.shape
+    rows = (weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k))
+    # A copy: what follows must not change the caller's arrays.
+    W = without_rounding(sparse.csr_array(rows, shape=(n, n), copy=True))
+    W.sort_indices()
+    return W
+
+
+def without_rounding(W: sparse.csr_array) -> sparse.csr_array:
+    """W, changed in place, less the edges whose weight is rounding beside a row sum of 1.
+
+    Values that tie with the threshold of a projection on the simplex are left with some 1e-17: as
+    edges they would join what the eigenvalues of the Laplacian see as separate components.
+    """
+    W.data[W.data < 1e-14] = 0
+    W.eliminate_zeros()
+    return W
+
+
+def graph_bytes(n: int, k: int) -> int:
+    """Size of a symmetrised graph of k neighbours, at most: two edges for each of them."""
+    return 2 * 16 * n * k
+
+
+def symmetrized(W: Any) -> Any:
+    """(W + Wᵀ) / 2, dense or CSR as given."""
+    return sparse.csr_array((W + W.T) / 2) if sparse.issparse(W) else (W + W.T) / 2
+
+
+def degrees(W: Any) -> NDArray[np.float64]:
+    """Row sums."""
+    return np.asarray(W.sum(axis=1)).reshape(-1)
+
+
+def laplacian(W: Any) -> Any:
+    """D - W, dense or CSR as given."""
+    if sparse.issparse(W):
+        return sparse.csr_array(sparse.diags_array(degrees(W)) - W)
+    return np.diag(degrees(W)) - W
+
+
+def normalized_adjacency(W: Any) -> Any:
+    """D^-1/2 W D^-1/2, dense or CSR as given; rows of degree 0 stay 0."""
+    d = degrees(W)
+    scale = np.where(d > 0, 1.0 / np.sqrt(np.where(d > 0, d, 1.0)), 0.0)
+    # The product of the two factors first: it is the same number on both sides of the diagonal,
+    # so that a symmetric W stays symmetric to the last bit.
+    if not sparse.issparse(W):
+        return np.multiply.outer(scale, scale) * W
+    A = sparse.csr_array(W, dtype=np.float64, copy=True)
+    A.data *= np.repeat(scale, np.diff(A.indptr)) * scale[A.indices]
+    return A
+
+
+def normalized_laplacian(W: Any) -> Any:
+    """I - D^-1/2 W D^-1/2, dense or CSR as given."""
+    A = normalized_adjacency(W)
+    if sparse.issparse(A):
+        return sparse.csr_array(sparse.diags_array(np.ones(A.shape[0])) - A)
+    return np.eye(len(A)) - A

@@ -1,0 +1,45 @@
+"""Hard partitions as matrices: one-hot columns, sums over clusters, clusters that became empty."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.extmath import safe_sparse_dot
+
+from omcal.views import Matrix
+
+
+def one_hot(labels: NDArray, n_clusters: int) -> sparse.csr_array:
+    """n×c matrix with a 1 at the label of each row."""
+    n = len(labels)
+    return sparse.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, n_clusters))
+
+
+def row_sums(X: Matrix, labels: NDArray, n_clusters: int) -> NDArray[np.float64]:
+    """Sum of the rows of X in each cluster: c×d, dense."""
+    return safe_sparse_dot(one_hot(labels, n_clusters).T, X, dense_output=True)
+
+
+def column_sums(X: Matrix, labels: NDArray, n_clusters: int) -> NDArray[np.float64]:
+    """Sum of the columns of X in each cluster: n×c, dense."""
+    return safe_sparse_dot(X, one_hot(labels, n_clusters), dense_output=True)
+
+
+def refill_empty(labels: NDArray, errors: NDArray, n_clusters: int) -> NDArray:
+    """Give each empty cluster the row of largest error that is not alone in its own.
+
+    Rows without error are left where they are: there is nothing to gain from splitting them off.
+    """
+    counts = np.bincount(labels, minlength=n_clusters)
+    worst = np.argsort(-errors, kind="stable")
+    candidates = iter(worst[errors[worst] > 0])
+    labels = labels.copy()
+    for empty in np.flatnonzero(counts == 0):
+        row = next((i for i in candidates if counts[labels[i]] > 1), None)
+        if row is None:
+            break
+        counts[labels[row]] -= 1
+        counts[empty] += 1
+        labels[row] = empty
+    return labels

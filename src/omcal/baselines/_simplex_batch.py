@@ -1,0 +1,69 @@
+"""Many small quadratic programs on the simplex at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.simplex import minimize_on_simplex, project_simplex
+
+_MAX_EXCHANGES = 20
+_TOLERANCE = 1e-13
+
+
+def minimize_batch(A: NDArray, b: NDArray) -> NDArray[np.float64]:
+    """Minimise zᵀA_i z - b_iᵀz over the simplex for every i, exactly.
+
+    The unknowns that violate optimality move to or from zero, all at once, until none does. That
+    can cycle: what is open after some rounds is solved by itself.
+
+    Parameters
+    ----------
+    A : array of shape (N, s, s)
+        Symmetric positive definite.
+    b : array of shape (N, s)
+
+    Returns
+    -------
+    array of shape (N, s)
+    """
+    z = np.empty_like(b)
+    free = np.ones(b.shape, dtype=bool)
+    rows = np.arange(len(b))
+    scale = _TOLERANCE * np.maximum(np.abs(A).max(axis=(1, 2)), np.abs(b).max(axis=1))[:, None]
+    for _ in range(_MAX_EXCHANGES):
+        z[rows], level = _minimum_over_free(A[rows], b[rows], free[rows])
+        slope = 2 * np.einsum("ijk,ik->ij", A[rows], z[rows]) - b[rows]
+        stays = np.where(free[rows], z[rows] >= -_TOLERANCE, slope < level - scale[rows])
+        changed = (stays != free[rows]).any(axis=1)
+        free[rows] = stays
+        rows = rows[changed]
+        if not rows.size:
+            break
+    for i in rows:
+        z[i] = minimize_on_simplex(A[i], b[i])
+    return np.maximum(z, 0)
+
+
+def _minimum_over_free(A: NDArray, b: NDArray, free: NDArray) -> tuple[NDArray, NDArray]:
+    """Minimum with sum 1 and zeros outside `free`, and the slope that the free unknowns share."""
+    s = b.shape[1]
+    system = np.where(free[:, :, None] & free[:, None, :], A, np.eye(s))
+    right = np.stack([np.where(free, b, 0.0), free], axis=2)
+    u, v = np.moveaxis(np.linalg.solve(system, right), 2, 0)  # A u = b, A v = 1
+    level = (2 - u.sum(axis=1, keepdims=True)) / v.sum(axis=1, keepdims=True)
+    return (u + level * v) / 2, level
+
+
+def augmented_lagrangian_batch(
+    A: NDArray, b: NDArray, *, n_steps: int, penalty: float, growth: float
+) -> NDArray[np.float64]:
+    """The same problems, solved roughly by a fixed number of augmented-Lagrangian steps."""
+    x = np.full_like(b, 1 / b.shape[1])
+    multiplier = np.ones_like(b)
+    for _ in range(n_steps):
+        v = x + (multiplier - np.einsum("ijk,ij->ik", A, x)) / penalty
+        x = project_simplex(v - (multiplier + np.einsum("ijk,ik->ij", A, v) - b) / penalty)
+        multiplier += penalty * (x - v)
+        penalty *= growth
+    return x

@@ -1,0 +1,81 @@
+"""The steps of SMC, which its variants share: filter, anchors, codes, embedding."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from omcal.baselines._anchor_space import left_singular_vectors
+from omcal.baselines._box import BoxLeastSquares
+from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
+
+
+def filtered_views(
+    X: list[NDArray], k: int, strength: float, order: int
+) -> tuple[list[NDArray], NDArray[np.float64]]:
+    """Smooth each view over its own neighbour graph: (I - strength L)^order X.
+
+    Parameters
+    ----------
+    X : list of arrays of shape (n, d_v)
+    k : int
+        Neighbours in each graph.
+    strength : float
+    order : int
+
+    Returns
+    -------
+    filtered : list of arrays of shape (n, d_v)
+    importance : array of shape (n,)
+        Degree of each sample, summed over the graphs.
+    """
+    importance = np.zeros(len(X[0]))
+    filtered = []
+    for x in X:
+        W = neighbor_graph(x, k)
+        importance += degrees(W)
+        A = normalized_adjacency(W)
+        for _ in range(order):
+            x = (1 - strength) * x + strength * (A @ x)
+        filtered.append(x)
+    return filtered, importance
+
+
+def sample_anchors(
+    importance: NDArray, m: int, power: float, random_state: np.random.RandomState
+) -> NDArray[np.intp]:
+    """m different samples, drawn with probability proportional to importance^power."""
+    p = (importance / max(importance.max(), np.finfo(np.float64).tiny)) ** power
+    possible = np.flatnonzero(p)
+    if len(possible) <= m:  # they are all in; the rest is drawn evenly
+        others = np.flatnonzero(p == 0)
+        rest = random_state.choice(others, m - len(possible), replace=False)
+        return np.concatenate([possible, rest])
+    return random_state.choice(len(p), m, replace=False, p=p / p.sum())
+
+
+def anchor_codes(X: NDArray, anchors: NDArray, alpha: float) -> NDArray[np.float64]:
+    """Weights of the anchors in each sample: min |x - Hᵀz|² + alpha |z|² with 0 <= z <= 1.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    anchors : array of shape (m, d)
+        H.
+    alpha : float
+        Positive.
+
+    Returns
+    -------
+    array of shape (n, m)
+    """
+    m = len(anchors)
+    # |x - Hᵀz|² + alpha |z|² = |r - Rz|² + constant, without squaring the condition number.
+    Q, R = linalg.qr(np.vstack([anchors.T, np.sqrt(alpha) * np.eye(m)]), mode="economic")
+    return BoxLeastSquares(R, X @ Q[: X.shape[1]]).solve()
+
+
+def stacked_embedding(codes: list[NDArray], c: int) -> NDArray[np.float64]:
+    """The c leading left singular vectors of the codes of all views side by side."""
+    return left_singular_vectors(np.hstack(codes), c)

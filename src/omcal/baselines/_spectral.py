@@ -1,0 +1,162 @@
+"""A few eigenvectors of symmetric matrices, and labels from them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from sklearn.cluster import KMeans
+
+from omcal.memory import require_memory
+
+Pairs = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+_DENSE_SIZE = 400
+# Older SciPy has a fixed generator for ARPACK's restarts and no argument for it.
+_FIXED_RESTARTS = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters else {}
+
+
+def smallest_eigenvectors(L: Any, c: int) -> Pairs:
+    """The c smallest eigenvalues, ascending, of a symmetric matrix, and their eigenvectors.
+
+    Each connected part of the matrix is solved by itself. A graph Laplacian with many zero
+    eigenvalues, which one Krylov space cannot tell apart, has only one in each part.
+
+    Parameters
+    ----------
+    L : array or sparse of shape (n, n)
+    c : int
+        At most n.
+
+    Returns
+    -------
+    values : array of shape (c,)
+    vectors : array of shape (n, c)
+        Orthonormal columns.
+    """
+    n = L.shape[0]
+    L = sparse.csr_array(L) if sparse.issparse(L) else L
+    n_parts, part = connected_components(L != 0, directed=False)
+    if n_parts == 1:
+        return _smallest_of_connected(L, c)
+    order = np.argsort(part, kind="stable")
+    ends = np.cumsum(np.bincount(part))
+    values, vectors = _smallest_of_parts(L[order][:, order], ends, c)
+    scattered = np.empty((n, c))
+    scattered[order] = vectors
+    return values, scattered
+
+
+def largest_eigenvectors(A: Any, c: int) -> Pairs:
+    """The c largest eigenvalues, descending, and their eigenvectors; see smallest_eigenvectors."""
+    values, vectors = smallest_eigenvectors(-A, c)
+    return -values, vectors
+
+
+def _smallest_of_parts(L: Any, ends: NDArray, c: int) -> Pairs:
+    """Merge the spectra of the diagonal blocks of L that end at `ends`."""
+    starts = np.r_[0, ends[:-1]]
+    single = np.flatnonzero(ends - starts == 1)
+    # (value, block, column of the block's own eigenvectors) of every candidate
+    values = [L.diagonal()[starts[single]]]
+    blocks, columns = [single], [np.zeros(len(single), dtype=int)]
+    found: dict[int, NDArray] = {}
+    for block in np.flatnonzero(ends - starts > 1).tolist():
+        rows = slice(starts[block], ends[block])
+        size = rows.stop - rows.start
+        block_values, found[block] = _smallest_of_connected(L[rows, rows], min(c, size))
+        values.append(block_values)
+        blocks.append(np.full(len(block_values), block))
+        columns.append(np.arange(len(block_values)))
+    all_values, all_blocks, all_columns = map(np.concatenate, (values, blocks, columns))
+    best = np.lexsort((all_blocks, all_values))[:c]
+    vectors = np.zeros((ends[-1], c))
+    for position, candidate in enumerate(best):
+        block, column = all_blocks[candidate], all_columns[candidate]
+        rows = slice(starts[block], ends[block])
+        vectors[rows, position] = found[block][:, column] if block in found else 1.0
+    return all_values[best], vectors
+
+
+def _smallest_of_connected(L: Any, c: int) -> Pairs:
+    n = L.shape[0]
+    if sparse.issparse(L) and 3 * L.nnz > n**2:
+        L = L.toarray()  # products with it are quicker
+    # ARPACK needs more basis vectors than it returns, and a small matrix is quicker without it.
+    basis_size = max(2 * c + 20, 40)
+    if n <= max(_DENSE_SIZE, 2 * basis_size):
+        return _dense(L, c)
+    try:
+        values, vectors = _krylov(L, c, basis_size)
+    except ArpackNoConvergence:
+        return _dense(L, c)
+    return _dense(L, c) if _misses_one(L, values, vectors) else (values, vectors)
+
+
+def _krylov(L: Any, c: int, basis_size: int) -> Pairs:
+    try:
+        return _lanczos(L, c, ncv=basis_size, maxiter=300)
+    except ArpackNoConvergence:
+        if not sparse.issparse(L):
+            raise
+    # It is slow where the spectrum is crowded at its lower end, as in chains of samples. Such
+    # graphs are easily cut in two, hence cheap to factorise.
+    return _shift_invert(L, c, basis_size)
+
+
+def _lanczos(A: Any, c: int, **options: Any) -> Pairs:
+    start = np.random.RandomState(0).uniform(-1, 1, A.shape[0])
+    options = {"which": "SA", "v0": start} | _FIXED_RESTARTS | options
+    values, vectors = eigsh(A, k=c, **options)
+    order = np.argsort(values, kind="stable")
+    return values[order], vectors[:, order]
+
+
+def _shift_invert(L: Any, c: int, basis_size: int) -> Pairs:
+    size = float(abs(L).sum(axis=1).max())
+    shifted = _operator(L, lambda x: L @ x - size * x)  # tol is relative: now to the size of L
+    lowest = _lanczos(shifted, 1, tol=1e-4, ncv=basis_size)[0][0] + size
+    return _lanczos(L, c, sigma=lowest - 1e-4 * size, which="LM", ncv=basis_size)
+
+
+def _misses_one(L: Any, values: NDArray, vectors: NDArray) -> bool:
+    """Whether an eigenvalue below the last was passed over: Lanczos can skip equal ones."""
+    size = float(abs(L).sum(axis=1).max())
+    # Without the directions already found, moved above the spectrum, the lowest must be the next.
+    rest = _operator(L, lambda x: L @ x + vectors @ (3 * size * (vectors.T @ x)))
+    try:
+        lowest = _lanczos(rest, 1, tol=1e-2, ncv=40, maxiter=50)[0][0]
+    except ArpackNoConvergence:
+        return False
+    return bool(lowest < values[-1] - 1e-8 * size)
+
+
+def _operator(L: Any, product: Callable[[NDArray], NDArray]) -> LinearOperator:
+    return LinearOperator(L.shape, matvec=product, dtype=np.float64)
+
+
+def _dense(L: Any, c: int) -> Pairs:
+    n = L.shape[0]
+    require_memory(3 * 8 * n**2, f"the dense eigenproblem of {n} samples", "Use fewer samples.")
+    full = L.toarray() if sparse.issparse(L) else L
+    return linalg.eigh(full, subset_by_index=[0, c - 1])
+
+
+def row_normalized(U: NDArray) -> NDArray[np.float64]:
+    """Rows of U at length 1; zero rows stay 0."""
+    length = np.linalg.norm(U, axis=1, keepdims=True)
+    return U / np.where(length > 0, length, 1.0)
+
+
+def kmeans_labels(
+    U: Any, n_clusters: int, random_state: np.random.RandomState | int | None, n_init: int = 10
+) -> NDArray[np.intp]:
+    """Labels of the best of `n_init` k-means runs on the rows of U."""
+    model = KMeans(n_clusters, n_init=n_init, random_state=random_state)
+    return model.fit_predict(U).astype(np.intp)

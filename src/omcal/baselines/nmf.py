@@ -1,0 +1,174 @@
+"""NMF: clusters are the columns of a non-negative factor."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.cluster import KMeans
+from sklearn.decomposition import NMF
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._distances import as_floats, squared_norms
+from omcal.views import Matrix, Views
+
+
+class NMFClustering(Baseline):
+    """Clustering by non-negative matrix factorisation.
+
+    Minimises ‖X − F Gᵀ‖² over F ≥ 0 (n×c) and G ≥ 0 (d×c) [1]_; the columns of G are scaled to
+    length 1 and F by the inverse, and a sample belongs to the largest entry of its row of F.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters c.
+    labels : {"argmax", "kmeans"}, default="argmax"
+        From F to labels: the largest entry of each row, or k-means (20 starts) on the rows.
+    solver : {"mu", "cd"}, default="mu"
+        Multiplicative updates, or coordinate descent, which is faster.
+    init : {"random", "nndsvda"}, default="random"
+        Random positive factors, or the deterministic start from singular vectors.
+    weighting : {"ncw"} or None, default=None
+        "ncw" divides each sample by sqrt(xᵢᵀ Σⱼ xⱼ), which turns the fit into a normalised cut of
+        the graph X Xᵀ [2]_; meant for text.
+    n_init : int, default=1
+        Number of starts; the best fit is kept.
+    max_iter : int, default=500
+        Most iterations of one start.
+    tol : float, default=1e-5
+        Stop when ten iterations lower the error by less than this part of its first value.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the start and of k-means.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        Cluster of each sample.
+    memberships_ : array of shape (n, c)
+        F, for unit columns of G.
+    components_ : array of shape (c, d)
+        Gᵀ, unit rows.
+    objective_ : float
+        ‖X − F Gᵀ‖² at the end (of the weighted X where weighted).
+    n_iter_ : int
+        Iterations of the kept start.
+
+    Notes
+    -----
+    The factorisation is scikit-learn's. Scaling G is what makes the entries of a row of F
+    comparable: without it F and G can trade a factor in every column and the largest entry means
+    nothing. A sample of zeros has a row of zeros and gets label 0.
+
+    References
+    ----------
+    .. [1] D. D. Lee and H. S. Seung, "Algorithms for non-negative matrix factorization", NIPS 2000.
+    .. [2] W. Xu, X. Liu and Y. Gong, "Document clustering based on non-negative matrix
+       factorization", SIGIR 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from omcal.baselines.nmf import NMFClustering
+    >>> X = np.array([[5.0, 4, 0, 0], [4, 5, 0, 0], [0, 0, 3, 4], [0, 0, 4, 3]])
+    >>> labels = NMFClustering(n_clusters=2, random_state=0).fit_predict(X)
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+
+    _single_view = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": N_CLUSTERS,
+        "labels": [StrOptions({"argmax", "kmeans"})],
+        "solver": [StrOptions({"mu", "cd"})],
+        "init": [StrOptions({"random", "nndsvda"})],
+        "weighting": [StrOptions({"ncw"}), None],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        labels: Literal["argmax", "kmeans"] = "argmax",
+        solver: Literal["mu", "cd"] = "mu",
+        init: Literal["random", "nndsvda"] = "random",
+        weighting: Literal["ncw"] | None = None,
+        n_init: int = 1,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.labels = labels
+        self.solver = solver
+        self.init = init
+        self.weighting = weighting
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+        X = as_floats(views[0].array)
+        _require_non_negative(X)
+        squared_norms(X)  # refuses what overflows below
+        if self.weighting == "ncw":
+            X = normalized_cut_weighted(X)
+        fits = [self._factorize(X, random_state) for _ in range(self.n_init)]
+        F, model = min(fits, key=lambda fit: fit[1].reconstruction_err_)
+        self.memberships_, self.components_ = unit_components(F, model.components_)
+        self.objective_ = float(model.reconstruction_err_) ** 2
+        self.n_iter_ = int(model.n_iter_)
+        if self.labels == "argmax":
+            return self.memberships_.argmax(axis=1)
+        kmeans = KMeans(self.n_clusters, n_init=20, random_state=random_state)
+        return kmeans.fit_predict(self.memberships_)
+
+    def _factorize(self, X: Matrix, random_state: np.random.RandomState) -> tuple[NDArray, NMF]:
+        model = NMF(
+            self.n_clusters,
+            init=self.init,
+            solver=self.solver,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=random_state,
+        )
+        return model.fit_transform(X), model
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def _require_non_negative(X: Matrix) -> None:
+    least = X.min()
+    if least < 0:
+        raise ValueError(
+            f"Negative values in data passed to NMFClustering (least: {least:g}); shift or rescale "
+            "X so that no entry is below 0."
+        )
+    if X.max() == 0:
+        raise ValueError("all entries of X are 0; there is nothing to factorise.")
+
+
+def unit_components(F: NDArray, Gt: NDArray) -> tuple[NDArray, NDArray]:
+    """The same product F Gᵀ with rows of Gᵀ of length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(Gt, axis=1)
+    return F * lengths, Gt / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis]
+
+
+def normalized_cut_weighted(X: Matrix) -> Matrix:
+    """Each sample divided by the root of its degree xᵢᵀ Σⱼ xⱼ in the graph X Xᵀ."""
+    degree = X @ np.asarray(X.sum(axis=0)).ravel()
+    factor = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
+    return sparse.diags_array(factor) @ X

@@ -1,0 +1,250 @@
+"""What every multi-view method should beat: all features together, or one view alone."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.metrics import silhouette_score
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._distances import as_floats
+from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
+from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.scaling import Scale, Scaling
+from omcal.views import Matrix, Views
+
+_POSITIVE = [Interval(Integral, 1, None, closed="left")]
+_SCALE = [StrOptions({"feature", "sample", "view"}), None]
+_SILHOUETTE_SAMPLES = 2000
+
+
+class ConcatKMeans(Baseline):
+    """k-means on the scaled features of all views side by side.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    scale : {"feature", "sample", "view"} or None, default="feature"
+        "feature": z-score of each feature, constant ones to 0. "sample": z-score of each sample in
+        each view. "view": one factor that gives each view the same total variance. Sparse views
+        are divided but not centred, so that they stay sparse.
+    n_init : int, default=10
+        k-means runs, of which the one with the least inertia is kept.
+    views : None, str, mapping or sequence
+        How the columns of one table form views.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+
+    Notes
+    -----
+    With scale="feature" a view counts in proportion to its number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from omcal.baselines.plain import ConcatKMeans
+    >>> X = [np.array([[0.0], [1], [8], [9]]), np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])]
+    >>> labels = ConcatKMeans(2, random_state=0).fit_predict(X)
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": N_CLUSTERS,
+        "scale": _SCALE,
+        "n_init": _POSITIVE,
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        scale: Scale = "feature",
+        n_init: int = 10,
+        views: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.scale = scale
+        self.n_init = n_init
+        self.views = views
+        self.random_state = random_state
+
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+        X = _side_by_side(_scaled(views, self.scale))
+        return kmeans_labels(X, self.n_clusters, random_state, self.n_init)
+
+    def _memory_needed(self, views: Views) -> float:
+        return 2.0 * copy_bytes(views)
+
+
+class BestSingleView(Baseline):
+    """k-means on each view alone; the view whose clusters are best separated is kept.
+
+    The score is the mean silhouette in the view's own scaled space, which uses no labels. It is
+    no more than a guess at the best view: silhouettes fall with the number of features.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    scale : {"feature", "sample", "view"} or None, default="feature"
+        As in `ConcatKMeans`.
+    n_init : int, default=10
+        k-means runs on each view.
+    views : None, str, mapping or sequence
+        How the columns of one table form views.
+    random_state : int, RandomState or None
+        Seed of k-means and, above 2000 samples, of the 2000 that are scored.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+    best_view_ : str
+        Name of the view they come from; the first of equals.
+    scores_ : dict
+        View name -> silhouette; 0 where it is not defined (one cluster, or one a sample).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from omcal.baselines.plain import BestSingleView
+    >>> noise = np.random.default_rng(0).normal(size=(6, 3))
+    >>> good = np.array([[0.0], [1], [2], [50], [51], [52]])
+    >>> model = BestSingleView(2, random_state=0).fit({"noise": noise, "good": good})
+    >>> model.best_view_
+    'good'
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": N_CLUSTERS,
+        "scale": _SCALE,
+        "n_init": _POSITIVE,
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        scale: Scale = "feature",
+        n_init: int = 10,
+        views: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.scale = scale
+        self.n_init = n_init
+        self.views = views
+        self.random_state = random_state
+
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+        scored = random_state.permutation(views.n)[:_SILHOUETTE_SAMPLES]
+        labels: dict[str, NDArray] = {}
+        self.scores_ = {}
+        for name, X in zip(views.names, _scaled(views, self.scale), strict=True):
+            labels[name] = kmeans_labels(X, self.n_clusters, random_state, self.n_init)
+            self.scores_[name] = _silhouette(X[scored], labels[name][scored])
+        self.best_view_ = max(self.scores_, key=self.scores_.__getitem__)
+        return labels[self.best_view_]
+
+    def _memory_needed(self, views: Views) -> float:
+        return 2.0 * copy_bytes(views)
+
+
+class ConcatSpectral(Baseline):
+    """Spectral clustering of the scaled features of all views side by side.
+
+    The leading eigenvectors of D^-1/2 W D^-1/2, rows scaled to length 1, clustered by k-means. W is
+    the symmetrised graph of nearest neighbours, whose weights fall linearly with the squared
+    distance.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    n_neighbors : int, default=10
+        Neighbours a sample; reduced to n - 2 where there are fewer.
+    scale : {"feature", "sample", "view"} or None, default="feature"
+        As in `ConcatKMeans`.
+    n_init : int, default=10
+        k-means runs on the embedding.
+    views : None, str, mapping or sequence
+        How the columns of one table form views.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+    embedding_ : array of shape (n, n_clusters)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from omcal.baselines.plain import ConcatSpectral
+    >>> X = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1], [9, 9], [9, 8], [8, 9], [8, 8]])
+    >>> labels = ConcatSpectral(2, n_neighbors=2, random_state=0).fit_predict([X, -X])
+    >>> bool(len(set(labels[:4])) == len(set(labels[4:])) == 1 and labels[0] != labels[4])
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": N_CLUSTERS,
+        "n_neighbors": _POSITIVE,
+        "scale": _SCALE,
+        "n_init": _POSITIVE,
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_neighbors: int = 10,
+        scale: Scale = "feature",
+        n_init: int = 10,
+        views: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_neighbors = n_neighbors
+        self.scale = scale
+        self.n_init = n_init
+        self.views = views
+        self.random_state = random_state
+
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+        X = _side_by_side(_scaled(views, self.scale))
+        W = neighbor_graph(X, self.n_neighbors)
+        _, U = largest_eigenvectors(normalized_adjacency(W), self.n_clusters)
+        self.embedding_ = row_normalized(U)
+        return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)
+
+    def _memory_needed(self, views: Views) -> float:
+        return 3.0 * copy_bytes(views) + 2.0 * graph_bytes(views.n, self.n_neighbors)
+
+
+def _scaled(views: Views, scale: Scale) -> list[Matrix]:
+    scaled = [Scaling.fit(view, scale).apply(view.rows(slice(None))) for view in views]
+    return [as_floats(array) if sparse.issparse(array) else array for array in scaled]
+
+
+def _side_by_side(arrays: list[Matrix]) -> Matrix:
+    """All columns in one matrix: CSR as soon as one of them is sparse."""
+    if any(sparse.issparse(array) for array in arrays):
+        return sparse.csr_array(sparse.hstack(arrays, format="csr"))
+    return np.hstack(arrays)
+
+
+def _silhouette(X: Matrix, labels: NDArray) -> float:
+    n_labels = len(np.unique(labels))
+    if not 1 < n_labels < len(labels):
+        return 0.0
+    return float(silhouette_score(X, labels))

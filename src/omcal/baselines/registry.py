@@ -1,0 +1,62 @@
+"""Every baseline by name: its class, where it comes from, what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omcal.baselines._base import Baseline
+from omcal.baselines.amgl import AMGL
+from omcal.baselines.bkm import BKM
+from omcal.baselines.cgfkm import CGFKM
+from omcal.baselines.ecpcs import ECPCS
+from omcal.baselines.fnmtf import FNMTF
+from omcal.baselines.fsmsc import FSMSC
+from omcal.baselines.kmm import KMM
+from omcal.baselines.mcgc import MCGC
+from omcal.baselines.mlan import MLAN
+from omcal.baselines.mvschfd import MVSCHFD
+from omcal.baselines.nmf import NMFClustering
+from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
+from omcal.baselines.sc import SC
+from omcal.baselines.slmvgc import SLMVGC
+from omcal.baselines.smc import SMC
+from omcal.baselines.uomvsc import UOMvSC
+
+
+@dataclass(frozen=True)
+class Method:
+    """One entry of the registry."""
+
+    title: str  # as the paper writes it
+    cls: type[Baseline]
+    paper: str
+    complexity: str  # in n samples, d features, c clusters, m anchors, V views, t iterations
+    quadratic: bool  # whether time or memory grows with n²
+    multi_view: bool
+
+
+METHODS: dict[str, Method] = {
+    "amgl": Method("AMGL", AMGL, "Nie, Li, Li, IJCAI 2016", "n²d + t n²c", True, True),
+    "mlan": Method("MLAN", MLAN, "Nie, Cai, Li, AAAI 2017", "n²d + t n²c", True, True),
+    "mcgc": Method("MCGC", MCGC, "Zhan, Nie, Wang, Yang, TIP 2019", "n²d + t n²c", True, True),
+    "smc": Method("SMC", SMC, "Liu et al., AAAI 2022", "n²d + nVm² + n(Vm)²", True, True),
+    "fsmsc": Method("FSMSC", FSMSC, "Chen et al., TIP 2023", "t n c d + t n c²", False, True),
+    "slmvgc": Method("SLMVGC", SLMVGC, "Tan et al., CVPR 2023", "n²d + t n²V", True, True),
+    "uomvsc": Method("UOMvSC", UOMvSC, "Tang et al., TKDE 2022", "V n²d + V n²c", True, True),
+    "mvschfd": Method("MVSC-HFD", MVSCHFD, "Ou et al., arXiv 2310.07166", "t n c d", False, True),
+    "concat-kmeans": Method("k-means, all views", ConcatKMeans, "", "t n c d", False, True),
+    "best-view": Method("k-means, best view", BestSingleView, "", "t n c d", False, True),
+    "concat-spectral": Method(
+        "spectral, all views", ConcatSpectral, "Ng, Jordan, Weiss, NIPS 2001", "n²d", True, True
+    ),
+    "nmf": Method("NMF", NMFClustering, "Lee, Seung, Nature 1999", "t nnz c", False, False),
+    "sc": Method("SC", SC, "Ng, Jordan, Weiss, NIPS 2001", "n²d + n²c", True, False),
+    "fnmtf": Method(
+        "FNMTF", FNMTF, "Wang, Nie, Huang, Makedon, IJCAI 2011", "t (nnz + (n+d)c²)", False, False
+    ),
+    "bkm": Method("BKM", BKM, "Han, Song, Nie, Li, AAAI 2017", "t (nnz + (n+d)c)", False, False),
+    "ecpcs": Method("ECPCS", ECPCS, "Huang et al., TSMC 2018", "n d √n t", False, False),
+    "kmm": Method("KMM", KMM, "Nie, Wang, Li, KDD 2019", "t n m c", False, False),
+    "cgfkm": Method("CGFKM", CGFKM, "Du et al., 2024", "n²d + t n c d", True, False),
+}
+

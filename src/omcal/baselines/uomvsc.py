@@ -1,0 +1,269 @@
+"""UOMvSC: labels from the feature graphs and the embedding graphs of all views, in one step."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
+from omcal.baselines._linalg import minmax_features, procrustes
+from omcal.baselines._spectral import (
+    kmeans_labels,
+    largest_eigenvectors,
+    row_normalized,
+)
+from omcal.views import Matrix, View, Views
+
+_EPS = np.finfo(np.float64).eps
+
+
+class UOMvSC(Baseline):
+    """Unified one-step multi-view spectral clustering.
+
+    Maximises tr(Hᵀ A F) with
+
+        A = (1 - lam) Σ_v a_v A_v + lam Σ_v b_v B_v,    |a| = |b| = 1 (Euclidean),
+
+    over weights a and b, H (n × c) with orthonormal columns and F = Y (YᵀY)^(-1/2), where Y holds
+    one label a sample. A_v is the normalised neighbour graph of view v, every feature scaled to
+    [0, 1], and B_v that of the rows of its spectral embedding. One more view, the concatenation
+    of all, comes last. The labels are read from Y; there is no k-means at the end.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    lam : float in [0, 1], default=0.5
+        Weight of the embedding graphs against the feature graphs.
+    n_neighbors : int, default=15
+        Neighbours a sample in every graph; reduced to n - 2 where there are fewer.
+    y_update : {"refreshed", "jacobi"}, default="refreshed"
+        Move one sample after the other to its best cluster given all moves before, which never
+        lowers the objective; or, as in the published code, all at once given the old clusters.
+    align : bool, default=True
+        Start from the H that fits the first labels. The published code (False) starts from
+        eigenvectors whose order and signs have nothing to do with the numbers of the labels: its
+        first weights, and with them the result, depend on that accident.
+    max_iter : int, default=30
+    tol : float, default=1e-6
+        Stop where the objective changes by less than this fraction.
+    n_init : int, default=20
+        Starts of the k-means that gives the first labels.
+    views : None, str, mapping or sequence
+        How the columns of one table form views.
+    random_state : int, RandomState or None, default=None
+        Seed of the first labels.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+    view_weights_ : array of shape (V + 1,)
+        a, of length 1; the last belongs to the concatenation.
+    embedding_weights_ : array of shape (V + 1,)
+        b, likewise.
+    objective_ : array of shape (n_iter_,)
+        tr(Hᵀ A F) after each round.
+    n_iter_ : int
+
+    Notes
+    -----
+    With the defaults every update is exact and the objective never falls. The graphs stay sparse,
+    so that memory grows with n, though time grows with n².
+
+    What the two options change: on one set of 210 samples `align=False` changes at most 4
+    labels, and `y_update="jacobi"` at most 5, with an objective 0.01 to 0.2 % lower; on another
+    of 2866 samples the accuracy of unaligned starts ranges from .24 to .56 with nothing but the
+    numbering of the first labels.
+
+    Duplicated samples, or a view graph with at least `n_clusters` components, put many embedded
+    rows on one point; their distances tie and the neighbours share the weight equally.
+
+    References
+    ----------
+    Tang, Li, Wang, Liu, Zhang, Zhu, "Unified one-step multi-view spectral clustering", IEEE
+    Transactions on Knowledge and Data Engineering 35, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from omcal.baselines.uomvsc import UOMvSC
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 3
+    >>> X = [np.eye(3, 5)[y] + 0.1 * rng.standard_normal((60, 5)) for _ in range(2)]
+    >>> model = UOMvSC(n_clusters=3, random_state=0).fit(X)
+    >>> [len(np.unique(model.labels_[y == j])) for j in range(3)]
+    [1, 1, 1]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": N_CLUSTERS,
+        "lam": [Interval(Real, 0, 1, closed="both")],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "y_update": [StrOptions({"refreshed", "jacobi"})],
+        "align": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        lam: float = 0.5,
+        n_neighbors: int = 15,
+        y_update: str = "refreshed",
+        align: bool = True,
+        max_iter: int = 30,
+        tol: float = 1e-6,
+        n_init: int = 20,
+        views: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.lam = lam
+        self.n_neighbors = n_neighbors
+        self.y_update = y_update
+        self.align = align
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.views = views
+        self.random_state = random_state
+
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+        graphs = Graphs.of_views(
+            [minmax_features(view.array) for view in views], self.n_neighbors, self.n_clusters
+        )
+        A = (1 - self.lam) * graphs.feature[-1] + self.lam * graphs.embedding[-1]
+        H = largest_eigenvectors(A, self.n_clusters)[1]
+        labels = kmeans_labels(row_normalized(H), self.n_clusters, random_state, self.n_init)
+        if self.align:
+            H = procrustes(A @ indicator(labels, self.n_clusters))
+        ascent = Ascent(graphs, self.lam, H, labels, sequential=self.y_update == "refreshed")
+        objective: list[float] = []
+        for _ in range(self.max_iter):
+            objective.append(ascent.step())
+            if _settled(objective, self.tol):
+                break
+        else:
+            warnings.warn(
+                f"UOMvSC did not converge to tol={self.tol} in max_iter={self.max_iter} rounds; "
+                "raise one of them.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.objective_ = np.array(objective)
+        self.n_iter_ = len(objective)
+        self.view_weights_, self.embedding_weights_ = ascent.a, ascent.b
+        # Should a cluster have stayed empty, the numbers of the others close up.
+        return np.unique(ascent.labels, return_inverse=True)[1].reshape(-1)
+
+    def _memory_needed(self, views: Views) -> float:
+        # Scaled views, their concatenation and a centred copy of it; the graphs, one by one and
+        # stacked; products of each with an n×c factor.
+        n, n_graphs = views.n, 2 * (len(views) + 1)
+        graphs = 2 * n_graphs * graph_bytes(n, min(self.n_neighbors, n))
+        scaled = sum(_scaled_bytes(view) for view in views)
+        return 3.0 * scaled + graphs + 2 * n_graphs * 8 * n * self.n_clusters
+
+
+def _scaled_bytes(view: View) -> int:
+    """Size of the scaled view, which stays sparse where every feature has minimum 0."""
+    if view.sparse and view.array.min(axis=0).nnz == 0:
+        return 16 * view.array.nnz
+    return 8 * view.array.shape[0] * view.width
+
+
+@dataclass
+class Graphs:
+    """Normalised graphs of the V views and, last, of their concatenation."""
+
+    feature: list[sparse.csr_array]
+    embedding: list[sparse.csr_array]
+
+    @classmethod
+    def of_views(cls, X: list[Matrix], k: int, c: int) -> Graphs:
+        joined = sparse.hstack(X, format="csr") if any(map(sparse.issparse, X)) else np.hstack(X)
+        feature = [normalized_adjacency(neighbor_graph(x, k)) for x in [*X, joined]]
+        embedded = [row_normalized(largest_eigenvectors(A, c)[1]) for A in feature]
+        return cls(feature, [normalized_adjacency(neighbor_graph(U, k)) for U in embedded])
+
+
+def indicator(labels: NDArray, c: int) -> NDArray[np.float64]:
+    """F = Y (YᵀY)^(-1/2), one column a cluster; an empty one gives a zero column."""
+    sizes = np.bincount(labels, minlength=c)
+    return np.eye(c)[labels] / np.sqrt(np.maximum(sizes, 1))
+
+
+def _settled(objective: list[float], tol: float) -> bool:
+    return len(objective) > 2 and abs(objective[-1] - objective[-2]) < tol * abs(objective[-2])
+
+
+class Ascent:
+    """The variables of the objective and one round of updates."""
+
+    def __init__(
+        self, graphs: Graphs, lam: float, H: NDArray, labels: NDArray, *, sequential: bool
+    ) -> None:
+        self.shares = np.repeat([1 - lam, lam], len(graphs.feature))
+        self.stacked = sparse.vstack(graphs.feature + graphs.embedding, format="csr")
+        self.H, self.labels, self.sequential = H, labels, sequential
+
+    def step(self) -> float:
+        """Update the weights, H and the labels once; the objective after that."""
+        c = self.H.shape[1]
+        AF = self._products(indicator(self.labels, c))
+        fits = np.einsum("ik,vik->v", self.H, AF) + _EPS
+        self.a, self.b = (half / np.linalg.norm(half) for half in np.split(fits, 2))
+        mix = self.shares * np.concatenate([self.a, self.b])
+        self.H = procrustes(np.tensordot(mix, AF, axes=1))
+        G = np.tensordot(mix, self._products(self.H), axes=1)
+        self.labels = (moved_in_turn if self.sequential else moved_at_once)(self.labels, G)
+        return float(np.vdot(G, indicator(self.labels, c)))
+
+    def _products(self, M: NDArray) -> NDArray:
+        """A_v M of every graph, (2(V + 1), n, c)."""
+        return (self.stacked @ M).reshape(len(self.shares), *M.shape)
+
+
+def moved_in_turn(labels: NDArray, G: NDArray) -> NDArray:
+    """Exact coordinate ascent on Σ_k y_kᵀg_k / √|y_k|: one sample after the other moves."""
+    labels = labels.copy()
+    n, c = G.shape
+    inverse_root = np.zeros(n + 2)  # of a cluster size; an empty cluster contributes 0
+    inverse_root[1:] = 1 / np.sqrt(np.arange(1, n + 2))
+    sizes = np.bincount(labels, minlength=c)
+    sums = np.bincount(labels, weights=G[np.arange(n), labels], minlength=c)
+    for i, g in enumerate(G):
+        old = labels[i]
+        if sizes[old] == 1:  # no cluster is emptied
+            continue
+        sizes[old] -= 1
+        sums[old] -= g[old]
+        gain = (sums + g) * inverse_root[sizes + 1] - sums * inverse_root[sizes]
+        new = gain.argmax()
+        sizes[new] += 1
+        sums[new] += g[new]
+        labels[i] = new
+    return labels
+
+
+def moved_at_once(labels: NDArray, G: NDArray) -> NDArray:
+    """Each sample's best cluster given the old clusters, as `moved_in_turn` but all at once."""
+    Y = np.eye(G.shape[1])[labels]
+    sizes, sums = Y.sum(axis=0), np.einsum("ik,ik->k", Y, G)
+    without = sizes - Y
+    gain = (sums + G * (1 - Y)) / np.sqrt(without + 1)
+    gain -= np.where(without > 0, (sums - G * Y) / np.sqrt(np.maximum(without, 1)), 0.0)
+    alone = sizes[labels] == 1
+    return np.where(alone, labels, gain.argmax(axis=1))
