@@ -1,10 +1,12 @@
 """Scores and seconds of the single-view methods on TDT2, SCOTUS and Caltech101 silhouettes.
 
-    python benchmarks/baselines_singleview.py FOLDER --datasets tdt2 --seeds 2 --json result.json
+    python benchmarks/baselines_singleview.py FOLDER --datasets tdt2 --seeds 2
 
 FOLDER holds TDT2.mat, SCOTUS_counts.npz and caltech101_silhouettes_28.mat. Every cell (data,
-method, seed) runs in a process of its own under a time limit; the seconds are those of `fit`. The
-Markdown table that is printed has the values of the OMCAL paper beside ours.
+method, seed) runs in a process of its own under a time limit; the seconds are those of `fit`, the
+memory is the peak of the process, with Python and the data. A method gets no further seed once its
+cells on a data set have taken --budget seconds. Records go to NAME.json, tables with the values of
+the OMCAL paper beside ours to NAME.md, NAME given by --out.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import resource
 import time
 import warnings
 from functools import partial
@@ -153,6 +156,7 @@ def run_cell(folder: Path, data: str, method: str, seed: int, term_weights: str,
     scores = evaluate(y, labels)
     record: dict[str, Any] = {name: float(scores[name]) for name in SCORES}
     record |= {"seconds": seconds, "n_clusters_found": len(np.unique(labels))}
+    record["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     record["warnings"] = sorted({str(warning.message) for warning in caught})
     pipe.send(record)
 
@@ -181,49 +185,65 @@ def summary(values: list[float], digits: int = 3) -> str:
     return f"{mean}({np.std(values, ddof=1):.{digits}f})" if len(values) > 1 else mean
 
 
-def print_table(data: str, records: list[dict[str, Any]]) -> None:
+def table(data: str, records: list[dict[str, Any]]) -> str:
     """Markdown: one row a method, ours and then the paper's."""
-    header = ["method", *SCORES.values(), "s", "clusters", "paper ACC", "paper NMI", "paper s"]
-    print(f"\n### {data}\n\n| {' | '.join(header)} |\n|{'---|' * len(header)}")
+    ours = [*SCORES.values(), "s", "GB", "clusters", "seeds"]
+    header = ["method", *ours, "paper ACC", "paper NMI", "paper s"]
+    lines = [f"### {data}", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     for method in dict.fromkeys(record["method"] for record in records):
         cells = [record for record in records if record["method"] == method]
         done = [cell for cell in cells if "failed" not in cell]
         if done:
-            ours = [summary([cell[name] for cell in done]) for name in SCORES]
-            ours.append(summary([cell["seconds"] for cell in done], digits=1))
-            ours.append("/".join(str(cell["n_clusters_found"]) for cell in done))
+            row = [summary([cell[name] for cell in done]) for name in SCORES]
+            row.append(summary([cell["seconds"] for cell in done], digits=1))
+            row.append(f"{max(cell['peak_gb'] for cell in done):.2f}")
+            row.append("/".join(sorted({str(cell["n_clusters_found"]) for cell in done})))
+            row.append(str(len(done)))
         else:
-            ours = [cells[0]["failed"], *[""] * 7]
+            row = ["---", *[""] * 5, cells[0]["failed"], *[""] * 3]
         paper = PAPER[data][method.removesuffix("-published")] or ("---", "---", "---")
-        print(f"| {' | '.join([method, *ours, *paper])} |")
+        lines.append(f"| {' | '.join([method, *row, *paper])} |")
+    return "\n".join(lines)
+
+
+def run_method(options: argparse.Namespace, data: str, method: str) -> list[dict[str, Any]]:
+    """Cells of one method, seed after seed, as long as the budget lasts."""
+    records: list[dict[str, Any]] = []
+    start = time.perf_counter()
+    for seed in range(options.seeds):
+        cell = (options.folder, data, method, seed, options.term_weights)
+        record = timed_cell(options.time_limit, *cell)
+        records.append({"data": data, "method": method, "seed": seed} | record)
+        if "failed" in record or time.perf_counter() - start > options.budget:
+            break
+    return records
 
 
 def main() -> None:
-    """Run the cells asked for, print the tables, save the records."""
+    """Run the cells asked for; print and save tables and records."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the data files are")
     parser.add_argument("--datasets", nargs="+", choices=LOADERS, default=list(LOADERS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=5, help="runs of each method")
+    parser.add_argument("--seeds", type=int, default=5, help="most runs of each method")
     parser.add_argument("--term-weights", choices=["tf", "tfidf"], default="tf")
-    parser.add_argument("--time-limit", type=float, default=1800, help="seconds for each cell")
-    parser.add_argument("--json", type=Path, help="where to save every record")
+    parser.add_argument("--time-limit", type=float, default=240, help="seconds for each cell")
+    parser.add_argument("--budget", type=float, default=100, help="seconds before the last seed")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results" / "baselines_singleview"
+    )
     options = parser.parse_args()
-    all_records = []
+    options.out.parent.mkdir(exist_ok=True)
+    records: list[dict[str, Any]] = []
     for data in options.datasets:
-        records = []
         for method in options.methods:
-            for seed in range(options.seeds):
-                cell = (options.folder, data, method, seed, options.term_weights)
-                record = timed_cell(options.time_limit, *cell)
-                records.append({"data": data, "method": method, "seed": seed} | record)
-                if "failed" in record:
-                    break  # the next seed would take as long
-        print_table(data, records)
-        all_records += records
-        if options.json:
-            result = {"term_weights": options.term_weights, "records": all_records}
-            options.json.write_text(json.dumps(result, indent=1))
+            records += run_method(options, data, method)
+            result = {"term_weights": options.term_weights, "records": records}
+            options.out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+        print(table(data, [record for record in records if record["data"] == data]), flush=True)
+    tables = [table(data, [r for r in records if r["data"] == data]) for data in options.datasets]
+    head = "Mean(sd) over the seeds; NMI by the larger entropy; GB is the peak of the process."
+    options.out.with_suffix(".md").write_text("\n\n".join([head, *tables]) + "\n")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def interleaved(repeats: int, **works: Callable[[], object]) -> dict[str, np.nda
 
 
 def spread(values: np.ndarray, unit: str = "") -> str:
-    return f"{np.median(values):.3g}{unit} ({values.min():.3g}–{values.max():.3g})"
+    return f"{np.median(values):.3g}{unit} ({values.min():.3g} to {values.max():.3g})"
 
 
 def against_kmeans(repeats: int):
@@ -274,7 +274,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "speed.md")
     options = parser.parse_args()
     lines = [
-        f"{os.cpu_count()} cores; median (smallest–largest) of {options.repeats} interleaved "
+        f"{os.cpu_count()} cores; median (smallest to largest) of {options.repeats} interleaved "
         f"repeats, 3 where one takes seconds.",
         "",
         "| what | value |",

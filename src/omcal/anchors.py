@@ -14,7 +14,9 @@ from omcal.scaling import Scaling
 from omcal.views import Matrix, Views, row_blocks
 
 SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change nothing measurable
+SEED_PER_ANCHOR = 64  # rows per anchor that its k-means++ start is drawn from
 _MAX_ITER = 100
+_MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than another sample differs
 _TOLERANCE = 1e-4
 _BLOCK_ENTRIES = 1 << 20
 
@@ -31,18 +33,45 @@ def choose_anchors(
     "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows, "random"
     takes samples as they are.
     """
+    rows = sample_rows(views.n, n_anchors, method, random_state)
+    sample = [view.rows(slice(None) if rows is None else rows) for view in views]
+    return anchors_of_sample(
+        sample, scalings, n_anchors, method, random_state, sampled=rows is not None
+    )
+
+
+def sample_rows(
+    n: int, n_anchors: int, method: str, random_state: np.random.RandomState
+) -> NDArray | None:
+    """Which of the n rows `anchors_of_sample` is to see, ascending; None for all."""
     size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
-    if method == "kmeans-full" or size >= views.n > n_anchors:
-        size = views.n
-    rows: slice | NDArray = slice(None)
-    if size < views.n:
-        rows = np.sort(sample_without_replacement(views.n, size, random_state=random_state))
-    blocks = [scaling.apply(view.rows(rows)) for view, scaling in zip(views, scalings, strict=True)]
-    joint = _side_by_side(blocks)
-    centres: Matrix = joint if method == "random" else _kmeans(joint, n_anchors, random_state)
+    if method == "kmeans-full" or size >= n > n_anchors:
+        size = n
+    if size >= n:
+        return None
+    return np.sort(sample_without_replacement(n, size, random_state=random_state))
+
+
+def anchors_of_sample(
+    sample: list[Matrix],
+    scalings: list[Scaling],
+    n_anchors: int,
+    method: str,
+    random_state: np.random.RandomState,
+    *,
+    sampled: bool = True,
+) -> list[NDArray]:
+    """The anchors from the rows that `sample_rows` named, one block a view, not scaled."""
+    scaled = [scaling.apply(block) for block, scaling in zip(sample, scalings, strict=True)]
+    joint = _side_by_side(scaled)
+    max_iter = _MAX_ITER_SAMPLED if sampled else _MAX_ITER
+    centres: Matrix = (
+        joint if method == "random" else _kmeans(joint, n_anchors, max_iter, random_state)
+    )
     if sparse.issparse(centres):
         centres = centres.toarray()
-    return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
+    widths = [block.shape[1] for block in sample]
+    return np.split(centres.astype(np.float64), np.cumsum(widths)[:-1], axis=1)
 
 
 def _side_by_side(blocks: list[Matrix]) -> Matrix:
@@ -51,21 +80,30 @@ def _side_by_side(blocks: list[Matrix]) -> Matrix:
     return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
 
-def _kmeans(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> NDArray:
+def _kmeans(
+    X: Matrix, n_clusters: int, max_iter: int, random_state: np.random.RandomState
+) -> NDArray:
     """Lloyd's algorithm from a k-means++ start; the sums do not depend on the number of threads."""
     if not sparse.issparse(X):
         # Distances far from the origin would drown in rounding.
         mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        return _lloyd(X - mean, n_clusters, random_state) + mean
-    return _lloyd(X, n_clusters, random_state)
+        return _lloyd(X - mean, n_clusters, max_iter, random_state) + mean
+    return _lloyd(X, n_clusters, max_iter, random_state)
 
 
-def _lloyd(X: Matrix, n_clusters: int, random_state: np.random.RandomState) -> NDArray:
+def _lloyd(
+    X: Matrix, n_clusters: int, max_iter: int, random_state: np.random.RandomState
+) -> NDArray:
     x_norms = row_norms(X, squared=True)
-    centres = _seed(X, x_norms, n_clusters, random_state)
+    few = SEED_PER_ANCHOR * n_clusters
+    if few < X.shape[0]:
+        some = sample_without_replacement(X.shape[0], few, random_state=random_state)
+        centres = _seed(X[some], x_norms[some], n_clusters, random_state)
+    else:
+        centres = _seed(X, x_norms, n_clusters, random_state)
     spread = _mean_variance(X, x_norms)
     labels = np.full(X.shape[0], -1)
-    for _ in range(_MAX_ITER):
+    for _ in range(max_iter):
         new_labels, distances = _nearest(X, x_norms, centres)
         if np.array_equal(new_labels, labels):
             break

@@ -23,6 +23,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.graph import anchor_graphs
+from omcal.parallel import small_blas
 from omcal.placement import GraphSettings, place_in_memory
 from omcal.rows.base import decide
 from omcal.solver import Problem, Solution, solve
@@ -81,6 +82,7 @@ class _AnchorClusterer(
                 "pass one of them."
             )
         n_anchors = self._resolve_n_anchors(views.n)
+        self._check_init(n_anchors)
         problem = self._problem(len(views))
         random_state = check_random_state(self.random_state)
         say = _reporter(self.verbose)
@@ -93,7 +95,8 @@ class _AnchorClusterer(
 
         best: Solution | None = None
         for run, G in enumerate(self._starts(n_anchors, random_state), start=1):
-            solution = solve(rows, StS, G, problem, _progress(say, run))
+            with small_blas(n_anchors):
+                solution = solve(rows, StS, G, problem, _progress(say, run))
             if best is None or solution.history[-1] < best.history[-1]:
                 Z = solution.consensus
                 # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
@@ -163,7 +166,10 @@ class _AnchorClusterer(
             raise ValueError(
                 f"n_clusters={c} must be at most the number of samples, n_samples={n}."
             )
-        if self.n_anchors is None:
+        if self.n_anchors is None and not isinstance(self.anchors, str):
+            one_view = getattr(self.anchors, "ndim", 0) == 2
+            m = len(self.anchors if one_view or not len(self.anchors) else self.anchors[0])
+        elif self.n_anchors is None:
             m = min(max(default_n_anchors(n, c), k + 1), n)
         else:
             m = self.n_anchors
@@ -195,7 +201,12 @@ class _AnchorClusterer(
             for _ in range(self.n_init):
                 yield np.linalg.qr(random_state.standard_normal((n_anchors, c)))[0]
             return
-        G = np.asarray(self.init, dtype=np.float64)
+        yield np.array(self.init, dtype=np.float64)
+
+    def _check_init(self, n_anchors: int) -> None:
+        if isinstance(self.init, str):
+            return
+        G, c = np.asarray(self.init, dtype=np.float64), self.n_clusters
         if G.shape != (n_anchors, c):
             raise ValueError(
                 f"init has shape {G.shape} but (n_anchors, n_clusters) = {(n_anchors, c)} is "
@@ -206,7 +217,6 @@ class _AnchorClusterer(
                 "init is not orthonormal: its columns must have length 1 and be perpendicular; "
                 "pass numpy.linalg.qr(init)[0]."
             )
-        yield G
 
     def _problem(self, n_views: int) -> Problem:
         weighting, alpha = _weights(getattr(self, "weighting", "uniform"), n_views)
@@ -291,9 +301,9 @@ default="adaptive"
     tol : float, default=1e-6
         Stop when the objective changes by less than this, relatively.
     accelerate : bool, default=False
-        Reach the same objective in a half to a third of the passes over the samples, by repeating
-        the steps that need no pass and running the others ahead along their last move. False is
-        the paper's iteration.
+        Reach about the same objective in a half to a third of the passes over the samples, by
+        repeating the steps that need no pass and running the others ahead along their last move.
+        False is the paper's iteration.
     views : optional
         Where X is one table: which columns form which view. A list, or a mapping from names, of
         slices, positions or column names; or ``"prefix_"`` for one view a column-name prefix.

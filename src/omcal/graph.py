@@ -15,6 +15,7 @@ from omcal.scaling import Scaling
 from omcal.views import Matrix, View, Views
 
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
+_COPY_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,16 @@ def anchor_graphs(
 
         def work(block: slice, v: int = v, view: View = view) -> None:
             products = distances.products(view.rows(_shift(block, start)))  # noqa: B023
-            if not np.isfinite(products.sum(dtype=np.float64)):
+            if not np.isfinite(products.sum(dtype=np.float64) + distances.bias.sum()):  # noqa: B023
                 raise ValueError(
                     f"view {view.name!r} holds values too large for products in {view.dtype}; "
                     "rescale it, or pass float64."
                 )
             nearest(products, distances.bias, tie, indices[block, v], weights[block, v])  # noqa: B023
 
-        map_blocks(work, n, max(1, _BLOCK_ENTRIES // max(m, 64)))
+        # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
+        size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // view.width)
+        map_blocks(work, n, max(1, size))
     return AnchorGraphs(indices, weights, m)
 
 

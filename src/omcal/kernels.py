@@ -6,6 +6,7 @@ inner loops from being vectorised.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -17,7 +18,23 @@ MAX_CLUSTERS = 32  # above this, BLAS does most of the work and a row no longer 
 
 def compiled_pays(n: int) -> bool:
     """Whether to use the compiled loops for n rows: they are installed, and n is large."""
-    return n >= MIN_ROWS and find_spec("numba") is not None
+    return n >= MIN_ROWS and _numba_works()
+
+
+@cache
+def _numba_works() -> bool:
+    if find_spec("numba") is None:
+        return False
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:  # it often refuses a NumPy newer than itself
+        warnings.warn(
+            f"Numba is installed but does not load ({error}); large fits run at about half speed.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return False
+    return True
 
 
 @cache
@@ -99,6 +116,7 @@ def nearest_kernel() -> Callable[..., None]:
         largest_bias = np.abs(bias).max()
         for i in range(n):
             best[:] = np.inf
+            where[:] = 0  # so that no index can leave the graph, whatever the distances are
             scale = largest_bias
             for j in range(m):
                 scale = max(scale, abs(products[i, j]))

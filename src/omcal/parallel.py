@@ -37,6 +37,19 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def small_blas(size: int) -> Iterator[None]:
+    """BLAS for matrices of this many rows and columns: one thread, unless they are large.
+
+    For small ones the threads cost more than they save, and much more on a busy machine.
+    """
+    if size < 256:
+        with one_blas_thread():
+            yield
+    else:
+        yield
+
+
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()

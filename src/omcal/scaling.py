@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Literal
 
 import numpy as np
@@ -10,12 +12,59 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from omcal.views import Matrix, View, row_blocks
+from omcal.parallel import map_blocks
+from omcal.views import Matrix, View
 
 Scale = Literal["feature", "sample", "view"] | None
 SCALES = ("feature", "sample", "view", None)
 
-_BLOCK_ENTRIES = 1 << 20
+_BLOCK_ENTRIES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Number, mean and Σ (x − mean)² of each feature, in float64; those of two sets of rows add."""
+
+    n: int
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, block: Matrix) -> Moments:
+        """Moments of rows of which a float64 copy does not matter."""
+        n = block.shape[0]
+        if sparse.issparse(block):
+            mean, variance = mean_variance_axis(block.astype(np.float64, copy=False), axis=0)
+            return cls(n, mean, variance * n)
+        # In float64 it does not show how the rows were cut into blocks.
+        centred = block.astype(np.float64)
+        mean = centred.mean(axis=0)
+        centred -= mean
+        # A sum of many rows is off by many roundings; its second look takes them out.
+        rest = centred.mean(axis=0)
+        squares = np.einsum("ij,ij->j", centred, centred) - n * rest**2
+        return cls(n, mean + rest, np.maximum(squares, 0))
+
+    def __add__(self, other: Moments) -> Moments:
+        # Chan, Golub and LeVeque: no difference of large numbers.
+        n = self.n + other.n
+        delta = other.mean - self.mean
+        squares = self.squares + other.squares + delta**2 * (self.n * other.n / n)
+        return Moments(n, self.mean + delta * (other.n / n), squares)
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        """With ddof 1."""
+        return self.squares / max(self.n - 1, 1)
+
+
+def moments(view: View) -> Moments:
+    """Moments of a view, by blocks of rows."""
+    if view.sparse:
+        return Moments.of(view.array)
+    size = max(1, _BLOCK_ENTRIES // view.width)
+    parts = map_blocks(lambda rows: Moments.of(view.rows(rows)), view.array.shape[0], size)
+    return reduce(add, parts)
 
 
 @dataclass(frozen=True)
@@ -37,19 +86,23 @@ class Scaling:
         centred. "sample": z-score of each sample (ddof 1); sparse input is only divided. "view":
         one factor that makes the total variance 1. None: the data as they are.
         """
-        if scale is None:
-            return cls()
-        if scale == "sample":
-            return cls(per_sample=True)
-        mean, variance = _moments(view)
+        found = moments(view) if needs_moments(scale) else None
+        return cls.from_moments(found, scale, centred=not view.sparse)
+
+    @classmethod
+    def from_moments(cls, found: Moments | None, scale: Scale, *, centred: bool) -> Scaling:
+        """The same from moments taken elsewhere; None where `scale` needs none."""
+        if found is None:
+            return cls(per_sample=scale == "sample")
+        variance = found.variance
         if scale == "feature":
             deviation = np.sqrt(variance)
             # Rounding leaves a constant feature of size x with a deviation of about eps·x.
-            constant = deviation <= 1e-14 * np.abs(mean)
+            constant = deviation <= 1e-14 * np.abs(found.mean)
             factor = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation))
-            return cls(center=None if view.sparse else mean, factor=factor)
+            return cls(center=found.mean if centred else None, factor=factor)
         total = np.sqrt(variance.sum())
-        return cls(factor=np.full(view.width, 1.0 / total if total > 0 else 1.0))
+        return cls(factor=np.full(len(variance), 1.0 / total if total > 0 else 1.0))
 
     def standardise(self, block: Matrix) -> Matrix:
         """The part of the scaling that depends on the row; the block itself where there is none."""
@@ -74,31 +127,9 @@ class Scaling:
         return folded, shift
 
 
-def _moments(view: View) -> tuple[NDArray, NDArray]:
-    """Mean and variance (ddof 1) of each feature, in float64, by blocks of rows."""
-    n = view.array.shape[0]
-    if view.sparse:
-        array = view.array.astype(np.float64, copy=False)
-        mean, variance = mean_variance_axis(array, axis=0)
-        return mean, variance * n / max(n - 1, 1)
-    mean = np.zeros(view.width)
-    squares = np.zeros(view.width)  # Σ (x - mean)², merged block by block (Chan et al.)
-    seen = 0
-    for rows in row_blocks(n, max(1, _BLOCK_ENTRIES // view.width)):
-        block = view.rows(rows)
-        size = block.shape[0]
-        block_mean = block.mean(axis=0, dtype=np.float64)
-        centred = block - block_mean.astype(block.dtype)
-        # The rounded mean leaves a small remainder; its square is taken out again.
-        rest = centred.mean(axis=0, dtype=np.float64)
-        block_mean = block_mean.astype(block.dtype).astype(np.float64) + rest
-        block_squares = np.einsum("ij,ij->j", centred, centred, dtype=np.float64) - size * rest**2
-        delta = block_mean - mean
-        total = seen + size
-        squares += np.maximum(block_squares, 0) + delta**2 * (seen * size / total)
-        mean += delta * (size / total)
-        seen = total
-    return mean, squares / max(n - 1, 1)
+def needs_moments(scale: Scale) -> bool:
+    """Whether this scaling must see all rows before it can be applied to one."""
+    return scale in ("feature", "view")
 
 
 def _standardise_rows(block: Matrix) -> Matrix:

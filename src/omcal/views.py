@@ -11,7 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array
+from omcal.columns import by_name, numbered, split_columns
+from omcal.stored import StoredArray, StoredTable, is_stored
+
+Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: stored, or of Dask
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,16 @@ class View:
         given = self.array.dtype
         exact_in_float32 = np.can_cast(given, np.float32, casting="safe")
         return np.dtype(np.float32 if exact_in_float32 else np.float64)
+
+    @property
+    def stored(self) -> bool:
+        """Whether the rows are read from somewhere, by slices only."""
+        return isinstance(self.array, StoredArray)
+
+    @property
+    def distributed(self) -> bool:
+        """Whether the rows are those of a Dask array."""
+        return is_dask(self.array)
 
     def rows(self, index: slice | NDArray) -> Matrix:
         """These rows as floating-point numbers; no copy where a slice of floats is asked for."""
@@ -75,6 +88,26 @@ class Views(Sequence[View]):
         """The floating type that all views share."""
         return np.result_type(*(view.dtype for view in self))
 
+    @property
+    def stored(self) -> bool:
+        """Whether some view must be read before it can be used."""
+        return any(view.stored for view in self)
+
+    @property
+    def distributed(self) -> bool:
+        """Whether some view is a Dask array."""
+        return any(view.distributed for view in self)
+
+    def load(self, rows: slice) -> Views:
+        """These rows in memory; a table that several views share is read once."""
+        tables = {view.array.table for view in self if view.stored}
+        blocks = {table: table.read(rows) for table in tables}
+        arrays = (
+            view.array.pick(blocks[view.array.table]) if view.stored else view.array[rows]
+            for view in self
+        )
+        return Views([replace(view, array=array) for view, array in zip(self, arrays, strict=True)])
+
     def dense(self, dtype: DTypeLike = np.float64) -> list[NDArray]:
         """Every view as a dense array of `dtype`, for methods that need whole matrices."""
         return [
@@ -96,6 +129,7 @@ def validate_views(
     views: Any = None,
     reset: bool = True,
     min_samples: int = 1,
+    lazy: bool = False,
 ) -> Views:
     """Check multi-view input and record, or compare with, what the estimator was fitted on.
 
@@ -111,23 +145,31 @@ def validate_views(
         True in `fit`, False in `predict`.
     min_samples : int
         Fewer rows are an error.
+    lazy : bool
+        Leave views that lie on disk or on a cluster there; whoever reads them then checks that
+        their values are finite.
 
     Returns
     -------
     Views
     """
+    if _holds_delayed(X):
+        from omcal.dask_input import arrays_of_delayed
+
+        X = arrays_of_delayed(X)
     named = _named_arrays(X, views)
     if named is None:
-        checked = _check_table(estimator, X, views, reset, min_samples)
+        checked = _check_table(estimator, X, views, reset, min_samples, lazy)
     else:
-        checked = _check_separate(named, min_samples)
+        checked = _check_separate(named, min_samples, lazy)
         if not reset:
-            checked = _in_fitted_order(estimator, checked, by_name=isinstance(X, Mapping))
+            checked = _in_fitted_order(estimator, checked, named=isinstance(X, Mapping))
         else:
             vars(estimator).pop("feature_names_in_", None)
             estimator.n_features_in_ = sum(checked.widths)
     for view in checked:
-        _check_finite(view)
+        if not (view.stored or view.distributed):
+            require_finite(view.name, *count_nonfinite(view.array))
     if reset:
         estimator.view_names_ = list(checked.names)
         estimator.n_features_per_view_ = list(checked.widths)
@@ -143,11 +185,11 @@ def _named_arrays(X: Any, views: Any) -> dict[str, Any] | None:
     if sparse.issparse(X) or hasattr(X, "columns"):
         return None
     if isinstance(X, Mapping):
-        named = _by_name(X, "X")
+        named = by_name(X, "X")
     elif isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
-        named = _numbered(list(X))
+        named = numbered(list(X))
     elif isinstance(X, list | tuple) and (not X or any(_is_matrix(item) for item in X)):
-        named = _numbered(X)
+        named = numbered(X)
     else:
         return None
     if not named:
@@ -160,26 +202,15 @@ def _named_arrays(X: Any, views: Any) -> dict[str, Any] | None:
     return named
 
 
-def _by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
-    named = {str(name): member for name, member in mapping.items()}
-    if len(named) < len(mapping):
-        names = [str(name) for name in mapping]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"{what} has several views named {twice}; give each its own name.")
-    return named
-
-
-def _numbered(arrays: Sequence[Any]) -> dict[str, Any]:
-    return {f"view{i}": array for i, array in enumerate(arrays, start=1)}
-
-
 def _is_matrix(item: Any) -> bool:
     # A list of lists or of 1-D arrays is scikit-learn's ordinary 2-D input, not a list of views.
     return len(getattr(item, "shape", ())) == 2
 
 
-def _check_separate(named: dict[str, Any], min_samples: int) -> Views:
-    views = [View(name, _check_one(array, name), _columns(array)) for name, array in named.items()]
+def _check_separate(named: dict[str, Any], min_samples: int, lazy: bool) -> Views:
+    views = [
+        View(name, _check_one(array, name, lazy), _columns(array)) for name, array in named.items()
+    ]
     lengths = {view.name: view.array.shape[0] for view in views}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
@@ -188,17 +219,22 @@ def _check_separate(named: dict[str, Any], min_samples: int) -> Views:
             "row i must be the same sample in every view."
         )
     checked = Views(views)
-    if checked.n < min_samples:
-        raise ValueError(
-            f"Found {checked.n} sample(s) while a minimum of {min_samples} is required."
-        )
+    _require_samples(checked.n, min_samples)
     return checked
 
 
-def _check_one(array: Any, name: str) -> Matrix:
+def _require_samples(n: int, min_samples: int) -> None:
+    if n < min_samples:
+        raise ValueError(f"Found {n} sample(s) while a minimum of {min_samples} is required.")
+
+
+def _check_one(array: Any, name: str, lazy: bool) -> Matrix:
     if array is None or getattr(array, "ndim", 2) != 2:
         what = "None" if array is None else f"of shape {np.shape(array)}"
         raise ValueError(f"view {name!r} is {what}; each view must be 2-D (samples × features).")
+    opened = _open(array, name) if lazy else None
+    if opened is not None:
+        return opened
     try:
         checked = check_array(
             array,
@@ -214,6 +250,35 @@ def _check_one(array: Any, name: str) -> Matrix:
     return _canonical(checked)
 
 
+def is_dask(array: Any) -> bool:
+    """Whether this is a Dask array, data frame or delayed value; does not import Dask."""
+    return type(array).__module__.startswith("dask")
+
+
+def _holds_delayed(X: Any) -> bool:
+    """Whether X, or a view in it, is a list of delayed blocks, which have no shape to look at."""
+    if sparse.issparse(X) or not isinstance(X, Mapping | list | tuple):
+        return False
+    members = X.values() if isinstance(X, Mapping) else X
+    firsts = (item[0] if isinstance(item, list | tuple) and item else item for item in members)
+    return any(type(first).__module__ == "dask.delayed" for first in firsts)
+
+
+def _open(array: Any, name: str) -> Matrix | None:
+    """What lies on disk or on a cluster, ready to be read by blocks; None for anything else."""
+    if is_dask(array):
+        from omcal.dask_input import array_by_rows
+
+        opened = array_by_rows(array, name)
+    elif is_stored(array):
+        opened = StoredArray(StoredTable(array, name))
+    else:
+        return None
+    if not opened.shape[1]:
+        raise ValueError(f"view {name!r}: Found array with 0 feature(s); at least 1 is required.")
+    return opened
+
+
 def _canonical(array: Matrix) -> Matrix:
     """A sparse array in which every entry is stored once; the user's own is left as it is."""
     if sparse.issparse(array) and not array.has_canonical_format:
@@ -222,8 +287,15 @@ def _canonical(array: Matrix) -> Matrix:
     return array
 
 
-def _check_table(estimator: Any, X: Any, views: Any, reset: bool, min_samples: int) -> Views:
+def _check_table(
+    estimator: Any, X: Any, views: Any, reset: bool, min_samples: int, lazy: bool
+) -> Views:
     columns = _columns(X)
+    opened = _open(X, "X") if lazy else None
+    if opened is not None:
+        validate_data(estimator, opened, reset=reset, skip_check_array=True)
+        _require_samples(opened.shape[0], min_samples)
+        return _lazy_views(opened, views, columns)
     table = validate_data(
         estimator,
         X,
@@ -240,118 +312,24 @@ def _check_table(estimator: Any, X: Any, views: Any, reset: bool, min_samples: i
     return Views([View(name, table[:, index]) for name, index in parts.items()])
 
 
-def split_columns(
-    views: Any, width: int, columns: Sequence[str] | None = None
-) -> dict[str, slice | NDArray]:
-    """Resolve `views=` into named sets of columns of one table.
+def _lazy_views(table: Matrix, views: Any, columns: tuple[str, ...] | None) -> Views:
+    if views is None:
+        return Views([View("X", table, columns)])
+    parts = split_columns(views, table.shape[1], columns)
 
-    Parameters
-    ----------
-    views : str, mapping or sequence
-        * a sequence, or a mapping from names, whose members are slices, lists of positions, or
-          lists of column names;
-        * ``"prefix_"``: one view for each prefix of the column names up to the first ``_`` (any
-          separator may follow the word ``prefix``).
-    width : int
-        Number of columns of the table.
-    columns : sequence of str, optional
-        Their names.
+    def view(name: str, index: slice | NDArray) -> View:
+        stored = isinstance(table, StoredArray)
+        array = replace(table, columns=index) if stored else table[:, index]
+        return View(name, array, tuple(np.array(columns)[index].tolist()) if columns else None)
 
-    Returns
-    -------
-    dict
-        View name -> slice or array of positions.
-
-    Examples
-    --------
-    >>> split_columns("prefix_", 3, ["a_1", "a_2", "b_1"])
-    {'a': array([0, 1]), 'b': array([2])}
-    >>> split_columns([slice(0, 2), [2]], 3)
-    {'view1': slice(0, 2, None), 'view2': array([2])}
-    """
-    if isinstance(views, str):
-        return _split_by_prefix(views, columns)
-    if isinstance(views, Mapping):
-        members = _by_name(views, "views=")
-    elif isinstance(views, list | tuple):
-        members = _numbered(views)
-    else:
-        raise ValueError(
-            f"views={views!r} is not understood; give 'prefix_', a list of slices or columns, "
-            "or a mapping from view names to them."
-        )
-    if not members:
-        raise ValueError("views= names no view; give at least one set of columns.")
-    return {name: _positions(name, member, width, columns) for name, member in members.items()}
+    return Views([view(name, index) for name, index in parts.items()])
 
 
-def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slice | NDArray]:
-    separator = rule.removeprefix("prefix")
-    if not rule.startswith("prefix") or not separator:
-        raise ValueError(
-            f"views={rule!r} is not understood; 'prefix_' groups columns by the part of their "
-            "name before the first '_'."
-        )
-    if columns is None:
-        raise ValueError(
-            f"views={rule!r} needs column names; pass a data frame, or slices or positions."
-        )
-    groups: dict[str, list[int]] = {}
-    for position, name in enumerate(columns):
-        prefix, found, _ = name.partition(separator)
-        if not found:
-            raise ValueError(
-                f"views={rule!r}: column {name!r} has no {separator!r} in its name; rename or "
-                "drop it."
-            )
-        groups.setdefault(prefix, []).append(position)
-    return {prefix: np.array(positions) for prefix, positions in groups.items()}
-
-
-def _positions(
-    name: str, member: Any, width: int, columns: Sequence[str] | None
-) -> slice | NDArray:
-    if isinstance(member, slice):
-        try:
-            selected = len(range(*member.indices(width)))
-        except TypeError as error:
-            raise ValueError(f"views: {name!r} = {member} is not a slice of positions.") from error
-        if not selected:
-            raise ValueError(f"views: {name!r} = {member} selects none of {width} columns.")
-        return member
-    if not isinstance(member, str | Sequence | np.ndarray):
-        raise ValueError(
-            f"views: {name!r} = {member!r} is not understood; give a slice, or a list of "
-            "positions or column names."
-        )
-    wanted = [member] if isinstance(member, str) else list(member)
-    if all(isinstance(item, str) for item in wanted):
-        known = {column: position for position, column in enumerate(columns or [])}
-        missing = [item for item in wanted if item not in known]
-        if missing:
-            raise ValueError(f"views: {name!r} names columns that X does not have: {missing}.")
-        wanted = [known[item] for item in wanted]
-    index = np.asarray(wanted, dtype=None if wanted else np.intp)
-    if index.dtype == bool:
-        if len(index) != width:
-            raise ValueError(
-                f"views: the mask of {name!r} has {len(index)} entries for {width} columns."
-            )
-        index = np.flatnonzero(index)
-    if not index.size:
-        raise ValueError(f"views: {name!r} selects no column; give it at least one.")
-    if index.dtype.kind not in "iu" or index.min() < -width or index.max() >= width:
-        raise ValueError(
-            f"views: {name!r} = {wanted} is not a list of columns between 0 and {width - 1}."
-        )
-    return index
-
-
-def _in_fitted_order(estimator: Any, checked: Views, by_name: bool) -> Views:
+def _in_fitted_order(estimator: Any, checked: Views, named: bool) -> Views:
     """Match new views with the fitted ones: by name where they have names, else by position."""
     fitted = estimator.view_names_
     _compare_number(estimator, checked)
-    if not by_name:
+    if not named:
         return Views([replace(view, name=name) for name, view in zip(fitted, checked, strict=True)])
     given = {view.name: view for view in checked}
     if set(given) != set(fitted):
@@ -389,18 +367,22 @@ def _columns(array: Any) -> tuple[str, ...] | None:
     return tuple(map(str, array.columns)) if hasattr(array, "columns") else None
 
 
-def _check_finite(view: View) -> None:
-    values = view.array.data if view.sparse else view.array
+def count_nonfinite(array: Matrix) -> tuple[int, int]:
+    """How many values are NaN, and how many infinite."""
+    values = array.data if sparse.issparse(array) else array
     if values.dtype.kind != "f":
-        return
+        return 0, 0
     with np.errstate(over="ignore", invalid="ignore"):
         # A finite sum proves finite values; only a sum that is not needs the slow look.
         if np.isfinite(values.sum()):
-            return
-    n_nan = int(np.isnan(values).sum())
-    n_inf = int(np.isinf(values).sum())
+            return 0, 0
+    return int(np.isnan(values).sum()), int(np.isinf(values).sum())
+
+
+def require_finite(name: str, n_nan: int, n_inf: int) -> None:
+    """Raise where a view was found to hold such values."""
     if n_nan or n_inf:
         raise ValueError(
-            f"view {view.name!r} contains {n_nan} NaN and {n_inf} infinity (inf) values; "
+            f"view {name!r} contains {n_nan} NaN and {n_inf} infinity (inf) values; "
             "remove or impute them first."
         )

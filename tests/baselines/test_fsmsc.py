@@ -64,7 +64,7 @@ def test_objective_never_rises_and_is_that_of_the_factors():
 def test_no_block_can_be_improved_alone():
     X = [standardized(x) for x in random_views()]
     joined = standardized(np.hstack(X))
-    f, objective = factorize(X, joined, 3, 0.5, 2.0, 1.0, 3000)
+    f, objective = factorize(X, joined, 3, 0.5, 2.0, 1.0, 1000)
     assert objective[-2] - objective[-1] < 1e-12 * objective[0]
     for factor in (*f.W, f.A, f.D):
         np.testing.assert_allclose(factor.T @ factor, np.eye(3), atol=1e-10)

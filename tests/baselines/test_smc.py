@@ -97,10 +97,10 @@ def test_filter_follows_its_formula():
 def test_anchors_are_drawn_by_importance():
     rng = np.random.RandomState(0)
     importance = np.array([1.0, 2.0, 3.0])
-    first = [sample_anchors(importance, 1, 2.0, rng)[0] for _ in range(7000)]
-    np.testing.assert_allclose(np.bincount(first) / 7000, np.array([1, 4, 9]) / 14, atol=0.02)
-    even = [sample_anchors(importance, 1, 0.0, rng)[0] for _ in range(7000)]
-    np.testing.assert_allclose(np.bincount(even) / 7000, 1 / 3, atol=0.02)
+    first = [sample_anchors(importance, 1, 2.0, rng)[0] for _ in range(3000)]
+    np.testing.assert_allclose(np.bincount(first) / 3000, np.array([1, 4, 9]) / 14, atol=0.03)
+    even = [sample_anchors(importance, 1, 0.0, rng)[0] for _ in range(3000)]
+    np.testing.assert_allclose(np.bincount(even) / 3000, 1 / 3, atol=0.03)
 
 
 def test_anchors_are_different_and_filled_up():
@@ -138,6 +138,13 @@ def test_estimator_runs_the_steps():
         z = anchor_codes(x, H, 0.5)
         cost += np.sum((x - z @ H) ** 2) + 0.5 * np.sum(z**2)
     np.testing.assert_allclose(model.objective_, [cost])
+
+
+def test_alpha_lost_in_rounding_is_refused():
+    X = np.repeat(random_views()[0], 2, axis=0)
+    SMC(3, alpha=1e-11, random_state=0).fit([X])
+    with pytest.raises(ValueError, match="alpha=1e-16 is lost in rounding"):
+        SMC(3, alpha=1e-16, random_state=0).fit([X])
 
 
 def test_default_number_of_anchors():

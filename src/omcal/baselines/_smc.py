@@ -2,13 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from sklearn.utils._param_validation import Interval
 
-from omcal.baselines._anchor_space import left_singular_vectors
+from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._box import BoxLeastSquares
 from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
+from omcal.views import Views
+
+FILTER_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
+    "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+    "filter_strength": [Interval(Real, 0, None, closed="left")],
+    "filter_order": [Interval(Integral, 0, None, closed="left")],
+    "sampling_power": [Interval(Real, 0, None, closed="left")],
+}
+
+
+@dataclass(frozen=True)
+class Front:
+    """The first half of SMC and its variants: from raw views to smooth ones and their anchors."""
+
+    n_anchors: int
+    n_neighbors: int
+    filter_strength: float
+    filter_order: int
+    sampling_power: float
+
+    def __call__(
+        self, views: Views, random_state: np.random.RandomState
+    ) -> tuple[list[NDArray], NDArray[np.intp]]:
+        """The filtered views, and which samples are the anchors."""
+        if self.n_anchors > views.n:
+            raise ValueError(
+                f"n_anchors={self.n_anchors} must be at most the number of samples, {views.n}; "
+                "lower it."
+            )
+        X, importance = filtered_views(
+            [standardized(view) for view in views.dense()],
+            self.n_neighbors,
+            self.filter_strength,
+            self.filter_order,
+        )
+        return X, sample_anchors(importance, self.n_anchors, self.sampling_power, random_state)
+
+
+def default_n_anchors(n: int, n_clusters: int) -> int:
+    """2c, or n where that is less."""
+    return min(2 * n_clusters, n)
 
 
 def filtered_views(
@@ -64,13 +111,19 @@ def anchor_codes(X: NDArray, anchors: NDArray, alpha: float) -> NDArray[np.float
     anchors : array of shape (m, d)
         H.
     alpha : float
-        Positive.
+        Positive, and not lost in rounding beside |H|².
 
     Returns
     -------
     array of shape (n, m)
     """
     m = len(anchors)
+    least = 10 * np.finfo(np.float64).eps * np.vdot(anchors, anchors)
+    if alpha < least:
+        raise ValueError(
+            f"alpha={alpha} is lost in rounding beside the squared size of the anchors; use at "
+            f"least {least:.1e}."
+        )
     # |x - Hᵀz|² + alpha |z|² = |r - Rz|² + constant, without squaring the condition number.
     Q, R = linalg.qr(np.vstack([anchors.T, np.sqrt(alpha) * np.eye(m)]), mode="economic")
     return BoxLeastSquares(R, X @ Q[: X.shape[1]]).solve()

@@ -77,13 +77,18 @@ class MVSCHFD(Baseline):
     The first `n_clusters` samples start Z, so the partition depends on the order of the samples;
     shuffle them if it carries meaning. The order of the views does not matter.
 
+    A residual grows with the number of features, so that optimal weights favour narrow views: on
+    MSRCv1, with 24 to 576 features, the narrowest view gets 0.81 (ACC 0.34), and 0.51 (ACC 0.61)
+    with ``weights="unsquared"``. Where the widths are alike the difference is small: on Wiki ACC
+    0.539 and 0.537.
+
     The published code reports the best of 50 k-means runs in every metric; here there is one
-    labelling for a seed.
+    labelling for a seed. Sparse views are made dense.
 
     References
     ----------
-    Ou, Wang, Zhang, Zhou, Zhu, "Anchor-based multi-view subspace clustering with hierarchical
-    feature descent", Information Fusion 106, 2024.
+    Q. Ou, S. Wang, P. Zhang, S. Zhou, E. Zhu. Anchor-based multi-view subspace clustering with
+    hierarchical feature descent. Information Fusion 106, 2024.
 
     Examples
     --------

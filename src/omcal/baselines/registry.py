@@ -59,4 +59,3 @@ METHODS: dict[str, Method] = {
     "kmm": Method("KMM", KMM, "Nie, Wang, Li, KDD 2019", "t n m c", False, False),
     "cgfkm": Method("CGFKM", CGFKM, "Du et al., 2024", "n²d + t n c d", True, False),
 }
-

@@ -78,18 +78,21 @@ class UOMvSC(Baseline):
     With the defaults every update is exact and the objective never falls. The graphs stay sparse,
     so that memory grows with n, though time grows with n².
 
-    What the two options change: on one set of 210 samples `align=False` changes at most 4
-    labels, and `y_update="jacobi"` at most 5, with an objective 0.01 to 0.2 % lower; on another
-    of 2866 samples the accuracy of unaligned starts ranges from .24 to .56 with nothing but the
-    numbering of the first labels.
+    What the two options change: on MSRCv1 (210 samples) ``align=False`` changes at most 4 labels
+    and ``y_update="jacobi"`` at most 5, with an objective 0.01 to 0.2 % lower. On Wiki (2866) the
+    accuracy of unaligned starts ranges from 0.24 to 0.56 with nothing but the numbering of the
+    first labels; aligned it is 0.38 to 0.42, whatever `lam`.
+
+    The order of the samples and of the views does not matter, but for ties of distances and the
+    random start of k-means.
 
     Duplicated samples, or a view graph with at least `n_clusters` components, put many embedded
     rows on one point; their distances tie and the neighbours share the weight equally.
 
     References
     ----------
-    Tang, Li, Wang, Liu, Zhang, Zhu, "Unified one-step multi-view spectral clustering", IEEE
-    Transactions on Knowledge and Data Engineering 35, 2023.
+    C. Tang, Z. Li, J. Wang, X. Liu, W. Zhang, E. Zhu. Unified one-step multi-view spectral
+    clustering. IEEE Transactions on Knowledge and Data Engineering 35, 2023.
 
     Examples
     --------

@@ -11,6 +11,7 @@ from omcal import __version__
 from omcal.cli.cluster import cluster
 from omcal.cli.console import report_line
 from omcal.cli.demo import demo
+from omcal.cli.reproduce import reproduce
 from omcal.cli.score import score
 
 app = typer.Typer(
@@ -20,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for command in (demo, cluster, score):
+for command in (demo, cluster, score, reproduce):
     app.command()(command)
 
 # Typer's usage errors are click's or, in newer versions, those of its own copy of click.

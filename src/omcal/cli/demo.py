@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,10 +19,8 @@ from omcal.cli.files import replacing, require_writable
 from omcal.cli.options import Json, Seed
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
 from omcal.datasets import load_digits_views
-from omcal.graph import anchor_graphs
 from omcal.metrics import evaluate
-from omcal.updates import mix, settle
-from omcal.views import validate_views
+from omcal.report.graphs import consensus_graphs
 
 _KMEANS_STARTS = 10
 _DRAWN_SAMPLES = 300
@@ -99,18 +96,6 @@ def _draw(model: OMCAL, data: Any, seed: int, path: Path) -> None:
     )
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png", dpi=150)
-
-
-def consensus_graphs(model: OMCAL, X: Mapping[str, Any]) -> tuple[NDArray, NDArray]:
-    """The mean of the anchor graphs of the samples of X, and their learned consensus graph Z."""
-    views = validate_views(model, X, reset=False)
-    graphs = anchor_graphs(views, model._scalings, model.anchors_, model.n_neighbors)
-    Z = model._consensus
-    P, R = Z.f_step()
-    S = graphs.side_by_side().toarray().reshape(views.n, len(views), -1).swapaxes(0, 1)
-    A = mix(Z.alpha, S)
-    F = np.maximum(settle(A @ P, R), 0)
-    return S.mean(axis=0), Z.s * (A + Z.gamma * F @ Z.G.T) @ Z.T
 
 
 def _show(result: dict[str, Any]) -> None:

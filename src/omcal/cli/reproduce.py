@@ -1,0 +1,188 @@
+"""`omcal reproduce`: the tables and figures of the paper."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from omcal.cli.console import report_line, stdout
+from omcal.cli.options import Quiet, names
+from omcal.datasets import DataError
+from omcal.experiments.outputs import write_outputs
+from omcal.experiments.paper import load_paper
+from omcal.experiments.plan import Cell, Plan
+from omcal.experiments.records import Record
+from omcal.experiments.runner import Settings, run_cells
+from omcal.experiments.worker import Limits
+from omcal.memory import available_memory
+
+RECORDS = "records.jsonl"
+
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder with the data sets.")
+]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Folder for records, tables, figures.")
+]
+Only = Annotated[
+    str | None,
+    typer.Option(
+        "--only",
+        metavar="A,B",
+        help="Experiments (results, singleview, grid, anchors, structure, transfer), data sets "
+        "and methods to run.",
+    ),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Few seeds, short limits, 15 minutes at most.")
+]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Runs of each cell.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time.")]
+TimeLimit = Annotated[
+    float | None, typer.Option("--time-limit", metavar="S", min=0.01, help="Seconds of a cell.")
+]
+MemoryLimit = Annotated[
+    float | None, typer.Option("--memory-limit", metavar="GB", min=1e-3, help="Memory of a cell.")
+]
+AsPublished = Annotated[
+    bool, typer.Option("--published-limits", help="The paper's limits: 6 hours and 128 GB a cell.")
+]
+FromRecords = Annotated[
+    bool, typer.Option("--from-records", help="Run nothing; make tables and figures anew.")
+]
+
+
+def reproduce(
+    data: Data = None,
+    out: Out = Path("reproduction"),
+    only: Only = None,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
+    published_limits: AsPublished = False,
+    from_records: FromRecords = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the experiments of the paper and set our numbers beside the published ones.
+
+    Every finished cell is saved at once to records.jsonl in --out. A run that was stopped goes on
+    where it stopped when the same command is given again.
+    """
+    paper = load_paper()
+    defaults = paper.run | (paper.quick if quick else {})
+    plan = Plan(paper, seeds or defaults["seeds"], quick, frozenset(names(only) or ()))
+    plan.require_known()
+    out.mkdir(parents=True, exist_ok=True)
+    left: list[Cell] = []
+    if not from_records:
+        if data is None:
+            raise DataError("name the folder with the data sets: --data DIR (or --from-records).")
+        if not data.is_dir():
+            raise DataError(f"--data {data}: there is no such folder.")
+        limit = paper.run["published"] if published_limits else defaults
+        memory = memory_limit or limit.get("memory_limit", paper.run["memory_limit"])
+        jobs = jobs or default_jobs(memory)
+        threads = max(1, (os.cpu_count() or 1) // jobs)
+        limits = Limits(time_limit or limit["time_limit"], memory, threads)
+        settings = Settings(data, limits, jobs, defaults.get("budget", float("inf")))
+        with _shown(quiet) as observer:
+            left = run_cells(plan.cells(), settings, out / RECORDS, observer)
+    written = write_outputs(plan, out / RECORDS, out, data)
+    if left:
+        report_line(
+            f"{len(left)} cells are left: the time of a quick run is spent; the same command "
+            "again goes on with them."
+        )
+    if not quiet:
+        console = stdout()
+        for path in written:
+            console.print(str(path))
+
+
+def default_jobs(gigabytes: float) -> int:
+    """As many cells at a time as there are cores, and memory for."""
+    fitting = int(available_memory() // (gigabytes * 1e9))
+    return max(1, min(os.cpu_count() or 1, fitting))
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Any]:
+    console = Console(stderr=True)
+    if quiet:
+        yield _Silent()
+    elif console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True) as live:
+            yield _Display(live)
+    else:
+        yield _Lines()
+
+
+class _Silent:
+    """Says nothing."""
+
+    def begin(self, total: int, done: int) -> None:
+        pass
+
+    def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
+        pass
+
+    def finish(self, record: Record) -> None:
+        pass
+
+
+class _Lines(_Silent):
+    """One line for each finished cell, for logs."""
+
+    def __init__(self) -> None:
+        self._total = self._done = 0
+
+    def begin(self, total: int, done: int) -> None:
+        self._total, self._done = total, done
+        report_line(f"{total} cells, {done} of them finished before")
+
+    def finish(self, record: Record) -> None:
+        self._done += 1
+        report_line(f"[{self._done}/{self._total}] {describe(record)}")
+
+
+class _Display(_Silent):
+    """A bar, what is running, and what ended last."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._bar = Progress(
+            TextColumn("cells"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeElapsedColumn()
+        )
+        self._task = self._bar.add_task("cells", total=None)
+        self._last = ""
+
+    def begin(self, total: int, done: int) -> None:
+        self._bar.update(self._task, total=total, completed=done)
+
+    def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
+        lines = [f"  running {seconds:4.0f} s  {cell}" for cell, seconds in running]
+        lines += [f"  waiting {waiting}", f"  last: {self._last}" if self._last else ""]
+        self._live.update(Group(self._bar, Text("\n".join(lines))))
+
+    def finish(self, record: Record) -> None:
+        self._bar.advance(self._task)
+        self._last = describe(record)
+
+
+def describe(record: Record) -> str:
+    """A record in one line."""
+    cell = Cell(record["dataset"], record["method"], record["seed"], record["parameters"])
+    if record["status"] == "ok":
+        return f"{cell}: ACC {record['scores']['ACC']:.3f}, {record['seconds']:.1f} s"
+    return f"{cell}: {record['status']}, {record['error']}"

@@ -1,0 +1,131 @@
+"""Which columns of one table form which view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
+    """Members under their names as text, all different."""
+    named = {str(name): member for name, member in mapping.items()}
+    if len(named) < len(mapping):
+        names = [str(name) for name in mapping]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{what} has several views named {twice}; give each its own name.")
+    return named
+
+
+def numbered(arrays: Sequence[Any]) -> dict[str, Any]:
+    """Members without a name as view1, view2 …"""
+    return {f"view{i}": array for i, array in enumerate(arrays, start=1)}
+
+
+def split_columns(
+    views: Any, width: int, columns: Sequence[str] | None = None
+) -> dict[str, slice | NDArray]:
+    """Resolve `views=` into named sets of columns of one table.
+
+    Parameters
+    ----------
+    views : str, mapping or sequence
+        * a sequence, or a mapping from names, whose members are slices, lists of positions, or
+          lists of column names;
+        * ``"prefix_"``: one view for each prefix of the column names up to the first ``_`` (any
+          separator may follow the word ``prefix``).
+    width : int
+        Number of columns of the table.
+    columns : sequence of str, optional
+        Their names.
+
+    Returns
+    -------
+    dict
+        View name -> slice or array of positions.
+
+    Examples
+    --------
+    >>> split_columns("prefix_", 3, ["a_1", "a_2", "b_1"])
+    {'a': array([0, 1]), 'b': array([2])}
+    >>> split_columns([slice(0, 2), [2]], 3)
+    {'view1': slice(0, 2, None), 'view2': array([2])}
+    """
+    if isinstance(views, str):
+        return _split_by_prefix(views, columns)
+    if isinstance(views, Mapping):
+        members = by_name(views, "views=")
+    elif isinstance(views, list | tuple):
+        members = numbered(views)
+    else:
+        raise ValueError(
+            f"views={views!r} is not understood; give 'prefix_', a list of slices or columns, "
+            "or a mapping from view names to them."
+        )
+    if not members:
+        raise ValueError("views= names no view; give at least one set of columns.")
+    return {name: _positions(name, member, width, columns) for name, member in members.items()}
+
+
+def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slice | NDArray]:
+    separator = rule.removeprefix("prefix")
+    if not rule.startswith("prefix") or not separator:
+        raise ValueError(
+            f"views={rule!r} is not understood; 'prefix_' groups columns by the part of their "
+            "name before the first '_'."
+        )
+    if columns is None:
+        raise ValueError(
+            f"views={rule!r} needs column names; pass a data frame, or slices or positions."
+        )
+    groups: dict[str, list[int]] = {}
+    for position, name in enumerate(columns):
+        prefix, found, _ = name.partition(separator)
+        if not found:
+            raise ValueError(
+                f"views={rule!r}: column {name!r} has no {separator!r} in its name; rename or "
+                "drop it."
+            )
+        groups.setdefault(prefix, []).append(position)
+    return {prefix: np.array(positions) for prefix, positions in groups.items()}
+
+
+def _positions(
+    name: str, member: Any, width: int, columns: Sequence[str] | None
+) -> slice | NDArray:
+    if isinstance(member, slice):
+        try:
+            selected = len(range(*member.indices(width)))
+        except TypeError as error:
+            raise ValueError(f"views: {name!r} = {member} is not a slice of positions.") from error
+        if not selected:
+            raise ValueError(f"views: {name!r} = {member} selects none of {width} columns.")
+        return member
+    if not isinstance(member, Iterable):
+        raise ValueError(
+            f"views: {name!r} = {member!r} is not understood; give a slice, or a list of "
+            "positions or column names."
+        )
+    wanted = [member] if isinstance(member, str) else list(member)
+    if all(isinstance(item, str) for item in wanted):
+        known = {column: position for position, column in enumerate(columns or [])}
+        missing = [item for item in wanted if item not in known]
+        if missing:
+            raise ValueError(f"views: {name!r} names columns that X does not have: {missing}.")
+        wanted = [known[item] for item in wanted]
+    index = np.asarray(wanted, dtype=None if wanted else np.intp)
+    if index.dtype == bool:
+        if len(index) != width:
+            raise ValueError(
+                f"views: the mask of {name!r} has {len(index)} entries for {width} columns."
+            )
+        index = np.flatnonzero(index)
+    if not index.size:
+        raise ValueError(f"views: {name!r} selects no column; give it at least one.")
+    if index.dtype.kind not in "iu" or index.min() < -width or index.max() >= width:
+        raise ValueError(
+            f"views: {name!r} = {wanted} is not a list of columns between 0 and {width - 1}."
+        )
+    return index

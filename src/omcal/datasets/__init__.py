@@ -1,0 +1,21 @@
+"""Files of views, the data sets of the paper, and built-in and artificial ones."""
+
+from omcal.datasets._data import DataError, MultiViewData
+from omcal.datasets.builtin import load_digits_views
+from omcal.datasets.describing import describe
+from omcal.datasets.loading import load_views
+from omcal.datasets.registry import PAPER_DATASETS, load_paper_dataset
+from omcal.datasets.synthetic import make_multiview
+from omcal.datasets.writers import save_views
+
+__all__ = [
+    "DataError",
+    "MultiViewData",
+    "PAPER_DATASETS",
+    "describe",
+    "load_digits_views",
+    "load_paper_dataset",
+    "load_views",
+    "make_multiview",
+    "save_views",
+]

@@ -1,0 +1,141 @@
+"""What a reader hands over: everything in a file, before it is decided what is a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.datasets._data import DataError, Matrix
+from omcal.memory import available_memory, format_bytes
+
+# Deflate cannot turn one byte into more; what declares more than that was not stored. Some packing
+# is denser, and chunks without values need not be stored: so much is allowed per file beyond it.
+MAX_EXPANSION = 1032
+SLACK = 16 * 2**20
+_slack: ContextVar[int] = ContextVar("slack", default=SLACK)
+
+# A column index has 32 bits in most sparse code, and one array of this length still fits.
+MAX_WIDTH = 2**31 - 1
+
+Variable: TypeAlias = Any  # an array, a CSR array, a Deferred, or a list of arrays
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A matrix that is read from the file only where it is chosen as a view."""
+
+    load: Callable[[], Matrix]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The named variables of a file.
+
+    A variable is an array of any shape, a CSR array, or a list of these (a MATLAB cell). In a
+    `table` the variables are columns, which form views by the prefixes of their names.
+    `default_views` are taken where the user names none; without them the usual names decide.
+    `presence` and `feature_names` are those of views, by name.
+    """
+
+    format: str
+    variables: dict[str, Variable]
+    table: bool = False
+    default_views: tuple[str, ...] = ()
+    presence: dict[str, NDArray] = field(default_factory=dict)
+    feature_names: dict[str, NDArray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn every failure of the parsers inside into a DataError that names the file."""
+    token = _slack.set(SLACK)
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error.__cause__
+    except (ImportError, NameError):  # a missing library, a mistake of ours
+        raise
+    # Damaged bytes make the parsers fail in any way they can: KeyError, struct.error, MemoryError.
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(
+            f"{path}: cannot be read as {what} ({reason}); the file is damaged or not what it "
+            "seems: get it again, or convert it to .npz."
+        ) from error
+    finally:
+        _slack.reset(token)
+
+
+def check_declared(declared: int, stored: int, what: str) -> None:
+    """Refuse to allocate what the stored bytes cannot justify, or what memory cannot hold."""
+    slack = _slack.get() - max(declared - MAX_EXPANSION * stored, 0)
+    if slack < 0:
+        raise DataError(
+            f"{what} declares {format_bytes(declared)}, but {format_bytes(stored)} are stored for "
+            "it; the file is damaged or made to do harm: get it again."
+        )
+    _slack.set(slack)
+    free = available_memory()
+    if declared > free:
+        raise DataError(
+            f"{what} needs {format_bytes(declared)} of memory and {format_bytes(free)} are "
+            "available; store it as .npy, which is memory-mapped, or take fewer samples."
+        )
+
+
+def csr_from_parts(
+    values: NDArray, indices: NDArray, pointers: NDArray, shape: Any, *, by_column: bool = False
+) -> sparse.csr_array:
+    """A CSR array from the parts of a compressed sparse matrix, checked before it is used."""
+    n_rows, n_columns = (int(size) for size in shape)
+    if not (0 <= n_rows <= MAX_WIDTH and 0 <= n_columns <= MAX_WIDTH):
+        raise DataError(f"a sparse matrix declares the shape {n_rows} × {n_columns}; too large.")
+    if any(part.ndim != 1 for part in (values, indices, pointers)):
+        raise DataError("the parts of a sparse matrix are not 1-D; the file is damaged.")
+    if values.dtype.kind not in "biuf" or indices.dtype.kind not in "iu":
+        raise DataError(
+            f"a sparse matrix has values of type {values.dtype} and indices of type "
+            f"{indices.dtype}; only numbers can be a view."
+        )
+    major, minor = (n_columns, n_rows) if by_column else (n_rows, n_columns)
+    _check_pointers(pointers, major, len(indices))
+    used = int(pointers[-1])
+    indices, values = indices[:used], values[:used]
+    if len(values) != used or (used and not 0 <= indices.min() <= indices.max() < minor):
+        raise DataError(
+            f"a sparse matrix of {n_rows} × {n_columns} has entries outside it; the file is "
+            "damaged."
+        )
+    if by_column:  # turning it allocates one pointer per row
+        stored = values.nbytes + indices.nbytes + pointers.nbytes
+        check_declared(8 * n_rows, stored, f"a sparse matrix of {n_rows} × {n_columns}")
+    # 32-bit indices halve the memory, and most sparse code copies anything else to them.
+    index_type = sparse.get_index_dtype(maxval=max(minor, used))
+    layout = sparse.csc_array if by_column else sparse.csr_array
+    parts = (values, indices.astype(index_type), pointers.astype(index_type))
+    matrix = layout(parts, shape=(n_rows, n_columns)).tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _check_pointers(pointers: NDArray, n: int, n_indices: int) -> None:
+    ordered = (
+        pointers.dtype.kind in "iu"
+        and len(pointers) == n + 1
+        and pointers[0] == 0
+        and bool((pointers[1:] >= pointers[:-1]).all())
+        and pointers[-1] <= n_indices
+    )
+    if not ordered:
+        raise DataError(
+            f"the row or column pointers of a sparse matrix do not fit {n} rows or columns and "
+            f"{n_indices} entries; the file is damaged."
+        )

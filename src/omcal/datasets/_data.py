@@ -1,0 +1,109 @@
+"""A data set of several views, and the error for files that hold none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
+
+
+class DataError(ValueError):
+    """A file or a set of views that cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class MultiViewData:
+    """Several views of the same samples.
+
+    Parameters
+    ----------
+    views : dict
+        Name -> 2-D array of shape (n_samples, n_features), dense or CSR. Row i is the same sample
+        in each.
+    labels : ndarray of shape (n_samples,), optional
+        Known classes, as the source gives them: integers or strings.
+    name : str
+        What the set is called.
+    source : str
+        Where it comes from, in words.
+    presence : dict, optional
+        Name -> boolean array of shape (n_samples,), False where the sample is absent from the
+        view; there a dense view has a row of NaN and a sparse one a row of zeros. None where every
+        sample is in every view.
+    feature_names : dict
+        Name -> array of the names of the view's features, for the views that have them.
+    label_name : str, optional
+        What the source calls the labels.
+    notes : tuple of str
+        What was chosen or left out on reading.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = MultiViewData({"a": np.eye(3), "b": np.ones((3, 2))}, labels=np.array([0, 0, 1]))
+    >>> data.n_samples, data.n_classes, data.widths
+    (3, 2, (3, 2))
+    """
+
+    views: dict[str, Matrix]
+    labels: NDArray | None = None
+    name: str = ""
+    source: str = ""
+    presence: dict[str, NDArray[np.bool_]] | None = None
+    feature_names: dict[str, NDArray] | None = None
+    label_name: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.views:
+            raise DataError("there is no view; give at least one 2-D array.")
+        for name, view in self.views.items():
+            if view.ndim != 2:
+                raise DataError(f"view {name!r} has shape {view.shape}; a view is 2-D.")
+        lengths = {name: int(view.shape[0]) for name, view in self.views.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(
+                f"the views have different numbers of samples: {lengths}; row i must be the same "
+                "sample in every view."
+            )
+        if self.labels is not None and self.labels.shape != (self.n_samples,):
+            raise DataError(
+                f"there are {self.n_samples} samples and labels of shape {self.labels.shape}; "
+                "give one label per sample."
+            )
+        for name, mask in (self.presence or {}).items():
+            if name not in self.views or mask.shape != (self.n_samples,):
+                raise DataError(
+                    f"the presence mask {name!r} of shape {mask.shape} belongs to no view of "
+                    f"{self.n_samples} samples."
+                )
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows of every view."""
+        return int(next(iter(self.views.values())).shape[0])
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of different labels, None without labels."""
+        return None if self.labels is None else len(np.unique(self.labels))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Number of features of each view."""
+        return tuple(int(view.shape[1]) for view in self.views.values())
+
+
+def absent_rows(view: Matrix) -> NDArray[np.bool_]:
+    """True for the rows of a dense view that are NaN throughout."""
+    if sparse.issparse(view) or view.dtype.kind != "f" or view.shape[1] == 0:
+        return np.zeros(view.shape[0], dtype=bool)
+    absent = np.isnan(view[:, 0])
+    suspects = np.flatnonzero(absent)
+    absent[suspects] = np.isnan(view[suspects]).all(axis=1)
+    return np.asarray(absent)

@@ -1,0 +1,49 @@
+"""How the files that circulate call things; all in lower case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+VIEWS_NAMES = {"x", "fea", "data", "views"}
+VIEW_TITLES = {"view_names", "viewnames"}
+LABEL_NAMES = {
+    *("y", "gt", "gnd", "truth", "truelabel", "truelabels", "true_labels", "groundtruth"),
+    *("ground_truth", "label", "labels", "class", "target", "targets", "issuearea"),
+    *("cell_type", "celltype", "cell_types", "celltypes", "cell.type", "cell_label"),
+}
+FEATURE_TITLES = {"vocab", "vocabulary", "feature_names", "terms", "words"}
+PRESENCE_SUFFIX = ".present"
+
+# Parts of one data set, in the order in which they are put together.
+SPLITS = ("train", "training", "valid", "validation", "val", "test", "t10k")
+_SPLIT = "|".join(SPLITS)
+_SPLIT_FIRST = re.compile(rf"({_SPLIT})[/_.-](.+)", re.IGNORECASE)
+_SPLIT_LAST = re.compile(rf"(.+)[/_.-]({_SPLIT})", re.IGNORECASE)
+
+
+def is_label_name(name: str) -> bool:
+    """Whether labels are usually called so; "rna:cell_type" counts as "cell_type"."""
+    return name.lower().rpartition(":")[2] in LABEL_NAMES
+
+
+def split_of(name: str) -> tuple[str, str] | None:
+    """The part of a data set that a name speaks of, and the rest of the name.
+
+    Examples
+    --------
+    >>> split_of("train/data"), split_of("x_test"), split_of("constrained")
+    (('train', 'data'), ('test', 'x'), None)
+    """
+    if match := _SPLIT_FIRST.fullmatch(name):
+        return match[1].lower(), match[2]
+    if match := _SPLIT_LAST.fullmatch(name):
+        return match[2].lower(), match[1]
+    return None
+
+
+def listed(names: Collection[str]) -> str:
+    """Names for a message, not too many of them."""
+    shown = [repr(name) for name in list(names)[:12]]
+    more = len(names) - len(shown)
+    return (", ".join(shown) + (f" and {more} more" if more > 0 else "")) or "nothing"

@@ -1,0 +1,282 @@
+"""From the variables of a file to views and labels: which, and which way round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.datasets._columns import could_be_labels, group_columns
+from omcal.datasets._contents import MAX_WIDTH, Contents, Deferred, Variable, check_declared
+from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows
+from omcal.datasets._names import (
+    FEATURE_TITLES,
+    PRESENCE_SUFFIX,
+    VIEW_TITLES,
+    VIEWS_NAMES,
+    is_label_name,
+    listed,
+)
+
+
+def select(
+    contents: Contents,
+    path: Path,
+    views: Sequence[str] | None = None,
+    labels: str | bool | None = None,
+) -> MultiViewData:
+    """Build the data set: choose the labels, choose the views, turn them to samples in rows."""
+    if isinstance(views, str):
+        raise DataError(f"views={views!r} is one word; pass a list of view names.")
+    if contents.table:
+        contents = group_columns(contents, views, labels)
+    notes = list(contents.notes)
+    vectors = label_vectors(contents)
+    label_name = _choose_labels(vectors, labels, notes)
+    # The number of labels decides which side of a matrix is the samples, wanted or not.
+    guide = label_name or _choose_labels(vectors, None, [])
+    n_labels = len(vectors[guide]) if guide else None
+
+    matrices, default = _matrices(contents, label_name)
+    chosen = default if views is None else _named(matrices, views)
+    if not chosen:
+        raise DataError(
+            f"no view found among {listed(contents.variables)}; a view is a 2-D array of numbers. "
+            + "; ".join(notes)
+        )
+    final = _samples_in_rows(
+        {name: _loaded(matrices[name]) for name in chosen}, n_labels, views is not None, notes
+    )
+    unused = [name for name in matrices if name not in chosen]
+    if unused:
+        notes.append(f"not taken as views: {listed(unused)}")
+    values = vectors[label_name].copy() if label_name else None
+    if values is not None and (n_unknown := _count_unknown(values)):
+        notes.append(f"{n_unknown} samples have no label in {label_name!r}")
+    return MultiViewData(
+        final,
+        labels=values,
+        name=path.name.split(".")[0] or path.name,
+        source=f"{contents.format}, {path.name}",
+        presence=_presence(contents, final),
+        feature_names=_feature_names(contents, final),
+        label_name=label_name,
+        notes=tuple(notes),
+    )
+
+
+def label_vectors(contents: Contents) -> dict[str, NDArray]:
+    """Every variable that is one value per sample, as a 1-D array."""
+    vectors = {}
+    for name, value in contents.variables.items():
+        vector = _as_vector(value)
+        if vector is not None and len(vector):
+            vectors[name] = vector
+    return vectors
+
+
+def _as_vector(value: Variable) -> NDArray | None:
+    if isinstance(value, list):
+        return _cell_vector(value)
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufUST":
+        return None
+    if value.ndim == 2 and 1 in value.shape:
+        value = value.reshape(-1)
+    if value.ndim != 1:
+        return None
+    if value.dtype.kind == "f" and np.isfinite(value).all() and (value == np.round(value)).all():
+        # MATLAB keeps whole numbers as doubles.
+        return value.astype(np.int64) if np.abs(value).max(initial=0) < 2**53 else value
+    return value
+
+
+def _cell_vector(cell: list[Variable]) -> NDArray | None:
+    """Labels in a MATLAB cell: one string per sample, or the same vector once per view."""
+    if cell and all(isinstance(item, str) for item in cell):
+        return np.array(cell)
+    vectors = [None if isinstance(item, str) else _as_vector(item) for item in cell]
+    known = [vector for vector in vectors if vector is not None]
+    if not known or len(known) < len(cell):
+        return None
+    return known[0] if all(np.array_equal(known[0], other) for other in known[1:]) else None
+
+
+def _choose_labels(
+    vectors: dict[str, NDArray], labels: str | bool | None, notes: list[str]
+) -> str | None:
+    if labels is False:
+        return None
+    if isinstance(labels, str):
+        if labels not in vectors:
+            raise DataError(f"labels={labels!r} is not in it; there is {listed(vectors)}.")
+        return labels
+    usual = [
+        name for name, values in vectors.items() if is_label_name(name) and could_be_labels(values)
+    ]
+    if usual and all(np.array_equal(vectors[usual[0]], vectors[name]) for name in usual):
+        return usual[0]
+    if labels:
+        found = f"several could be: {listed(usual)}" if usual else f"there is {listed(vectors)}"
+        raise DataError(f"no labels could be chosen; {found}. Pass labels='name'.")
+    if usual:
+        notes.append(f"several variables could be labels, none was taken: {listed(usual)}")
+    return None
+
+
+def _count_unknown(labels: NDArray) -> int:
+    """Samples whose label is an empty text or NaN."""
+    if labels.dtype.kind == "f":
+        return int(np.isnan(labels).sum())
+    return int((labels == "").sum()) if labels.dtype.kind in "UT" else 0
+
+
+def _matrices(contents: Contents, label_name: str | None) -> tuple[dict[str, Variable], list[str]]:
+    """Every variable that could be a view, and the names of those to take by default."""
+    matrices: dict[str, Variable] = {}
+    usual: list[str] = []
+    for name, value in contents.variables.items():
+        called_views = name.lower() in VIEWS_NAMES
+        if name == label_name or is_label_name(name):
+            continue
+        if isinstance(value, list):
+            titles = _view_titles(contents, name, len(value))
+            if value and all(_is_matrix(part) for part in value):
+                matrices |= dict(zip(titles, value, strict=True))
+                usual += titles if called_views else []
+        elif _is_matrix(value) and (called_views or not _is_vector(value)):
+            matrices[name] = value
+    return matrices, list(contents.default_views) or usual or list(matrices)
+
+
+def _view_titles(contents: Contents, cell_name: str, n_views: int) -> list[str]:
+    """Names for the views in a cell."""
+    if cell_name.lower() not in VIEWS_NAMES:
+        return [f"{cell_name}{i}" for i in range(1, n_views + 1)]
+    for name, value in contents.variables.items():
+        titles = _as_vector(value) if name.lower() in VIEW_TITLES else None
+        if titles is not None and len(set(titles.tolist())) == n_views == len(titles):
+            return [str(title) for title in titles]
+    return [f"view{i}" for i in range(1, n_views + 1)]
+
+
+def _is_matrix(value: Variable) -> bool:
+    if isinstance(value, Deferred) or sparse.issparse(value):
+        return True
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype.kind in "biuf"
+        and value.ndim >= 2
+        and value.size > 0
+    )
+
+
+def _is_vector(value: Variable) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 2 and 1 in value.shape
+
+
+def _named(matrices: dict[str, Variable], views: Sequence[str]) -> list[str]:
+    if not views or not all(name in matrices for name in views):
+        raise DataError(f"views={list(views)} are not all in it; there is {listed(matrices)}.")
+    return list(dict.fromkeys(views))
+
+
+def _loaded(value: Variable) -> Matrix:
+    return value.load() if isinstance(value, Deferred) else value
+
+
+def _samples_in_rows(
+    matrices: dict[str, Matrix], n_labels: int | None, strict: bool, notes: list[str]
+) -> dict[str, Matrix]:
+    """Turn every matrix so that the samples are its rows."""
+    n = n_labels if n_labels is not None else _common_length(matrices, notes)
+    sides = [(matrix.shape[0] == n, matrix.shape[-1] == n) for matrix in matrices.values()]
+    # A square view goes the way of the others, and with its rows where they say nothing.
+    in_columns = (False, True) in sides and (True, False) not in sides
+    turned = {name: _turn(matrix, n, in_columns) for name, matrix in matrices.items()}
+    misfits = {name: matrices[name].shape for name, view in turned.items() if view is None}
+    if len(misfits) == len(turned) or (misfits and strict):
+        raise DataError(
+            f"these views have no side of {n} samples, the number of labels: {misfits}; choose "
+            "other views= or labels=."
+        )
+    notes.extend(f"{name!r} {shape} left out: no side of {n}" for name, shape in misfits.items())
+    return {name: _tidy(view, name) for name, view in turned.items() if view is not None}
+
+
+def _turn(matrix: Matrix, n: int, in_columns: bool) -> Matrix | None:
+    rows, columns = matrix.shape[0] == n, matrix.shape[-1] == n
+    if columns and (in_columns or not rows):
+        return np.moveaxis(matrix, -1, 0) if matrix.ndim > 2 else matrix.T
+    if rows:
+        return matrix
+    return _from_triplets(matrix, n) if _are_triplets(matrix) else None
+
+
+def _common_length(matrices: dict[str, Matrix], notes: list[str]) -> int:
+    """The number of samples where there are no labels: the side on which all views agree."""
+    every = list(matrices.values())
+    if len({matrix.shape[0] for matrix in every}) == 1:
+        return int(every[0].shape[0])
+    if all(_are_triplets(matrix) for matrix in every):
+        return int(max(matrix[:, 0].max() for matrix in every))
+    if len({matrix.shape[-1] for matrix in every}) == 1:
+        notes.append("without labels, the views were turned: they agree in their columns only")
+        return int(every[0].shape[-1])
+    shapes = {name: matrix.shape for name, matrix in matrices.items()}
+    raise DataError(
+        f"the views have different numbers of samples: {shapes}; name those that belong together "
+        "with views=[...]."
+    )
+
+
+def _are_triplets(matrix: Matrix) -> bool:
+    """Whether this is a list of (row, column, value), counted from 1."""
+    if sparse.issparse(matrix) or matrix.ndim != 2 or matrix.shape[1] != 3:
+        return False
+    places = matrix[:, :2]
+    return bool((places == np.round(places)).all() and 1 <= places.min() <= places.max() < 2**53)
+
+
+def _from_triplets(triplets: NDArray, n: int) -> Matrix | None:
+    row, column = triplets[:, 0], triplets[:, 1]
+    if row.max() > n or column.max() > MAX_WIDTH:
+        return None
+    check_declared(8 * n, triplets.nbytes, f"a list of triplets for {n} samples")
+    index_type = sparse.get_index_dtype(maxval=max(n, int(column.max())))
+    places = (row.astype(index_type) - 1, column.astype(index_type) - 1)
+    # The width is not in such a file; it ends with the last column that has a value.
+    shape = (n, int(column.max()))
+    return sparse.coo_array((triplets[:, 2], places), shape=shape).tocsr()
+
+
+def _tidy(view: Matrix, name: str) -> Matrix:
+    """CSR, or a 2-D array in C order and native byte order; a memory map stays on disk."""
+    if 0 in view.shape:
+        raise DataError(f"view {name!r} is empty: its shape is {view.shape}.")
+    if sparse.issparse(view):
+        return sparse.csr_array(view)
+    flat = view.reshape(view.shape[0], -1) if view.ndim > 2 else view
+    if isinstance(view, np.memmap):
+        return flat
+    return np.require(flat, dtype=flat.dtype.newbyteorder("="), requirements=["C", "A", "W"])
+
+
+def _presence(contents: Contents, views: dict[str, Matrix]) -> dict[str, NDArray] | None:
+    masks = {}
+    for name, view in views.items():
+        stored = contents.variables.get(name + PRESENCE_SUFFIX)
+        given = contents.presence.get(name, stored)
+        masks[name] = ~absent_rows(view) if given is None else np.ravel(given).astype(bool)
+    return None if all(mask.all() for mask in masks.values()) else masks
+
+
+def _feature_names(contents: Contents, views: dict[str, Matrix]) -> dict[str, NDArray] | None:
+    names = {name: titles for name, titles in contents.feature_names.items() if name in views}
+    for name, value in contents.variables.items():
+        titles = _as_vector(value) if name.lower() in FEATURE_TITLES else None
+        if titles is not None and titles.dtype.kind in "UST":
+            names |= {view: titles for view, m in views.items() if m.shape[1] == len(titles)}
+    return names or None

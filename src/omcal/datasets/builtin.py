@@ -1,0 +1,83 @@
+"""Data that comes with scikit-learn, seen in several ways."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from omcal.datasets._data import MultiViewData
+
+
+def load_digits_views() -> MultiViewData:
+    """Load the 1797 handwritten digits of scikit-learn in four views.
+
+    Every view is computed from the 8×8 pixels of one image at a time; the labels are not used.
+
+    * ``pixels`` (64): the grey values, 0 to 16.
+    * ``fourier`` (34): magnitudes of the two-dimensional Fourier transform, each conjugate pair
+      once; blind to where the digit stands.
+    * ``gradients`` (32): for each quarter of the image, how much edge there is in each of eight
+      directions.
+    * ``profiles`` (48): ink in every row and column, and the distance of the first ink from each
+      of the four sides.
+
+    Returns
+    -------
+    MultiViewData
+        With labels 0 to 9.
+
+    Examples
+    --------
+    >>> data = load_digits_views()
+    >>> data.n_samples, data.widths
+    (1797, (64, 34, 32, 48))
+    """
+    digits = load_digits()
+    images = digits.images
+    views = {
+        "pixels": images.reshape(len(images), -1),
+        "fourier": _fourier_magnitudes(images),
+        "gradients": _gradient_histograms(images),
+        "profiles": _profiles(images),
+    }
+    return MultiViewData(
+        views,
+        labels=digits.target,
+        name="digits",
+        source="scikit-learn's load_digits (UCI optical recognition of handwritten digits)",
+        label_name="digit",
+    )
+
+
+def _fourier_magnitudes(images: NDArray) -> NDArray:
+    magnitudes = np.abs(np.fft.rfft2(images))
+    side = images.shape[1]
+    # The transform of a real image repeats itself in the first and last columns: rows r and -r.
+    once = np.ones(magnitudes.shape[1:], dtype=bool)
+    once[side // 2 + 1 :, [0, -1]] = False
+    return magnitudes[:, once]
+
+
+def _gradient_histograms(images: NDArray, n_directions: int = 8) -> NDArray:
+    down, right = np.gradient(images, axis=(1, 2))
+    strength = np.hypot(down, right)
+    turn = np.arctan2(down, right) / (2 * np.pi)  # in turns, -1/2 to 1/2
+    direction = np.round(turn * n_directions).astype(int) % n_directions
+    edges = np.stack([strength * (direction == d) for d in range(n_directions)], axis=-1)
+    n, side = images.shape[:2]
+    quarters = edges.reshape(n, 2, side // 2, 2, side // 2, n_directions)
+    return quarters.sum(axis=(2, 4)).reshape(n, -1)
+
+
+def _profiles(images: NDArray, threshold: float = 4.0) -> NDArray:
+    ink = images > threshold
+    sides = [ink, ink[:, :, ::-1], ink.transpose(0, 2, 1), ink[:, ::-1].transpose(0, 2, 1)]
+    return np.hstack(
+        [images.sum(axis=2), images.sum(axis=1)] + [_first_ink(side) for side in sides]
+    )
+
+
+def _first_ink(ink: NDArray[np.bool_]) -> NDArray:
+    """Distance to the first true value along the last axis; its length where there is none."""
+    return np.where(ink.any(axis=2), ink.argmax(axis=2), ink.shape[2]).astype(float)

@@ -1,0 +1,121 @@
+"""What a file or data set holds, in words and numbers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.datasets._contents import Contents, reading
+from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows
+from omcal.datasets._names import is_label_name
+from omcal.datasets._selection import label_vectors, select
+from omcal.datasets.loading import read_contents
+from omcal.views import row_blocks
+
+
+def describe(data: str | os.PathLike[str] | MultiViewData) -> dict[str, Any]:
+    """Describe a file, a folder or a loaded data set.
+
+    Parameters
+    ----------
+    data : path or MultiViewData
+
+    Returns
+    -------
+    dict
+        Plain Python values, fit for JSON:
+
+        * ``name``, ``format`` (None for loaded data), ``n_samples``;
+        * ``views``: for each its ``name``, ``shape``, ``dtype``, ``sparse``, ``density`` (of a
+          sparse view), ``n_nan`` (single values) and ``n_missing_rows`` (absent samples);
+        * ``labels``: the name of those that are taken by default, or None;
+        * ``label_candidates``: ``name``, ``dtype`` and ``n_classes`` of all that could be labels;
+        * ``notes``: what was chosen or left out;
+        * ``problem``: why no data set can be made of it without options, or None.
+
+    Raises
+    ------
+    DataError
+        Where the file cannot be read at all.
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> found = describe(make_multiview(60, n_views=2, missing=0.25, random_state=0))
+    >>> found["n_samples"], [view["n_missing_rows"] for view in found["views"]]
+    (60, [15, 15])
+    """
+    if isinstance(data, MultiViewData):
+        labels = {} if data.labels is None else {data.label_name or "labels": data.labels}
+        return _report(data, labels, None)
+    path = Path(data)
+    contents = read_contents(path)
+    problem = None
+    loaded = None
+    try:
+        with reading(path, contents.format):
+            loaded = select(contents, path)
+    except DataError as error:
+        problem = str(error)
+    found = _report(loaded, _candidates(contents, loaded), contents.format)
+    return {**found, "name": path.name, "problem": problem}
+
+
+def _report(
+    data: MultiViewData | None, candidates: dict[str, NDArray], file_format: str | None
+) -> dict[str, Any]:
+    return {
+        "name": data.name if data else "",
+        "format": file_format,
+        "n_samples": data.n_samples if data else None,
+        "views": [_describe_view(data, name) for name in data.views] if data else [],
+        "labels": data.label_name if data and data.labels is not None else None,
+        "label_candidates": [
+            {"name": name, "dtype": str(values.dtype), "n_classes": len(np.unique(values))}
+            for name, values in candidates.items()
+        ],
+        "notes": list(data.notes) if data else [],
+        "problem": None,
+    }
+
+
+def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, NDArray]:
+    """Vectors that are called labels, or repeat a few values over all samples."""
+    found = {}
+    for name, values in label_vectors(contents).items():
+        stored = contents.variables[name]
+        measured = isinstance(stored, np.ndarray) and stored.dtype.kind == "f"
+        n_classes = len(np.unique(values))
+        fits = data is None or len(values) == data.n_samples
+        if is_label_name(name) or (fits and not measured and 2 <= n_classes <= len(values) // 2):
+            found[name] = values
+    return found
+
+
+def _describe_view(data: MultiViewData, name: str) -> dict[str, Any]:
+    view = data.views[name]
+    mask = (data.presence or {}).get(name)
+    n_missing = int(absent_rows(view).sum()) if mask is None else int((~mask).sum())
+    is_sparse = sparse.issparse(view)
+    return {
+        "name": name,
+        "shape": [int(size) for size in view.shape],
+        "dtype": str(view.dtype),
+        "sparse": is_sparse,
+        "density": view.nnz / (view.shape[0] * view.shape[1]) if is_sparse else None,
+        "n_nan": _count_nan(view) - (0 if is_sparse else n_missing * int(view.shape[1])),
+        "n_missing_rows": n_missing,
+    }
+
+
+def _count_nan(view: Matrix) -> int:
+    values = view.data if sparse.issparse(view) else view
+    if values.dtype.kind != "f":
+        return 0
+    # In blocks, because a memory-mapped view may be larger than memory.
+    return sum(int(np.isnan(values[rows]).sum()) for rows in row_blocks(len(values), 4096))

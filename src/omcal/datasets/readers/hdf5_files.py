@@ -1,0 +1,119 @@
+"""HDF5 files: MATLAB 7.3, and plain ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
+from omcal.datasets._data import DataError
+from omcal.datasets.readers._hdf5 import (
+    H5Object,
+    attribute,
+    h5py,
+    is_group,
+    is_sparse,
+    members,
+    read_array,
+    read_child,
+    read_sparse,
+)
+from omcal.datasets.readers._variables import gather
+from omcal.datasets.readers.single_cell import is_single_cell, read_single_cell
+
+MAX_DEPTH = 8
+
+
+def read_hdf5(path: Path) -> Contents:
+    """Every variable of an HDF5 file, after finding out which program wrote it."""
+    with h5py().File(path, "r") as file:
+        if is_single_cell(file):
+            return read_single_cell(file, path)
+        items = dict(members(file))
+        if any(attribute(item, "MATLAB_class") is not None for item in items.values()):
+            return _read_matlab(items)
+        variables: dict[str, Variable] = {}
+        _collect(file, "", variables, 0)
+    return Contents("HDF5", gather(variables))
+
+
+def _collect(group: H5Object, prefix: str, variables: dict[str, Variable], depth: int) -> None:
+    """The datasets below a group, named by their path."""
+    if depth > MAX_DEPTH:
+        raise DataError(f"the groups are nested more than {MAX_DEPTH} deep.")
+    for name, item in members(group):
+        if is_sparse(item):
+            variables[prefix + name] = read_sparse(item)
+        elif is_group(item):
+            _collect(item, f"{prefix}{name}/", variables, depth + 1)
+        else:
+            array = read_array(item)
+            if array is not None:
+                variables[prefix + name] = array
+
+
+def _read_matlab(items: dict[str, H5Object]) -> Contents:
+    variables: dict[str, Variable] = {}
+    notes = []
+    for name, item in items.items():
+        if name.startswith("#"):  # where MATLAB keeps the members of cells
+            continue
+        value = _matlab_value(item, 0)
+        if value is None:
+            notes.append(f"variable {name!r} is a struct or object, not used")
+        else:
+            variables[name] = value
+    return Contents("MATLAB 7.3", variables, notes=tuple(notes))
+
+
+def _matlab_value(item: H5Object, depth: int) -> Variable | None:
+    if is_group(item):
+        return _matlab_sparse(item)
+    if attribute(item, "MATLAB_empty"):
+        return np.empty((0, 0))
+    if h5py().check_ref_dtype(item.dtype) is not None:
+        return _matlab_cell(item, depth)
+    array = read_array(item)
+    if array is None:
+        return None
+    # HDF5 counts rows first, MATLAB columns.
+    if bytes(attribute(item, "MATLAB_class") or b"") == b"char":
+        return _matlab_text(array.T)
+    return array.T
+
+
+def _matlab_cell(item: H5Object, depth: int) -> list[Variable] | None:
+    if depth > MAX_DEPTH:
+        raise DataError(f"cell {item.name!r} is nested more than {MAX_DEPTH} deep.")
+    check_declared(8 * item.size, item.id.get_storage_size(), f"cell {item.name!r}")
+    references = item[()].ravel()
+    if not all(references):
+        raise DataError(f"cell {item.name!r} refers to nothing; the file is damaged.")
+    targets = [item.file[reference] for reference in references]
+    # Only what is empty is shared; many names for one large array would fill the memory.
+    full = [target for target in targets if not attribute(target, "MATLAB_empty")]
+    if len(set(full)) < len(full):
+        raise DataError(f"cell {item.name!r} refers to one thing twice; the file is damaged.")
+    values = [_matlab_value(target, depth + 1) for target in targets]
+    return None if any(value is None for value in values) else values
+
+
+def _matlab_sparse(group: H5Object) -> Variable | None:
+    n_rows = attribute(group, "MATLAB_sparse")
+    if n_rows is None:
+        return None
+    pointers = read_child(group, "jc")
+    # A matrix of zeros has no entries to store.
+    nothing = np.empty(0, dtype=np.int64)
+    indices, values = (read_child(group, p) if p in group else nothing for p in ("ir", "data"))
+    shape = (int(n_rows), len(pointers) - 1)
+    return csr_from_parts(values, indices, pointers, shape, by_column=True)
+
+
+def _matlab_text(codes: NDArray) -> str | NDArray:
+    if codes.dtype.kind not in "iu" or codes.ndim != 2:
+        raise DataError("a text of MATLAB is not stored as characters; the file is damaged.")
+    lines = ["".join(chr(int(code)) for code in line).rstrip() for line in codes]
+    return lines[0] if len(lines) == 1 else np.array(lines)

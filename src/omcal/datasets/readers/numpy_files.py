@@ -1,0 +1,98 @@
+"""NumPy's own files: .npy, .npz and folders of .npy."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.datasets._contents import Contents, check_declared
+from omcal.datasets._data import DataError
+from omcal.datasets.readers._variables import gather
+
+
+def read_npy(path: Path) -> Contents:
+    """One array, memory-mapped."""
+    return Contents("NumPy array", {"X": _mapped(path)})
+
+
+def read_npy_folder(path: Path) -> Contents:
+    """Every .npy file of a folder under its name, memory-mapped."""
+    files = sorted(path.glob("*.npy"))
+    return Contents("folder of NumPy arrays", gather({file.stem: _mapped(file) for file in files}))
+
+
+def _mapped(path: Path) -> NDArray:
+    try:
+        # An object array would be unpickled, which can run code; NumPy refuses it here.
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:
+        raise DataError(
+            f"array {path.name!r} cannot be read ({error}); it is cut off, damaged or no array of "
+            "numbers: save it again with numpy.save."
+        ) from error
+    # Labels and the parts of sparse matrices are short: these are simply read.
+    return array if array.ndim > 1 else np.array(array)
+
+
+def read_npz(path: Path) -> Contents:
+    """Every array of a NumPy archive."""
+    variables = {}
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        _check_archive(members, path.stat().st_size)
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            with archive.open(member) as stream:
+                variables[name] = _read_member(stream, name, member)
+    return Contents("NumPy archive", gather(variables))
+
+
+def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:
+    if not members:
+        raise DataError("the archive is empty.")
+    strange = [member.filename for member in members if not member.filename.endswith(".npy")]
+    if strange:
+        raise DataError(
+            f"the archive holds {strange[0]!r}, which is no NumPy array; unpack it and open what "
+            "is inside."
+        )
+    if len({member.filename for member in members}) < len(members):
+        raise DataError("the archive holds two arrays of the same name.")
+    # Members that overlap would let a small file unfold again and again.
+    if sum(member.compress_size for member in members) > size:
+        raise DataError("the members of the archive overlap; it is damaged or made to do harm.")
+    for member in members:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DataError(f"array {member.filename!r} is packed in a way that NumPy never uses.")
+
+
+def _read_member(stream: IO[bytes], name: str, member: zipfile.ZipInfo) -> NDArray:
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise DataError(f"array {name!r} has the unknown header version {version}.")
+    if dtype.hasobject:
+        raise DataError(
+            f"array {name!r} holds Python objects, which would have to be unpickled and could run "
+            "code; save it as an array of numbers or strings."
+        )
+    if min(shape, default=0) < 0:
+        raise DataError(f"array {name!r} declares the shape {shape}.")
+    n_bytes = math.prod(shape) * dtype.itemsize
+    check_declared(n_bytes, member.compress_size, f"array {name!r} of shape {shape}")
+    raw = np.empty(n_bytes, dtype=np.uint8)
+    filled = 0
+    while filled < n_bytes and (got := stream.readinto(raw[filled:])):  # type: ignore[attr-defined]
+        filled += got
+    # Reading to the end makes zipfile compare the checksum.
+    if filled < n_bytes or stream.read(1):
+        raise DataError(f"array {name!r} of shape {shape} and its bytes differ in length.")
+    return raw.view(dtype).reshape(shape, order="F" if fortran else "C")

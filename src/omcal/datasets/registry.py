@@ -1,0 +1,300 @@
+"""The data sets of the paper: what was published, which files hold them, how they are prepared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.preprocessing import normalize as unit_rows
+
+from omcal.datasets._contents import Contents, reading
+from omcal.datasets._data import DataError, MultiViewData
+from omcal.datasets._selection import select
+from omcal.datasets.loading import read_contents
+
+Prepare = Callable[[Contents, Path], MultiViewData]
+
+TDT2_TERMS = 36771
+SCOTUS_SAMPLES = 6400
+REUTERS_WIDTHS = (21531, 24892, 34251, 15506, 11547)
+
+
+def _as_it_is(contents: Contents, path: Path) -> MultiViewData:
+    return select(contents, path, labels=True)
+
+
+def _prepare_tdt2(contents: Contents, path: Path) -> MultiViewData:
+    """The classes 11 to 30; a file without labels has them behind the terms."""
+    data = select(contents, path)
+    terms = sparse.csr_array(next(iter(data.views.values())))
+    if data.labels is not None:
+        labels = data.labels
+    elif terms.shape[1] > TDT2_TERMS:
+        labels = terms[:, [TDT2_TERMS]].toarray().ravel().astype(np.int64)
+    else:
+        raise DataError(f"it has no labels and only {terms.shape[1]} columns.")
+    kept = labels >= 11
+    return replace(
+        data, views={"terms": terms[kept, :TDT2_TERMS]}, labels=labels[kept], label_name="class"
+    )
+
+
+def _prepare_scotus(contents: Contents, path: Path) -> MultiViewData:
+    """The earliest opinions, and the terms that occur in them."""
+    data = select(contents, path, labels=True)
+    counts, names = data.views["X"], data.feature_names
+    dates = contents.variables.get("date")
+    if dates is None or data.labels is None or len(dates) != data.n_samples:
+        raise DataError("it has no 'date' for every sample, by which the earliest are taken.")
+    earliest = np.argsort(dates, kind="stable")[:SCOTUS_SAMPLES]
+    counts = counts[earliest]
+    occurring = np.bincount(counts.indices, minlength=counts.shape[1]) > 0
+    return replace(
+        data,
+        views={"terms": counts[:, occurring]},
+        labels=data.labels[earliest],
+        feature_names={"terms": names["X"][occurring]} if names else None,
+    )
+
+
+def _prepare_silhouettes(contents: Contents, path: Path) -> MultiViewData:
+    """Silhouettes of 28×28 pixels at 16×16."""
+    data = select(contents, path, labels=True)
+    images = next(iter(data.views.values()))
+    if images.shape[1] != 28 * 28:
+        raise DataError(f"its images have {images.shape[1]} pixels and not 28×28.")
+    shrink = area_weights(28, 16)
+    small = shrink @ images.reshape(-1, 28, 28).astype(np.float64) @ shrink.T
+    return replace(data, views={"silhouette": small.reshape(len(images), -1)})
+
+
+def area_weights(n_from: int, n_to: int) -> NDArray:
+    """Matrix that averages `n_from` pixels to `n_to`: which part of each new pixel is which old.
+
+    Examples
+    --------
+    >>> area_weights(3, 2).round(3)
+    array([[0.667, 0.333, 0.   ],
+           [0.   , 0.333, 0.667]])
+    """
+    new = np.linspace(0, n_from, n_to + 1)
+    old = np.arange(n_from + 1)
+    overlap = np.minimum(new[1:, None], old[1:]) - np.maximum(new[:-1, None], old[:-1])
+    return np.maximum(overlap, 0) * (n_to / n_from)
+
+
+def _prepare_bytes(contents: Contents, path: Path) -> MultiViewData:
+    """Grey values from 0 to 255 to the range from 0 to 1."""
+    data = select(contents, path, labels=True)
+    return replace(
+        data, views={name: view.astype(np.float32) / 255 for name, view in data.views.items()}
+    )
+
+
+def _prepare_reuters_triplets(contents: Contents, path: Path) -> MultiViewData:
+    """Triplets do not say how wide a view is: the published widths do."""
+    data = select(contents, path, labels=True)
+    if len(data.views) != len(REUTERS_WIDTHS) or any(
+        width > published for width, published in zip(data.widths, REUTERS_WIDTHS, strict=True)
+    ):
+        raise DataError(f"its views have the widths {data.widths}, wider than those published.")
+    views = {}
+    for (name, view), width in zip(data.views.items(), REUTERS_WIDTHS, strict=True):
+        widened = view.copy()
+        widened.resize((data.n_samples, width))
+        views[name] = widened
+    return replace(data, views=views)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that holds a data set of the paper, or stands in for it."""
+
+    file: str
+    status: str = "exact"
+    prepare: Prepare = _as_it_is
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class PaperDataset:
+    """Sizes as published, and the files looked for, the best first."""
+
+    name: str
+    n_samples: int
+    n_clusters: int
+    widths: tuple[int, ...]
+    sources: tuple[Source, ...]
+
+    def find(self, folder: str | os.PathLike[str]) -> tuple[Source, Path] | None:
+        """The best source whose file is in the folder, in whatever case its name is written."""
+        if not Path(folder).is_dir():
+            return None
+        present = {path.name.lower(): path for path in sorted(Path(folder).iterdir())}
+        for source in self.sources:
+            if source.file.lower() in present:
+                return source, present[source.file.lower()]
+        return None
+
+    def status(self, folder: str | os.PathLike[str]) -> str:
+        """Whether the folder holds it: "exact", "subset", "rebuilt" or "absent"."""
+        found = self.find(folder)
+        return found[0].status if found else "absent"
+
+
+def _plain(name: str, n: int, c: int, widths: tuple[int, ...], *further: Source) -> PaperDataset:
+    return PaperDataset(name, n, c, widths, (Source(f"{name}.mat"), *further))
+
+
+_DATASETS = (
+    _plain("Coil", 1440, 20, (30, 19, 30)),
+    _plain("Wiki", 2866, 10, (128, 10)),
+    _plain(
+        "USPS",
+        9298,
+        10,
+        (30, 9, 30),
+        Source(
+            "USPS_views_derived.npz",
+            "rebuilt",
+            remark="IsoProjection, LDA and NPE of the pixels; the LDA view was made with the "
+            "labels, so scores on it say nothing about quality",
+        ),
+    ),
+    _plain(
+        "Reuters",
+        18758,
+        6,
+        REUTERS_WIDTHS,
+        Source("Reuters600.mat", "subset", _prepare_reuters_triplets, "600 of the documents"),
+    ),
+    _plain(
+        "NoisyMNIST",
+        30000,
+        10,
+        (784, 784),
+        Source(
+            "NoisyMNIST_derived_30000_0.npz",
+            "rebuilt",
+            _prepare_bytes,
+            "made from MNIST by the published recipe; divided by 255",
+        ),
+    ),
+    _plain("XMedia", 40000, 200, (4096, 300)),
+    _plain("Cifar10", 50000, 10, (512, 2048, 1024)),
+    _plain("Cifar100", 50000, 100, (512, 2048, 1024)),
+    _plain("Mnist", 60000, 10, (342, 1024, 64)),
+    PaperDataset(
+        "TDT2",
+        1938,
+        20,
+        (TDT2_TERMS,),
+        (Source("TDT2.mat", "exact", _prepare_tdt2, "classes 11 to 30; term counts"),),
+    ),
+    _plain(
+        "Scotus",
+        SCOTUS_SAMPLES,
+        13,
+        (126405,),
+        Source(
+            "SCOTUS_counts.npz",
+            "rebuilt",
+            _prepare_scotus,
+            "term counts of the 6400 earliest opinions; 112214 terms instead of 126405",
+        ),
+    ),
+    _plain(
+        "Caltech101",
+        8641,
+        101,
+        (256,),
+        Source(
+            "caltech101_silhouettes_28.mat",
+            "rebuilt",
+            _prepare_silhouettes,
+            "8671 silhouettes instead of 8641, from 28×28 to 16×16 pixels by area averaging",
+        ),
+    ),
+)
+
+PAPER_DATASETS = {dataset.name: dataset for dataset in _DATASETS}
+
+
+def load_paper_dataset(
+    name: str,
+    folder: str | os.PathLike[str],
+    *,
+    unit_length: bool = False,
+    strict: bool = True,
+) -> MultiViewData:
+    """Load a data set of the paper from a folder with its file.
+
+    Parameters
+    ----------
+    name : str
+        A key of `PAPER_DATASETS`, in any case: Coil, Wiki, USPS, Reuters, NoisyMNIST, XMedia,
+        Cifar10, Cifar100, Mnist, TDT2, Scotus, Caltech101.
+    folder : str or path-like
+        Where the files are; `PAPER_DATASETS[name].sources` says which names are looked for, and
+        `PAPER_DATASETS[name].status(folder)` whether one is there and whether it is the original.
+    unit_length : bool, default=False
+        Divide every row of every view by its Euclidean length; rows of zeros stay.
+    strict : bool, default=True
+        Refuse a file that should be the original and has other sizes than those published.
+
+    Returns
+    -------
+    MultiViewData
+        Its `notes` say how it differs from the published data, where it does.
+
+    Examples
+    --------
+    >>> PAPER_DATASETS["Coil"].widths
+    (30, 19, 30)
+    >>> load_paper_dataset("Coil", ".")
+    Traceback (most recent call last):
+    omcal.datasets._data.DataError: Coil (1440 samples, 20 clusters, widths 30, 19, 30) is not ...
+    """
+    dataset = _lookup(name)
+    found = dataset.find(folder)
+    if found is None:
+        widths = ", ".join(str(width) for width in dataset.widths)
+        files = " or ".join(source.file for source in dataset.sources)
+        raise DataError(
+            f"{dataset.name} ({dataset.n_samples} samples, {dataset.n_clusters} clusters, widths "
+            f"{widths}) is not in {str(folder)!r}; put {files} there (a .mat file has the views in "
+            "a cell X, the labels in Y)."
+        )
+    source, path = found
+    contents = read_contents(path)
+    with reading(path, contents.format):
+        data = source.prepare(contents, path)
+        if strict and source.status == "exact":
+            _compare(data, dataset)
+    views = data.views
+    if unit_length:
+        views = {key: unit_rows(view) for key, view in views.items()}
+    remarks = (f"{source.status}: {source.remark}",) if source.remark else (source.status,)
+    return replace(data, name=dataset.name, views=views, notes=remarks + data.notes)
+
+
+def _lookup(name: str) -> PaperDataset:
+    by_name = {key.lower(): dataset for key, dataset in PAPER_DATASETS.items()}
+    if name.lower() not in by_name:
+        raise DataError(f"name={name!r} is not in the paper; use one of {list(PAPER_DATASETS)}.")
+    return by_name[name.lower()]
+
+
+def _compare(data: MultiViewData, dataset: PaperDataset) -> None:
+    here = (data.n_samples, data.n_classes, data.widths)
+    published = (dataset.n_samples, dataset.n_clusters, dataset.widths)
+    if here != published:
+        raise DataError(
+            f"it has samples, clusters and widths {here}, and {dataset.name} was published with "
+            f"{published}; use the original file, or pass strict=False."
+        )

@@ -1,0 +1,156 @@
+"""Artificial clusters seen through several views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from omcal.datasets._data import MultiViewData
+
+
+def make_multiview(
+    n_samples: int = 500,
+    n_clusters: int = 4,
+    n_views: int = 3,
+    n_features: int | Sequence[int] = 10,
+    *,
+    noise: float | Sequence[float] = 1.0,
+    n_noise_views: int = 0,
+    redundancy: float = 1.0,
+    missing: float = 0.0,
+    random_state: Any = None,
+) -> MultiViewData:
+    """Draw Gaussian clusters and show them through several views.
+
+    In a view that sees a cluster, the cluster has a centre of its own, drawn from the standard
+    normal distribution in each feature; all clusters that the view does not see share one further
+    centre, so that the view cannot tell them apart. A sample is the centre of its cluster plus
+    normal noise, drawn anew in each view.
+
+    Parameters
+    ----------
+    n_samples : int, default=500
+    n_clusters : int, default=4
+        Their sizes differ by at most one.
+    n_views : int, default=3
+        Views that carry information, named ``view1``, ``view2`` ...
+    n_features : int or sequence of int, default=10
+        Width of every view, or of each: first the informative, then the noise views.
+    noise : float or sequence of float, default=1.0
+        Standard deviation around the centres, in every view or in each. The centres of two
+        clusters are about ``sqrt(2 * n_features)`` apart.
+    n_noise_views : int, default=0
+        Further views, named ``noise1`` ..., which are normal noise of the same overall scale and
+        say nothing about the clusters.
+    redundancy : float in [0, 1], default=1.0
+        How much of what the views say is shared. Each cluster is seen by
+        ``1 + round(redundancy * (n_views - 1))`` of the informative views: 1 means that every view
+        tells all clusters apart, 0 that each cluster stands out in a single view and only all
+        views together tell the clusters apart (with fewer clusters than views, some views then
+        see none).
+    missing : float in [0, 1), default=0.0
+        Fraction of the (sample, view) pairs to remove: ``round(missing * n_samples * total
+        number of views)`` rows become NaN. Every sample keeps at least one informative view.
+    random_state : int, RandomState instance or None, default=None
+
+    Returns
+    -------
+    MultiViewData
+        With labels 0 to n_clusters - 1 in random order, and `presence` where something is missing.
+
+    Examples
+    --------
+    >>> data = make_multiview(90, n_clusters=3, n_views=2, n_features=(4, 6), random_state=0)
+    >>> data.n_samples, data.widths, data.n_classes
+    (90, (4, 6), 3)
+    """
+    _check_counts(n_samples=n_samples, n_clusters=n_clusters, n_views=n_views)
+    if n_clusters > n_samples:
+        raise ValueError(f"n_clusters={n_clusters} must be at most n_samples={n_samples}.")
+    if not isinstance(n_noise_views, Integral) or n_noise_views < 0:
+        raise ValueError(f"n_noise_views={n_noise_views!r} must be an integer of at least 0.")
+    if not 0 <= redundancy <= 1:
+        raise ValueError(f"redundancy={redundancy!r} must lie between 0 and 1.")
+    total = n_views + n_noise_views
+    widths = _one_per_view("n_features", n_features, total, Integral, 1)
+    deviations = _one_per_view("noise", noise, total, Real, 0)
+    random_state = check_random_state(random_state)
+
+    labels = random_state.permutation(np.arange(n_samples) % n_clusters)
+    seen = _seen_clusters(n_clusters, n_views, redundancy)
+    views = {}
+    for v in range(total):
+        size = (n_samples, widths[v])
+        if v < n_views:
+            centres = random_state.normal(size=(n_clusters + 1, widths[v]))
+            place = np.where(seen[v], np.arange(n_clusters), n_clusters)
+            views[f"view{v + 1}"] = centres[place[labels]] + random_state.normal(
+                scale=deviations[v], size=size
+            )
+        else:
+            scale = np.sqrt(1 + deviations[v] ** 2)
+            views[f"noise{v - n_views + 1}"] = random_state.normal(scale=scale, size=size)
+
+    presence = _draw_presence(n_samples, n_views, total, missing, random_state)
+    for view, mask in zip(views.values(), presence.T, strict=True):
+        view[~mask] = np.nan
+    return MultiViewData(
+        views,
+        labels=labels,
+        name="make_multiview",
+        source="synthetic Gaussian clusters",
+        presence=None if presence.all() else dict(zip(views, presence.T.copy(), strict=True)),
+        label_name="cluster",
+    )
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name}={value!r} must be an integer of at least 1.")
+
+
+def _one_per_view(name: str, value: Any, total: int, kind: type, least: int) -> list[Any]:
+    values: list[Any] = [value] * total if isinstance(value, kind) else list(value)
+    if len(values) != total:
+        raise ValueError(
+            f"{name}={value!r} has {len(values)} entries for {total} views, noise views included; "
+            "give one number, or one per view."
+        )
+    fitting = [entry for entry in values if isinstance(entry, kind)]
+    if len(fitting) < total or min(values) < least:
+        raise ValueError(f"{name}={value!r} must be at least {least} in every view.")
+    return values
+
+
+def _seen_clusters(n_clusters: int, n_views: int, redundancy: float) -> NDArray[np.bool_]:
+    """Which view (row) sees which cluster (column): consecutive views, starting in turn."""
+    n_seeing = 1 + round(redundancy * (n_views - 1))
+    distance = (np.arange(n_views)[:, None] - np.arange(n_clusters)) % n_views
+    return distance < n_seeing
+
+
+def _draw_presence(
+    n_samples: int,
+    n_views: int,
+    total: int,
+    missing: float,
+    random_state: np.random.RandomState,
+) -> NDArray[np.bool_]:
+    presence = np.ones((n_samples, total), dtype=bool)
+    n_missing = round(missing * n_samples * total) if 0 <= missing < 1 else -1
+    if not 0 <= n_missing <= n_samples * (total - 1):
+        raise ValueError(
+            f"missing={missing!r} must lie between 0 and {1 - 1 / total:.3g}, so that each sample "
+            f"keeps one of its {total} views."
+        )
+    removable = presence.copy()
+    removable[np.arange(n_samples), random_state.randint(n_views, size=n_samples)] = False
+    gone = random_state.choice(np.flatnonzero(removable), size=n_missing, replace=False)
+    presence.flat[gone] = False
+    return presence

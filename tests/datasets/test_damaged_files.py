@@ -1,0 +1,526 @@
+"""Files that are cut off, wrong or made to do harm: an error that says so, and nothing else."""
+
+import contextlib
+import gzip
+import io as streams
+import json
+import pickle
+import struct
+import tracemalloc
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dataset_files import put_observations, write_idx, write_mat5, write_mat73
+from scipy import io, sparse
+
+from omcal.datasets import DataError, describe, load_views, save_views
+
+PEAK = 64 * 2**20
+HUGE = 10**7
+
+
+class Payload:
+    """Leaves a trace where it is unpickled."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return Path.touch, (self.trace,)
+
+
+def npy_bytes(array, shape=None):
+    """An .npy file, with another shape in its header if asked for."""
+    stream = streams.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        stream,
+        {"descr": array.dtype.str, "fortran_order": False, "shape": shape or array.shape},
+    )
+    return stream.getvalue() + array.tobytes()
+
+
+def npy_of(path, array):
+    with path.open("wb") as file:  # given a name, NumPy would put its ending on it
+        np.save(file, array, allow_pickle=True)
+
+
+def npz_of(path, **arrays):
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def zip_of(path, compression=zipfile.ZIP_DEFLATED, **members):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "."), content)
+
+
+def element(kind, payload):
+    """A tagged element of a MATLAB file."""
+    return struct.pack("<II", kind, len(payload)) + payload + b"\0" * (-len(payload) % 8)
+
+
+def matrix(array_class, shape, *parts, name=b"X"):
+    flags, dims = struct.pack("<II", array_class, 0), struct.pack(f"<{len(shape)}i", *shape)
+    return element(14, element(6, flags) + element(5, dims) + element(1, name) + b"".join(parts))
+
+
+def mat_of(path, *elements):
+    path.write_bytes(b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + b"".join(elements))
+
+
+def cut(path, keep=0.6):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * keep)])
+
+
+def empty(path, views):
+    path.write_bytes(b"")
+
+
+def noise(path, views):
+    path.write_bytes(np.random.default_rng(1).bytes(3000))
+
+
+def pickled(path, views):
+    path.write_bytes(pickle.dumps({"X": Payload(path.parent / "executed")}))
+
+
+def npy_pickled(path, views):
+    npy_of(path, np.array([[Payload(path.parent / "executed")]], dtype=object))
+
+
+def npz_pickled(path, views):
+    payload = np.array([[Payload(path.parent / "executed")]], dtype=object)
+    npz_of(path, a=np.ones((1, 2)), X=payload)
+
+
+def npy_cut(path, views):
+    npy_of(path, views[0])
+    cut(path)
+
+
+def npy_huge(path, views):
+    path.write_bytes(npy_bytes(views[0], (HUGE, HUGE)))
+
+
+def npy_negative(path, views):
+    path.write_bytes(npy_bytes(views[0], (-8, 5)))
+
+
+def npz_huge(path, views):
+    zip_of(path, X__npy=npy_bytes(views[0], (HUGE, HUGE)))
+
+
+def npz_longer_than_said(path, views):
+    zip_of(path, X__npy=npy_bytes(views[0], (2, 2)))
+
+
+def npz_shorter_than_said(path, views):
+    zip_of(path, X__npy=npy_bytes(views[0], (1000, 5)))
+
+
+def npz_bomb(path, views):
+    """A member of 16 MB of zeros whose directory entry and header speak of far more."""
+    zip_of(path, X__npy=npy_bytes(np.zeros(2 * 10**6), (HUGE, 20000)))
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"PK\x01\x02")
+    content[entry + 24 : entry + 28] = struct.pack("<I", 2**32 - 2)
+    path.write_bytes(content)
+
+
+def npz_overlapping(path, views):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", npy_bytes(views[0]))
+        first = archive.filelist[0]
+        for i in range(50):
+            twin = zipfile.ZipInfo(f"{i}.npy")
+            for field in ("header_offset", "compress_size", "file_size", "CRC"):
+                setattr(twin, field, getattr(first, field))
+            archive.filelist.append(twin)
+
+
+def npz_cut(path, views):
+    npz_of(path, X=views[0])
+    cut(path)
+
+
+def npz_flipped(path, views):
+    npz_of(path, X=views[0])
+    content = bytearray(path.read_bytes())
+    content[300] ^= 255
+    path.write_bytes(content)
+
+
+def npz_foreign(path, views):
+    zip_of(path, **{"xl/workbook__xml": b"<workbook/>"})
+
+
+def npz_empty(path, views):
+    zip_of(path)
+
+
+def npz_bzip2(path, views):
+    zip_of(path, zipfile.ZIP_BZIP2, X__npy=npy_bytes(views[0]))
+
+
+def npz_sparse(path, **changes):
+    csr = sparse.random_array((8, 6), density=0.5, format="csr", rng=np.random.default_rng(0))
+    parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape}
+    npz_of(path, **(parts | changes))
+
+
+def sparse_outside(path, views):
+    npz_sparse(path, indices=np.full(24, 6))
+
+
+def sparse_negative(path, views):
+    npz_sparse(path, indices=np.full(24, -1))
+
+
+def sparse_unordered(path, views):
+    npz_sparse(path, indptr=np.array([0, 9, 3, 9, 12, 15, 18, 21, 24]))
+
+
+def sparse_wide(path, views):
+    npz_sparse(path, shape=np.array([8, 2**60]))
+
+
+def sparse_diagonal(path, views):
+    with path.open("wb") as file:
+        sparse.save_npz(file, sparse.dia_array(np.eye(5)))
+
+
+def mat_cut(path, views):
+    write_mat5(path, views, np.arange(8))
+    cut(path)
+
+
+def mat_flipped(path, views):
+    write_mat5(path, views, np.arange(8))
+    content = bytearray(path.read_bytes())
+    content[200] ^= 255
+    path.write_bytes(content)
+
+
+def mat_huge(path, views):
+    mat_of(path, matrix(6, (HUGE, HUGE), element(9, views[0].tobytes())))
+
+
+def mat_huge_cell(path, views):
+    mat_of(path, matrix(1, (2**31 - 1, 2**31 - 1), matrix(6, (1, 1), element(9, bytes(8)))))
+
+
+def mat_deep(path, views):
+    inner = matrix(6, (1, 1), element(9, bytes(8)))
+    for _ in range(2000):
+        inner = matrix(1, (1, 1), inner)
+    mat_of(path, inner)
+
+
+def mat_bomb(path, views):
+    packed = zlib.compress(struct.pack("<II", 14, 2**32 - 1) + bytes(10**6))
+    mat_of(path, struct.pack("<II", 15, len(packed)) + packed)
+
+
+def mat_sparse_huge(path, views):
+    parts = [element(5, struct.pack("<i", 0)), element(5, struct.pack("<2i", 0, 1))]
+    mat_of(path, matrix(5, (2**31 - 1, 1), *parts, element(9, bytes(8))))
+
+
+def mat_sparse_outside(path, views):
+    parts = [element(5, struct.pack("<i", 7)), element(5, struct.pack("<2i", 0, 1))]
+    mat_of(path, matrix(5, (3, 1), *parts, element(9, bytes(8))))
+
+
+def mat_wrong_element(path, views):
+    mat_of(path, element(99, bytes(16)))
+
+
+def mat_version_4(path, views):
+    io.savemat(path, {"X": views[0]}, format="4", appendmat=False)
+
+
+def mat_of_structs(path, views):
+    io.savemat(path, {"data": {"view": views[0]}, "title": "no views"}, appendmat=False)
+
+
+def mat_triplets_huge(path, views):
+    write_mat5(path, [np.array([[2.0**40, 1, 1], [1, 1, 1]]), np.ones((3, 3))])
+
+
+def csv_ragged(path, views):
+    path.write_text("a,b\n1,2\n3\n")
+
+
+def csv_words_among_numbers(path, views):
+    path.write_text("a,b\n1,2\n3,four\n")
+
+
+def csv_late_words(path, views):
+    path.write_text("a,b\n" + "1,2\n" * 5000 + "3,four\n")
+
+
+def csv_header_only(path, views):
+    path.write_text("a,b\n")
+
+
+def csv_twice(path, views):
+    path.write_text("a,a\n1,2\n")
+
+
+def csv_of_words(path, views):
+    path.write_text("name,town\nx,y\nz,w\n")
+
+
+def csv_latin(path, views):
+    path.write_bytes("größe,b\n1,2\n".encode("latin-1"))
+
+
+def csv_open_quote(path, views):
+    path.write_text('a,b\n"1,2\n')
+
+
+def csv_long_cell(path, views):
+    path.write_text("a,b\n" + "1" * 200_000 + ",2\n")
+
+
+def git_lfs_pointer(path, views):
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+
+
+def idx_cut(path, views):
+    write_idx(path, np.ones((8, 3, 3)), packed=False)
+    cut(path)
+
+
+def idx_huge(path, views):
+    path.write_bytes(bytes([0, 0, 8, 3]) + struct.pack(">3I", *[2**32 - 1] * 3) + bytes(9))
+
+
+def gzip_cut(path, views):
+    write_idx(path, np.random.default_rng(0).integers(0, 255, size=(80, 3, 3)))
+    cut(path)
+
+
+def gzip_bomb(path, views):
+    content = bytes([0, 0, 8, 2]) + struct.pack(">2I", 10**6, 10**6) + bytes(10**7)
+    path.write_bytes(gzip.compress(content))
+
+
+def gzip_of_text(path, views):
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
+
+
+def empty_folder(path, views):
+    path.mkdir()
+
+
+def folder_with_a_bad_array(path, views):
+    path.mkdir()
+    np.save(path / "a.npy", views[0])
+    (path / "b.npy").write_bytes(b"\x93NUMPY damaged")
+
+
+@pytest.fixture
+def views(rng):
+    return [rng.normal(size=(8, 5)), rng.normal(size=(8, 3))]
+
+
+def assert_refused(path):
+    """Reading fails with a DataError that names the file, in little memory, and runs nothing."""
+    tracemalloc.start()
+    with pytest.raises(DataError) as caught:
+        load_views(path)
+    # A file that is in order but holds no views is described, with the reason.
+    with contextlib.suppress(DataError):
+        assert describe(path)["problem"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(path) in str(caught.value) and len(str(caught.value)) < 1000
+    assert peak < PEAK
+    assert not (path.parent / "executed").exists()
+
+
+PLAIN = [
+    *(empty, noise, pickled, git_lfs_pointer, empty_folder, folder_with_a_bad_array),
+    *(npy_pickled, npy_cut, npy_huge, npy_negative),
+    *(npz_pickled, npz_huge, npz_longer_than_said, npz_shorter_than_said, npz_bomb),
+    *(npz_overlapping, npz_cut, npz_flipped, npz_foreign, npz_empty, npz_bzip2),
+    *(sparse_outside, sparse_negative, sparse_unordered, sparse_wide, sparse_diagonal),
+    *(mat_cut, mat_flipped, mat_huge, mat_huge_cell, mat_deep, mat_bomb, mat_sparse_huge),
+    *(mat_sparse_outside, mat_wrong_element, mat_version_4, mat_of_structs, mat_triplets_huge),
+    *(csv_ragged, csv_words_among_numbers, csv_late_words, csv_header_only, csv_twice),
+    *(csv_of_words, csv_latin, csv_open_quote, csv_long_cell),
+    *(idx_cut, idx_huge, gzip_cut, gzip_bomb, gzip_of_text),
+]
+
+
+@pytest.mark.parametrize("damage", PLAIN, ids=lambda damage: damage.__name__)
+def test_damaged_file_is_refused(tmp_path, views, damage):
+    damage(tmp_path / "file", views)
+    assert_refused(tmp_path / "file")
+
+
+def hdf5_cut(h5py, path, views):
+    with h5py.File(path, "w") as file:
+        file["X"] = np.ones((500, 10))
+    cut(path)
+
+
+def hdf5_never_stored(h5py, path, views):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", (HUGE, HUGE), chunks=(1000, 1000), dtype="f8")
+
+
+def hdf5_huge_chunk(h5py, path, views):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", (9, 9), chunks=(2**14, 2**14), maxshape=(None, None), dtype="f8")
+
+
+def hdf5_external_link(h5py, path, views):
+    with h5py.File(path, "w") as file:
+        file["X"] = h5py.ExternalLink("/etc/hostname", "X")
+
+
+def hdf5_external_data(h5py, path, views):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", (8, 5), dtype="u1", external=[("/etc/hostname", 0, 40)])
+
+
+def hdf5_virtual(h5py, path, views):
+    layout = h5py.VirtualLayout((8, 5), "f8")
+    layout[:] = h5py.VirtualSource("other.h5", "X", shape=(8, 5))
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("X", layout)
+
+
+def hdf5_loop(h5py, path, views):
+    with h5py.File(path, "w") as file:
+        file["group/again"] = file["/"]
+
+
+def hdf5_without_views(h5py, path, views):
+    with h5py.File(path, "w") as file:
+        file["X"] = np.array([1j, 2j])
+
+
+def mat73_nothing_referred_to(h5py, path, views):
+    write_mat73(path, views, np.arange(8))
+    with h5py.File(path, "r+") as file:
+        file["X"][0, 0] = h5py.Reference()
+
+
+def mat73_one_thing_many_times(h5py, path, views):
+    write_mat73(path, [np.ones((500, 40))] * 2, np.arange(500))
+    with h5py.File(path, "r+") as file:
+        file["X"][1, 0] = file["X"][0, 0]
+
+
+def hdf5_many_never_stored(h5py, path, views):
+    """Each is small enough to let pass; all together they are not."""
+    with h5py.File(path, "w") as file:
+        for i in range(60):
+            file.create_dataset(f"X{i}", (10, 10**5), dtype="f8")
+
+
+def h5ad_codes_from_elsewhere(h5py, path, views):
+    other = path.with_name("other.h5")
+    with h5py.File(other, "w") as file:
+        file["codes"] = np.zeros(8, dtype=np.int8)
+    with h5py.File(path, "w") as file:
+        file["X"] = views[0]
+        put_observations(file, "abcdefgh", cell_type=np.array(list("xyxyxyxy")))
+        del file["obs/cell_type/codes"]
+        file["obs/cell_type/codes"] = h5py.ExternalLink(str(other), "codes")
+
+
+def hdf5_string_too_long(h5py, path, views):
+    """A string that claims four billion letters."""
+    with h5py.File(path, "w") as file:
+        file["X"] = views[0]
+        file["label"] = np.array(["abc"] * 8, dtype=object)
+        offset = file["label"].id.get_offset()
+    content = bytearray(path.read_bytes())
+    content[offset : offset + 4] = b"\xff" * 4
+    path.write_bytes(content)
+
+
+def hdf5_string_elsewhere(h5py, path, views):
+    hdf5_string_too_long(h5py, path, views)
+    with h5py.File(path, "r") as file:
+        offset = file["label"].id.get_offset()
+    content = bytearray(path.read_bytes())
+    content[offset : offset + 12] = struct.pack("<IQ", 3, 8)
+    path.write_bytes(content)
+
+
+HDF5 = [
+    *(hdf5_cut, hdf5_never_stored, hdf5_huge_chunk, hdf5_external_link, hdf5_external_data),
+    *(hdf5_virtual, hdf5_loop, hdf5_without_views, mat73_nothing_referred_to),
+    *(hdf5_string_too_long, hdf5_string_elsewhere, hdf5_many_never_stored),
+    *(mat73_one_thing_many_times, h5ad_codes_from_elsewhere),
+]
+
+
+@pytest.mark.parametrize("damage", HDF5, ids=lambda damage: damage.__name__)
+def test_damaged_hdf5_is_refused(tmp_path, views, damage):
+    h5py = pytest.importorskip("h5py")
+    damage(h5py, tmp_path / "file", views)
+    assert_refused(tmp_path / "file")
+
+
+def test_damaged_parquet_is_refused(tmp_path, dense):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    path = tmp_path / "file.parquet"
+    save_views(path, dense)
+    cut(path)
+    assert_refused(path)
+    pyarrow.parquet.write_table(pa.table({"a": [[1.0], [1.0, 2.0]]}), path)
+    assert_refused(path)
+    pyarrow.parquet.write_table(pa.table({"a": pa.array([], pa.float64())}), path)
+    assert_refused(path)
+    # A column of one value takes next to no space, however long it is.
+    one = pa.table({f"c{j}": pa.array(np.zeros(10**6)) for j in range(20)})
+    pyarrow.parquet.write_table(one, path, row_group_size=10**6)
+    with pytest.raises(DataError, match="declares"):
+        load_views(path)
+
+
+def describe_zarr(path, **changes):
+    path.mkdir()
+    description = {
+        **{"zarr_format": 2, "shape": [2, 2], "chunks": [2, 2], "dtype": "<f8", "order": "C"},
+        **{"compressor": None, "filters": None, "fill_value": 0},
+    }
+    (path / ".zarray").write_text(json.dumps(description | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"filters": [{"id": "pickle", "protocol": 5}]},
+        {"shape": [HUGE, HUGE]},
+        {"chunks": [HUGE, HUGE]},
+        {"dtype": "|O"},
+        {"dtype": "nonsense"},
+        {"shape": [-1, 2]},
+    ],
+)
+def test_damaged_zarr_is_refused(tmp_path, changes):
+    pytest.importorskip("zarr")
+    describe_zarr(tmp_path / "data", **changes)
+    (tmp_path / "data" / "0.0").write_bytes(pickle.dumps(Payload(tmp_path / "executed")))
+    assert_refused(tmp_path / "data")
+
+
+def test_zarr_without_a_readable_description(tmp_path):
+    pytest.importorskip("zarr")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "zarr.json").write_text("{not json")
+    assert_refused(tmp_path / "data")

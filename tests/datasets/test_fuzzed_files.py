@@ -1,0 +1,90 @@
+"""Valid files with a few bytes changed: they load, or a DataError says why not."""
+
+import numpy as np
+import pytest
+from dataset_files import put_observations, put_sparse, write_idx, write_mat5, write_mat73
+
+from omcal.datasets import DataError, load_views, save_views
+
+N_MUTANTS = 60
+
+
+def write_h5ad(path, mixed):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        put_sparse(file, "X", mixed.views["s"])
+        put_observations(file, [f"c{i}" for i in range(12)], cell_type=np.array(list("abc" * 4)))
+
+
+def write_zarr(path, mixed):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(path), mode="w")
+    group.create_array("a", data=mixed.views["a"], chunks=(5, 5))
+    group.create_array("y", data=mixed.labels)
+
+
+def write_h5_text(path, dense):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file["a"] = dense.views["a"]
+        file.create_dataset("b", data=dense.views["b"], compression="gzip")
+        file["label"] = dense.labels.astype(object)
+
+
+FILES = {
+    "npz": lambda path, dense, mixed: save_views(path.with_suffix(".npz"), mixed),
+    "npy": lambda path, dense, mixed: np.save(path.with_suffix(".npy"), dense.views["a"]),
+    "mat5": lambda path, dense, mixed: write_mat5(path, mixed.views.values(), mixed.labels),
+    "mat5 not packed": lambda path, dense, mixed: write_mat5(
+        path, mixed.views.values(), mixed.labels, compress=False
+    ),
+    "mat5 with text": lambda path, dense, mixed: save_views(path.with_suffix(".mat"), dense),
+    "mat7.3": lambda path, dense, mixed: write_mat73(path, list(mixed.views.values()), range(12)),
+    "hdf5": lambda path, dense, mixed: save_views(path.with_suffix(".h5"), mixed),
+    "hdf5 with text": lambda path, dense, mixed: write_h5_text(path, dense),
+    "h5ad": lambda path, dense, mixed: write_h5ad(path, mixed),
+    "csv": lambda path, dense, mixed: save_views(path.with_suffix(".csv"), dense),
+    "parquet": lambda path, dense, mixed: save_views(path.with_suffix(".parquet"), dense),
+    "idx": lambda path, dense, mixed: write_idx(path, np.ones((6, 2, 2)), packed=False),
+    "idx packed": lambda path, dense, mixed: write_idx(path, np.ones((6, 2, 2))),
+    "zarr": lambda path, dense, mixed: write_zarr(path, mixed),
+}
+
+
+def mutate(content, rng):
+    """Change some bytes; now and then set a few in a row, or cut the end off."""
+    changed = bytearray(content)
+    for place in rng.integers(len(changed), size=rng.integers(1, 6)):
+        changed[place] = rng.integers(256)
+    chance = rng.random()
+    if chance < 0.15:
+        start, length = rng.integers(len(changed)), rng.integers(1, 9)
+        changed[start : start + length] = b"\xff" * length
+    elif chance < 0.25:
+        del changed[rng.integers(len(changed)) :]
+    return bytes(changed)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", FILES)
+def test_mutants_load_or_are_refused(tmp_path, dense, mixed, kind):
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    if "hdf5" in kind or kind == "mat7.3":
+        pytest.importorskip("h5py")
+    FILES[kind](tmp_path / "file", dense, mixed)
+    root = next(tmp_path.iterdir())
+    load_views(root)
+    victims = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
+    rng = np.random.default_rng(0)
+    outcomes = []
+    for i in range(N_MUTANTS):
+        victim = victims[i % len(victims)]
+        content = victim.read_bytes()
+        victim.write_bytes(mutate(content, rng))
+        try:
+            outcomes.append(load_views(root).n_samples > 0)
+        except DataError:
+            outcomes.append(False)
+        victim.write_bytes(content)
+    assert len(outcomes) == N_MUTANTS and not all(outcomes)

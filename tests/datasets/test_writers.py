@@ -1,0 +1,104 @@
+"""Whatever save_views writes, load_views reads back."""
+
+import numpy as np
+import pytest
+from dataset_files import same_views
+from scipy import io, sparse
+
+from omcal.datasets import DataError, MultiViewData, load_views, make_multiview, save_views
+
+NEEDS = {".parquet": "pyarrow", ".h5": "h5py"}
+DENSE = [".npz", ".mat", ".h5", ".csv", ".parquet", ""]
+
+
+@pytest.mark.parametrize("ending", DENSE)
+def test_dense_views_and_text_labels_return(tmp_path, dense, ending):
+    pytest.importorskip(NEEDS.get(ending, "numpy"))
+    path = tmp_path / f"data{ending}"
+    save_views(path, dense)
+    data = load_views(path)
+    assert same_views(data, dense)
+    assert data.labels.tolist() == dense.labels.tolist()
+    assert [item.name for item in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("ending", [".npz", ".mat", ".h5"])
+def test_sparse_views_and_numbers_as_labels_return(tmp_path, mixed, ending):
+    pytest.importorskip(NEEDS.get(ending, "numpy"))
+    save_views(tmp_path / f"data{ending}", mixed)
+    data = load_views(tmp_path / f"data{ending}")
+    assert same_views(data, mixed) and sparse.issparse(data.views["s"])
+    assert data.labels.tolist() == mixed.labels.tolist() and data.labels.dtype.kind in "iu"
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ""])
+def test_sparse_views_are_refused_where_they_cannot_go(tmp_path, mixed, ending):
+    with pytest.raises(DataError, match=r"view 's' is sparse.*\.npz"):
+        save_views(tmp_path / f"data{ending}", mixed)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", DENSE)
+def test_absent_samples_return(tmp_path, ending):
+    pytest.importorskip(NEEDS.get(ending, "numpy"))
+    made = make_multiview(40, n_views=2, missing=0.3, random_state=0)
+    save_views(tmp_path / f"data{ending}", made)
+    data = load_views(tmp_path / f"data{ending}")
+    assert same_views(data, made)
+    for name, mask in made.presence.items():
+        assert np.array_equal(data.presence[name], mask)
+
+
+def test_absent_samples_of_a_sparse_view_return(tmp_path, mixed):
+    mask = np.arange(12) != 4
+    everywhere = {"a": np.ones(12, dtype=bool), "s": mask}
+    save_views(tmp_path / "data.npz", MultiViewData(mixed.views, presence=everywhere))
+    assert np.array_equal(load_views(tmp_path / "data.npz").presence["s"], mask)
+
+
+def test_names_with_underscores_in_csv(tmp_path, rng):
+    views = {"left_eye": rng.normal(size=(5, 2)), "right_eye": rng.normal(size=(5, 2))}
+    save_views(tmp_path / "data.csv", MultiViewData(views))
+    assert same_views(load_views(tmp_path / "data.csv"), MultiViewData(views))
+    with pytest.raises(DataError, match="both '_' and ':'"):
+        save_views(tmp_path / "data.csv", MultiViewData({"a_b": np.eye(2), "c:d": np.eye(2)}))
+
+
+def test_feature_names_survive_csv(tmp_path):
+    (tmp_path / "one.csv").write_text("class,v1_mean,v1_sd,v2_mean\na,1,2,3\nb,4,5,6\n")
+    data = load_views(tmp_path / "one.csv")
+    save_views(tmp_path / "two.csv", data)
+    again = load_views(tmp_path / "two.csv")
+    assert again.feature_names["v1"].tolist() == ["v1_mean", "v1_sd"]
+
+
+def test_matlab_can_read_it(tmp_path, mixed):
+    save_views(tmp_path / "data.mat", mixed)
+    variables = io.loadmat(tmp_path / "data.mat", spmatrix=False)
+    assert variables["Y"].ravel().tolist() == mixed.labels.tolist()
+    assert np.array_equal(variables["X"][0, 1].toarray(), mixed.views["s"].toarray())
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, dense, monkeypatch):
+    path = tmp_path / "data.npz"
+    save_views(path, dense)
+    before = path.read_bytes()
+
+    def break_off(file, **arrays):
+        file.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez_compressed", break_off)
+    with pytest.raises(OSError, match="disk full"):
+        save_views(path, dense)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_refusals(tmp_path, dense):
+    with pytest.raises(DataError, match=r"ends in '\.xlsx'"):
+        save_views(tmp_path / "data.xlsx", dense)
+    with pytest.raises(DataError, match="rename it"):
+        save_views(tmp_path / "data.npz", MultiViewData({"labels": np.eye(3)}))
+    save_views(tmp_path / "folder", dense)
+    with pytest.raises(DataError, match="exists"):
+        save_views(tmp_path / "folder", dense)

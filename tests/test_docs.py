@@ -1,0 +1,146 @@
+"""What the documents say exists, and what they show runs."""
+
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import omcal
+import omcal.baselines
+import omcal.datasets
+import omcal.metrics
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+FENCE = re.compile(r"^( *)```(.*)$")
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def lines(page):
+    """Each line and the language of the fenced block it is in: None in the text and on fences."""
+    indent = language = None
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if fence := FENCE.match(line):
+            indent, language = (fence[1], fence[2].strip()) if language is None else (None, None)
+            yield None, ""
+        else:
+            yield language, line.removeprefix(indent or "")
+
+
+def text(page):
+    """The page without its fenced blocks, in which brackets may mean anything."""
+    return "\n".join(line for language, line in lines(page) if language is None)
+
+
+def links(page):
+    prose = re.sub(r"`[^`\n]*`", "", text(page))
+    targets = re.findall(r"\]\(([^)\s]+)[^)]*\)", prose)
+    targets += re.findall(r'(?:src|href)="([^"]+)"', prose)
+    return [target for target in targets if not re.match(r"[a-z]+:", target)]
+
+
+def heading_anchors(page):
+    """The names that a heading can be linked by: lower case, hyphens for spaces, no punctuation."""
+    headings = re.findall(r"^#+ (.+)$", text(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+@each_page
+def test_links_lead_somewhere(page):
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        assert target.exists(), f"{page.name} links to {link}, which does not exist"
+        if anchor and target.suffix == ".md":
+            assert anchor in heading_anchors(target), f"no heading #{anchor} in {target.name}"
+
+
+@each_page
+def test_named_things_exist(page):
+    for name in set(re.findall(r"`(omcal(?:\.\w+)+)(?:\(\))?`", text(page))):
+        pkgutil.resolve_name(name)
+
+
+def test_every_equation_has_its_function():
+    table = text(ROOT / "docs" / "mathematics.md")
+    numbers = re.findall(r"^\| (\d+) \|.*`omcal\.", table, flags=re.MULTILINE)
+    assert numbers == ["2", "10", "13", "20", "23", "27", "28"]
+
+
+def python_of(page):
+    """The runnable blocks of a page, each line at its own number so that errors point into it."""
+    return "\n".join(line if language == "python" else "" for language, line in lines(page))
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if python_of(page).strip()], ids=lambda page: page.name
+)
+def test_python_blocks_run(page, tmp_path):
+    """The blocks of a page run in order, as one program in an empty folder."""
+    (tmp_path / page.name).write_text(python_of(page), encoding="utf-8")
+    environment = os.environ | {"MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, page.name],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def public_names():
+    """Classes and functions that users import; data have no docstring of their own."""
+    metrics = [
+        name
+        for name, thing in vars(omcal.metrics).items()
+        if inspect.isfunction(thing) and not name.startswith("_")
+    ]
+    places = [(module, module.__all__) for module in (omcal, omcal.baselines, omcal.datasets)]
+    return [
+        f"{module.__name__}.{name}"
+        for module, names in [*places, (omcal.metrics, metrics)]
+        for name in names
+        if inspect.isclass(getattr(module, name)) or inspect.isfunction(getattr(module, name))
+    ]
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_public_names_are_documented(name):
+    thing = pkgutil.resolve_name(name)
+    documented = thing.__doc__ or ""
+    assert documented.strip()
+    assert not documented.startswith(f"{thing.__name__}("), "dataclasses write this by themselves"
+
+
+@each_page
+def test_make_commands_are_targets(page):
+    shell = {"sh", "bash", "shell", "console", ""}
+    # Blocks may also be indented by four spaces.
+    commands = [line for language, line in lines(page) if language in shell or line[:4] == "    "]
+    commands += re.findall(r"`([^`\n]+)`", text(page))
+    used = {word for line in commands for word in re.findall(r"^\s*(?:\$ )?make ([\w-]+)", line)}
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    assert used <= targets
+
+
+def test_newest_change_is_this_version():
+    headings = re.findall(
+        r"^## \[?(\d[^\]\s]*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert headings[0] == omcal.__version__
+
+
+def test_citation_is_of_this_version():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == omcal.__version__
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert {"type", "title", "authors", "doi"} <= set(citation["preferred-citation"])
