@@ -3,9 +3,10 @@
     python benchmarks/baselines_multiview.py FOLDER --datasets coil --methods AMGL MLAN --seeds 5
 
 FOLDER holds Coil.mat and Wiki.mat. The tables have mean(sd) over the seeds, and beside ours the
-values of the OMCAL paper; NMI is normalised by the larger entropy. Seconds are those of `fit`,
+values of the OMCAL paper; NMI is normalised by the larger entropy. "s" are the seconds of `fit`,
 "cpu" those of all its threads together. A method gets no further seed once its runs on a data set
-have taken --budget seconds. Records go to NAME.json and tables to NAME.md, NAME given by --out.
+have taken --budget cpu seconds. Records go to NAME.json and tables to NAME.md, NAME given by --out.
+Runs that are recorded there already are not repeated, unless --fresh is given.
 """
 
 from __future__ import annotations
@@ -139,47 +140,58 @@ def table_row(data: str, method: str, records: list[dict[str, float]]) -> str:
 
 
 def run_method(
-    options: argparse.Namespace, data: str, method: str, X: list[np.ndarray], y: np.ndarray
-) -> list[dict[str, float]]:
+    options: argparse.Namespace, data: str, method: str, known: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Records of one method, seed after seed, as long as the budget lasts."""
+    records = [r for r in known if (r["data"], r["method"]) == (data, method)]
+    X, y = LOADERS[data](options.folder)
     seeds = 1 if METHODS[method][0] in DETERMINISTIC else options.seeds
-    records: list[dict[str, float]] = []
-    for seed in range(seeds):
-        records.append(run(data, method, X, y, seed))
-        if sum(record["s"] for record in records) > options.budget:
+    for seed in range(len(records), seeds):
+        if sum(record["cpu"] for record in records) > options.budget:
             break
+        keys = {"data": data, "method": method, "seed": seed}
+        records.append(keys | run(data, method, X, y, seed))
     return records
 
 
+def tables(records: list[dict[str, Any]]) -> str:
+    """Markdown: one table a data set, one row a method."""
+    header = ["method", *SCORES.values(), "s", "cpu", "clusters", "seeds", "paper ACC", "paper NMI"]
+    lines = ["Mean(sd) over the seeds; NMI by the larger entropy."]
+    for data in LOADERS:
+        lines += ["", f"### {data}", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+        for method in METHODS:
+            rows = [r for r in records if (r["data"], r["method"]) == (data, method)]
+            if rows:
+                lines.append(table_row(data, method, rows))
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    """Run what is asked for; print and save one table a data set, and the records."""
+    """Run what is asked for and is not recorded; save records and tables after each method."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the data files are")
     parser.add_argument("--datasets", nargs="+", choices=LOADERS, default=list(LOADERS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=5, help="runs of each random method")
-    parser.add_argument("--budget", type=float, default=1e9, help="seconds before the last seed")
+    parser.add_argument(
+        "--budget", type=float, default=600, help="cpu seconds before the last seed"
+    )
+    parser.add_argument("--fresh", action="store_true", help="forget the recorded runs")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "baselines_multiview"
     )
     options = parser.parse_args()
     options.out.parent.mkdir(exist_ok=True)
-    header = ["method", *SCORES.values(), "s", "cpu", "clusters", "seeds", "paper ACC", "paper NMI"]
-    lines, saved = ["Mean(sd) over the seeds; NMI by the larger entropy."], []
+    path = options.out.with_suffix(".json")
+    known = [] if options.fresh or not path.exists() else json.loads(path.read_text())
     for data in options.datasets:
-        X, y = LOADERS[data](options.folder)
-        lines += ["", f"### {data}", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
-        print("\n".join(lines[-5:]))
         for method in options.methods:
-            records = run_method(options, data, method, X, y)
-            lines.append(table_row(data, method, records))
-            print(lines[-1], flush=True)
-            saved += [
-                {"data": data, "method": method, "seed": seed} | record
-                for seed, record in enumerate(records)
-            ]
-            options.out.with_suffix(".json").write_text(json.dumps(saved, indent=1) + "\n")
-            options.out.with_suffix(".md").write_text("\n".join(lines) + "\n")
+            rows = run_method(options, data, method, known)
+            known = [r for r in known if (r["data"], r["method"]) != (data, method)] + rows
+            path.write_text(json.dumps(known, indent=1) + "\n")
+            path.with_suffix(".md").write_text(tables(known))
+            print(data, table_row(data, method, rows), flush=True)
 
 
 if __name__ == "__main__":

@@ -74,9 +74,8 @@ def main() -> None:
             values = [score[key] for score in scores]
             cells.append(f"{np.mean(values):.3f}({np.std(values, ddof=1):.3f})")
         stated = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
-        lines.append(
-            f"| {name} | {method.__name__}({stated}) | {' | '.join(cells)} | {PAPER.get(name, '')} |"
-        )
+        cells = [name, f"{method.__name__}({stated})", *cells, PAPER.get(name, "")]
+        lines.append(f"| {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     options.out.parent.mkdir(exist_ok=True)
     options.out.write_text("\n".join(lines) + "\n")

@@ -3,11 +3,68 @@
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from omcal.graph import AnchorGraphs
+from omcal.rows.chunked import ChunkedRows, RowsOnDemand
 from omcal.rows.memory import MemoryRows
+from omcal.scratch import Scratch
+from omcal.views import row_blocks
 
-ROWS = {"memory": MemoryRows, "compiled": partial(MemoryRows, compiled=True)}
+
+class Chunked(ChunkedRows):
+    """Rows in parts, with the F of all of them."""
+
+    @property
+    def F(self):
+        return np.concatenate([part.F for part in self._parts])
+
+
+class Scratched(ChunkedRows):
+    """Rows in three parts, kept in scratch files between their uses."""
+
+    def __init__(self, graphs, n_clusters):
+        scratch = Scratch()
+        arrays = {
+            "indices": graphs.indices,
+            "weights": graphs.weights,
+            "F": np.zeros((graphs.n, n_clusters), graphs.weights.dtype),
+        }
+        stored = {name: scratch.array(a.shape, a.dtype) for name, a in arrays.items()}
+        for name, array in arrays.items():
+            stored[name][:] = array
+        self.F = stored["F"]
+        graphs = AnchorGraphs(stored["indices"], stored["weights"], graphs.n_anchors)
+        super().__init__(
+            [
+                RowsOnDemand(
+                    partial(MemoryRows, graphs[rows], n_clusters, F=self.F[rows]), scratch.release
+                )
+                for rows in row_blocks(graphs.n, -(-graphs.n // 3))
+            ]
+        )
+
+
+def chunked(n_parts):
+    """Rows in this many parts; None: as many parts as rows."""
+
+    def make(graphs, n_clusters):
+        size = 1 if n_parts is None else -(-graphs.n // n_parts)
+        parts = [MemoryRows(graphs[rows], n_clusters) for rows in row_blocks(graphs.n, size)]
+        return Chunked(parts)
+
+    return make
+
+
+ROWS = {
+    "memory": MemoryRows,
+    "compiled": partial(MemoryRows, compiled=True),
+    "1 chunk": chunked(1),
+    "3 chunks": chunked(3),
+    "n chunks": chunked(None),
+    "scratch files": Scratched,
+}
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from abc import ABC
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import replace
+from functools import partial, wraps
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -19,24 +25,48 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.graph import anchor_graphs
+from omcal.backends import check_device, on_device, place, read_views
+from omcal.callbacks import CallbackSupportMixin, FitTasks, StartTask, with_callbacks
+from omcal.checkpoint import Checkpoint
+from omcal.estimate import Estimate, ViewSize, view_sizes
+from omcal.indicator import Indicator
+from omcal.memory import parse_bytes, require_memory
 from omcal.parallel import small_blas
-from omcal.placement import GraphSettings, place_in_memory
-from omcal.rows.base import decide
+from omcal.placement import GraphSettings, Room
 from omcal.solver import Problem, Solution, solve
-from omcal.updates import settle
-from omcal.views import row_blocks, validate_views
+from omcal.views import Views
 
 logger = logging.getLogger("omcal")
 
 _PREDICT_BLOCK = 8192
 
 
+def _all_or_nothing(method: Callable[..., None]) -> Callable[..., None]:
+    """Give the attributes back as they were where the method fails or is interrupted."""
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any) -> None:
+        before = dict(vars(self))
+        try:
+            method(self, *args)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
+
+
 class _AnchorClusterer(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+    ABC,
 ):
     """What OMCAL and OCAL share: everything but the parameters that speak of several views."""
 
@@ -53,7 +83,11 @@ class _AnchorClusterer(
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "accelerate": ["boolean"],
-        "device": [StrOptions({"cpu"})],
+        "device": [str],
+        "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
+        "scratch_dir": [str, os.PathLike, None],
+        "checkpoint": [str, os.PathLike, None],
+        "client": [HasMethods(["submit", "compute"]), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -67,7 +101,10 @@ class _AnchorClusterer(
         ----------
         X : list or mapping of 2-D arrays, or one 2-D array
             The views, dense or sparse; row i is the same sample in each. One array, data frame
-            or sparse matrix is one view, or several where `views` splits its columns.
+            or sparse matrix is one view, or several where `views` splits its columns. Views may
+            be larger than the memory: memory-mapped files, datasets of h5py, arrays of zarr,
+            anything else that has a shape, a dtype and slices of rows; arrays, data frames or
+            lists of delayed blocks of Dask.
         y : ignored
 
         Returns
@@ -75,7 +112,17 @@ class _AnchorClusterer(
         self
         """
         self._validate_params()
-        views = validate_views(self, X, views=getattr(self, "views", None), min_samples=2)
+        with self.client.as_current() if self.client is not None else nullcontext():
+            self._fit(X, y)
+            self._warn_about_result()
+        return self
+
+    @_all_or_nothing
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _fit(self, X: Any, y: Any) -> None:
+        tasks = FitTasks(self, X, y, self._n_starts)
+        check_device(self.device)
+        views = read_views(self, X, min_samples=2)
         if self._single_view and len(views) > 1:
             raise ValueError(
                 f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
@@ -84,23 +131,41 @@ class _AnchorClusterer(
         n_anchors = self._resolve_n_anchors(views.n)
         self._check_init(n_anchors)
         problem = self._problem(len(views))
+        room = self._room()
+        if room.holds_all(views) and not on_device(views, self.device):
+            require_memory(
+                self._estimate(views.n, tuple(map(ViewSize.of, views))).bytes,
+                f"{type(self).__name__} on {views.n} samples",
+                "Set memory_limit, or use fewer samples or anchors, or views in float32; "
+                "estimate(n, dims) says more.",
+            )
         random_state = check_random_state(self.random_state)
         say = _reporter(self.verbose)
 
-        placed = place_in_memory(views, self._graph_settings(n_anchors), random_state)
+        checkpoint = self._checkpoint(views, n_anchors)
+        settings = self._graph_settings(n_anchors)
+        if checkpoint and checkpoint.resumes:
+            settings = replace(settings, anchors=checkpoint.anchors)
+            say("going on after %d passes in %s", len(checkpoint.steps), checkpoint.path)
+        placed = place(views, settings, random_state, room, self.device)
         self._scalings, self.anchors_ = placed.scalings, placed.anchors
         rows = placed.rows
+        if checkpoint:
+            rows = checkpoint.follow(rows, placed.anchors, random_state)
         say("%d samples in %d views tied to %d anchors", views.n, len(views), n_anchors)
         StS = rows.gram()
 
         best: Solution | None = None
         for run, G in enumerate(self._starts(n_anchors, random_state), start=1):
             with small_blas(n_anchors):
-                solution = solve(rows, StS, G, problem, _progress(say, run))
+                task = tasks.start(self.max_iter)
+                solution = solve(rows, StS, G, problem, _progress(say, run, task))
             if best is None or solution.history[-1] < best.history[-1]:
                 Z = solution.consensus
                 # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
                 best, assignment = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
+            if task.end():
+                break
         assert best is not None
         self._consensus = best.consensus
         self.labels_ = assignment.labels
@@ -110,24 +175,46 @@ class _AnchorClusterer(
         self.objective_ = np.array(best.history)
         self.n_iter_ = best.n_iter
         self.converged_ = best.converged
-        self._warn_about_result()
-        return self
+        if checkpoint:
+            checkpoint.remove()
+        tasks.end()
 
-    def predict(self, X: Any) -> NDArray[np.int32]:
+    def predict(self, X: Any, out: Any = None) -> Any:
         """Cluster of each sample of X, which has the views that `fit` had.
 
         Parameters
         ----------
         X : as in `fit`
+        out : array of shape (n,), optional
+            Where the labels are written as they come: anything that takes slices, such as a
+            memory-mapped file.
 
         Returns
         -------
         labels : array of shape (n,)
+            `out` where it is given; a Dask array, not yet computed, where X is in Dask.
         """
-        parts = [labels for _, labels in self._indicator_blocks(X)]
-        return np.concatenate(parts)
+        indicator, views = self._indicator(X)
+        if out is not None and tuple(out.shape) != (views.n,):
+            raise ValueError(f"out has shape {tuple(out.shape)}; X has {views.n} samples.")
+        if views.distributed:
+            from omcal.dask_backend import map_rows
 
-    def transform(self, X: Any) -> NDArray:
+            if out is not None:
+                raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
+            return map_rows(views, partial(indicator.labels, size=_PREDICT_BLOCK), 0, np.int32)
+        if on_device(views, self.device) and out is None:
+            from omcal.torch_fit import predict_on_device
+
+            return predict_on_device(indicator, views, self.device)
+        labels = np.empty(views.n, dtype=np.int32) if out is None else out
+        start = 0
+        for _, block in self._indicator_blocks(indicator, views):
+            labels[start : start + len(block)] = block
+            start += len(block)
+        return labels
+
+    def transform(self, X: Any) -> Any:
         """Soft indicator F of each sample of X: how strongly it belongs to each cluster.
 
         Parameters
@@ -137,23 +224,120 @@ class _AnchorClusterer(
         Returns
         -------
         F : array of shape (n, n_clusters)
-            Non-negative; rows do not sum to 1.
+            Non-negative; rows do not sum to 1. A Dask array, not yet computed, where X is in Dask.
         """
-        return np.concatenate([np.maximum(U, 0) for U, _ in self._indicator_blocks(X)])
+        indicator, views = self._indicator(X)
+        if views.distributed:
+            from omcal.dask_backend import map_rows
 
-    def _indicator_blocks(self, X: Any) -> Iterator[tuple[NDArray, NDArray]]:
-        """Unclipped indicator and labels of consecutive blocks of new samples."""
+            function = partial(indicator.transform, size=_PREDICT_BLOCK)
+            return map_rows(views, function, self.n_clusters, views.dtype)
+        if on_device(views, self.device):
+            from omcal.torch_fit import transform_on_device
+
+            return transform_on_device(indicator, views, self.device)
+        blocks = self._indicator_blocks(indicator, views)
+        return np.concatenate([np.maximum(U, 0) for U, _ in blocks])
+
+    def _indicator(self, X: Any) -> tuple[Indicator, Views]:
         check_is_fitted(self)
-        views = validate_views(self, X, views=getattr(self, "views", None), reset=False)
-        Z = self._consensus
-        P, R = Z.f_step()
-        k = self.n_neighbors
-        dtype = views.dtype
-        to_P, to_G = (np.concatenate([w * M for w in Z.alpha]).astype(dtype) for M in (P, Z.G))
-        for block in row_blocks(views.n, _PREDICT_BLOCK):
-            S = anchor_graphs(views, self._scalings, self.anchors_, k, block).side_by_side()
-            U = settle(S @ to_P, R)
-            yield U, decide(U, S @ to_G, float(np.abs(P).max())).labels
+        views = read_views(self, X, reset=False)
+        return Indicator(self._consensus, self._scalings, self.anchors_, self.n_neighbors), views
+
+    @staticmethod
+    def _indicator_blocks(indicator: Indicator, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
+        """Unclipped indicator and labels of consecutive blocks of new samples."""
+        if not views.stored:
+            yield from indicator.blocks(views, _PREDICT_BLOCK)
+            return
+        from omcal.out_of_core import loaded
+
+        for block in loaded(views):
+            yield from indicator.blocks(block, _PREDICT_BLOCK)
+
+    def estimate(
+        self,
+        n: int,
+        dims: int | Sequence[int],
+        *,
+        dtype: DTypeLike = np.float64,
+        density: float | Sequence[float | None] | None = None,
+    ) -> Estimate:
+        """What `fit` on n samples would take: memory, time, and where the rows would live.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        dims : list of int
+            Number of features of each view.
+        dtype : dtype, default=float64
+            Of the views.
+        density : float or list of float or None, optional
+            Share of stored entries of sparse views, for all or for each; None is dense.
+
+        Returns
+        -------
+        Estimate
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> expected = OMCAL(n_clusters=10).estimate(1_000_000, [50, 30], dtype="float32")
+        >>> 1e8 < expected.bytes < 1e9
+        True
+        """
+        self._validate_params()
+        if not isinstance(n, Integral) or n < 2:
+            raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
+        return self._estimate(int(n), view_sizes(dims, dtype, density))
+
+    def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
+        m, c, k = self._resolve_n_anchors(n), self.n_clusters, self.n_neighbors
+        how = self.anchors if isinstance(self.anchors, str) else "given"
+        room = self._room()
+        return Estimate(
+            *(n, sizes, m, c, k, how, self._n_starts, self.max_iter),
+            memory_limit=room.memory_limit,
+            on_cluster=room.client is not None,
+        )
+
+    def report(self, path: str | os.PathLike[str], X: Any, y: Any = None, **options: Any) -> Path:
+        """Describe the fit in one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write.
+        X : as in `fit`
+            The data that the model was fitted to.
+        y : array-like of shape (n,), optional
+            Known classes, to compare the clusters with.
+        **options
+            As in `omcal.report.write_report`: names of the samples, a title, a source ...
+
+        Returns
+        -------
+        Path
+        """
+        from omcal.report import write_report
+
+        return write_report(self, path, X, y, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `omcal.load` reads; see `omcal.persistence.save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        from omcal.persistence import save
+
+        save(self, path)
+
+    @property
+    def _n_starts(self) -> int:
+        return self.n_init if isinstance(self.init, str) else 1
 
     @property
     def _n_features_out(self) -> int:
@@ -192,6 +376,20 @@ class _AnchorClusterer(
 
     def _graph_settings(self, n_anchors: int) -> GraphSettings:
         return GraphSettings(self.n_clusters, n_anchors, self.n_neighbors, self.scale, self.anchors)
+
+    def _room(self) -> Room:
+        limit = self.memory_limit
+        try:
+            n_bytes = None if limit is None else parse_bytes(limit)
+        except ValueError as error:
+            raise ValueError(f"memory_limit: {error}") from error
+        return Room(n_bytes, self.scratch_dir, self.client)
+
+    def _checkpoint(self, views: Views, n_anchors: int) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        data = {"n_samples": views.n, "n_features": views.widths, "n_anchors": n_anchors}
+        return Checkpoint(self.checkpoint, data | {"dtype": str(views.dtype)}, self.get_params())
 
     def _starts(
         self, n_anchors: int, random_state: np.random.RandomState
@@ -233,14 +431,16 @@ class _AnchorClusterer(
                     UserWarning,
                     stacklevel=3,
                 )
-        if not self.converged_:
+        # A callback may have stopped it earlier, which is no surprise to its user.
+        if not self.converged_ and self.n_iter_ == self.max_iter:
             warnings.warn(
                 f"the objective still changes by more than tol={self.tol:g} after "
                 f"max_iter={self.max_iter} iterations; raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        found = len(np.unique(self.labels_))
+        unique = getattr(self.labels_, "unique", None)  # of a tensor
+        found = len(unique() if unique else np.asarray(np.unique(self.labels_)))
         if found < self.n_clusters:
             warnings.warn(
                 f"only {found} of n_clusters={self.n_clusters} clusters hold samples; lower "
@@ -248,6 +448,14 @@ class _AnchorClusterer(
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A client is a connection of this process; it is neither copied nor stored.
+        return {**super().__getstate__(), "client": None}
+
+    def __sklearn_clone__(self) -> Self:
+        twin = super(_AnchorClusterer, copy(self)).__sklearn_clone__()
+        return twin.set_params(client=self.client)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -307,8 +515,22 @@ default="adaptive"
     views : optional
         Where X is one table: which columns form which view. A list, or a mapping from names, of
         slices, positions or column names; or ``"prefix_"`` for one view a column-name prefix.
-    device : {"cpu"}, default="cpu"
-        Where the rows live.
+    device : {"cpu", "cuda", "cuda:1", "mps"}, default="cpu"
+        Where the rows live and the work is done; other than "cpu" needs PyTorch (extra "gpu").
+        Tensors that are on a device already are used there, and the results are tensors.
+    memory_limit : int or str, optional
+        Most bytes of memory, such as ``"4GB"``, for what grows with the number of samples: the
+        graphs, F and the blocks that are read. What does not fit goes to files in `scratch_dir`.
+        By default half of what is free where a view lies on disk, and no limit otherwise.
+    scratch_dir : path, optional
+        Folder for these files, which vanish when the fit ends, however it ends; by default the
+        system's for temporary files.
+    checkpoint : path, optional
+        File that the small state of the fit is saved to every five iterations. A fit that finds
+        it goes on from there; it is removed when the fit has ended.
+    client : distributed.Client, optional
+        The cluster that views in Dask, or files, are worked on by; by default the current client
+        where a view is in Dask, and this process otherwise.
     random_state : int, RandomState or None, default=None
         Seed of the anchors and of the start.
     verbose : int, default=0
@@ -375,6 +597,10 @@ default="adaptive"
         accelerate: bool = False,
         views: Any = None,
         device: str = "cpu",
+        memory_limit: float | str | None = None,
+        scratch_dir: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -393,6 +619,10 @@ default="adaptive"
         self.accelerate = accelerate
         self.views = views
         self.device = device
+        self.memory_limit = memory_limit
+        self.scratch_dir = scratch_dir
+        self.checkpoint = checkpoint
+        self.client = client
         self.random_state = random_state
         self.verbose = verbose
 
@@ -429,6 +659,10 @@ class OCAL(_AnchorClusterer):
         tol: float = 1e-6,
         accelerate: bool = False,
         device: str = "cpu",
+        memory_limit: float | str | None = None,
+        scratch_dir: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -445,6 +679,10 @@ class OCAL(_AnchorClusterer):
         self.tol = tol
         self.accelerate = accelerate
         self.device = device
+        self.memory_limit = memory_limit
+        self.scratch_dir = scratch_dir
+        self.checkpoint = checkpoint
+        self.client = client
         self.random_state = random_state
         self.verbose = verbose
 
@@ -488,8 +726,9 @@ def _reporter(verbose: int) -> Callable[..., None]:
     return say
 
 
-def _progress(say: Callable[..., None], run: int) -> Callable[[int, float], None]:
-    def progress(iteration: int, value: float) -> None:
+def _progress(say: Callable[..., None], run: int, task: StartTask) -> Callable[[int, float], bool]:
+    def progress(iteration: int, value: float) -> bool:
         say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
+        return task.iterated(iteration)
 
     return progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 
@@ -47,6 +48,27 @@ def format_bytes(n_bytes: float) -> str:
         if n_bytes >= size:
             return f"{n_bytes / size:.1f} {unit}"
     return f"{n_bytes:.0f} B"
+
+
+def parse_bytes(size: str | float) -> int:
+    """Bytes in a number of them, or in a text such as "4GB" or "512 MiB".
+
+    Examples
+    --------
+    >>> parse_bytes("4GB"), parse_bytes("1.5 KiB"), parse_bytes(1e6)
+    (4000000000, 1536, 1000000)
+    """
+    if not isinstance(size, str):
+        return int(size)
+    match = re.fullmatch(r"\s*([0-9.]+)\s*(?:([kKMGT])(i?))?B?\s*", size)
+    try:
+        number = float(match[1]) if match else 0.0
+    except ValueError:
+        number = 0.0
+    if match is None or number <= 0:
+        raise ValueError(f"{size!r} is not a size; write it like '4GB', '500MB' or '2GiB'.")
+    power = " kMGT".index(match[2].replace("K", "k")) if match[2] else 0
+    return int(number * (1024 if match[3] else 1000) ** power)
 
 
 def _machine_memory() -> int:

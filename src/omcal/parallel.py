@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from typing import Any, TypeVar
 
 import joblib
@@ -28,6 +30,32 @@ def map_blocks(work: Callable[[slice], Result], n: int, size: int) -> list[Resul
         return [work(rows) for rows in blocks]
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return list(pool.map(work, blocks))
+
+
+def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
+    """Sum of the results of `work` on the same blocks, added in their order.
+
+    Only a few results exist at a time, so they may be large.
+    """
+    blocks = list(row_blocks(n, size))
+    workers = min(len(blocks), thread_count())
+    if workers == 1:
+        return reduce(add, map(work, blocks))
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        return reduce(add, _in_order(pool, work, blocks, ahead=2 * workers))
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, work: Callable[[slice], Result], blocks: list[slice], ahead: int
+) -> Iterator[Result]:
+    """Results in the order of the blocks, of which no more than `ahead` are begun beforehand."""
+    begun: deque[Future[Result]] = deque()
+    for rows in blocks:
+        begun.append(pool.submit(work, rows))
+        if len(begun) > ahead:
+            yield begun.popleft().result()
+    while begun:
+        yield begun.popleft().result()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,20 @@ class Placed:
     rows: AbstractRows
     scalings: list[Scaling]
     anchors: list[NDArray]
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where there is room for the rows, and how much of it."""
+
+    memory_limit: int | None = None  # bytes
+    scratch_dir: str | os.PathLike[str] | None = None
+    client: Any = None  # of Dask
+
+    def holds_all(self, views: Views) -> bool:
+        """Whether views and rows are to be in the memory of this process without a limit."""
+        lazy = views.stored or views.distributed
+        return not lazy and self.memory_limit is None and self.client is None
 
 
 def place_in_memory(

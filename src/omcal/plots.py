@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 # Okabe and Ito's palette, told apart with every common kind of colour vision.
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
+_PALETTE = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#6B5FB5")
 
 
 def convergence(objective: ArrayLike, ax: Any = None) -> Any:
@@ -197,6 +198,222 @@ def overview(
     similarity(before, boundaries, left).set_title("Similarity before learning")
     similarity(after, boundaries, right).set_title("Similarity after learning")
     return figure
+
+
+def parameter_grid(
+    values: ArrayLike,
+    beta: Sequence[float],
+    gamma: Sequence[float],
+    ax: Any = None,
+) -> Any:
+    """A score for every pair of beta and gamma; what was not computed stays empty.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_beta, n_gamma)
+        Scores; NaN where there is none.
+    beta, gamma : sequence of float
+        The values of the rows and of the columns.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> parameter_grid([[0.5, 0.7]], beta=[0.1], gamma=[1e-3, 1.0]).get_ylabel()
+    'β'
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    if scores.shape != (len(beta), len(gamma)):
+        raise ValueError(
+            f"values has shape {scores.shape} for {len(beta)} beta and {len(gamma)} gamma."
+        )
+    ax = _axes(ax)
+    ax.imshow(scores, cmap="cividis", vmin=0.0, vmax=1.0, aspect="auto", origin="lower")
+    for (i, j), score in np.ndenumerate(scores):
+        if np.isfinite(score):
+            colour = "black" if score > 0.6 else "white"
+            ax.text(j, i, f"{score:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    ax.set_xticks(range(len(gamma)), labels=[f"{g:g}" for g in gamma], rotation=45)
+    ax.set_yticks(range(len(beta)), labels=[f"{b:g}" for b in beta])
+    ax.set(xlabel="γ", ylabel="β")
+    return ax
+
+
+def over_anchors(n_anchors: ArrayLike, values: ArrayLike, name: str = "ACC", ax: Any = None) -> Any:
+    """A score or a time over the number of anchors.
+
+    Parameters
+    ----------
+    n_anchors, values : array-like of the same length
+    name : str
+        What the values are; scores are drawn from 0 to 1.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> over_anchors([10, 20], [0.5, 0.6]).get_ylabel()
+    'ACC'
+    """
+    x, y = np.asarray(n_anchors, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 1:
+        raise ValueError(f"n_anchors has shape {x.shape} and values {y.shape}; give one a number.")
+    ax = _axes(ax)
+    is_time = name == "seconds"
+    ax.plot(x, y, color=_ORANGE if is_time else _BLUE, linewidth=1.8, marker="o", markersize=4)
+    ax.set(xlabel="number of anchors m", ylabel=name)
+    ax.set_ylim(0, None if is_time else 1.02)
+    ax.grid(axis="y", linewidth=0.5, alpha=0.4)
+    _open_frame(ax)
+    return ax
+
+
+def scores_by_method(
+    scores: ArrayLike, methods: Sequence[str], metrics: Sequence[str], ax: Any = None
+) -> Any:
+    """Bars of several methods side by side, one group a metric.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_methods, n_metrics)
+        NaN where there is none.
+    methods, metrics : sequence of str
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> len(scores_by_method([[0.5, 0.6]], ["SMC"], ["ACC", "NMI"]).patches)
+    2
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != (len(methods), len(metrics)):
+        raise ValueError(
+            f"scores has shape {values.shape} for {len(methods)} methods and {len(metrics)} "
+            "metrics."
+        )
+    ax = _axes(ax)
+    width = 0.8 / max(len(methods), 1)
+    places = np.arange(len(metrics))
+    hatches = ("", "//", "..", "xx")
+    for i, (method, row) in enumerate(zip(methods, values, strict=True)):
+        ax.bar(
+            places + (i - (len(methods) - 1) / 2) * width,
+            np.nan_to_num(row),
+            width,
+            label=method,
+            color=_PALETTE[i % len(_PALETTE)],
+            edgecolor="white",
+            hatch=hatches[i % len(hatches)],
+        )
+    ax.set_xticks(places, labels=list(metrics))
+    ax.set_ylim(0, 1.02)
+    ax.legend(frameon=False, fontsize=8)
+    ax.grid(axis="y", linewidth=0.5, alpha=0.4)
+    ax.set_axisbelow(True)
+    _open_frame(ax)
+    return ax
+
+
+def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
+    """Samples in the plane, coloured and shaped by cluster, with its number in each cluster.
+
+    Parameters
+    ----------
+    positions : array-like of shape (n, 2)
+        For example of `omcal.report.layout.sample_layout`.
+    labels : array-like of shape (n,)
+        Clusters, 0, 1, 2 ...
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> len(sample_map([[0.0, 0.0], [1.0, 1.0]], [0, 1]).collections)
+    2
+    """
+    xy, clusters = np.asarray(positions, dtype=np.float64), np.asarray(labels)
+    if xy.ndim != 2 or xy.shape[1] != 2 or clusters.shape != xy.shape[:1]:
+        raise ValueError(
+            f"positions has shape {xy.shape} and labels {clusters.shape}; give (n, 2) and (n,)."
+        )
+    ax = _axes(ax)
+    shapes = ("o", "s", "^", "D", "P", "v")
+    for cluster in np.unique(clusters):
+        points = xy[clusters == cluster]
+        ax.scatter(
+            *points.T,
+            s=8,
+            color=_PALETTE[cluster % len(_PALETTE)],
+            marker=shapes[(cluster // len(_PALETTE)) % len(shapes)],
+            linewidths=0,
+        )
+        # A sample, not the mean: the mean of a curved cluster may lie outside of it.
+        middle = points[np.argmin(np.square(points - points.mean(axis=0)).sum(axis=1))]
+        box = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
+        ax.text(*middle, str(cluster), ha="center", va="center", weight="bold", bbox=box)
+    ax.set(xticks=[], yticks=[], aspect="equal")
+    return ax
+
+
+def class_table(counts: ArrayLike, classes: Sequence[str], ax: Any = None) -> Any:
+    """How many samples of each class each cluster holds, as shaded numbers.
+
+    Parameters
+    ----------
+    counts : array-like of shape (n_clusters, n_classes)
+    classes : sequence of str
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> len(class_table([[5, 0], [1, 4]], ["cat", "dog"]).texts)
+    3
+    """
+    table = np.asarray(counts)
+    if table.ndim != 2 or table.shape[1] != len(classes):
+        raise ValueError(f"counts has shape {table.shape} for {len(classes)} classes.")
+    ax = _axes(ax)
+    ax.imshow(table, cmap="Blues", vmin=0)
+    for (i, j), count in np.ndenumerate(table):
+        if count:
+            colour = "white" if count > 0.6 * table.max() else "black"
+            ax.text(j, i, str(count), ha="center", va="center", fontsize=7, color=colour)
+    ax.set_xticks(range(len(classes)), labels=list(classes), rotation=45, ha="right")
+    ax.set_yticks(range(len(table)))
+    ax.set(xlabel="class", ylabel="cluster")
+    return ax
 
 
 def _saturation(B: NDArray) -> float:

@@ -72,18 +72,15 @@ def minimize_on_simplex(M: NDArray, m: NDArray) -> NDArray[np.float64]:
     N = (M + M.T) / (2 * scale)
     q = m / scale
 
-    start = int(np.argmin(np.diag(N) - q))
-    a[start] = 1.0
-    support = [start]
+    support = [int((N.diagonal() - q).argmin())]
+    a[support] = 1.0
     for _ in range(50 * V):
         gradient = 2 * N @ a - q
         level = a @ gradient
-        if np.abs(gradient[support] - level).max() > 1e-8:
-            raise ValueError(
-                "m must lie in range(M) + span(1): the objective has no minimum there."
-            )
+        if max(abs(gradient[v] - level) for v in support) > 1e-8:
+            raise ValueError("m must lie in range(M) + span(1) for this method; it does not.")
         gradient[support] = np.inf
-        entering = int(np.argmin(gradient))
+        entering = int(gradient.argmin())
         if gradient[entering] >= level - _TOLERANCE:
             return a
         support.append(entering)
@@ -97,7 +94,7 @@ def _shrink_to_interior(N: NDArray, q: NDArray, a: NDArray, support: list[int]) 
     Changes `a` and `support` in place. Terminates because each round drops a vertex.
     """
     while len(support) > 1:
-        y = _affine_minimum(N[np.ix_(support, support)], q[support])
+        y = _affine_minimum(N[support][:, support], q[support])
         if (y > 0).all():
             a[support] = y / y.sum()
             return
@@ -117,10 +114,12 @@ def _affine_minimum(N: NDArray, q: NDArray) -> NDArray:
     """Minimiser of y'Ny - q'y subject to sum y = 1 only."""
     size = len(q)
     bordered = np.zeros((size + 1, size + 1))
-    bordered[:size, :size] = 2 * N
+    np.multiply(N, 2, out=bordered[:size, :size])
     bordered[:size, size] = -1.0
     bordered[size, :size] = 1.0
-    right = np.append(q, 1.0)
+    right = np.empty(size + 1)
+    right[:size] = q
+    right[size] = 1.0
     try:
         return np.linalg.solve(bordered, right)[:size]
     except np.linalg.LinAlgError:

@@ -63,12 +63,12 @@ def solve(
     StS: Array,
     G: Array,
     problem: Problem,
-    progress: Callable[[int, float], None] = lambda iteration, value: None,
+    progress: Callable[[int, float], bool] = lambda iteration, value: False,
 ) -> Solution:
     """Run Algorithm 1 from the orthonormal m×c basis G; `rows` end with the last F.
 
     Each iteration takes one sweep over the rows; the rest is small. `progress` is told the
-    number of each finished iteration and its objective.
+    number of each finished iteration and its objective; it returns whether to stop.
     """
     beta, gamma = problem.beta, problem.gamma
     tau = beta / (2.0 * (1.0 + gamma))
@@ -94,7 +94,8 @@ def solve(
             elif problem.weighting == "agreement":
                 alpha = agreement_weights(H, sums.StF, sums.FtF, G)
         history.append(objective(Z, alpha, rho, H, SZ, sums.StF, sums.FtF, beta))
-        progress(iteration, history[-1])
+        if progress(iteration, history[-1]):
+            break
         if iteration == 1:
             continue
         if abs(history[-2] - history[-1]) <= problem.tol * abs(history[-2]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -101,7 +101,7 @@ class StoredArray:
         """The columns of this array from rows of its table."""
         return block if self.columns is None else block[:, self.columns]
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
         return np.asarray(self[:], dtype=dtype)
 
 
@@ -200,11 +200,13 @@ def _chunk_rows(source: Any) -> int:
     return int(chunks[0]) if chunks else 1
 
 
-def read_ahead(read: Any, blocks: Sequence[slice]) -> Iterator[tuple[slice, Any]]:
+def read_ahead(
+    read: Callable[[slice], Block], blocks: Sequence[slice]
+) -> Iterator[tuple[slice, Block]]:
     """(rows, read(rows)) of each block; the next is read while this one is worked on."""
     with ThreadPoolExecutor(1) as reader:
-        coming = None
-        for rows, following in zip(blocks, [*blocks[1:], None], strict=True):
-            block = coming.result() if coming else read(rows)
-            coming = reader.submit(read, following) if following is not None else None
+        coming = [reader.submit(read, rows) for rows in blocks[:1]]
+        for i, rows in enumerate(blocks):
+            block = coming.pop().result()
+            coming += [reader.submit(read, following) for following in blocks[i + 1 : i + 2]]
             yield rows, block

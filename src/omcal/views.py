@@ -11,7 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from omcal.columns import by_name, numbered, split_columns
+from omcal import columns as column_sets
+from omcal.columns import split_columns as split_columns
 from omcal.stored import StoredArray, StoredTable, is_stored
 
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: stored, or of Dask
@@ -100,7 +101,7 @@ class Views(Sequence[View]):
 
     def load(self, rows: slice) -> Views:
         """These rows in memory; a table that several views share is read once."""
-        tables = {view.array.table for view in self if view.stored}
+        tables = dict.fromkeys(view.array.table for view in self if view.stored)
         blocks = {table: table.read(rows) for table in tables}
         arrays = (
             view.array.pick(blocks[view.array.table]) if view.stored else view.array[rows]
@@ -163,7 +164,7 @@ def validate_views(
     else:
         checked = _check_separate(named, min_samples, lazy)
         if not reset:
-            checked = _in_fitted_order(estimator, checked, named=isinstance(X, Mapping))
+            checked = _in_fitted_order(estimator, checked, by_name=isinstance(X, Mapping))
         else:
             vars(estimator).pop("feature_names_in_", None)
             estimator.n_features_in_ = sum(checked.widths)
@@ -185,11 +186,11 @@ def _named_arrays(X: Any, views: Any) -> dict[str, Any] | None:
     if sparse.issparse(X) or hasattr(X, "columns"):
         return None
     if isinstance(X, Mapping):
-        named = by_name(X, "X")
+        named = column_sets.by_name(X, "X")
     elif isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
-        named = numbered(list(X))
+        named = column_sets.numbered(list(X))
     elif isinstance(X, list | tuple) and (not X or any(_is_matrix(item) for item in X)):
-        named = numbered(X)
+        named = column_sets.numbered(X)
     else:
         return None
     if not named:
@@ -325,11 +326,11 @@ def _lazy_views(table: Matrix, views: Any, columns: tuple[str, ...] | None) -> V
     return Views([view(name, index) for name, index in parts.items()])
 
 
-def _in_fitted_order(estimator: Any, checked: Views, named: bool) -> Views:
+def _in_fitted_order(estimator: Any, checked: Views, by_name: bool) -> Views:
     """Match new views with the fitted ones: by name where they have names, else by position."""
     fitted = estimator.view_names_
     _compare_number(estimator, checked)
-    if not named:
+    if not by_name:
         return Views([replace(view, name=name) for name, view in zip(fitted, checked, strict=True)])
     given = {view.name: view for view in checked}
     if set(given) != set(fitted):

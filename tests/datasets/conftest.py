@@ -31,3 +31,9 @@ def mixed(rng):
         },
         labels=np.arange(12) % 3,
     )
+
+
+@pytest.fixture
+def views(rng):
+    """Two plain arrays of eight samples."""
+    return [rng.normal(size=(8, 5)), rng.normal(size=(8, 3))]

@@ -16,6 +16,8 @@ from omcal.baselines.registry import METHODS, Method
 from omcal.baselines.sc import SC
 from omcal.baselines.slmvgc import SLMVGC
 from omcal.baselines.smc import SMC
+from omcal.baselines.smc_agc import SMCAGC
+from omcal.baselines.smc_ocl import SMCOCL
 from omcal.baselines.uomvsc import UOMvSC
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "SLMVGC",
     "UOMvSC",
     "MVSCHFD",
+    "SMCAGC",
+    "SMCOCL",
     "ConcatKMeans",
     "BestSingleView",
     "ConcatSpectral",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -25,37 +24,28 @@ FILTER_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Front:
-    """The first half of SMC and its variants: from raw views to smooth ones and their anchors."""
-
-    n_anchors: int
-    n_neighbors: int
-    filter_strength: float
-    filter_order: int
-    sampling_power: float
-
-    def __call__(
-        self, views: Views, random_state: np.random.RandomState
-    ) -> tuple[list[NDArray], NDArray[np.intp]]:
-        """The filtered views, and which samples are the anchors."""
-        if self.n_anchors > views.n:
-            raise ValueError(
-                f"n_anchors={self.n_anchors} must be at most the number of samples, {views.n}; "
-                "lower it."
-            )
-        X, importance = filtered_views(
-            [standardized(view) for view in views.dense()],
-            self.n_neighbors,
-            self.filter_strength,
-            self.filter_order,
-        )
-        return X, sample_anchors(importance, self.n_anchors, self.sampling_power, random_state)
-
-
 def default_n_anchors(n: int, n_clusters: int) -> int:
     """2c, or n where that is less."""
     return min(2 * n_clusters, n)
+
+
+def views_and_anchors(
+    views: Views,
+    m: int,
+    n_neighbors: int,
+    filter_strength: float,
+    filter_order: int,
+    sampling_power: float,
+    random_state: np.random.RandomState,
+) -> tuple[list[NDArray], NDArray[np.intp]]:
+    """The standardised and filtered views, and which m samples are the anchors."""
+    if m > views.n:
+        raise ValueError(
+            f"n_anchors={m} must be at most the number of samples, {views.n}; lower it."
+        )
+    X = [standardized(view) for view in views.dense()]
+    X, importance = filtered_views(X, n_neighbors, filter_strength, filter_order)
+    return X, sample_anchors(importance, m, sampling_power, random_state)
 
 
 def filtered_views(

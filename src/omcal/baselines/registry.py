@@ -20,6 +20,8 @@ from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
 from omcal.baselines.sc import SC
 from omcal.baselines.slmvgc import SLMVGC
 from omcal.baselines.smc import SMC
+from omcal.baselines.smc_agc import SMCAGC
+from omcal.baselines.smc_ocl import SMCOCL
 from omcal.baselines.uomvsc import UOMvSC
 
 
@@ -44,6 +46,12 @@ METHODS: dict[str, Method] = {
     "slmvgc": Method("SLMVGC", SLMVGC, "Tan et al., CVPR 2023", "n²d + t n²V", True, True),
     "uomvsc": Method("UOMvSC", UOMvSC, "Tang et al., TKDE 2022", "V n²d + V n²c", True, True),
     "mvschfd": Method("MVSC-HFD", MVSCHFD, "Ou et al., arXiv 2310.07166", "t n c d", False, True),
+    "smc-agc": Method(
+        "SMC-AGC", SMCAGC, "Xue et al., arXiv 2509.14724", "n²d + n(Vm)²", True, True
+    ),
+    "smc-ocl": Method(
+        "SMC-OCL", SMCOCL, "Xue et al., arXiv 2509.14724", "n²d + n(Vm)² + t nVmc", True, True
+    ),
     "concat-kmeans": Method("k-means, all views", ConcatKMeans, "", "t n c d", False, True),
     "best-view": Method("k-means, best view", BestSingleView, "", "t n c d", False, True),
     "concat-spectral": Method(

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from omcal.baselines._anchor_space import standardized
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._smc import (
+    FILTER_CONSTRAINTS,
     anchor_codes,
-    filtered_views,
-    sample_anchors,
+    default_n_anchors,
     stacked_embedding,
+    views_and_anchors,
 )
 from omcal.baselines._spectral import kmeans_labels
 from omcal.views import Views
@@ -99,13 +99,9 @@ class SMC(Baseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FILTER_CONSTRAINTS,
         "n_clusters": N_CLUSTERS,
-        "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "filter_strength": [Interval(Real, 0, None, closed="left")],
-        "filter_order": [Interval(Integral, 0, None, closed="left")],
-        "sampling_power": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -136,18 +132,15 @@ class SMC(Baseline):
         self.random_state = random_state
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
-        m = self._anchor_count(views.n)
-        if m > views.n:
-            raise ValueError(
-                f"n_anchors={m} must be at most the number of samples, {views.n}; lower it."
-            )
-        X, importance = filtered_views(
-            [standardized(view) for view in views.dense()],
+        X, self.anchor_indices_ = views_and_anchors(
+            views,
+            self._anchor_count(views.n),
             self.n_neighbors,
             self.filter_strength,
             self.filter_order,
+            self.sampling_power,
+            random_state,
         )
-        self.anchor_indices_ = sample_anchors(importance, m, self.sampling_power, random_state)
         codes = [anchor_codes(x, x[self.anchor_indices_], self.alpha) for x in X]
         costs = [
             _cost(x, z, self.anchor_indices_, self.alpha) for x, z in zip(X, codes, strict=True)
@@ -158,7 +151,7 @@ class SMC(Baseline):
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
     def _anchor_count(self, n: int) -> int:
-        return min(2 * self.n_clusters, n) if self.n_anchors is None else self.n_anchors
+        return self.n_anchors or default_n_anchors(n, self.n_clusters)
 
     def _memory_needed(self, views: Views) -> float:
         # Raw, scaled and filtered views; codes and their singular vectors, and what one view's

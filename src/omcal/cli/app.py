@@ -10,9 +10,13 @@ import typer
 from omcal import __version__
 from omcal.cli.cluster import cluster
 from omcal.cli.console import report_line
+from omcal.cli.convert import convert
 from omcal.cli.demo import demo
+from omcal.cli.inspect import inspect
+from omcal.cli.predict import predict
 from omcal.cli.reproduce import reproduce
 from omcal.cli.score import score
+from omcal.cli.tune import tune
 
 app = typer.Typer(
     name="omcal",
@@ -21,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for command in (demo, cluster, score, reproduce):
+for command in (demo, inspect, convert, cluster, predict, score, tune, reproduce):
     app.command()(command)
 
 # Typer's usage errors are click's or, in newer versions, those of its own copy of click.

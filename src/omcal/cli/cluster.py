@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -10,17 +11,35 @@ import numpy as np
 import typer
 
 from omcal import OMCAL, __version__
+from omcal.archive import replacing
+from omcal.baselines import METHODS
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
-from omcal.cli.files import require_writable, write_labels
+from omcal.cli.expected import estimate_record, expected_fit
+from omcal.cli.files import load_complete, require_writable, write_labels
 from omcal.cli.options import DEFAULTS
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
-from omcal.datasets import DataError, MultiViewData, load_views
+from omcal.datasets import MultiViewData, describe
 from omcal.metrics import evaluate
 
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="CSV", help="Write sample,cluster to this file.")
 ]
+
+MethodName = Annotated[
+    str,
+    typer.Option(
+        "--method", metavar="NAME", help=f"omcal, or another method: {', '.join(METHODS)}."
+    ),
+]
+ReportFile = Annotated[
+    Path | None, typer.Option("--report", metavar="HTML", help="Describe the result in this file.")
+]
+ModelOut = Annotated[
+    Path | None,
+    typer.Option("--save-model", metavar="FILE", help="Write the model, for `omcal predict`."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")]
 
 _LISTED_CLUSTERS = 30
 
@@ -29,6 +48,10 @@ def cluster(
     file: options.DataFile,
     clusters: options.Clusters,
     out: Out = None,
+    report: ReportFile = None,
+    save_model: ModelOut = None,
+    dry_run: DryRun = False,
+    method: MethodName = "omcal",
     views: options.ViewNames = None,
     labels: options.LabelName = None,
     anchors: options.Anchors = DEFAULTS["n_anchors"],
@@ -45,32 +68,47 @@ def cluster(
     as_json: options.Json = False,
 ) -> None:
     """Cluster the samples of FILE; where it holds classes, compare the clusters with them."""
-    model = OMCAL(
-        n_clusters=clusters,
-        n_anchors=anchors,
-        n_neighbors=neighbors,
-        beta=beta,
-        gamma=gamma,
-        scale=scale.parameter,
-        weighting=weighting.value,
-        n_init=n_init,
-        max_iter=max_iter,
-        tol=tol,
-        random_state=seed,
-    )
-    if out is not None:
-        require_writable(out, unlike=file)
-    data = load_views(file, views=options.names(views), labels=labels)
-    _require_complete(data)
+    parameters: dict[str, Any] = {
+        "n_anchors": anchors,
+        "n_neighbors": neighbors,
+        "beta": beta,
+        "gamma": gamma,
+        "scale": scale.parameter,
+        "weighting": weighting.value,
+        "n_init": n_init,
+        "max_iter": max_iter,
+        "tol": tol,
+    }
+    model: Any = OMCAL(n_clusters=clusters, random_state=seed, **parameters)
+    if method != "omcal":
+        ours = {"--report": report, "--save-model": save_model, "--dry-run": dry_run or None}
+        _require_plain(method, parameters, ours)
+        model = METHODS[method].cls(clusters, random_state=seed)
+    for path, option in ((out, "--out"), (report, "--report"), (save_model, "--save-model")):
+        if path is not None:
+            require_writable(path, unlike=file, option=option)
+    data = load_complete(file, options.names(views), labels)
+    if dry_run:
+        _show_expected(model, data, file, as_json)
+        return
     with collected_warnings() as notes, fit_progress(n_init, max_iter, shown=not quiet):
         began = perf_counter()
         model.fit(data.views)
         seconds = perf_counter() - began
     if out is not None:
         write_labels(out, model.labels_)
+    if save_model is not None:
+        model.save(save_model)
+    if report is not None:
+        command = _command(file, clusters, parameters, seed, {"views": views, "labels": labels})
+        with replacing(report) as temporary:
+            _write_report(model, temporary, file, data, seconds, command)
     result = {
         "file": str(file),
+        "method": method,
         "out": None if out is None else str(out),
+        "report": None if report is None else str(report),
+        "model": None if save_model is None else str(save_model),
         **_summary(model, data.labels),
         "seconds": seconds,
         "notes": list(data.notes),
@@ -83,33 +121,86 @@ def cluster(
         _show(result)
 
 
-def _require_complete(data: MultiViewData) -> None:
-    """Refuse absent samples by name; the estimator would take a sparse view's for zeros."""
-    lacking = {name: int((~here).sum()) for name, here in (data.presence or {}).items()}
-    listed = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
-    if listed:
-        raise DataError(
-            f"some of the {data.n_samples} samples are not in every view: {listed}; choose "
-            "complete --views, or remove these samples."
-        )
+def _show_expected(model: OMCAL, data: MultiViewData, file: Path, as_json: bool) -> None:
+    mapped = any(isinstance(view, np.memmap) for view in data.views.values())
+    expected = expected_fit(model, describe(data)["views"], mapped=mapped)
+    if as_json:
+        print_json({"file": str(file), "dry_run": True, **estimate_record(expected)})
+    else:
+        stdout().print(str(expected))
 
 
-def _summary(model: OMCAL, classes: Any) -> dict[str, Any]:
-    """What a fit found, in plain Python numbers."""
-    views = zip(
-        model.view_names_, model.n_features_per_view_, model.view_weights_.tolist(), strict=True
+def _require_plain(method: str, parameters: dict[str, Any], ours: dict[str, Any]) -> None:
+    """Refuse options that speak of OMCAL together with another method."""
+    if method not in METHODS:
+        raise ValueError(f"--method {method!r} is unknown; use omcal or {', '.join(METHODS)}.")
+    for option, value in ours.items():
+        if value is not None:
+            raise ValueError(f"{option} is for OMCAL; leave it out with --method {method}.")
+    changed = [name for name, value in parameters.items() if value != DEFAULTS[name]]
+    if changed:
+        given = ", ".join(map(_option, changed))
+        raise ValueError(f"{given} belongs to OMCAL; leave it out with --method {method}.")
+
+
+def _write_report(
+    model: OMCAL, path: Path, file: Path, data: MultiViewData, seconds: float, command: str
+) -> None:
+    title = f"{file.name}: {data.n_samples:,} samples in {model.n_clusters} clusters"
+    model.report(
+        path,
+        data.views,
+        data.labels,
+        title=title,
+        source=str(file),
+        seconds=seconds,
+        command=command,
     )
+
+
+def _command(
+    file: Path,
+    clusters: int,
+    parameters: dict[str, Any],
+    seed: int,
+    reading: dict[str, str | None],
+) -> str:
+    """The command line that gives the same clusters."""
+    words = ["omcal", "cluster", str(file), "--clusters", str(clusters), "--seed", str(seed)]
+    for name, value in {**reading, **parameters}.items():
+        if value != DEFAULTS.get(name):
+            words += [_option(name), "none" if value is None else str(value)]
+    return shlex.join(words)
+
+
+def _option(parameter: str) -> str:
+    """How a parameter is spelled on the command line."""
+    spelled = {"n_anchors": "anchors", "n_neighbors": "neighbors"}
+    return "--" + spelled.get(parameter, parameter).replace("_", "-")
+
+
+def _summary(model: Any, classes: Any) -> dict[str, Any]:
+    """What a fit found, in plain Python numbers; None where a method has no such thing."""
+    weights = getattr(model, "view_weights_", None)
+    shown = [None] * len(model.view_names_) if weights is None else np.ravel(weights).tolist()
+    if len(shown) != len(model.view_names_):  # a method may weight more than the views it is given
+        shown = [None] * len(model.view_names_)
+    views = zip(model.view_names_, model.n_features_per_view_, shown, strict=True)
     scores = None
     if classes is not None:
         scores = evaluate(classes, model.labels_, average=NMI_AVERAGE)
+    parameters = model.get_params()
+    if hasattr(model, "basis_"):
+        parameters["n_anchors"] = len(model.basis_)
+    objective = np.ravel(getattr(model, "objective_", []))
     return {
         "n_samples": len(model.labels_),
         "views": [{"name": n, "n_features": d, "weight": weight} for n, d, weight in views],
-        "parameters": model.get_params() | {"n_anchors": len(model.basis_)},
+        "parameters": parameters,
         "cluster_sizes": np.bincount(model.labels_, minlength=model.n_clusters).tolist(),
-        "converged": model.converged_,
-        "n_iter": model.n_iter_,
-        "objective": float(model.objective_[-1]),
+        "converged": getattr(model, "converged_", None),
+        "n_iter": getattr(model, "n_iter_", None),
+        "objective": float(objective[-1]) if objective.size else None,
         "scores": scores,
         "nmi_average": NMI_AVERAGE,
     }
@@ -123,7 +214,7 @@ def _show(result: dict[str, Any]) -> None:
     print_table(
         "Views",
         ("view", "features", "weight"),
-        [(v["name"], str(v["n_features"]), f"{v['weight']:.3f}") for v in result["views"]],
+        [(v["name"], str(v["n_features"]), _decimals(v["weight"])) for v in result["views"]],
     )
     by_size = sorted(enumerate(sizes), key=lambda item: -item[1])
     rows = [(str(c), str(size), f"{size / n:.1%}") for c, size in by_size[:_LISTED_CLUSTERS]]
@@ -132,12 +223,27 @@ def _show(result: dict[str, Any]) -> None:
     if result["scores"] is not None:
         scores = [(TITLES[name], f"{result['scores'][name]:.3f}") for name in PAPER_SCORES]
         print_table("Agreement with the classes", ("score", "value"), scores)
-    end = "Converged" if result["converged"] else "Not converged"
-    console.print(
-        f"{end} after {result['n_iter']} iterations and {result['seconds']:.2f} s: {n} samples, "
-        f"{result['parameters']['n_anchors']} anchors, objective {result['objective']:.6g}."
-    )
+    console.print(_ending(result))
     if result["out"] is None:
         console.print("The labels were not saved; add --out labels.csv.")
     else:
         console.print(f"Labels: {result['out']}")
+    for title in ("report", "model"):
+        if result[title] is not None:
+            console.print(f"{title.capitalize()}: {result[title]}")
+
+
+def _ending(result: dict[str, Any]) -> str:
+    """How the fit ended, in one sentence."""
+    n, seconds = result["n_samples"], result["seconds"]
+    if result["converged"] is None:
+        return f"{METHODS[result['method']].title}: {n} samples in {seconds:.2f} s."
+    end = "Converged" if result["converged"] else "Not converged"
+    return (
+        f"{end} after {result['n_iter']} iterations and {seconds:.2f} s: {n} samples, "
+        f"{result['parameters']['n_anchors']} anchors, objective {result['objective']:.6g}."
+    )
+
+
+def _decimals(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

@@ -14,8 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from omcal import OMCAL, plots
+from omcal.archive import replacing
 from omcal.cli.console import collected_warnings, print_json, print_table, stdout
-from omcal.cli.files import replacing, require_writable
+from omcal.cli.files import require_writable
 from omcal.cli.options import Json, Seed
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
 from omcal.datasets import load_digits_views

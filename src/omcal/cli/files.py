@@ -4,43 +4,52 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.datasets import DataError
+from omcal.archive import replacing
+from omcal.datasets import DataError, MultiViewData, load_views
 
 _LABEL_COLUMNS = ("cluster", "label", "labels", "class", "target", "y")
 _SAMPLE_COLUMN = "sample"
 
 
-def require_writable(path: Path, unlike: Path | None = None) -> None:
+def require_writable(path: Path, unlike: Path | None = None, option: str = "--out") -> None:
     """Refuse an output file before the work, not after it; nor may it be the file `unlike`."""
     if unlike is not None and path.resolve() == unlike.resolve():
-        raise DataError(f"{path} is the input; choose another --out.")
+        raise DataError(f"{path} is the input; choose another {option}.")
     if path.exists() and not path.is_file():
-        raise DataError(f"{path} is not a regular file; choose another --out.")
+        raise DataError(f"{path} is not a regular file; choose another {option}.")
     folder = path.parent
     if not folder.is_dir():
         raise DataError(f"cannot write {path}: there is no folder {folder}; create it first.")
     target = path if path.exists() else folder
     if not (os.access(target, os.W_OK) and os.access(folder, os.W_OK)):
-        raise DataError(f"cannot write {path}: permission denied; choose another --out.")
+        raise DataError(f"cannot write {path}: permission denied; choose another {option}.")
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` that becomes `path` when the block ends well."""
-    final = path.resolve()
-    temporary = final.with_name(f".{final.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        temporary.replace(final)
-    finally:
-        temporary.unlink(missing_ok=True)
+def load_complete(path: Path, views: list[str] | None, labels: str | None) -> MultiViewData:
+    """The views of a file, in which no sample may be absent.
+
+    The estimator would take a sparse view's absent samples for zeros.
+    """
+    data = load_views(path, views=views, labels=labels)
+    lacking = {name: int((~here).sum()) for name, here in (data.presence or {}).items()}
+    if any(lacking.values()):
+        raise lacking_samples(data.n_samples, lacking)
+    return data
+
+
+def lacking_samples(n_samples: int, lacking: Mapping[str, int]) -> DataError:
+    """The error for views that lack so many samples."""
+    listed = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
+    return DataError(
+        f"some of the {n_samples} samples are not in every view: {listed}; choose complete "
+        "--views, or remove these samples."
+    )
 
 
 def write_labels(path: Path, labels: NDArray) -> None:

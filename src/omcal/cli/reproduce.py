@@ -56,6 +56,11 @@ MemoryLimit = Annotated[
 AsPublished = Annotated[
     bool, typer.Option("--published-limits", help="The paper's limits: 6 hours and 128 GB a cell.")
 ]
+Retry = Annotated[bool, typer.Option("--retry", help="Run cells again that ended with an error.")]
+Document = Annotated[
+    Path | None,
+    typer.Option("--document", metavar="MD", help="Write reproduction.md to this file, too."),
+]
 FromRecords = Annotated[
     bool, typer.Option("--from-records", help="Run nothing; make tables and figures anew.")
 ]
@@ -72,6 +77,8 @@ def reproduce(
     memory_limit: MemoryLimit = None,
     published_limits: AsPublished = False,
     from_records: FromRecords = False,
+    retry: Retry = False,
+    document: Document = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the experiments of the paper and set our numbers beside the published ones.
@@ -95,10 +102,12 @@ def reproduce(
         jobs = jobs or default_jobs(memory)
         threads = max(1, (os.cpu_count() or 1) // jobs)
         limits = Limits(time_limit or limit["time_limit"], memory, threads)
-        settings = Settings(data, limits, jobs, defaults.get("budget", float("inf")))
+        settings = Settings(data, limits, jobs, defaults.get("budget", float("inf")), retry)
         with _shown(quiet) as observer:
             left = run_cells(plan.cells(), settings, out / RECORDS, observer)
     written = write_outputs(plan, out / RECORDS, out, data)
+    if document is not None:
+        document.write_text((out / "reproduction.md").read_text("utf-8"), encoding="utf-8")
     if left:
         report_line(
             f"{len(left)} cells are left: the time of a quick run is spent; the same command "

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add
-
 import numpy as np
 from numpy.typing import NDArray
 
 from omcal.graph import AnchorGraphs
 from omcal.kernels import MAX_CLUSTERS, gram_kernel, sweep_kernel
-from omcal.parallel import map_blocks
+from omcal.parallel import map_blocks, sum_blocks
 from omcal.rows.base import AbstractRows, Array, Assignment, Sums, decide
 from omcal.views import row_blocks
 
@@ -22,24 +19,32 @@ class MemoryRows(AbstractRows):
     """All rows in memory, swept in blocks by threads.
 
     The products with c×c matrices are BLAS's; those with the sparse graphs are compiled loops
-    where `compiled` asks for them and c is small, else SciPy's.
+    where `compiled` asks for them and c is small, else SciPy's. A given F is gone on from, and
+    written to.
     """
 
-    def __init__(self, graphs: AnchorGraphs, n_clusters: int, *, compiled: bool = False) -> None:
+    def __init__(
+        self,
+        graphs: AnchorGraphs,
+        n_clusters: int,
+        *,
+        compiled: bool = False,
+        F: NDArray | None = None,
+    ) -> None:
         self._graphs = graphs
         self._compiled = compiled
-        self.F = np.zeros((graphs.n, n_clusters), dtype=graphs.weights.dtype)
+        self.F = np.zeros((graphs.n, n_clusters), graphs.weights.dtype) if F is None else F
         self._kernel = sweep_kernel(n_clusters) if compiled and n_clusters <= MAX_CLUSTERS else None
         # SciPy's form of the graphs is larger, so it is kept only where every pass needs it.
-        self._sparse = (
-            {}
-            if self._kernel
-            else {rows.start: graphs[rows].side_by_side() for rows in row_blocks(graphs.n, _BLOCK)}
-        )
+        self._sparse = {}
+        if not self._kernel:
+            for rows in row_blocks(graphs.n, _BLOCK):
+                S = graphs[rows].side_by_side()
+                self._sparse[rows.start] = S, S.T
 
     def gram(self) -> Array:
         part = _gram_compiled if self._compiled else _gram
-        StS = reduce(add, map_blocks(lambda rows: part(self._graphs[rows]), self._graphs.n, _BLOCK))
+        StS = sum_blocks(lambda rows: part(self._graphs[rows]), self._graphs.n, _BLOCK)
         for u in range(len(StS)):
             for v in range(u):
                 StS[u, v] = StS[v, u].T
@@ -59,7 +64,7 @@ class MemoryRows(AbstractRows):
             self.F[rows] = new
             return sums
 
-        total = reduce(add, map_blocks(work, self._graphs.n, _BLOCK))
+        total = sum_blocks(work, self._graphs.n, _BLOCK)
         shape = (self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1])
         return Sums(total.StF.reshape(shape), total.FtF, total.FoldtF)
 
@@ -86,10 +91,10 @@ class MemoryRows(AbstractRows):
             StF = np.zeros(stacked.shape)
             self._kernel(self._graphs.indices[rows], self._graphs.weights[rows], U, stacked, StF)
             return StF
-        S = self._sparse[rows.start]
+        S, St = self._sparse[rows.start]
         U += S @ stacked
         np.maximum(U, 0, out=U)
-        return S.T @ U.astype(np.float64, copy=False)
+        return St @ U.astype(np.float64, copy=False)
 
     def _stacked(self, alpha: Array, P: Array) -> NDArray:
         """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""

@@ -1,0 +1,70 @@
+"""Which of the places the rows go to; each is loaded only where it is used."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+
+from omcal.placement import GraphSettings, Placed, Room, place_in_memory
+from omcal.views import Views, validate_views
+
+
+def check_device(device: str) -> None:
+    """Refuse what cannot be the name of a device, whether PyTorch is there or not."""
+    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", device):
+        raise ValueError(
+            f"device={device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU) or "
+            "'mps'."
+        )
+
+
+def read_views(estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1) -> Views:
+    """`validate_views`, also for tensors, which stay on their device."""
+    columns = getattr(estimator, "views", None)
+    if "torch" in sys.modules:  # else there is no tensor
+        from omcal.torchbackend.tensors import holds_tensors, validate_tensors
+
+        if holds_tensors(X):
+            return validate_tensors(
+                estimator, X, views=columns, reset=reset, min_samples=min_samples
+            )
+    return validate_views(
+        estimator, X, views=columns, reset=reset, min_samples=min_samples, lazy=True
+    )
+
+
+def on_device(views: Views, device: str) -> bool:
+    """Whether PyTorch is to do the work: a device was asked for, or the views are tensors."""
+    if device != "cpu":
+        return True
+    if "torch" not in sys.modules:
+        return False
+    from omcal.torchbackend.tensors import device_of
+
+    return device_of(views) is not None
+
+
+def place(
+    views: Views,
+    settings: GraphSettings,
+    random_state: np.random.RandomState,
+    room: Room,
+    device: str,
+) -> Placed:
+    """Rows where the views are, or where they are wanted."""
+    if on_device(views, device):
+        from omcal.torch_fit import place_on_device
+
+        return place_on_device(views, settings, random_state, device)
+    if room.holds_all(views):
+        return place_in_memory(views, settings, random_state)
+    if views.distributed or room.client is not None:
+        from omcal.dask_backend import place_on_dask
+
+        return place_on_dask(views, settings, random_state, room)
+    from omcal.out_of_core import place_out_of_core
+
+    return place_out_of_core(views, settings, random_state, room)

@@ -1,0 +1,227 @@
+"""SMC-OCL: the codes of SMC, and OMCAL's one-step consensus in place of SVD and k-means."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval
+
+from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._smc import (
+    FILTER_CONSTRAINTS,
+    anchor_codes,
+    default_n_anchors,
+    views_and_anchors,
+)
+from omcal.graph import AnchorGraphs
+from omcal.rows.memory import MemoryRows
+from omcal.solver import Problem, Solution, solve
+from omcal.views import Views
+
+
+class SMCOCL(Baseline):
+    """SMC with the one-step consensus learning of OMCAL.
+
+    The views are standardised, filtered over their neighbour graphs and coded by m sampled anchors
+    as in :class:`omcal.baselines.SMC`. The codes S_v (n × m), each row divided by its sum, enter
+
+        |Z - Σ_v α_v S_v|² + beta |Z|_* + gamma |Z - F Gᵀ|²,
+        F >= 0, GᵀG = I, α >= 0, Σ_v α_v = 1,
+
+    which Algorithm 1 of OMCAL minimises from a random basis G. The label of a sample is the
+    largest entry of its row of F.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    n_anchors : int or None, default=None
+        m, at least n_clusters and at most n; None stands for the smaller of 2 n_clusters and n.
+    alpha : float, default=1.0
+        Ridge on the codes; positive.
+    beta : float, default=0.3
+        Weight of the nuclear norm.
+    gamma : float, default=0.1
+        Weight of the factorisation.
+    normalize_codes : bool, default=True
+        Divide the code of each sample by its sum, so that it is a row of an anchor graph; a code
+        that is zero stays so. False keeps the codes in their own scale, to which beta then has to
+        fit.
+    n_neighbors : int, default=5
+        Neighbours a sample in the graphs of the filter; reduced to n - 2 where there are fewer.
+    filter_strength : float, default=0.8
+    filter_order : int, default=1
+        How often the filter is applied; 0 leaves the views as they are.
+    sampling_power : float, default=2.0
+        0 draws the anchors evenly.
+    max_iter : int, default=100
+    tol : float, default=1e-6
+        Stop where the objective changes by less than this fraction.
+    views : None, str, mapping or sequence
+        How the columns of one table form views.
+    random_state : int, RandomState or None, default=None
+        Seed of the anchors and of the start of G.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+    view_weights_ : array of shape (V,)
+        α, sum 1.
+    basis_ : array of shape (m, n_clusters)
+        G.
+    anchor_indices_ : array of shape (m,)
+        The samples that serve as anchors, the same in all views.
+    objective_ : array of shape (n_iter_,)
+        The objective after each iteration.
+    n_iter_ : int
+
+    Notes
+    -----
+    The paper that describes this transfer does so in one sentence, and says neither which beta and
+    gamma it takes nor whether the codes, which have no fixed sum, are normalised.
+
+    References
+    ----------
+    Z. Xue, B. Yang, X. Zhang, F. Wang, Z. Lin. One-step multi-view clustering with adaptive
+    low-rank anchor-graph learning. arXiv 2509.14724.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from omcal.baselines.smc_ocl import SMCOCL
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(60) % 3
+    >>> X = [np.eye(3, 8)[y] + 0.1 * rng.standard_normal((60, 8)) for _ in range(2)]
+    >>> model = SMCOCL(n_clusters=3, random_state=0).fit(X)
+    >>> [len(np.unique(model.labels_[y == j])) for j in range(3)]
+    [1, 1, 1]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FILTER_CONSTRAINTS,
+        "n_clusters": N_CLUSTERS,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="left")],
+        "normalize_codes": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_anchors: int | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.3,
+        gamma: float = 0.1,
+        normalize_codes: bool = True,
+        n_neighbors: int = 5,
+        filter_strength: float = 0.8,
+        filter_order: int = 1,
+        sampling_power: float = 2.0,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        views: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_anchors = n_anchors
+        self.alpha = alpha
+        self.beta = beta
+        self.gamma = gamma
+        self.normalize_codes = normalize_codes
+        self.n_neighbors = n_neighbors
+        self.filter_strength = filter_strength
+        self.filter_order = filter_order
+        self.sampling_power = sampling_power
+        self.max_iter = max_iter
+        self.tol = tol
+        self.views = views
+        self.random_state = random_state
+
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+        m, c = self._anchor_count(views.n), self.n_clusters
+        if m < c:
+            raise ValueError(f"n_anchors={m} must be at least n_clusters={c}; raise n_anchors.")
+        X, self.anchor_indices_ = views_and_anchors(
+            views,
+            m,
+            self.n_neighbors,
+            self.filter_strength,
+            self.filter_order,
+            self.sampling_power,
+            random_state,
+        )
+        codes = np.stack([anchor_codes(x, x[self.anchor_indices_], self.alpha) for x in X], axis=1)
+        for v, name in enumerate(views.names):
+            if not codes[:, v].any():
+                # All weight on such a view would bring the objective to 0.
+                raise ValueError(
+                    f"view {name!r} has only codes of zeros: each of its samples is constant, or "
+                    "all are the same; leave it out."
+                )
+        if self.normalize_codes:
+            codes = rows_with_sum_one(codes)
+        G = np.linalg.qr(random_state.standard_normal((m, c)))[0]
+        uniform = np.full(len(views), 1 / len(views))
+        problem = Problem(self.beta, self.gamma, "adaptive", uniform, self.max_iter, self.tol)
+        solution, labels = consensus(codes, G, problem)
+        self.view_weights_ = solution.alpha
+        self.basis_ = solution.consensus.G
+        self.objective_ = np.array(solution.history)
+        self.n_iter_ = solution.n_iter
+        if not solution.converged:
+            warnings.warn(
+                f"SMCOCL: the objective still changes by more than tol={self.tol:g} after "
+                f"max_iter={self.max_iter} iterations; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return np.unique(labels, return_inverse=True)[1]
+
+    def _anchor_count(self, n: int) -> int:
+        return self.n_anchors or default_n_anchors(n, self.n_clusters)
+
+    def _memory_needed(self, views: Views) -> float:
+        # Raw, scaled and filtered views; codes, twice, once as a sparse matrix with its indices,
+        # and what one view's codes take while they are computed; the indicator.
+        m = self._anchor_count(views.n)
+        per_sample = 4 * sum(views.widths) + (4 * len(views) + 8) * m + 3 * self.n_clusters
+        return 8.0 * views.n * per_sample
+
+
+def rows_with_sum_one(codes: NDArray) -> NDArray[np.float64]:
+    """Each code divided by its sum; zero where it is zero."""
+    total = codes.sum(axis=-1, keepdims=True)
+    return np.divide(codes, total, out=np.zeros_like(codes), where=total > 0)
+
+
+def consensus(codes: NDArray, G: NDArray, problem: Problem) -> tuple[Solution, NDArray[np.int32]]:
+    """Algorithm 1 on codes in place of anchor graphs.
+
+    Parameters
+    ----------
+    codes : array of shape (n, V, m)
+    G : array of shape (m, c)
+        Orthonormal start.
+    problem : Problem
+
+    Returns
+    -------
+    solution : Solution
+    labels : array of shape (n,)
+        0 … c - 1; not each need occur.
+    """
+    m = codes.shape[2]
+    columns = np.broadcast_to(np.arange(m, dtype=np.min_scalar_type(m - 1)), codes.shape)
+    rows = MemoryRows(AnchorGraphs(columns, codes, m), G.shape[1])
+    solution = solve(rows, rows.gram(), G, problem)
+    Z = solution.consensus
+    return solution, rows.assign(Z.alpha, *Z.f_step(), Z.G).labels

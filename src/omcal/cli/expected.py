@@ -1,0 +1,44 @@
+"""What a fit of the views of a file would take; for `omcal cluster --dry-run` and `inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from omcal import OMCAL
+from omcal.estimate import Estimate
+from omcal.memory import available_memory
+
+
+def expected_fit(model: OMCAL, views: Sequence[dict[str, Any]], *, mapped: bool) -> Estimate:
+    """The estimate for views that `omcal.datasets.describe` described.
+
+    Memory-mapped views stay in their files, and the rows join them there where they are many.
+    """
+    if mapped and model.memory_limit is None:
+        model = clone(model).set_params(memory_limit=available_memory() // 2)
+    return model.estimate(
+        views[0]["shape"][0],
+        [view["shape"][1] for view in views],
+        dtype=np.result_type(*(np.dtype(view["dtype"]) for view in views)),
+        density=[view["density"] for view in views],
+    )
+
+
+def estimate_record(expected: Estimate) -> dict[str, Any]:
+    """The estimate as plain numbers."""
+    return {
+        "n_anchors": expected.n_anchors,
+        "rows_in": expected.rows_in,
+        "bytes": round(expected.bytes),
+        "bytes_available": available_memory(),
+        "memory": {
+            stage: {part: round(size) for part, size in parts.items()}
+            for stage, parts in expected.memory.items()
+        },
+        "seconds_at_most": expected.seconds,
+        "time": expected.time,
+    }

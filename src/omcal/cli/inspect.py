@@ -1,0 +1,94 @@
+"""`omcal inspect`: what a file holds, and what `omcal cluster` would do with it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from omcal import OMCAL
+from omcal.cli import options
+from omcal.cli.console import print_json, print_table, stdout
+from omcal.cli.expected import estimate_record, expected_fit
+from omcal.cli.files import lacking_samples
+from omcal.datasets import describe
+from omcal.memory import format_bytes
+
+_SHOWN_VIEWS = 50
+_MAPPED = ("NumPy array", "folder of NumPy arrays")
+
+
+def inspect(file: options.DataFile, as_json: options.Json = False) -> None:
+    """Say which views and labels FILE holds, and what `omcal cluster` would do with them."""
+    found = describe(file)
+    result = {"file": str(file), **found, "cluster": _plan(file, found)}
+    if as_json:
+        print_json(result)
+    else:
+        _show(result)
+
+
+def _plan(file: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """The command that clusters the file, what stands in its way, and what it would take."""
+    classes = {c["name"]: c["n_classes"] for c in found["label_candidates"]}.get(found["labels"])
+    plan = {
+        "command": f"omcal cluster {shlex.quote(str(file))} --clusters {classes or 'C'}",
+        "obstacle": found["problem"] or _incomplete(found),
+        "estimate": None,
+    }
+    if plan["obstacle"] is None:
+        # Without classes the number of clusters is the user's; a usual one gives the size.
+        model = OMCAL(min(classes or OMCAL().n_clusters, found["n_samples"]))
+        try:
+            expected = expected_fit(model, found["views"], mapped=found["format"] in _MAPPED)
+            plan["estimate"] = estimate_record(expected)
+        except ValueError as error:
+            plan["obstacle"] = str(error)
+    return plan
+
+
+def _incomplete(found: dict[str, Any]) -> str | None:
+    lacking = {view["name"]: view["n_missing_rows"] for view in found["views"]}
+    if any(lacking.values()):
+        return str(lacking_samples(found["n_samples"], lacking))
+    holed = [f"{view['name']} has {view['n_nan']}" for view in found["views"] if view["n_nan"]]
+    if holed:
+        return f"single values are missing (NaN): {', '.join(holed)}; remove or impute them first."
+    return None
+
+
+def _show(result: dict[str, Any]) -> None:
+    console = stdout()
+    n = result["n_samples"]
+    n_views = len(result["views"])
+    views = "1 view" if n_views == 1 else f"{n_views} views"
+    held = f"{n} samples in {views}" if n_views else "no views as it is"
+    print_table(
+        f"{result['name']} ({result['format']}): {held}",
+        ("view", "features", "type", "kind", "missing values", "absent samples"),
+        [_view_row(view) for view in result["views"][:_SHOWN_VIEWS]],
+    )
+    if result["label_candidates"]:
+        rows = [
+            (c["name"] + (" *" if c["name"] == result["labels"] else ""), str(c["n_classes"]))
+            for c in result["label_candidates"]
+        ]
+        print_table("Possible labels (* taken by default)", ("labels", "classes"), rows)
+    for note in result["notes"]:
+        console.print(f"Note: {note}")
+    plan = result["cluster"]
+    if plan["obstacle"] is not None:
+        console.print(f"It cannot be clustered as it is: {plan['obstacle']}")
+        return
+    expected = plan["estimate"]
+    console.print(
+        f"To cluster it: {plan['command']}\n"
+        f"takes about {format_bytes(expected['bytes'])} of memory beyond the data, the rows live "
+        f"in {expected['rows_in']}, and at most about {expected['seconds_at_most']:.1f} s."
+    )
+
+
+def _view_row(view: dict[str, Any]) -> tuple[str, ...]:
+    kind = f"sparse, {view['density']:.2%} stored" if view["sparse"] else "dense"
+    name, width, dtype = view["name"], str(view["shape"][1]), view["dtype"]
+    return name, width, dtype, kind, str(view["n_nan"]), str(view["n_missing_rows"])

@@ -1,0 +1,101 @@
+"""`omcal predict`: the clusters of a saved model for the samples of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from omcal import __version__
+from omcal.cli import options
+from omcal.cli.cluster import Out
+from omcal.cli.console import print_json, print_table, stdout
+from omcal.cli.files import load_complete, require_writable, write_labels
+from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
+from omcal.datasets import DataError, MultiViewData
+from omcal.metrics import evaluate
+from omcal.persistence import load
+
+ModelFile = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="A model that `omcal cluster --save-model` wrote."),
+]
+OrderedViews = Annotated[
+    str | None,
+    typer.Option(
+        "--views", metavar="A,B", help="The views of FILE, in the order of the model's views."
+    ),
+]
+
+
+def predict(
+    model_file: ModelFile,
+    file: options.DataFile,
+    out: Out = None,
+    views: OrderedViews = None,
+    labels: options.LabelName = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Assign the samples of FILE to the clusters of MODEL; FILE has the views of its fit."""
+    model = load(model_file)
+    if out is not None:
+        for taken in (file, model_file):
+            require_writable(out, unlike=taken)
+    names = options.names(views)
+    data = _load(file, names, labels, model.view_names_)
+    clusters = model.predict(data.views if names is None else list(data.views.values()))
+    if out is not None:
+        write_labels(out, clusters)
+    scores = None
+    if data.labels is not None:
+        scores = evaluate(data.labels, clusters, average=NMI_AVERAGE)
+    result = {
+        "model": str(model_file),
+        "file": str(file),
+        "out": None if out is None else str(out),
+        "n_samples": data.n_samples,
+        "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters).tolist(),
+        "scores": scores,
+        "nmi_average": NMI_AVERAGE,
+        "notes": list(data.notes),
+        "version": __version__,
+    }
+    if as_json:
+        print_json(result)
+    elif not quiet:
+        _show(result)
+
+
+def _load(
+    file: Path, names: list[str] | None, labels: str | None, fitted: list[str]
+) -> MultiViewData:
+    if names is not None:
+        return load_complete(file, names, labels)
+    try:
+        return load_complete(file, fitted, labels)
+    except DataError as error:
+        raise DataError(
+            f"{error} The model was fitted on the views {', '.join(fitted)}; where FILE calls "
+            "them otherwise, name them in this order with --views."
+        ) from error
+
+
+def _show(result: dict[str, Any]) -> None:
+    console = stdout()
+    n = result["n_samples"]
+    sizes = [
+        (str(cluster), str(size), f"{size / n:.1%}")
+        for cluster, size in enumerate(result["cluster_sizes"])
+        if size
+    ]
+    print_table(f"{n} samples", ("cluster", "samples", "share"), sizes)
+    if result["scores"] is not None:
+        scores = [(TITLES[name], f"{result['scores'][name]:.3f}") for name in PAPER_SCORES]
+        print_table("Agreement with the classes", ("score", "value"), scores)
+    if result["out"] is None:
+        console.print("The labels were not saved; add --out labels.csv.")
+    else:
+        console.print(f"Labels: {result['out']}")

@@ -1,0 +1,269 @@
+"""The paper's tables, filled from records, and the comparison with what was printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from omcal.datasets import PAPER_DATASETS
+from omcal.experiments.paper import Paper, Published, Row
+from omcal.experiments.plan import Plan
+from omcal.experiments.summary import NOT_RUN, Measured, Summary
+from omcal.experiments.tables import Entry, Table, ranked
+
+STATUS_WORDS = {
+    "exact": "the paper's file",
+    "rebuilt": "rebuilt",
+    "subset": "a subset",
+    "differs": "other sizes than published",
+    "absent": "absent",
+}
+RANKS_NOTE = "The best value is bold, the second underlined."
+
+
+def all_tables(plan: Plan, summary: Summary) -> Iterator[Table]:
+    """Every table of the paper, then those that compare."""
+    paper = plan.paper
+    yield datasets_table(paper, summary)
+    yield complexity_table(paper)
+    yield parameters_table(paper)
+    for metric in paper.metrics:
+        yield results_table(plan, summary, metric)
+    yield times_table(plan, summary)
+    for dataset in paper.single_datasets:
+        yield single_table(plan, summary, dataset)
+    yield best_of_grid_table(plan, summary)
+    yield comparison_table(plan, summary)
+
+
+def datasets_table(paper: Paper, summary: Summary) -> Table:
+    """Sizes as published and as found, and what to put where for those that are absent."""
+    found = {r["dataset"]: r["data"] for r in summary.records if "data" in r}
+    rows = []
+    for name in [*paper.datasets, *paper.single_datasets]:
+        size, here = paper.size(name), found.get(name)
+        rows.append(
+            [
+                name,
+                str(size["samples"]),
+                str(size["clusters"]),
+                ", ".join(map(str, size["features"])),
+                _status(summary, name),
+                _sizes(here) if here else "",
+                "" if summary.is_present(name) else _remedy(name),
+            ]
+        )
+    header = ["dataset", "samples", "clusters", "features", "data here", "sizes here", "to do"]
+    return Table("datasets", "Data sets: as published, and as found here", header, rows)
+
+
+def _status(summary: Summary, dataset: str) -> str:
+    return STATUS_WORDS[summary.status.get(dataset, "absent")]
+
+
+def _sizes(here: dict[str, Any]) -> str:
+    features = ", ".join(map(str, here["features"]))
+    return f"{here['samples']} × ({features}), {here['clusters']} classes"
+
+
+def _remedy(name: str) -> str:
+    return f"put {PAPER_DATASETS[name].sources[0].file} into the folder of --data"
+
+
+def complexity_table(paper: Paper) -> Table:
+    """As published; nothing is measured."""
+    rows = [[name, f"$O({form})$"] for name, form in paper.contents["complexity"].items()]
+    notes = ["n samples, d features, c clusters, m anchors, V views, t iterations, l widths."]
+    return Table("complexity", "Computational complexity", ["method", "time"], rows, notes)
+
+
+def parameters_table(paper: Paper) -> Table:
+    """m, beta and gamma as published and, where these are impossible, as used."""
+    rows, notes = [], []
+    for name, printed in paper.contents["parameters"].items():
+        used = printed.get("used_m", printed["m"])
+        mark = "*" if used != printed["m"] else ""
+        rows.append(
+            [name, f"{printed['m']}{mark}", str(used), f"{printed['beta']}", f"{printed['gamma']}"]
+        )
+        if "note" in printed:
+            notes.append(f"*{name}: {printed['note']}")
+    header = ["dataset", "m published", "m used", "β", "γ"]
+    return Table("parameters", "Parameters of OMCAL", header, rows, notes)
+
+
+def results_table(plan: Plan, summary: Summary, metric: str) -> Table:
+    """One metric of all methods on the nine data sets."""
+    paper = plan.paper
+    methods = paper.rows(single=False)
+    columns = [_column(plan, summary, dataset, methods, metric) for dataset in paper.datasets]
+    rows = [_row(row.title, [c[i] for c in columns]) for i, row in enumerate(methods)]
+    title = f"Clustering results: {metric}, mean(standard deviation)"
+    return Table(
+        f"results_{metric.lower()}", title, ["method", *paper.datasets], rows, [RANKS_NOTE]
+    )
+
+
+def times_table(plan: Plan, summary: Summary) -> Table:
+    """Seconds of the fit."""
+    paper = plan.paper
+    methods = paper.rows(single=False)
+    rows = [
+        _row(dataset, _column(plan, summary, dataset, methods, "seconds"))
+        for dataset in paper.datasets
+    ]
+    header = ["dataset", *(row.title for row in methods)]
+    return Table("times", "Running times in seconds", header, rows, [RANKS_NOTE])
+
+
+def single_table(plan: Plan, summary: Summary, dataset: str) -> Table:
+    """All metrics and the time of the single-view methods on one data set."""
+    methods = plan.paper.rows(single=True)
+    metrics = [*plan.paper.metrics, "seconds"]
+    columns = [_column(plan, summary, dataset, methods, metric) for metric in metrics]
+    rows = [_row(row.title, [c[i] for c in columns]) for i, row in enumerate(methods)]
+    title = f"Single-view results: {dataset}"
+    return Table(f"single_{dataset.lower()}", title, ["method", *metrics], rows, [RANKS_NOTE])
+
+
+def _row(title: str, entries: list[Entry]) -> list[str | Entry]:
+    return [title, *entries]
+
+
+def _column(
+    plan: Plan, summary: Summary, dataset: str, methods: list[Row], metric: str
+) -> list[Entry]:
+    values = [summary.measure(plan.table_cell(dataset, row, 0), metric) for row in methods]
+    texts = [format_measured(value, metric) for value in values]
+    digits = 2 if metric == "seconds" else 3
+    shown = [None if v.mean is None else round(v.mean, digits) for v in values]
+    return ranked(texts, shown, largest=metric != "seconds")
+
+
+def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
+    """The largest ACC over beta × gamma: what a search by labels would report."""
+    rows = []
+    for dataset, _ in plan.paper.figure_datasets("sensitivity"):
+        scored = [
+            (summary.measure(cell, "ACC"), cell) for cell in plan.grid(0) if cell.dataset == dataset
+        ]
+        good = [(value.mean, cell) for value, cell in scored if value.mean is not None]
+        published = plan.paper.value(dataset, "OMCAL", "ACC")
+        if not good:
+            rows.append([dataset, NOT_RUN, NOT_RUN, NOT_RUN, format_published(published), "0"])
+            continue
+        best, cell = max(good, key=lambda pair: pair[0])
+        beta, gamma = cell.parameters["beta"], cell.parameters["gamma"]
+        rows.append(
+            [dataset, f"{best:.3f}", f"{beta:g}", f"{gamma:g}"]
+            + [format_published(published), str(len(good))]
+        )
+    header = ["dataset", "largest ACC", "β", "γ", "paper", "points"]
+    notes = [
+        "Chosen with the labels, as the paper chose its parameters: an upper bound, not a result "
+        "that an application without labels can expect. For that, see omcal tune."
+    ]
+    return Table("grid_by_labels", "Best point of the grid, chosen by labels", header, rows, notes)
+
+
+def comparison_table(plan: Plan, summary: Summary) -> Table:
+    """Every published number: ours, the paper's, the difference, and what the data are."""
+    rows = []
+    for dataset, row, metric in published_numbers(plan.paper):
+        ours = summary.measure(plan.table_cell(dataset, row, 0), metric)
+        printed = plan.paper.value(dataset, row.title, metric)
+        assert printed is not None
+        rows.append(
+            [
+                dataset,
+                row.title,
+                metric,
+                format_measured(ours, metric),
+                str(ours.runs),
+                format_published(printed, metric),
+                difference(ours, printed, metric),
+                _status(summary, dataset),
+            ]
+        )
+    header = ["dataset", "method", "metric", "ours", "runs", "paper", "difference", "data"]
+    return Table("comparison", "Every published number beside ours", header, rows)
+
+
+def beside_table(plan: Plan, summary: Summary, dataset: str) -> Table:
+    """One data set: ours, the paper's and the difference below each other in every entry."""
+    metrics = [*plan.paper.metrics, "seconds"]
+    methods = plan.paper.rows(dataset in plan.paper.single_datasets)
+    rows = [
+        [row.title, *(_entry(plan, summary, dataset, row, m) for m in metrics)] for row in methods
+    ]
+    title = f"{dataset}: {_status(summary, dataset)}"
+    return Table(f"beside_{dataset.lower()}", title, ["method", *metrics], rows)
+
+
+def _entry(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) -> str:
+    ours = summary.measure(plan.table_cell(dataset, row, 0), metric)
+    printed = plan.paper.value(dataset, row.title, metric)
+    lines = [
+        format_measured(ours, metric),
+        format_published(printed, metric),
+        difference(ours, printed, metric),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:
+    """Data set, method and metric of all numbers in the tables of results and times."""
+    for single, names in ((False, paper.datasets), (True, paper.single_datasets)):
+        for dataset in names:
+            for row in paper.rows(single):
+                if row.published:
+                    for metric in [*paper.metrics, "seconds"]:
+                        yield dataset, row, metric
+
+
+def format_measured(value: Measured, metric: str = "ACC") -> str:
+    """As the paper prints it, with a dash for the spread of a single run.
+
+    Examples
+    --------
+    >>> format_measured(Measured(0.5941, 0.0152, 5, "")), format_measured(Measured(0.5, None, 1))
+    ('0.594(0.015)', '0.500(-)')
+    """
+    if value.mean is None:
+        return value.word
+    if metric == "seconds":
+        return f"{value.mean:.2f}"
+    spread = "-" if value.spread is None else f"{value.spread:.3f}"
+    return f"{value.mean:.3f}({spread})"
+
+
+def format_published(value: Published | None, metric: str = "ACC") -> str:
+    """A published value as it was printed."""
+    if value is None:
+        return ""
+    if value.mean is None:
+        return value.word
+    if metric == "seconds":
+        return f"{value.mean:.2f}"
+    return f"{value.mean:.3f}({value.spread:.3f})"
+
+
+def difference(ours: Measured, printed: Published | None, metric: str = "ACC") -> str:
+    """Ours less the paper's; of times the ratio; empty where one of them is no number."""
+    if printed is None or ours.mean is None or printed.mean is None:
+        return ""
+    if metric == "seconds":
+        return f"×{ours.mean / printed.mean:.2g}"
+    return f"{ours.mean - printed.mean:+.3f}"
+
+
+def write_tables(tables: list[Table], folder: Path) -> None:
+    """Each table as .md, .tex and .csv."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in tables:
+        notes = "".join(f"\n{note}\n" for note in table.notes)
+        page = f"# {table.title}\n\n{table.markdown()}\n{notes}"
+        (folder / f"{table.name}.md").write_text(page, encoding="utf-8")
+        (folder / f"{table.name}.tex").write_text(table.latex(), encoding="utf-8")
+        (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")

@@ -1,0 +1,80 @@
+"""`reproduction.md`: our numbers beside the paper's, and why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omcal.experiments.contents import beside_table
+from omcal.experiments.plan import Plan
+from omcal.experiments.records import Record
+from omcal.experiments.summary import NOT_RUN, Summary
+from omcal.experiments.tables import Table
+
+
+def document(plan: Plan, summary: Summary, tables: list[Table]) -> str:
+    """The whole text, in Markdown."""
+    named = {table.name: table for table in tables}
+    parts = [
+        "# Reproduction of the paper's results",
+        "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
+        "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
+        "ratio. `OM` is out of memory, `---` over the time limit, `-` the spread of a single run, "
+        f"`{NOT_RUN}` not run.",
+        how_it_ran(summary),
+        "## Data",
+        named["datasets"].markdown(),
+        "## Reasons for differences",
+        "\n".join(f"- {reason}" for reason in plan.paper.reasons["general"]),
+        "\n".join(f"- {name}: {why}" for name, why in plan.paper.reasons["method"].items()),
+        "## Parameters of OMCAL",
+        named["parameters"].markdown(),
+        *named["parameters"].notes,
+    ]
+    for dataset in (*plan.paper.datasets, *plan.paper.single_datasets):
+        if summary.is_present(dataset):
+            parts += dataset_part(plan, summary, dataset)
+    parts += [
+        "## Best point of the grid, chosen by labels",
+        named["grid_by_labels"].markdown(),
+        *named["grid_by_labels"].notes,
+        "## What did not run",
+        failures(summary),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def how_it_ran(summary: Summary) -> str:
+    """Machines, versions and limits of the records, each once."""
+    if not summary.records:
+        return "There are no records yet."
+    lines = {_conditions(record) for record in summary.records}
+    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in sorted(lines))
+
+
+def _conditions(record: Record) -> str:
+    machine, versions, limits = record["machine"], record["versions"], record["limits"]
+    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return (
+        f"{machine['system']}, {machine['processor']}, {machine['cores']} cores; "
+        f"{record['jobs']} at a time with {record['threads']} threads each; at most "
+        f"{limits['seconds']:g} s and {limits['gigabytes']:g} GB a cell; {listed}"
+    )
+
+
+def dataset_part(plan: Plan, summary: Summary, dataset: str) -> Iterator[str]:
+    """Heading, table and reasons of one data set."""
+    reasons = plan.paper.reasons
+    table = beside_table(plan, summary, dataset)
+    yield f"## {table.title}"
+    if dataset in reasons["dataset"]:
+        yield reasons["dataset"][dataset]
+    yield table.markdown()
+
+
+def failures(summary: Summary) -> str:
+    """Cells that gave no result, with the reason."""
+    lines = [
+        f"- {record['method']} on {record['dataset']}: {record['status']} ({record['error']})"
+        for record in summary.errors()
+    ]
+    return "\n".join(lines) if lines else "Everything that was started gave a result."

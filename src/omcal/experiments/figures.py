@@ -1,0 +1,157 @@
+"""The paper's figures, drawn from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omcal import plots
+from omcal.experiments.plan import Plan
+from omcal.experiments.records import Record
+from omcal.experiments.summary import Summary
+
+Figure = Any
+
+
+def all_figures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
+    """Name, title and figure of everything that the records allow."""
+    makers: tuple[Callable[[Plan, Summary], Iterator[tuple[str, str, Figure]]], ...] = (
+        convergence,
+        grids,
+        anchors,
+        structures,
+        transfer,
+    )
+    for make in makers:
+        yield from make(plan, summary)
+
+
+def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[tuple[str, Path]]:
+    """Each figure as .svg and .png; titles and paths of the .svg."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # Text as text, and the same file for the same records.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
+    written = []
+    with import_module("matplotlib").rc_context(settings):
+        for name, title, figure in all_figures(plan, summary):
+            path = folder / f"{name}.svg"
+            figure.savefig(path, metadata={"Date": None})
+            figure.savefig(folder / f"{name}.png", dpi=150)
+            written.append((title, path))
+    return written
+
+
+def convergence(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
+    """Objective of OMCAL over the iterations, one panel a data set."""
+    row = plan.paper.row("OMCAL")
+    found = []
+    for dataset in plan.paper.datasets:
+        good = _good(summary, plan.table_cell(dataset, row, 0))
+        if good:
+            found.append((dataset, good[0]["objective"]))
+    if not found:
+        return
+    columns = min(3, len(found))
+    lines = -(-len(found) // columns)
+    figure, panels = _panels(lines, columns, (3.4, 2.5))
+    for (dataset, objective), ax in zip(found, panels, strict=False):
+        plots.convergence(objective, ax).set_title(dataset)
+    for ax in panels[len(found) :]:
+        ax.set_visible(False)
+    yield "convergence", "Convergence of OMCAL", figure
+
+
+def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
+    """ACC over beta × gamma, one figure a data set."""
+    for dataset, _ in plan.paper.figure_datasets("sensitivity"):
+        points = {}
+        for cell in plan.grid(0):
+            if cell.dataset == dataset:
+                value = summary.measure(cell, "ACC").mean
+                points[cell.parameters["beta"], cell.parameters["gamma"]] = value
+        if all(value is None for value in points.values()):
+            continue
+        beta, gamma = (sorted({pair[k] for pair in points}) for k in (0, 1))
+        values = [[_number(points[b, g]) for g in gamma] for b in beta]
+        figure, (ax,) = _panels(1, 1, (6.4, 4.4))
+        plots.parameter_grid(values, beta, gamma, ax)
+        title = f"ACC of OMCAL on {dataset} over β and γ"
+        ax.set_title(title)
+        yield f"grid_{dataset.lower()}", title, figure
+
+
+def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
+    """ACC and time over the number of anchors, two figures as in the paper."""
+    for metric, name in (("ACC", "anchors"), ("seconds", "anchors_time")):
+        curves = {}
+        for dataset, _ in plan.paper.figure_datasets("sensitivity"):
+            cells = [cell for cell in plan.anchors(0) if cell.dataset == dataset]
+            pairs = [(c.parameters["n_anchors"], summary.measure(c, metric).mean) for c in cells]
+            known = [(m, value) for m, value in pairs if value is not None]
+            if known:
+                curves[dataset] = known
+        if not curves:
+            continue
+        figure, panels = _panels(1, len(curves), (3.6, 3.0))
+        for (dataset, known), ax in zip(curves.items(), panels, strict=True):
+            numbers, values = ([pair[k] for pair in known] for k in (0, 1))
+            plots.over_anchors(numbers, values, metric, ax).set_title(dataset)
+        what = "Accuracy" if metric == "ACC" else "Time"
+        yield name, f"{what} of OMCAL over the number of anchors", figure
+
+
+def structures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
+    """B = S D⁻¹ Sᵀ before and after learning, samples sorted by class."""
+    row = plan.paper.row("OMCAL")
+    for dataset, _ in plan.paper.figure_datasets("structure"):
+        kept = [r for r in _good(summary, plan.table_cell(dataset, row, 0)) if "graph_rows" in r]
+        if not kept:
+            continue
+        rows = kept[0]["graph_rows"]
+        boundaries = np.flatnonzero(np.diff(rows["classes"])) + 1
+        figure, panels = _panels(1, 2, (4.4, 4.4))
+        for key, ax in zip(("before", "after"), panels, strict=True):
+            B = plots.sample_similarity(rows[key])
+            plots.similarity(B, boundaries, ax).set_title(f"{dataset}, {key} learning")
+        yield f"structure_{dataset.lower()}", f"Consensus structure of {dataset}", figure
+
+
+def transfer(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
+    """SMC, SMC-AGC and SMC-OCL side by side."""
+    metrics = plan.paper.metrics
+    panels_of = {}
+    for dataset, _ in plan.paper.figure_datasets("transfer"):
+        scores = {
+            cell.method.upper(): [_number(summary.measure(cell, m).mean) for m in metrics]
+            for cell in plan.transfer(0)
+            if cell.dataset == dataset
+        }
+        known = {name: row for name, row in scores.items() if np.isfinite(row).any()}
+        if known:
+            panels_of[dataset] = known
+    if not panels_of:
+        return
+    figure, panels = _panels(1, len(panels_of), (5.2, 3.4))
+    for (dataset, known), ax in zip(panels_of.items(), panels, strict=True):
+        plots.scores_by_method(list(known.values()), list(known), metrics, ax).set_title(dataset)
+    yield "transfer", "OMCAL's steps carried over to SMC", figure
+
+
+def _good(summary: Summary, cell: Any) -> list[Record]:
+    runs = [record for record in summary.runs(cell) if record["status"] == "ok"]
+    return sorted(runs, key=lambda record: record["seed"])
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _panels(lines: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Any]]:
+    figure = import_module("matplotlib.figure").Figure(
+        figsize=(columns * size[0], lines * size[1]), layout="constrained"
+    )
+    return figure, [figure.add_subplot(lines, columns, k + 1) for k in range(lines * columns)]

@@ -1,0 +1,135 @@
+"""What the paper printed, and how its experiments are run here: `paper.toml`, read and checked."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+OVER_MEMORY, OVER_TIME = "OM", "---"
+
+_VALUE = re.compile(r"(-?\d+\.\d+)(?:\((\d+\.\d+)\))?")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One printed value: a mean and perhaps a spread, or a word where there is none."""
+
+    mean: float | None = None
+    spread: float | None = None
+    word: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Published:
+        """Read "0.594(0.015)", "9.653", "OM" or "---".
+
+        Examples
+        --------
+        >>> Published.parse("0.594(0.015)")
+        Published(mean=0.594, spread=0.015, word='')
+        >>> Published.parse("OM").word
+        'OM'
+        """
+        if text in (OVER_MEMORY, OVER_TIME):
+            return cls(word=text)
+        match = _VALUE.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no published value; use 0.594(0.015), 9.653, OM or ---.")
+        return cls(float(match[1]), None if match[2] is None else float(match[2]))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method as a row of a table: its name in the registry and its fixed parameters."""
+
+    title: str
+    name: str
+    parameters: dict[str, Any]
+    published: bool
+
+
+class Paper:
+    """The contents of `paper.toml`.
+
+    Examples
+    --------
+    >>> paper = load_paper()
+    >>> paper.value("Wiki", "OMCAL", "ACC").mean
+    0.594
+    >>> paper.value("TDT2", "OCAL", "seconds").mean
+    7.766
+    """
+
+    def __init__(self, contents: dict[str, Any]) -> None:
+        self.contents = contents
+        self.metrics: list[str] = contents["metrics"]
+        self.datasets: list[str] = contents["datasets"]
+        self.single_datasets: list[str] = contents["single_datasets"]
+        self.run: dict[str, Any] = contents["run"]
+        self.quick: dict[str, Any] = contents["quick"]
+        self.reasons: dict[str, Any] = contents["reasons"]
+
+    def rows(self, single: bool) -> list[Row]:
+        """The methods of the multi-view or the single-view tables, from the first to the last."""
+        titles = list(self.contents["single_methods" if single else "methods"])
+        for title, entry in self.contents["method"].items():
+            if entry.get("after") in titles:
+                titles.insert(titles.index(entry["after"]) + 1, title)
+        return [self.row(title) for title in titles]
+
+    def row(self, title: str) -> Row:
+        entry = self.contents["method"][title]
+        published = not entry.get("unpublished", False)
+        return Row(title, entry["name"], dict(entry.get("parameters", {})), published)
+
+    def size(self, dataset: str) -> dict[str, Any]:
+        """Samples, clusters and features, as published."""
+        sizes = {**self.contents["sizes"], **self.contents["single_sizes"]}
+        return sizes[dataset]
+
+    def value(self, dataset: str, method: str, metric: str) -> Published | None:
+        """What was printed for a metric or for "seconds"; None where nothing was."""
+        try:
+            return Published.parse(self._printed(dataset, method, metric))
+        except (KeyError, ValueError):
+            if method in self.contents["method"] and not self.row(method).published:
+                return None
+            raise
+
+    def _printed(self, dataset: str, method: str, metric: str) -> str:
+        c = self.contents
+        if dataset in self.single_datasets:
+            columns = [*self.metrics, "seconds"]
+            return c["single_results"][dataset][method][columns.index(metric)]
+        if metric == "seconds":
+            return c["seconds"][dataset][c["methods"].index(method)]
+        return c["results"][metric][method][self.datasets.index(dataset)]
+
+    def omcal_parameters(self, dataset: str) -> dict[str, Any]:
+        """The paper's m, beta and gamma as parameters of the estimator; m ≥ c."""
+        printed = self.contents["parameters"].get(dataset)
+        if printed is None:
+            return {}
+        m = printed.get("used_m", printed["m"])
+        return {
+            "n_anchors": m,
+            "beta": float(printed["beta"]),
+            "gamma": float(printed["gamma"]),
+        }
+
+    def figure_datasets(self, figure: str) -> Iterator[tuple[str, bool]]:
+        """Data sets of "sensitivity", "structure" or "transfer", and whether the paper has them."""
+        entry = self.contents[figure]
+        yield from ((name, True) for name in entry["datasets"])
+        yield from ((name, False) for name in entry.get("added", []))
+
+
+@cache
+def load_paper() -> Paper:
+    """Read `paper.toml` of this package."""
+    text = files("omcal.experiments").joinpath("paper.toml").read_text(encoding="utf-8")
+    return Paper(tomllib.loads(text))

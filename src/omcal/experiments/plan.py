@@ -1,0 +1,187 @@
+"""Which cells an experiment has: data set × method × parameters × seed."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omcal.datasets import PAPER_DATASETS
+from omcal.experiments.paper import Paper, Row
+
+# What is quick comes first: where time runs out, the figures are there.
+EXPERIMENTS = ("structure", "anchors", "grid", "transfer", "results", "singleview")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One fit. Two cells with the same fields are the same work, whatever wants it."""
+
+    dataset: str
+    method: str
+    seed: int
+    parameters: dict[str, Any] = field(default_factory=dict)
+    structure: bool = False  # keep rows of the consensus graph, for the figure
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the record of this cell is found by."""
+        return {
+            "dataset": self.dataset,
+            "method": self.method,
+            "seed": self.seed,
+            "parameters": self.parameters,
+            "structure": self.structure,
+        }
+
+    @property
+    def key(self) -> str:
+        return cell_key(self.identity)
+
+    @property
+    def settings_key(self) -> str:
+        """The cell without its seed: cells that repeat one another."""
+        return cell_key({**self.identity, "seed": None, "structure": None})
+
+    def __str__(self) -> str:
+        varied = ", ".join(f"{k}={self.parameters[k]:g}" for k in _VARIED if k in self.parameters)
+        return f"{self.method} on {self.dataset}, seed {self.seed}" + (varied and f", {varied}")
+
+
+_VARIED = ("n_anchors", "beta", "gamma")
+
+
+def cell_key(identity: dict[str, Any]) -> str:
+    """Canonical text of a cell's identity, or of a record that holds one.
+
+    Examples
+    --------
+    >>> a = Cell("Coil", "omcal", 0, {"beta": 1, "gamma": 2})
+    >>> a.key == Cell("Coil", "omcal", 0, {"gamma": 2.0, "beta": 1.0}).key
+    True
+    """
+    fields = ("dataset", "method", "seed", "structure")
+    plain = {name: identity[name] for name in fields}
+    numbers = {
+        name: float(value) if isinstance(value, int | float) else value
+        for name, value in identity["parameters"].items()
+    }
+    return json.dumps({**plain, "parameters": numbers}, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is run: the whole paper, or a quick look at it.
+
+    `only` holds names of experiments, data sets and methods; of each kind that is named only
+    those named are run.
+    """
+
+    paper: Paper
+    seeds: int
+    quick: bool = False
+    only: frozenset[str] = frozenset()
+
+    def cells(self) -> list[Cell]:
+        """Every cell once: first one seed of everything, so that an early stop leaves no gaps."""
+        wanted: dict[str, Cell] = {}
+        for seed in range(self.seeds):
+            for experiment in EXPERIMENTS:
+                if self._allows(EXPERIMENTS, experiment):
+                    for cell in getattr(self, experiment)(seed):
+                        wanted.setdefault(cell.key, cell)
+        return [cell for cell in wanted.values() if self._allows_cell(cell)]
+
+    def results(self, seed: int) -> Iterator[Cell]:
+        """The nine data sets and nine methods."""
+        for dataset in self.paper.datasets:
+            for row in self.paper.rows(single=False):
+                yield self.table_cell(dataset, row, seed)
+
+    def singleview(self, seed: int) -> Iterator[Cell]:
+        """The three data sets and eight methods of the single-view table."""
+        for dataset in self.paper.single_datasets:
+            for row in self.paper.rows(single=True):
+                yield self.table_cell(dataset, row, seed)
+
+    def grid(self, seed: int) -> Iterator[Cell]:
+        """OMCAL over beta × gamma; one seed."""
+        if seed == 0:
+            values = self.paper.quick if self.quick else self.paper.contents["sensitivity"]
+            for dataset, _ in self.paper.figure_datasets("sensitivity"):
+                for beta in values["beta"]:
+                    for gamma in values["gamma"]:
+                        yield self.varied_cell(dataset, beta=beta, gamma=gamma)
+
+    def anchors(self, seed: int) -> Iterator[Cell]:
+        """OMCAL over the number of anchors, from c to c + 150; one seed."""
+        if seed == 0:
+            values = self.paper.quick if self.quick else self.paper.contents["sensitivity"]
+            for dataset, _ in self.paper.figure_datasets("sensitivity"):
+                c = self.paper.size(dataset)["clusters"]
+                for extra in values["extra_anchors"]:
+                    yield self.varied_cell(dataset, n_anchors=c + extra)
+
+    def structure(self, seed: int) -> Iterator[Cell]:
+        """OMCAL once, keeping rows of the consensus graph; part of the results."""
+        if seed == 0:
+            for dataset, _ in self.paper.figure_datasets("structure"):
+                yield self.table_cell(dataset, self.paper.row("OMCAL"), seed)
+
+    def transfer(self, seed: int) -> Iterator[Cell]:
+        """SMC and its two descendants."""
+        for dataset, _ in self.paper.figure_datasets("transfer"):
+            for method in self.paper.contents["transfer"]["methods"]:
+                yield Cell(dataset, method, seed)
+
+    def table_cell(self, dataset: str, row: Row, seed: int) -> Cell:
+        """The cell of a table: OMCAL with the paper's parameters, the others with their own."""
+        parameters = dict(row.parameters)
+        if row.name == "omcal":
+            parameters |= self.paper.omcal_parameters(dataset)
+        keeps = row.title == "OMCAL" and seed == 0
+        return Cell(dataset, row.name, seed, parameters, structure=keeps)
+
+    def varied_cell(self, dataset: str, **varied: float) -> Cell:
+        """OMCAL with some of the paper's parameters replaced, seed 0."""
+        row = self.paper.row("OMCAL")
+        return Cell(
+            dataset,
+            row.name,
+            0,
+            {**row.parameters, **self.paper.omcal_parameters(dataset), **varied},
+        )
+
+    def _allows_cell(self, cell: Cell) -> bool:
+        return self._allows(PAPER_DATASETS, cell.dataset) and self._allows(
+            self._methods(), cell.method
+        )
+
+    def _allows(self, kind: Iterable[str], name: str) -> bool:
+        named = self.only & set(kind)
+        return not named or name in named
+
+    def _methods(self) -> set[str]:
+        names = {entry["name"] for entry in self.paper.contents["method"].values()}
+        return names | set(self.paper.contents["transfer"]["methods"])
+
+    def require_known(self) -> None:
+        """Refuse names in `only` that mean nothing."""
+        known = [*EXPERIMENTS, *PAPER_DATASETS, *sorted(self._methods())]
+        unknown = sorted(self.only - set(known))
+        if unknown:
+            raise ValueError(f"--only {unknown[0]!r} is unknown; use some of {', '.join(known)}.")
+
+
+def fingerprint(path: Path) -> str:
+    """Size and checksum of a data file: another file means other results."""
+    checksum = 0
+    size = 0
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 22):
+            checksum = zlib.crc32(block, checksum)
+            size += len(block)
+    return f"{size}-{checksum:08x}"

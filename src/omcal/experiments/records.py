@@ -1,0 +1,95 @@
+"""Records of finished cells: JSON lines, each on the disk before the next cell is started."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+
+class RecordError(OSError):
+    """A record could not be saved; those saved before it are whole."""
+
+
+def read_records(path: Path) -> list[Record]:
+    """All whole records of a file, in the order they were written; [] where there is no file.
+
+    A line that was cut short, by a kill or a full disk, is no record and is passed over.
+    """
+    if not path.exists():
+        return []
+    records = []
+    for line in path.read_bytes().splitlines():
+        record = _parse(line)
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def _parse(line: bytes) -> Record | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+class RecordFile:
+    """A file of records that this process alone may add to."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[RecordFile]:
+        """Open for adding, or create; another process that adds to it is an error."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RecordError(
+                    f"{path} is in use by another run; wait for it, or choose another --out."
+                ) from error
+            file = cls(path, descriptor)
+            file._drop_cut_line()
+            yield file
+        finally:
+            os.close(descriptor)
+
+    def add(self, record: Record) -> None:
+        """Save one record so that it outlives a kill, a crash of the machine and a full disk."""
+        line = (json.dumps(record, allow_nan=False) + "\n").encode()
+        end = os.lseek(self._descriptor, 0, os.SEEK_END)
+        try:
+            written = os.write(self._descriptor, line)
+            if written < len(line):
+                raise OSError("the disk is full")
+            os.fsync(self._descriptor)
+        except OSError as error:
+            # Half a record would spoil the next one.
+            os.ftruncate(self._descriptor, end)
+            raise RecordError(
+                f"cannot save a record to {self.path} ({error.strerror or error}); the records "
+                "before it are whole: make room and start the command again."
+            ) from error
+
+    def _drop_cut_line(self) -> None:
+        """Remove what a killed run left of its last line; end a whole line that lacks its end."""
+        content = self.path.read_bytes()
+        if not content or content.endswith(b"\n"):
+            return
+        start = content.rfind(b"\n") + 1
+        if _parse(content[start:]) is None:
+            os.ftruncate(self._descriptor, start)
+        else:
+            os.lseek(self._descriptor, 0, os.SEEK_END)
+            os.write(self._descriptor, b"\n")

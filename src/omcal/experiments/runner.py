@@ -1,0 +1,255 @@
+"""Runs cells side by side, each in its own process under its limits, and saves every record."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Protocol
+
+from omcal import __version__
+from omcal.datasets import PAPER_DATASETS
+from omcal.datasets.registry import PaperDataset
+from omcal.experiments.plan import Cell, cell_key, fingerprint
+from omcal.experiments.records import Record, RecordFile, read_records
+from omcal.experiments.worker import Limits, is_available, run_cell
+
+_POLL_SECONDS = 0.25
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
+_LOG_TAIL = 400
+
+
+class Observer(Protocol):
+    """What the runner tells about its progress."""
+
+    def begin(self, total: int, done: int) -> None: ...
+
+    def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None: ...
+
+    def finish(self, record: Record) -> None: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the data are, what a cell may take, and how many run at a time."""
+
+    data: Path
+    limits: Limits
+    jobs: int = 1
+    budget: float = float("inf")  # seconds after which no new cell is started
+    retry: bool = False  # run cells again that ended with an error
+
+
+@dataclass
+class _Running:
+    cell: Cell
+    process: Any
+    results: Connection
+    log: Path
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self.began
+
+
+def run_cells(
+    cells: Iterable[Cell], settings: Settings, path: Path, observer: Observer
+) -> list[Cell]:
+    """Run the cells that have no record yet; the cells that are left where the budget is spent."""
+    return _Run(settings, path, observer).all(list(cells))
+
+
+def known_prints(folder: Path) -> dict[str, str]:
+    """Fingerprint of the file of every data set that is there."""
+    found = {name: dataset.find(folder) for name, dataset in PAPER_DATASETS.items()}
+    return {name: fingerprint(source[1]) for name, source in found.items() if source}
+
+
+class _Run:
+    def __init__(self, settings: Settings, path: Path, observer: Observer) -> None:
+        self._settings = settings
+        self._path = path
+        self._observer = observer
+        self._prints = known_prints(settings.data)
+        self._context = multiprocessing.get_context("forkserver")
+        # Each cell starts from a process that has all libraries loaded and nothing computed.
+        self._context.set_forkserver_preload(["omcal.experiments.worker"])
+        self._over: set[str] = set()  # settings that were over a limit with another seed
+
+    def all(self, cells: list[Cell]) -> list[Cell]:
+        present = [cell for cell in cells if cell.dataset in self._prints]
+        with RecordFile.open(self._path) as records:
+            done = self._finished(read_records(self._path))
+            waiting = [cell for cell in present if cell.key not in done]
+            self._observer.begin(len(present), len(present) - len(waiting))
+            return self._work_through(waiting, records)
+
+    def _finished(self, records: list[Record]) -> set[str]:
+        """Keys of the records that count: same file, and no tighter limit than now."""
+        limits = self._settings.limits
+        done = set()
+        for record in records:
+            if record.get("file_print") != self._prints.get(record["dataset"]):
+                continue
+            over_time = record["status"] == "timeout"
+            over_memory = record["status"] == "memory"
+            tighter = (over_time and record["limits"]["seconds"] < limits.seconds) or (
+                over_memory and record["limits"]["gigabytes"] < limits.gigabytes
+            )
+            missing = record["status"] == "unavailable" and is_available(record["method"])
+            again = record["status"] == "error" and self._settings.retry
+            if tighter or missing or again:
+                continue
+            done.add(cell_key(record))
+            if over_time or over_memory:
+                self._over.add(cell_key({**record, "seed": None, "structure": None}))
+        return done
+
+    def _work_through(self, waiting: list[Cell], records: RecordFile) -> list[Cell]:
+        end = time.monotonic() + self._settings.budget
+        running: list[_Running] = []
+        with tempfile.TemporaryDirectory(prefix="omcal-") as logs:
+            try:
+                while waiting or running:
+                    while waiting and len(running) < self._settings.jobs:
+                        if time.monotonic() > end:
+                            break
+                        cell = waiting.pop(0)
+                        if cell.settings_key in self._over:
+                            continue  # one seed over a limit speaks for the others
+                        if not is_available(cell.method):
+                            self._save(records, cell, _unavailable(cell))
+                            continue
+                        running.append(self._start(cell, Path(logs)))
+                    if not running:
+                        break
+                    self._observer.update([(r.cell, r.age) for r in running], len(waiting))
+                    self._wait(running)
+                    for one in [r for r in running if self._collect(r, records)]:
+                        running.remove(one)
+            finally:
+                for one in running:
+                    _stop(one)
+        return [cell for cell in waiting if cell.settings_key not in self._over]
+
+    def _start(self, cell: Cell, logs: Path) -> _Running:
+        receiver, sender = self._context.Pipe(duplex=True)
+        log = logs / f"{time.monotonic_ns()}.log"
+        arguments = (cell, self._settings.data, self._settings.limits, sender, log)
+        process = self._context.Process(target=run_cell, args=arguments, daemon=True)
+        process.start()
+        sender.close()
+        return _Running(cell, process, receiver, log)
+
+    def _wait(self, running: list[_Running]) -> None:
+        signs = [sign for one in running for sign in (one.results, one.process.sentinel)]
+        wait(signs, timeout=_POLL_SECONDS)
+
+    def _collect(self, one: _Running, records: RecordFile) -> bool:
+        """Save the record of a cell that has ended, or has to; whether it has."""
+        if one.results.poll():
+            try:
+                outcome = one.results.recv()
+            except EOFError:  # the process died and its end of the pipe with it
+                one.process.join()
+                outcome = _died(one)
+        elif not one.process.is_alive():
+            outcome = _died(one)
+        elif one.age > self._settings.limits.seconds:
+            outcome = {"status": "timeout", "error": f"over {self._settings.limits.seconds:g} s"}
+        else:
+            return False
+        _stop(one)
+        self._save(records, one.cell, outcome)
+        return True
+
+    def _save(self, records: RecordFile, cell: Cell, outcome: dict[str, Any]) -> None:
+        if outcome["status"] in ("timeout", "memory"):
+            self._over.add(cell.settings_key)
+        limits = self._settings.limits
+        dataset = PAPER_DATASETS[cell.dataset]
+        record = {
+            **cell.identity,
+            **outcome,
+            "file_print": self._prints[cell.dataset],
+            "data_status": _data_status(dataset, dataset.status(self._settings.data), outcome),
+            "limits": {"seconds": limits.seconds, "gigabytes": limits.gigabytes},
+            "threads": limits.threads,
+            "jobs": self._settings.jobs,
+            "versions": versions(),
+            "machine": machine(),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        records.add(record)
+        self._observer.finish(record)
+
+
+def _data_status(dataset: PaperDataset, status: str, outcome: dict[str, Any]) -> str:
+    """As the registry says, unless what should be the paper's file has other sizes."""
+    here = outcome.get("data")
+    if status == "exact" and here is not None:
+        published = [dataset.n_samples, dataset.n_clusters, list(dataset.widths)]
+        if published != [here["samples"], here["clusters"], here["features"]]:
+            return "differs"
+    return status
+
+
+def _unavailable(cell: Cell) -> dict[str, Any]:
+    return {"status": "unavailable", "error": f"{cell.method} is not in this version of omcal"}
+
+
+def _died(one: _Running) -> dict[str, Any]:
+    """What the end of a process says that sent nothing."""
+    code = one.process.exitcode
+    tail = one.log.read_text(errors="replace")[-_LOG_TAIL:].strip() if one.log.exists() else ""
+    if code == -9:
+        return {"status": "memory", "error": "ended by the system, most likely for its memory"}
+    if "memory" in tail.lower():  # libraries in C end the process where an allocation fails
+        return {"status": "memory", "error": " ".join(tail.split())}
+    how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+    return {"status": "error", "error": " ".join(f"the process died ({how}) {tail}".split())}
+
+
+def _stop(one: _Running) -> None:
+    one.results.close()
+    if one.process.is_alive():
+        one.process.kill()
+    one.process.join()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of this package and of what it computes with."""
+    found = {"omcal": __version__, "python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """The computer, in a few words."""
+    return {"processor": _processor(), "cores": os.cpu_count(), "system": platform.system()}
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

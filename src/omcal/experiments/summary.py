@@ -1,0 +1,111 @@
+"""Records put together: mean and spread over the seeds of each setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from omcal.experiments.paper import OVER_MEMORY, OVER_TIME
+from omcal.experiments.plan import Cell, cell_key
+from omcal.experiments.records import Record
+
+NOT_RUN = "·"
+_WORDS = {
+    "timeout": OVER_TIME,
+    "memory": OVER_MEMORY,
+    "error": "error",
+    "unavailable": "n/a",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric of one setting: mean and spread over its runs, or why there is none."""
+
+    mean: float | None = None
+    spread: float | None = None  # ddof 1; None for a single run
+    runs: int = 0
+    word: str = NOT_RUN
+
+    @classmethod
+    def of(cls, values: list[float]) -> Measured:
+        """Mean and sample standard deviation.
+
+        Examples
+        --------
+        >>> Measured.of([0.5, 0.7])
+        Measured(mean=0.6, spread=0.1414213562373095, runs=2, word='')
+        """
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        return cls(float(np.mean(values)), spread, len(values), "")
+
+
+@dataclass
+class Summary:
+    """Every record, found by its setting; of repeated cells the last one counts.
+
+    `status` says of data sets whether they are there: see `contents.STATUS_WORDS`.
+    """
+
+    records: Iterable[Record]
+    status: dict[str, str] = field(default_factory=dict)
+    _by_setting: dict[str, dict[int, Record]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.records = list(self.records)
+        # Records know what their data were, also where the data are gone by now.
+        self.status = self.status | {r["dataset"]: r["data_status"] for r in self.records}
+        self._by_setting = {}
+        for record in self.records:
+            setting = cell_key({**record, "seed": None, "structure": None})
+            seeds = self._by_setting.setdefault(setting, {})
+            if _replaces(record, seeds.get(record["seed"])):
+                seeds[record["seed"]] = record
+
+    def runs(self, cell: Cell) -> list[Record]:
+        """The records of all seeds of a cell's setting."""
+        return list(self._by_setting.get(cell.settings_key, {}).values())
+
+    def measure(self, cell: Cell, metric: str) -> Measured:
+        """Mean and spread of a metric, or of "seconds", over the seeds."""
+        runs = self.runs(cell)
+        good = [record for record in runs if record["status"] == "ok"]
+        over = [record for record in runs if record["status"] in ("timeout", "memory")]
+        if over:
+            return Measured(word=_WORDS[over[0]["status"]])
+        if good:
+            return Measured.of([_value(record, metric) for record in good])
+        if runs:
+            return Measured(word=_WORDS[runs[0]["status"]])
+        return Measured(word=NOT_RUN if self.is_present(cell.dataset) else "absent")
+
+    def is_present(self, dataset: str) -> bool:
+        """Whether the data set was there, now or when its records were made."""
+        return self.status.get(dataset, "absent") != "absent"
+
+    def errors(self) -> list[Record]:
+        """The records that are no results, each setting once."""
+        seen: dict[tuple[str, str, str], Record] = {}
+        for runs in self._by_setting.values():
+            for record in runs.values():
+                if record["status"] != "ok":
+                    seen.setdefault((record["dataset"], record["method"], record["status"]), record)
+        return list(seen.values())
+
+
+def _replaces(record: Record, earlier: Record | None) -> bool:
+    """Whether a record counts instead of an earlier one of the same cell."""
+    if earlier is None or earlier["file_print"] != record["file_print"]:
+        return True
+    # The same cell with and without the rows of its graph: those with more to show.
+    return _worth(record) >= _worth(earlier)
+
+
+def _worth(record: Record) -> int:
+    return 2 * (record["status"] == "ok") + ("graph_rows" in record)
+
+
+def _value(record: Record, metric: str) -> float:
+    return record["seconds"] if metric == "seconds" else record["scores"][metric]

@@ -1,0 +1,135 @@
+"""Tables in three languages: Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell of a table; `rank` 1 is the best of its column, 2 the second."""
+
+    text: str
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; the first column names the rows.
+
+    Examples
+    --------
+    >>> table = Table("t", "Scores", ["method", "ACC"], [["OMCAL", Entry("0.9", 1)]])
+    >>> print(table.markdown())
+    | method | ACC |
+    |---|---|
+    | OMCAL | **0.9** |
+    """
+
+    name: str
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | Entry]]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def markdown(self) -> str:
+        """The table alone, without its title and notes."""
+        lines = [_line(self.header), "|" + "---|" * len(self.header)]
+        lines += [_line([_markdown(cell) for cell in row]) for row in self.rows]
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """A `table*` that needs the package booktabs."""
+        columns = "l" * 2 + "c" * (len(self.header) - 2)
+        body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in self.rows]
+        return "\n".join(
+            [
+                r"\begin{table*}",
+                rf"\caption{{{_escape(self.title)}}}",
+                r"\centering",
+                rf"\begin{{tabular}}{{{columns}}}",
+                r"\toprule",
+                " & ".join(_escape(name) for name in self.header) + r" \\",
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+                *(rf"\par\footnotesize {_escape(note)}" for note in self.notes),
+                r"\end{table*}",
+                "",
+            ]
+        )
+
+    def csv(self) -> str:
+        """Plain values; ranks are not shown."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(self.header)
+        writer.writerows([_text(cell) for cell in row] for row in self.rows)
+        return stream.getvalue()
+
+
+def ranked(texts: Sequence[str], values: Sequence[float | None], largest: bool) -> list[Entry]:
+    """Entries with the best value ranked 1 and the next different one 2.
+
+    Values are compared as they are printed: what looks equal is equal.
+
+    Examples
+    --------
+    >>> [entry.rank for entry in ranked(["1.0", "0.5", "OM", "1.0"], [1, 0.5, None, 1], True)]
+    [1, 2, 0, 1]
+    """
+    levels = sorted({value for value in values if value is not None}, reverse=largest)[:2]
+    ranks = {value: place for place, value in enumerate(levels, start=1)}
+    return [
+        Entry(text, 0 if value is None else ranks.get(value, 0))
+        for text, value in zip(texts, values, strict=True)
+    ]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _text(cell: str | Entry) -> str:
+    return cell.text if isinstance(cell, Entry) else cell
+
+
+def _markdown(cell: str | Entry) -> str:
+    text = _text(cell).replace("|", "\\|").replace("\n", "<br>")
+    rank = cell.rank if isinstance(cell, Entry) else 0
+    return {0: text, 1: f"**{text}**", 2: f"<u>{text}</u>"}[rank]
+
+
+def _latex(cell: str | Entry) -> str:
+    text = _escape(_text(cell))
+    rank = cell.rank if isinstance(cell, Entry) else 0
+    return {0: text, 1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}[rank]
+
+
+_LATEX_LETTERS = {
+    "β": r"$\beta$",
+    "γ": r"$\gamma$",
+    "×": r"$\times$",
+    "≥": r"$\geq$",
+    "ᵀ": r"$^\top$",
+    "·": r"$\cdot$",
+    "−": "--",
+    "²": r"$^2$",
+    "Δ": r"$\Delta$",
+    "…": r"\dots{}",
+}
+
+
+def _escape(text: str) -> str:
+    if text.startswith("$"):  # already mathematics
+        return text
+    for letter in "&%#_{}":
+        text = text.replace(letter, "\\" + letter)
+    text = text.replace("\n", " / ")
+    for letter, command in _LATEX_LETTERS.items():
+        text = text.replace(letter, command)
+    return text

@@ -1,0 +1,187 @@
+"""One cell, in a process of its own: load, fit, score."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from omcal import OCAL, OMCAL
+from omcal.baselines import METHODS
+from omcal.datasets import MultiViewData, load_paper_dataset
+from omcal.experiments.paper import load_paper
+from omcal.experiments.plan import Cell
+from omcal.metrics import evaluate
+from omcal.report.graphs import consensus_graphs
+
+_TITLES = {
+    "ACC": "accuracy",
+    "NMI": "nmi",
+    "Purity": "purity",
+    "ARI": "ari",
+    "F-score": "f_score",
+    "Precision": "precision",
+}
+_LARGEST_ERROR = 500  # characters of a message that are kept
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one cell may take."""
+
+    seconds: float
+    gigabytes: float
+    threads: int = 1
+
+
+def run_cell(cell: Cell, folder: Path, limits: Limits, results: Connection, log: Path) -> None:
+    """The whole life of a cell's process; the last thing it does is to send what it found."""
+    _redirect_output(log)
+    # Interrupts are for the process that started this one; it ends us where it is to end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, args=(results,), daemon=True).start()
+    os.environ["OMP_NUM_THREADS"] = str(limits.threads)
+    try:
+        _limit_memory(limits.gigabytes)
+        with threadpool_limits(limits.threads):
+            outcome = outcome_of(cell, folder)
+    except MemoryError as error:
+        outcome = {"status": "memory", "error": _message(error)}
+    except BaseException as error:
+        traceback.print_exc()
+        outcome = {"status": "error", "error": _message(error)}
+    results.send({**outcome, "peak_bytes": _peak_bytes()})
+
+
+def outcome_of(cell: Cell, folder: Path) -> dict[str, Any]:
+    """Fit and score one cell in this process."""
+    size = load_paper().size(cell.dataset)
+    data = load_paper_dataset(
+        cell.dataset, folder, unit_length=size.get("unit_length", False), strict=False
+    )
+    if data.labels is None or data.n_classes is None:
+        raise ValueError(f"{cell.dataset} has no classes to compare the clusters with.")
+    model = make_model(cell, data.n_classes)
+    views: Any = data.views if len(data.views) > 1 else next(iter(data.views.values()))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        began = perf_counter()
+        model.fit(views)
+        seconds = perf_counter() - began
+    scores = evaluate(data.labels, model.labels_)
+    return {
+        "status": "ok",
+        "scores": {title: float(scores[name]) for title, name in _TITLES.items()},
+        "seconds": seconds,
+        "clusters_found": len(np.unique(model.labels_)),
+        "objective": _history(model),
+        "view_weights": _weights(model),
+        "warnings": sorted({str(w.message)[:_LARGEST_ERROR] for w in caught}),
+        "data": {
+            "samples": data.n_samples,
+            "clusters": data.n_classes,
+            "features": list(data.widths),
+            "notes": list(data.notes),
+        },
+        **({"graph_rows": _graph_rows(model, data)} if cell.structure else {}),
+    }
+
+
+def make_model(cell: Cell, n_clusters: int) -> Any:
+    """The estimator of a cell."""
+    parameters = dict(cell.parameters)
+    if parameters.get("scale") == "none":
+        parameters["scale"] = None
+    if cell.method in ("omcal", "ocal"):
+        cls: Any = OMCAL if cell.method == "omcal" else OCAL
+    else:
+        cls = METHODS[cell.method].cls
+    return cls(n_clusters, random_state=cell.seed, **parameters)
+
+
+def is_available(method: str) -> bool:
+    """Whether this version has the method."""
+    return method in ("omcal", "ocal") or method in METHODS
+
+
+def _history(model: Any) -> list[float]:
+    return [float(value) for value in np.atleast_1d(getattr(model, "objective_", []))]
+
+
+def _weights(model: Any) -> list[float] | None:
+    weights = getattr(model, "view_weights_", None)
+    return None if weights is None else [float(weight) for weight in np.ravel(weights)]
+
+
+def _graph_rows(model: Any, data: MultiViewData) -> dict[str, Any]:
+    """Rows of the consensus graph before and after learning, of some samples sorted by class."""
+    assert data.labels is not None
+    count = load_paper().run["structure_samples"]
+    some = np.random.RandomState(0).permutation(data.n_samples)[:count]
+    some = some[np.lexsort((model.labels_[some], data.labels[some]))]
+    graphs = consensus_graphs(model, {name: view[some] for name, view in data.views.items()})
+    classes = np.unique(data.labels[some], return_inverse=True)[1]
+    before, after = ([_rounded(row) for row in graph] for graph in graphs)
+    return {"classes": classes.tolist(), "before": before, "after": after}
+
+
+def _rounded(row: NDArray) -> list[float]:
+    return [float(f"{value:.3g}") for value in row]
+
+
+def _redirect_output(log: Path) -> None:
+    """Send what libraries print, also from C, to a file instead of the user's terminal."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    os.close(descriptor)
+
+
+def _end_with_parent(results: Connection) -> None:
+    """End where the process that waits for the results has gone: nobody would save them."""
+    with contextlib.suppress(EOFError, OSError):
+        results.recv()
+    os._exit(1)
+
+
+def _limit_memory(gigabytes: float) -> None:
+    """Let allocations beyond what the libraries already hold fail with MemoryError."""
+    held = _data_bytes()
+    limit = held + int(gigabytes * 1e9)
+    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    hard = resource.getrlimit(kind)[1]
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(kind, (limit, hard))
+
+
+def _data_bytes() -> int:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak * (1 if sys.platform == "darwin" else 1024)
+
+
+def _message(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:_LARGEST_ERROR]

@@ -1,0 +1,45 @@
+"""Rows of F for new samples, with everything that was fitted left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.graph import anchor_graphs
+from omcal.rows.base import decide
+from omcal.scaling import Scaling
+from omcal.updates import Consensus, settle
+from omcal.views import Views, row_blocks
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """What a fit has learnt, as far as new samples need it; small, whatever n was."""
+
+    consensus: Consensus
+    scalings: list[Scaling]
+    anchors: list[NDArray]
+    n_neighbors: int
+
+    def blocks(self, views: Views, size: int) -> Iterator[tuple[NDArray, NDArray]]:
+        """Unclipped indicator and labels of consecutive blocks of at most `size` samples."""
+        Z = self.consensus
+        P, R = Z.f_step()
+        dtype = views.dtype
+        to_P, to_G = (np.concatenate([w * M for w in Z.alpha]).astype(dtype) for M in (P, Z.G))
+        for rows in row_blocks(views.n, size):
+            graphs = anchor_graphs(views, self.scalings, self.anchors, self.n_neighbors, rows)
+            S = graphs.side_by_side()
+            U = settle(S @ to_P, R)
+            yield U, decide(U, S @ to_G, float(np.abs(P).max())).labels
+
+    def labels(self, views: Views, size: int) -> NDArray[np.int32]:
+        """Cluster of each sample."""
+        return np.concatenate([labels for _, labels in self.blocks(views, size)])
+
+    def transform(self, views: Views, size: int) -> NDArray:
+        """F of each sample."""
+        return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views, size)])

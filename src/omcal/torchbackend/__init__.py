@@ -1,0 +1,1 @@
+"""Scaling, anchors, graphs and prediction on one PyTorch device."""

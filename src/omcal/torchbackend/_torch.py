@@ -1,0 +1,30 @@
+"""PyTorch, loaded when first used: it comes with the extra "gpu" and takes seconds to import."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Tensor: TypeAlias = Any
+Device: TypeAlias = Any
+
+
+def __getattr__(name: str) -> Any:
+    # Tools that look through modules ask for special names; that must not load PyTorch.
+    if name.startswith("__"):
+        raise AttributeError(name)
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            'computing on tensors and GPUs needs PyTorch; pip install "omcal[gpu]".'
+        ) from error
+    value = getattr(torch, name)
+    globals()[name] = value  # found directly from now on
+    return value
+
+
+def torch_dtype(dtype: np.dtype) -> Any:
+    """PyTorch's name of a NumPy type."""
+    return __getattr__(dtype.name)

@@ -1,0 +1,142 @@
+"""Anchors on the device: the joint k-means of `omcal.anchors`, with hardly a word to the host."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.random import sample_without_replacement
+
+from omcal import anchors as on_host
+from omcal.scaling import Scaling
+from omcal.torchbackend import _torch as torch
+from omcal.torchbackend._torch import Tensor, torch_dtype
+from omcal.torchbackend.devices import block_entries, wide_type
+from omcal.torchbackend.scaling import scale_rows
+from omcal.torchbackend.views import DeviceViews
+from omcal.views import row_blocks
+
+_CHECK_EVERY = 5  # Lloyd iterations between looks at the device, each of which waits for it
+
+
+def choose_anchors(
+    views: DeviceViews,
+    scalings: list[Scaling],
+    n_anchors: int,
+    method: str,
+    random_state: np.random.RandomState,
+) -> list[NDArray]:
+    """`omcal.anchors.choose_anchors` on the device, from the same random numbers.
+
+    Sparse views go to the host's function: their sample is never made dense.
+    """
+    if views.sparse:
+        return on_host.choose_anchors(views.host, scalings, n_anchors, method, random_state)
+    rows = on_host.sample_rows(views.n, n_anchors, method, random_state)
+    blocks = [
+        scale_rows(view.take(slice(None) if rows is None else rows), scaling)
+        for view, scaling in zip(views, scalings, strict=True)
+    ]
+    centres = torch.cat(blocks, dim=1).to(torch_dtype(views.dtype))
+    if method != "random":
+        max_iter = on_host._MAX_ITER if rows is None else on_host._MAX_ITER_SAMPLED
+        # Distances far from the origin would drown in rounding.
+        mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
+        centres = _lloyd(centres - mean, n_anchors, max_iter, random_state) + mean
+    edges = np.cumsum(views.host.widths)[:-1]
+    return np.split(centres.cpu().numpy().astype(np.float64), edges, axis=1)
+
+
+def _lloyd(
+    X: Tensor, n_clusters: int, max_iter: int, random_state: np.random.RandomState
+) -> Tensor:
+    """Lloyd's algorithm from a k-means++ start."""
+    x_norms = X.square().sum(dim=1)
+    centres = _start(X, x_norms, n_clusters, random_state)
+    limit = on_host._TOLERANCE * X.var(dim=0, correction=0).mean()
+    for iteration in range(1, max_iter + 1):
+        labels, distances = _nearest(X, x_norms, centres)
+        sums, counts = _sums(X, labels, n_clusters)
+        empty = counts == 0
+        means = (sums / counts.clamp(min=1)[:, None]).to(X.dtype)
+        moved = torch.where(empty[:, None], centres, means)
+        shift = (moved - centres).square().sum()
+        centres = moved
+        if iteration % _CHECK_EVERY:
+            continue
+        state = torch.stack([empty.sum().to(shift), distances.max(), shift - limit])
+        n_empty, farthest, excess = state.tolist()
+        if n_empty and farthest > 0:
+            # An empty cluster takes the row farthest from its own centre.
+            centres[empty] = X[distances.topk(int(n_empty)).indices]
+        elif excess <= 0:
+            break
+    return centres
+
+
+def _start(
+    X: Tensor, x_norms: Tensor, n_clusters: int, random_state: np.random.RandomState
+) -> Tensor:
+    few = on_host.SEED_PER_ANCHOR * n_clusters
+    if few < len(X):
+        rows = sample_without_replacement(len(X), few, random_state=random_state)
+        some = torch.from_numpy(rows.astype(np.int64)).to(X.device)
+        X, x_norms = X.index_select(0, some), x_norms.index_select(0, some)
+    return X[_seed(X, x_norms, n_clusters, random_state)]
+
+
+def _seed(
+    X: Tensor, x_norms: Tensor, n_clusters: int, random_state: np.random.RandomState
+) -> Tensor:
+    """Rows chosen by greedy k-means++: of a few drawn by squared distance, the one that helps most.
+
+    All random numbers are drawn beforehand, so that nothing here waits for the device.
+    """
+    n, device = len(X), X.device
+    wide = wide_type(device)
+    n_trials = 2 + int(np.log(n_clusters))
+    first = random_state.randint(n)
+    draws = torch.from_numpy(random_state.uniform(size=(n_clusters - 1, n_trials)))
+    draws = draws.to(device=device, dtype=wide)
+    chosen = torch.full((n_clusters,), first, device=device)
+    closest = _distances_to(X, x_norms, chosen[:1])[:, 0]
+    for i in range(1, n_clusters):
+        cumulative = closest.cumsum(0, dtype=wide)
+        trials = torch.searchsorted(cumulative, draws[i - 1] * cumulative[-1]).clamp_(max=n - 1)
+        candidates = torch.minimum(_distances_to(X, x_norms, trials), closest[:, None])
+        best = candidates.sum(dim=0, dtype=wide).argmin(dim=0, keepdim=True)
+        closest = candidates.index_select(1, best)[:, 0]
+        chosen[i : i + 1] = trials.index_select(0, best)
+    return chosen
+
+
+def _distances_to(X: Tensor, x_norms: Tensor, chosen: Tensor) -> Tensor:
+    """Squared distances of all rows to the chosen ones."""
+    rows = X.index_select(0, chosen)
+    d = torch.addmm(x_norms.index_select(0, chosen), X, rows.T, alpha=-2)
+    d += x_norms[:, None]
+    # A chosen row is at distance 0 from itself, which rounding must not hide.
+    return d.scatter_(0, chosen[None, :], 0).clamp_(min=0)
+
+
+def _nearest(X: Tensor, x_norms: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    """Label and squared distance of the nearest centre of each row."""
+    c_norms = centres.square().sum(dim=1)
+    size = max(1, block_entries(X.device) // len(centres))
+    parts = [
+        torch.addmm(c_norms, X[rows], centres.T, alpha=-2).min(dim=1)
+        for rows in row_blocks(len(X), size)
+    ]
+    distances = torch.cat([part.values for part in parts])
+    return torch.cat([part.indices for part in parts]), (distances + x_norms).clamp_(min=0)
+
+
+def _sums(X: Tensor, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
+    """Sum and number of the rows of each cluster, by products that come out the same each time."""
+    sums: Tensor = 0
+    counts: Tensor = 0
+    for rows in row_blocks(len(X), max(1, block_entries(X.device) // n_clusters)):
+        block = X[rows]
+        member = block.new_zeros((len(block), n_clusters)).scatter_(1, labels[rows, None], 1)
+        sums = sums + (member.T @ block).to(wide_type(X.device))
+        counts = counts + member.sum(dim=0)
+    return sums, counts
