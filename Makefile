@@ -15,7 +15,7 @@ demo: $(STAMP)  ## cluster the built-in digits and draw the result
 	$(BIN)/omcal demo --out out
 
 test: $(STAMP)  ## all tests and the examples in docstrings
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 check: $(STAMP)  ## style, types, import directions
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import pytest
 from omcal.graph import AnchorGraphs
 from omcal.rows.chunked import ChunkedRows, RowsOnDemand
 from omcal.rows.memory import MemoryRows
+from omcal.rows.torch import TorchRows
 from omcal.scratch import Scratch
 from omcal.views import row_blocks
 
@@ -64,6 +65,7 @@ ROWS = {
     "3 chunks": chunked(3),
     "n chunks": chunked(None),
     "scratch files": Scratched,
+    "torch": TorchRows.from_graphs,
 }
 
 
@@ -81,4 +83,6 @@ def make_rows(request):
     """Every way to hold the rows: (graphs, n_clusters) -> rows."""
     if request.param == "compiled":
         pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+    if request.param == "torch":
+        pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
     return ROWS[request.param]

@@ -257,9 +257,9 @@ def test_bytes_of_an_iteration_do_not_depend_on_n(client, monkeypatch):
         for _ in range(3):
             rows.sweep(*step)
         before = sent + between_workers()
-        for _ in range(20):
+        for _ in range(10):
             rows.sweep(*step)
-        per_iteration.append((sent + between_workers() - before) / 20)
+        per_iteration.append((sent + between_workers() - before) / 10)
     small, large = per_iteration
     assert large < 1.25 * small
     assert large < 100_000 < 100_000 * c * 4  # while F alone has 2.4 MB
@@ -463,5 +463,7 @@ def test_blocks_of_another_size_than_announced():
 
     A, B = cut(overlapping())
     short = B.map_blocks(shorter, meta=np.empty((0, 0), B.dtype), chunks=B.chunks)
-    with pytest.raises(ValueError, match=r"view 'view2': rows \d+ to \d+ have shape \(1699, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"view 'view2': rows \d+ to \d+ have shape \(\d+, 4\); the data"
+    ):
         OMCAL(**SETTINGS).fit([A, short])

@@ -261,7 +261,7 @@ def test_from_records_alone(tmp_path):
     names = {path.stem for path in (tmp_path / "figures").iterdir()}
     assert names == {"convergence", "anchors", "anchors_time", "grid_coil", "structure_coil"}
     for name in names:
-        assert (tmp_path / "figures" / f"{name}.svg").read_text().count("<path") > 10
+        assert (tmp_path / "figures" / f"{name}.svg").read_text().count("<path") > 5
         assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     tables = {path.name for path in (tmp_path / "tables").iterdir()}
     assert {f"results_acc.{kind}" for kind in ("md", "tex", "csv")} <= tables

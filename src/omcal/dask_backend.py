@@ -154,15 +154,16 @@ class _Recipe:
 
     scalings: list[Scaling]
     anchors: list[NDArray]
-    settings: GraphSettings
+    n_clusters: int
+    n_neighbors: int
     n: int
 
     def build(self, block: Views, rows: slice, marks: dict[int, int]) -> GraphPart:
         require_finite_block(block)
         require_same(block, rows, marks)
-        k, compiled = self.settings.n_neighbors, compiled_pays(self.n)
+        k, compiled = self.n_neighbors, compiled_pays(self.n)
         graphs = anchor_graphs(block, self.scalings, self.anchors, k, compiled=compiled)
-        return GraphPart(graphs, self.settings.n_clusters, self.n)
+        return GraphPart(graphs, self.n_clusters, self.n)
 
 
 def _find_client(given: Any) -> Client:
@@ -215,7 +216,7 @@ def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
             "(dask.array.from_array), or leave out client=."
         )
     edges = np.cumsum((0, *chunks)).tolist()
-    stored = dask.delayed(view.array, pure=False)
+    stored = dask.delayed(view.array, pure=False, traverse=False)
     blocks = [
         da.from_delayed(
             dask.delayed(_read)(stored, a, b), shape=(b - a, view.width), dtype=view.array.dtype
@@ -245,8 +246,9 @@ def _build(
     marks: dict[int, int],
     client: Client,
 ) -> list[Future]:
-    # Given anchors are in the recipe already; the user's own need not travel as well.
-    recipe = dask.delayed(_Recipe(scalings, anchors, settings, blocks.rows[-1].stop), pure=False)
+    n = blocks.rows[-1].stop
+    made_with = _Recipe(scalings, anchors, settings.n_clusters, settings.n_neighbors, n)
+    recipe = dask.delayed(made_with, pure=False, traverse=False)
     tasks = blocks.tasks(
         "graph", _graphs, lambda rows: (recipe, {rows.start: marks[rows.start]} if marks else {})
     )

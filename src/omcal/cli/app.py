@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from omcal.cli.console import report_line
 from omcal.cli.convert import convert
 from omcal.cli.demo import demo
 from omcal.cli.inspect import inspect
+from omcal.cli.places import with_dask_address
 from omcal.cli.predict import predict
 from omcal.cli.reproduce import reproduce
 from omcal.cli.score import score
@@ -50,7 +52,8 @@ def start(
 def run(args: Sequence[str] | None = None) -> int:
     """Run one command; what is wrong with its input becomes one line and exit code 2."""
     try:
-        code = app(args, prog_name="omcal", standalone_mode=False)
+        words = with_dask_address(sys.argv[1:] if args is None else args)
+        code = app(words, prog_name="omcal", standalone_mode=False)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except _UsageError as error:

@@ -13,7 +13,7 @@ import typer
 from omcal import OMCAL, __version__
 from omcal.archive import replacing
 from omcal.baselines import METHODS
-from omcal.cli import options
+from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
 from omcal.cli.expected import estimate_record, expected_fit
 from omcal.cli.files import load_complete, require_writable, write_labels
@@ -64,6 +64,10 @@ def cluster(
     max_iter: options.Iterations = DEFAULTS["max_iter"],
     tol: options.Tolerance = DEFAULTS["tol"],
     seed: options.Seed = 0,
+    memory_limit: places.MemoryLimit = None,
+    scratch_dir: places.ScratchDir = None,
+    checkpoint: places.CheckpointFile = None,
+    dask: places.Dask = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -78,10 +82,14 @@ def cluster(
         "n_init": n_init,
         "max_iter": max_iter,
         "tol": tol,
+        "memory_limit": memory_limit,
+        "scratch_dir": None if scratch_dir is None else str(scratch_dir),
+        "checkpoint": None if checkpoint is None else str(checkpoint),
     }
     model: Any = OMCAL(n_clusters=clusters, random_state=seed, **parameters)
     if method != "omcal":
-        ours = {"--report": report, "--save-model": save_model, "--dry-run": dry_run or None}
+        ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
+        ours["--dry-run"] = dry_run or None
         _require_plain(method, parameters, ours)
         model = METHODS[method].cls(clusters, random_state=seed)
     for path, option in ((out, "--out"), (report, "--report"), (save_model, "--save-model")):
@@ -93,7 +101,10 @@ def cluster(
         return
     with collected_warnings() as notes, fit_progress(n_init, max_iter, shown=not quiet):
         began = perf_counter()
-        model.fit(data.views)
+        if method == "omcal":
+            places.fit_there(model, data.views, dask)
+        else:
+            model.fit(data.views)
         seconds = perf_counter() - began
     if out is not None:
         write_labels(out, model.labels_)

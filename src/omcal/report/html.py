@@ -81,7 +81,10 @@ def table(
     Where the screen is narrow it scrolls by itself, or, with the kind "stack", puts the cells of
     a row below each other. The kind "full" takes the whole width.
     """
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    head = "".join(
+        f'<th scope="col"{_side(rows, column)}>{escape(name)}</th>'
+        for column, name in enumerate(header)
+    )
     body = "".join(f"<tr>{_row(row, header)}</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     kind = f' class="{kind}"' if kind else ""
@@ -90,6 +93,12 @@ def table(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">'
         f"<table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _side(rows: Sequence[TableRow], column: int) -> str:
+    """The title of a column of text stands where its text does."""
+    first = rows[0][column] if rows else ""
+    return ' class="text"' if isinstance(first, Cell) and first.kind == "text" else ""
 
 
 def _row(row: TableRow, header: Sequence[str]) -> str:

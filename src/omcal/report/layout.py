@@ -40,7 +40,7 @@ def sample_layout(graph: NDArray, random_state: np.random.RandomState) -> NDArra
     if n < 3:
         return np.full((n, 2), 0.5) + 0.25 * np.arange(n)[:, None]
     k = min(_NEIGHBORS, n - 1)
-    near = NearestNeighbors(n_neighbors=k + 1).fit(graph).kneighbors(return_distance=False)[:, :k]
+    near = NearestNeighbors(n_neighbors=k).fit(graph).kneighbors(return_distance=False)
     # A point of the plane is a complex number: one array, one gather, one subtraction.
     z = _principal_plane(graph, random_state)
     for epoch in range(_EPOCHS):

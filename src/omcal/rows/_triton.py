@@ -197,7 +197,7 @@ class FusedPass:
         self._scatter = graphs.n_anchors > DENSE_ANCHORS or F.dtype == torch.float64
         # A tile of F of so many bytes, by the compiler's counts of registers and instructions.
         tile = 4096 if self._scatter else 8192
-        self._rows = max(32, tile // (self.columns * F.element_size()))
+        self._rows = max(16, tile // (self.columns * F.element_size()))
         self._size = graphs.n_views * graphs.n_anchors * self._c + 2 * self._c**2
         most = max(1, _SUMS_BYTES // (8 * self._size))
         self._programs = min(_PROGRAMS, triton.cdiv(graphs.n, self._rows))

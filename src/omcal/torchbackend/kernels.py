@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import Any
-
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device, Tensor
 
 AVAILABLE = find_spec("triton") is not None
 _OLDEST = (8, 0)  # compute capability of the first GPUs that the kernels are compiled for
 _MAX_ANCHORS = 4096  # a row of distances must fit in the registers of a few warps
-_TILE = 4096  # entries of a tile of distances
+_TILE_BYTES = 4096  # of distances, for a warp: rows that no two warps share need no barriers
 _PARTS = 1024  # parts of the rows whose moments are taken separately
 
 if AVAILABLE:
@@ -124,9 +122,9 @@ def nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights
     n, m = products.shape
     k = len(indices)
     M = max(16, triton.next_power_of_2(m))
-    rows = max(1, _TILE // M)
-    options: dict[str, Any] = {"num_warps": 4 if M <= 1024 else 8}
+    rows = max(1, _TILE_BYTES // (M * products.element_size()))
     _nearest[(triton.cdiv(n, rows),)](
         products, bias, indices, weights, n, m, indices.stride(0), tie,
-        K=k, SLOTS=triton.next_power_of_2(k + 1), M=M, ROWS=rows, **options,
+        K=k, SLOTS=triton.next_power_of_2(k + 1), M=M, ROWS=rows,
+        num_warps=1 if M <= 1024 else 4,
     )  # fmt: skip

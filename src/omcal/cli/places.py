@@ -1,0 +1,97 @@
+"""Where a fit runs: how much memory it may take, and on which Dask cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from omcal import OMCAL
+from omcal.datasets import DataError
+
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Most memory for what grows with the samples, like 4GB; the rest goes to files.",
+    ),
+]
+ScratchDir = Annotated[
+    Path | None,
+    typer.Option("--scratch-dir", metavar="DIR", help="Folder for these files; they vanish."),
+]
+CheckpointFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint", metavar="FILE", help="Save the state here; a fit that finds it goes on."
+    ),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="[ADDRESS]",
+        help="Work on the Dask cluster at this address; without one, on the cores of this machine.",
+    ),
+]
+
+_LOCAL = "local"
+_ADDRESS = re.compile(r"(\w+://.+|[\w.\-\[\]:]+:\d+)")
+_CHUNK_BYTES = 1 << 26
+
+
+def with_dask_address(args: Sequence[str]) -> list[str]:
+    """The arguments with the address that is meant by a `--dask` without one.
+
+    Examples
+    --------
+    >>> with_dask_address(["cluster", "--dask", "data.npz"])
+    ['cluster', '--dask=local', 'data.npz']
+    >>> with_dask_address(["--dask", "tcp://10.0.0.1:8786"])
+    ['--dask', 'tcp://10.0.0.1:8786']
+    """
+    following = [*args[1:], ""]
+    return [
+        f"--dask={_LOCAL}" if word == "--dask" and not _ADDRESS.fullmatch(after) else word
+        for word, after in zip(args, following, strict=True)
+    ]
+
+
+def fit_there(model: OMCAL, views: Mapping[str, Any], dask: str | None) -> None:
+    """Fit the model on these views: here, or on a Dask cluster that is left when it is done."""
+    if dask is None:
+        model.fit(views)
+        return
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise ImportError('--dask needs Dask; pip install "omcal[dask]"') from error
+    where = {"address": dask, "timeout": "15s"}
+    if dask == _LOCAL:
+        where = {"address": LocalCluster(threads_per_worker=1, dashboard_address=None)}
+    with Client(**where) as client:
+        model.set_params(client=client)
+        try:
+            model.fit({name: _in_chunks(name, view) for name, view in views.items()})
+            model.labels_ = np.asarray(model.labels_)
+        finally:
+            model.set_params(client=None)
+            if dask == _LOCAL:
+                client.cluster.close()
+
+
+def _in_chunks(name: str, view: Any) -> Any:
+    """A view that workers can get at: a file as it is, an array in chunks of rows."""
+    if isinstance(view, np.memmap):
+        return view
+    if not isinstance(view, np.ndarray):
+        raise DataError(f"view {name!r} is sparse; --dask takes dense views.")
+    import dask.array as da
+
+    rows = max(1, _CHUNK_BYTES // max(1, view.shape[1] * view.itemsize))
+    return da.from_array(view, chunks=(rows, -1))

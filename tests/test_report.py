@@ -1,0 +1,422 @@
+"""The HTML report: what it says, and that a browser shows it."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from omcal import OCAL, OMCAL
+from omcal.cli import main
+from omcal.datasets import make_multiview
+from omcal.metrics import evaluate
+from omcal.report import write_report
+from omcal.report.findings import find
+from omcal.report.graphs import checked_views, indicator
+from omcal.report.html import page, paragraph, put
+from omcal.report.layout import sample_layout
+from omcal.report.study import ALL_VIEWS
+from omcal.tuning import tune_without_labels
+
+SECTIONS = ["clusters", "views", "classes", "samples", "structure", "convergence", "data", "repeat"]
+NASTY = '<img src="https://evil.example/x.png" onerror="alert(1)">'
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_multiview(240, n_clusters=4, n_views=2, n_noise_views=1, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return OMCAL(4, n_anchors=20, weighting="agreement", random_state=0).fit(data.views)
+
+
+@pytest.fixture(scope="module")
+def found(model, data):
+    return find(model, data.views, data.labels)
+
+
+@pytest.fixture(scope="module")
+def path(model, data, tmp_path_factory):
+    target = tmp_path_factory.mktemp("report") / "report.html"
+    names = [f"{NASTY} {i}" for i in range(data.n_samples)]
+    return model.report(
+        target, data.views, data.labels, names=names, title=f"Title {NASTY}", seconds=1.5
+    )
+
+
+def sections_of(text):
+    return re.findall(r'<section id="(\w+)"', text)
+
+
+def payload_of(text):
+    return json.loads(re.search(r'id="payload">(.*?)</script>', text, re.S)[1])
+
+
+# what it says
+
+
+def test_every_section_is_there(path):
+    text = path.read_text(encoding="utf-8")
+    assert sections_of(text) == SECTIONS
+    assert re.findall(r'<a href="#(\w+)">', text.split("<main")[0]) == SECTIONS
+    assert "$" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
+
+
+def test_nothing_in_it_comes_from_elsewhere(path):
+    text = path.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert re.findall(r"""<[^>]+(?:src|href)=["']?(?!#|data:)([^"'\s>]+)""", text) == []
+    # Names of samples are text everywhere, whatever they look like.
+    assert "<img" not in text and 'onerror="' not in text
+
+
+def test_scores_and_table_are_those_of_the_labels(found, data, model):
+    assert found.class_table.scores == evaluate(data.labels, model.labels_)
+    counts = found.class_table.counts
+    assert counts.sum() == data.n_samples
+    assert_array_equal(counts.sum(axis=1), np.bincount(model.labels_, minlength=4))
+    assert_array_equal(counts.sum(axis=0), np.bincount(data.labels))
+
+
+def test_without_classes_there_is_no_class_section(model, data, tmp_path):
+    text = model.report(tmp_path / "r.html", data.views).read_text(encoding="utf-8")
+    assert sections_of(text) == [name for name in SECTIONS if name != "classes"]
+    assert "accuracy" not in text.split("<main")[0]
+
+
+def test_doubtful_samples_are_those_between_clusters(found, model, data):
+    F = indicator(model, checked_views(model, data.views))
+    own = F[np.arange(len(F)), model.labels_]
+    rest = F.copy()
+    rest[np.arange(len(F)), model.labels_] = -1
+    margin = np.clip((own - rest.max(axis=1).clip(0)) / F.sum(axis=1), 0, 1)
+    np.testing.assert_allclose(found.certainty, margin, atol=1e-9)
+    for c in range(4):
+        members = np.flatnonzero(model.labels_ == c)
+        listed = [d.sample for d in found.doubtful[c]]
+        assert set(listed) <= set(members) and margin[listed[0]] == margin[members].min()
+        assert found.doubtful[c][0].other == rest[listed[0]].argmax()
+        assert margin[found.typical[c][0]] >= margin[members].max() - 0.01
+
+
+def test_the_study_tells_a_noise_view_from_a_useful_one(found):
+    rows = {row.name: row for row in found.study}
+    assert list(rows) == [ALL_VIEWS, "view1", "view2", "noise1"]
+    assert rows["noise1"].alone < 0.2 < rows["view1"].alone
+    assert rows["noise1"].without > 0.8
+    assert rows[ALL_VIEWS].alone is None
+
+
+def test_one_view(tmp_path):
+    data = make_multiview(80, n_clusters=3, n_views=1, random_state=0)
+    (X,) = data.views.values()
+    model = OCAL(3, n_anchors=12, random_state=0).fit(X)
+    text = model.report(tmp_path / "r.html", X).read_text(encoding="utf-8")
+    assert "There is one view" in text and "clusters" in sections_of(text)
+
+
+def test_one_table_with_views(data, tmp_path):
+    table = np.hstack(list(data.views.values()))
+    model = OMCAL(4, views=[slice(0, 10), slice(10, 30)], random_state=0).fit(table)
+    text = model.report(tmp_path / "r.html", table).read_text(encoding="utf-8")
+    assert sections_of(text)[0] == "clusters"
+
+
+def test_the_same_report_twice(model, data, tmp_path):
+    one, two = (model.report(tmp_path / f"{k}.html", data.views, data.labels) for k in "ab")
+    assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"y": [0, 1]}, "y has shape"),
+        ({"names": ["a"]}, "names has shape"),
+    ],
+)
+def test_bad_input(model, data, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        model.report(tmp_path / "r.html", data.views, **options)
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_other_data_are_refused(model, data, tmp_path):
+    with pytest.raises(ValueError, match=r"100 samples .* fitted to 240"):
+        write_report(model, tmp_path / "r.html", {n: v[:100] for n, v in data.views.items()})
+
+
+def test_many_classes_are_listed_not_tabled(tmp_path):
+    data = make_multiview(400, n_clusters=50, n_views=2, noise=0.2, random_state=0)
+    model = OMCAL(50, n_anchors=70, max_iter=5, tol=1.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some clusters stay empty, which is part of the test
+        model.fit(data.views)
+    text = model.report(tmp_path / "r.html", data.views, data.labels).read_text(encoding="utf-8")
+    assert "The most frequent of the 50 classes" in text
+    empty = 50 - len(np.unique(model.labels_))
+    assert empty and f"{empty} stayed empty" in text
+
+
+def test_large_data_are_sampled_and_this_is_said(tmp_path):
+    data = make_multiview(60_000, n_clusters=10, n_views=2, n_features=4, random_state=0)
+    model = OMCAL(10, n_anchors=25, max_iter=10, tol=1.0, random_state=0).fit(data.views)
+    names = [f"a rather long name of sample number {i}" for i in range(data.n_samples)]
+    report = model.report(tmp_path / "r.html", data.views, data.labels, names=names)
+    assert report.stat().st_size < 2_000_000
+    text = report.read_text(encoding="utf-8")
+    drawn = payload_of(text)["map"]
+    count = len(drawn["clusters"])
+    assert 4000 <= count <= 4100
+    assert f"{count:,} of 60,000 samples are drawn" in text
+    assert_array_equal(drawn["clusters"], model.labels_[drawn["samples"]])
+    assert drawn["names"][7] == names[drawn["samples"][7]]
+    assert "4,000 of the samples without each view" in text
+
+
+def test_the_layout_keeps_what_belongs_together():
+    graph = np.repeat(np.eye(4), 50, axis=0)
+    xy = sample_layout(graph, np.random.RandomState(0))
+    groups = xy.reshape(4, 50, 2)
+    spread = np.linalg.norm(groups - groups.mean(axis=1, keepdims=True), axis=2).mean()
+    centres = groups.mean(axis=1)
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2)[np.triu_indices(4, 1)].min()
+    assert apart > 2 * spread
+    assert xy.min() >= 0 and xy.max() <= 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_the_layout_of_few(n):
+    assert sample_layout(np.ones((n, 3)), np.random.RandomState(0)).shape == (n, 2)
+
+
+def test_text_is_escaped():
+    assert put(NASTY).startswith("&lt;img")
+    text = page(
+        title=NASTY, kind="k", lead=paragraph(NASTY), sections=[], footer=NASTY, data={"a": NASTY}
+    )
+    assert "<img" not in text
+
+
+# the command line
+
+
+@pytest.fixture
+def file(data, tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, **data.views, y=data.labels)
+    return path
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    return end.value.code
+
+
+def test_cluster_writes_a_report(file, tmp_path, capsys):
+    target = tmp_path / "out.html"
+    assert run("cluster", file, "--clusters", 4, "--report", target, "--scale", "none") == 0
+    assert f"Report: {target}" in capsys.readouterr().out
+    text = target.read_text(encoding="utf-8")
+    assert sections_of(text) == SECTIONS
+    assert f"omcal cluster {file} --clusters 4 --seed 0 --scale none" in text
+
+
+@pytest.mark.parametrize("method", ["concat-kmeans", "smc", "fsmsc"])
+def test_cluster_with_another_method(file, capsys, method):
+    assert run("cluster", file, "--clusters", 4, "--method", method, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["method"] == method and sum(result["cluster_sizes"]) == 240
+    assert result["scores"]["accuracy"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--method", "amlg"], "'amlg' is unknown; use omcal or amgl"),
+        (["--method", "smc", "--beta", "1"], "--beta belongs to OMCAL"),
+        (["--method", "smc", "--report", "x.html"], "--report is for OMCAL"),
+        (["--report", "nowhere/x.html"], "there is no folder nowhere"),
+    ],
+)
+def test_what_cluster_refuses(file, capsys, words, message):
+    assert run("cluster", file, "--clusters", 4, *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_tune_ranks_and_never_reads_labels(data, tmp_path, capsys):
+    results = []
+    for labels in (data.labels, np.zeros(240, dtype=int)):
+        np.savez(tmp_path / "data.npz", **data.views, y=labels)
+        words = ["--beta", "0.3", "--gamma", "0.1,1e5", "--extra-anchors", "10", "--fits", 2]
+        assert run("tune", tmp_path / "data.npz", "--clusters", 4, "--json", *words) == 0
+        results.append(json.loads(capsys.readouterr().out))
+    assert results[0]["trials"] == results[1]["trials"]
+    best, worst = results[0]["trials"]
+    assert (best["rank"], best["gamma"], worst["gamma"]) == (1, 0.1, 1e5)
+    assert best["stability"] > worst["stability"] and results[0]["labels_used"] is False
+
+
+def test_tune_shows_the_next_command(file, capsys):
+    assert run("tune", file, "--clusters", 4, "--beta", "0.3", "--gamma", "0.1", "--fits", 2) == 0
+    assert f"Next: omcal cluster {file} --clusters 4 --beta 0.3" in capsys.readouterr().out
+
+
+def test_a_setting_that_cannot_be_fitted_comes_last(data):
+    trials = tune_without_labels(data.views, 4, {"beta": [1e6, 0.3]}, n_fits=2)
+    assert [t.parameters["beta"] for t in trials] == [0.3, 1e6]
+    assert "beta" in trials[1].error and np.isnan(trials[1].stability)
+
+
+@pytest.mark.parametrize("options", [{"n_fits": 1}, {"fraction": 0.0}, {"fraction": 1.5}])
+def test_tune_refuses(data, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        tune_without_labels(data.views, 4, {"beta": [0.3]}, **options)
+
+
+# in a browser
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to open the report with")
+
+PROBE = """
+<script>
+addEventListener("load", function () {
+  const found = { errors: [], violations: window.__violations || 0 };
+  const box = document.getElementById("map").getBoundingClientRect();
+  const map = JSON.parse(document.getElementById("payload").textContent).map;
+  const raw = Uint8Array.from(atob(map.positions), c => c.charCodeAt(0));
+  const xy = new Uint16Array(raw.buffer), canvas = document.getElementById("map");
+  const tip = document.getElementById("tip");
+  function at(i) {
+    return { clientX: box.left + (.03 + .94 * xy[2 * i] / 65535) * box.width,
+             clientY: box.top + (.97 - .94 * xy[2 * i + 1] / 65535) * box.height, bubbles: true };
+  }
+  found.hidden_before = tip.hidden;
+  canvas.dispatchEvent(new PointerEvent("pointermove", at(5)));
+  found.tip = tip.textContent; found.hidden_on_hover = tip.hidden;
+  found.images = tip.querySelectorAll("img").length;
+  canvas.dispatchEvent(new PointerEvent("pointerleave", {}));
+  found.hidden_after = tip.hidden;
+  canvas.focus();
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  const first = tip.textContent;
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  found.keys_move = tip.textContent !== first && !tip.hidden;
+  found.said = document.getElementById("said").textContent;
+  function ink(id) {
+    const c = document.getElementById(id), copy = document.createElement("canvas");
+    copy.width = c.width; copy.height = c.height;
+    const context = copy.getContext("2d", { willReadFrequently: true });
+    context.drawImage(c, 0, 0);
+    const p = context.getImageData(0, 0, c.width, c.height).data;
+    let n = 0; for (let i = 3; i < p.length; i += 4) n += p[i] > 30; return n / (p.length / 4);
+  }
+  const all = ink("map"), button = document.querySelector("#legend button");
+  button.click();
+  found.pressed = button.getAttribute("aria-pressed");
+  found.fewer = ink("map") < all; found.ink = all;
+  button.click();
+  found.before = ink("before"); found.after = ink("after");
+  const light = getComputedStyle(document.body).backgroundColor;
+  document.getElementById("theme").click();
+  found.theme_changes = getComputedStyle(document.body).backgroundColor !== light;
+  found.sections = Array.from(document.querySelectorAll("section")).map(s => s.id);
+  found.heights = Array.from(document.querySelectorAll("section")).map(s => s.offsetHeight);
+  found.requests = performance.getEntriesByType("resource").map(e => e.name);
+  found.overflow = document.documentElement.scrollWidth - innerWidth;
+  found.cluster = map.clusters[5];
+  const out = document.createElement("pre");
+  out.id = "found"; out.textContent = JSON.stringify(found); document.body.appendChild(out);
+});
+</script>
+"""
+WATCH = (
+    "<script>window.__violations = 0; document.addEventListener('securitypolicyviolation', "
+    "function () { window.__violations += 1; });</script>"
+)
+
+
+def open_in_chromium(page_path, folder, *options):
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--enable-logging=stderr",
+        f"--user-data-dir={folder / 'profile'}",
+        f"--log-net-log={folder / 'network.json'}",
+        *options,
+        page_path.as_uri(),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert hosts_asked(folder / "network.json") == set()
+    return done.stdout, console
+
+
+def hosts_asked(log):
+    """Hosts that were asked for anything, but for those that the browser itself calls."""
+    hosts = set(re.findall(r'"url":"https?://([^/"]+)', log.read_text(errors="replace")))
+    return {host for host in hosts if not host.endswith((".google.com", ".googleapis.com"))}
+
+
+def probe(report, folder, width):
+    text = report.read_text(encoding="utf-8")
+    text = text.replace("<style>", WATCH + "<style>", 1).replace("</body>", PROBE + "</body>")
+    probed = folder / "probed.html"
+    probed.write_text(text, encoding="utf-8")
+    dom, console = open_in_chromium(
+        probed, folder, "--dump-dom", f"--window-size={width},900", "--virtual-time-budget=4000"
+    )
+    match = re.search(r'<pre id="found">(.*?)</pre>', dom, re.S)
+    assert match, console
+    return json.loads(html.unescape(match[1])), console
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1200, 500])
+def test_a_browser_shows_everything(path, data, model, tmp_path, width):
+    found, console = probe(path, tmp_path, width)
+    assert console == []
+    assert found["requests"] == [] and found["violations"] == 0
+    assert found["sections"] == SECTIONS and min(found["heights"]) > 60
+    assert found["hidden_before"] and not found["hidden_on_hover"] and found["hidden_after"]
+    assert f"cluster {found['cluster']}" in found["tip"] and "class " in found["tip"]
+    assert NASTY.split()[0] in found["tip"] and found["images"] == 0
+    assert found["keys_move"] and "cluster" in found["said"]
+    assert found["pressed"] == "true" and found["fewer"]
+    assert found["ink"] > 0.005 and found["before"] > 0.01 and found["after"] > 0.01
+    assert found["theme_changes"]
+    assert found["overflow"] <= 0  # nothing makes the page wider than the screen
+
+
+@needs_chromium
+def test_the_watch_on_the_network_sees_a_request(tmp_path):
+    asking = tmp_path / "asking.html"
+    asking.write_text('<img src="http://127.0.0.1:9/x.png">')
+    with pytest.raises(AssertionError, match="127"):
+        open_in_chromium(asking, tmp_path, "--dump-dom")
+
+
+@needs_chromium
+def test_a_browser_draws_the_page_at_phone_width(path, tmp_path):
+    picture = tmp_path / "phone.png"
+    _, console = open_in_chromium(
+        path, tmp_path, f"--screenshot={picture}", "--window-size=390,2400", "--hide-scrollbars"
+    )
+    assert console == []
+    assert picture.stat().st_size > 20_000
