@@ -55,7 +55,7 @@ print(json.dumps([model.estimate(n, dims, dtype=dtype, density=densities).bytes,
 """
 
 SHAPES = {
-    "two dense views": {"n": 20_000, "dims": [100, 50], "density": [None, None], "dtype": "f8"},
+    "two dense views": {"n": 40_000, "dims": [200, 90], "density": [None, None], "dtype": "f8"},
     "dense bytes": {"n": 20_000, "dims": [400, 400], "density": [None, None], "dtype": "u1"},
     "wide and dense": {"n": 2000, "dims": [3000], "density": [None], "dtype": "f8"},
     "sparse": {"n": 10_000, "dims": [20_000], "density": [0.01], "dtype": "f8"},

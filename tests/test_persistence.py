@@ -165,10 +165,19 @@ def test_column_names_are_compared_after_loading(models):
 
 
 def test_what_belongs_to_a_machine_is_not_stored(tmp_path):
-    model = OMCAL(3, scratch_dir=tmp_path, checkpoint=tmp_path / "state", random_state=0).fit(LIST)
+    places = {"scratch_dir": tmp_path, "checkpoint": tmp_path / "state", "memory_limit": "1GB"}
+    OMCAL(3, random_state=0, **places).fit(LIST).save(tmp_path / "model.omcal")
+    loaded = load(tmp_path / "model.omcal")
+    assert loaded.get_params() == OMCAL(3, random_state=0).get_params()
+
+
+def test_labels_that_are_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    model = OMCAL(3, random_state=0).fit([torch.from_numpy(view) for view in LIST])
     model.save(tmp_path / "model.omcal")
     loaded = load(tmp_path / "model.omcal")
-    assert loaded.scratch_dir is None and loaded.checkpoint is None
+    assert_array_equal(loaded.labels_, np.asarray(model.labels_))
+    assert_array_equal(loaded.predict(LIST), OMCAL(3, random_state=0).fit(LIST).predict(LIST))
 
 
 def test_what_cannot_be_saved(tmp_path):

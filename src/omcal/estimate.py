@@ -93,8 +93,9 @@ def _width(width: Any) -> int:
 class Estimate:
     """What a fit is expected to take.
 
-    `print` it, or read its properties. Bytes are beyond the input, which is not copied. The peak
-    was within a factor of 1.5 of what was measured; seconds are rough.
+    `print` it, or read its properties. Bytes are beyond the input, which is not copied; where
+    they were measured the peak was within a factor of 1.5, while seconds are rough. Both are for
+    the CPU, whatever the device.
     """
 
     n_samples: int
@@ -107,12 +108,15 @@ class Estimate:
     max_iter: int
     memory_limit: int | None = None  # of what is kept of the rows; the rest is in files
     on_cluster: bool = False
+    device: str = "cpu"
 
     @property
     def rows_in(self) -> str:
         """Where the rows would live, in words."""
         if self.on_cluster:
             return "the memory of the Dask workers"
+        if self.device != "cpu":
+            return f"the memory of the device {self.device}"
         if "graphs and indicator" in self._row_bytes():
             return f"files, {format_bytes(self.memory_limit or 0)} of them in memory at a time"
         return "the memory of this machine"

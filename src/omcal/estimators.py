@@ -300,6 +300,7 @@ class _AnchorClusterer(
             *(n, sizes, m, c, k, how, self._n_starts, self.max_iter),
             memory_limit=room.memory_limit,
             on_cluster=room.client is not None,
+            device=self.device,
         )
 
     def report(self, path: str | os.PathLike[str], X: Any, y: Any = None, **options: Any) -> Path:

@@ -30,7 +30,7 @@ FORMAT_VERSION = 1
 _CLASSES: dict[str, type[OMCAL] | type[OCAL]] = {"OMCAL": OMCAL, "OCAL": OCAL}
 
 # Where a fit works belongs to a machine, and a file must not name other files to write to.
-_NOT_STORED = {"client", "checkpoint", "scratch_dir"}
+_NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client"}
 
 
 def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
@@ -38,7 +38,8 @@ def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
 
     The file appears under its name only when it is complete. It holds parameters, scaling,
     anchors, weights, basis, threshold matrix, names and labels, not the data, and not the
-    parameters that say where a fit works (`client`, `checkpoint`, `scratch_dir`).
+    parameters that say where a fit works: `device`, `memory_limit`, `scratch_dir`, `checkpoint`
+    and `client` are the defaults again after loading.
 
     Parameters
     ----------
@@ -159,9 +160,10 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
 
 def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, NDArray]:
     """The fitted arrays under the names of their members."""
-    Z = model._consensus
+    Z, labels = model._consensus, model.labels_
     arrays = {
-        "labels": np.asarray(model.labels_),
+        # They are on the device where the views were.
+        "labels": np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels),
         "objective": model.objective_,
         "view_weights": model.view_weights_,
         "alpha": Z.alpha,

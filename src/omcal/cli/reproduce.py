@@ -21,8 +21,6 @@ from omcal.experiments.outputs import write_outputs
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell, Plan
 from omcal.experiments.records import Record
-from omcal.experiments.runner import Settings, run_cells
-from omcal.experiments.worker import Limits
 from omcal.memory import available_memory
 
 RECORDS = "records.jsonl"
@@ -93,18 +91,12 @@ def reproduce(
     out.mkdir(parents=True, exist_ok=True)
     left: list[Cell] = []
     if not from_records:
-        if data is None:
-            raise DataError("name the folder with the data sets: --data DIR (or --from-records).")
-        if not data.is_dir():
-            raise DataError(f"--data {data}: there is no such folder.")
         limit = paper.run["published"] if published_limits else defaults
         memory = memory_limit or limit.get("memory_limit", paper.run["memory_limit"])
-        jobs = jobs or default_jobs(memory)
-        threads = max(1, (os.cpu_count() or 1) // jobs)
-        limits = Limits(time_limit or limit["time_limit"], memory, threads)
-        settings = Settings(data, limits, jobs, defaults.get("budget", float("inf")), retry)
+        seconds = time_limit or limit["time_limit"]
+        budget = defaults.get("budget", float("inf"))
         with _shown(quiet) as observer:
-            left = run_cells(plan.cells(), settings, out / RECORDS, observer)
+            left = _run(plan, data, out, observer, (seconds, memory), jobs, budget, retry)
     written = write_outputs(plan, out / RECORDS, out, data)
     if document is not None:
         document.write_text((out / "reproduction.md").read_text("utf-8"), encoding="utf-8")
@@ -117,6 +109,33 @@ def reproduce(
         console = stdout()
         for path in written:
             console.print(str(path))
+
+
+def _run(
+    plan: Plan,
+    data: Path | None,
+    out: Path,
+    observer: Any,
+    limits: tuple[float, float],
+    jobs: int | None,
+    budget: float,
+    retry: bool,
+) -> list[Cell]:
+    """Run the cells of a plan; those that are left."""
+    if os.name != "posix":
+        raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
+    from omcal.experiments.runner import Settings, run_cells
+    from omcal.experiments.worker import Limits
+
+    if data is None:
+        raise DataError("name the folder with the data sets: --data DIR (or --from-records).")
+    if not data.is_dir():
+        raise DataError(f"--data {data}: there is no such folder.")
+    seconds, gigabytes = limits
+    jobs = jobs or default_jobs(gigabytes)
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    settings = Settings(data, Limits(seconds, gigabytes, threads), jobs, budget, retry)
+    return run_cells(plan.cells(), settings, out / RECORDS, observer)
 
 
 def default_jobs(gigabytes: float) -> int:

@@ -93,12 +93,9 @@ class Paper:
 
     def value(self, dataset: str, method: str, metric: str) -> Published | None:
         """What was printed for a metric or for "seconds"; None where nothing was."""
-        try:
-            return Published.parse(self._printed(dataset, method, metric))
-        except (KeyError, ValueError):
-            if method in self.contents["method"] and not self.row(method).published:
-                return None
-            raise
+        if not self.row(method).published:
+            return None
+        return Published.parse(self._printed(dataset, method, metric))
 
     def _printed(self, dataset: str, method: str, metric: str) -> str:
         c = self.contents

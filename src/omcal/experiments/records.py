@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -51,6 +50,8 @@ class RecordFile:
     @contextmanager
     def open(cls, path: Path) -> Iterator[RecordFile]:
         """Open for adding, or create; another process that adds to it is an error."""
+        import fcntl  # of Unix; reading records does not need it
+
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             try:

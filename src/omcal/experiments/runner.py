@@ -21,7 +21,7 @@ from omcal.datasets import PAPER_DATASETS
 from omcal.datasets.registry import PaperDataset
 from omcal.experiments.plan import Cell, cell_key, fingerprint
 from omcal.experiments.records import Record, RecordFile, read_records
-from omcal.experiments.worker import Limits, is_available, run_cell
+from omcal.experiments.worker import Limits, is_available, memory_line, run_cell
 
 _POLL_SECONDS = 0.25
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
@@ -166,7 +166,7 @@ class _Run:
         elif not one.process.is_alive():
             outcome = _died(one)
         elif one.age > self._settings.limits.seconds:
-            outcome = {"status": "timeout", "error": f"over {self._settings.limits.seconds:g} s"}
+            outcome = _out_of_time(one, self._settings.limits.seconds)
         else:
             return False
         _stop(one)
@@ -218,6 +218,12 @@ def _died(one: _Running) -> dict[str, Any]:
         return {"status": "memory", "error": " ".join(tail.split())}
     how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     return {"status": "error", "error": " ".join(f"the process died ({how}) {tail}".split())}
+
+
+def _out_of_time(one: _Running, seconds: float) -> dict[str, Any]:
+    outcome = {"status": "timeout", "error": f"over {seconds:g} s"}
+    peak = memory_line("VmHWM", one.process.pid)
+    return outcome if peak is None else {**outcome, "peak_bytes": peak}
 
 
 def _stop(one: _Running) -> None:

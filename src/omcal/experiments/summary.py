@@ -35,8 +35,8 @@ class Measured:
 
         Examples
         --------
-        >>> Measured.of([0.5, 0.7])
-        Measured(mean=0.6, spread=0.1414213562373095, runs=2, word='')
+        >>> Measured.of([0.5, 1.5])
+        Measured(mean=1.0, spread=0.7071067811865476, runs=2, word='')
         """
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
         return cls(float(np.mean(values)), spread, len(values), "")

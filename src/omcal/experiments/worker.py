@@ -160,8 +160,7 @@ def _end_with_parent(results: Connection) -> None:
 
 def _limit_memory(gigabytes: float) -> None:
     """Let allocations beyond what the libraries already hold fail with MemoryError."""
-    held = _data_bytes()
-    limit = held + int(gigabytes * 1e9)
+    limit = (memory_line("VmData") or 0) + int(gigabytes * 1e9)
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     hard = resource.getrlimit(kind)[1]
     if hard != resource.RLIM_INFINITY:
@@ -169,12 +168,13 @@ def _limit_memory(gigabytes: float) -> None:
     resource.setrlimit(kind, (limit, hard))
 
 
-def _data_bytes() -> int:
+def memory_line(name: str, process: int | str = "self") -> int | None:
+    """Bytes that Linux gives for a process under a name such as VmData or VmHWM."""
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmData:"):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
-    return 0
+    return None
 
 
 def _peak_bytes() -> int:

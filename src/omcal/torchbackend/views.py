@@ -149,4 +149,7 @@ def _sparse_tensor(block: Any, device: Device) -> Tensor:
     where = torch.from_numpy(np.stack([block.row, block.col]).astype(np.int64))
     values = torch.from_numpy(block.data)
     # The entries of a CSR matrix come row by row, as PyTorch wants them.
-    return torch.sparse_coo_tensor(where, values, block.shape, is_coalesced=True).to(device)
+    tensor = torch.sparse_coo_tensor(
+        where, values, block.shape, is_coalesced=True, check_invariants=False
+    )
+    return tensor.to(device)

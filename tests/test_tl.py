@@ -1,0 +1,259 @@
+"""Clustering of MuData and AnnData objects in place."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+import omcal
+from omcal import OMCAL
+from omcal.datasets import load_views, make_multiview
+from omcal.metrics import evaluate
+
+pd = pytest.importorskip("pandas")
+
+MADE = make_multiview(120, n_clusters=3, n_views=2, random_state=0)
+RNA, PROTEIN = MADE.views.values()
+CELLS = [f"cell{i}" for i in range(120)]
+COUNTS = sparse.csr_array(np.maximum(RNA, 0))
+
+
+class Cells:
+    """The parts of AnnData and MuData that are used, in plain Python."""
+
+    def __init__(self, X=None, names=CELLS, obsm=None, mod=None):
+        self.X = X
+        self.obs = pd.DataFrame(index=pd.Index(names))
+        self.obsm = dict(obsm or {})
+        self.uns = {}
+        if mod is not None:
+            self.mod = mod
+
+    @property
+    def obs_names(self):
+        return self.obs.index
+
+    def copy(self):
+        twin = Cells(self.X, self.obs_names, self.obsm, getattr(self, "mod", None))
+        twin.obs = self.obs.copy()
+        return twin
+
+
+class Kinds:
+    """How to make objects: stand-ins, or the real ones."""
+
+    @staticmethod
+    def plain(X, names, obsm=None):
+        return Cells(X, names, obsm)
+
+    @staticmethod
+    def together(**modalities):
+        names = pd.Index([])
+        for modality in modalities.values():
+            names = names.union(modality.obs_names, sort=False)
+        return Cells(names=names, mod=modalities)
+
+
+class RealKinds:
+    @staticmethod
+    def plain(X, names, obsm=None):
+        import anndata
+
+        return anndata.AnnData(X, obs=pd.DataFrame(index=pd.Index(names)), obsm=obsm)
+
+    @staticmethod
+    def together(**modalities):
+        import mudata
+
+        return mudata.MuData(modalities)
+
+
+@pytest.fixture(params=["stand-ins", "anndata and mudata"])
+def kinds(request):
+    if request.param == "stand-ins":
+        return Kinds
+    pytest.importorskip("anndata", reason="the extra omics is not installed")
+    pytest.importorskip("mudata", reason="the extra omics is not installed")
+    return RealKinds
+
+
+# anndata, mudata and scanpy warn of their own future.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture
+def mdata(kinds):
+    """RNA as counts and components, protein in another order of the cells."""
+    turned = np.arange(120)[::-1]
+    return kinds.together(
+        rna=kinds.plain(COUNTS, CELLS, {"X_pca": RNA}),
+        protein=kinds.plain(PROTEIN[turned], [CELLS[i] for i in turned]),
+    )
+
+
+def in_order_of(data):
+    """The views of `data` made by hand, in the order of its cells."""
+    order = [CELLS.index(name) for name in data.obs_names]
+    return {"rna": RNA[order], "protein": PROTEIN[order]}, MADE.labels[order]
+
+
+def test_labels_indicator_and_record_are_written(mdata):
+    assert omcal.tl.omcal(mdata, n_clusters=3, random_state=0) is None
+    views, classes = in_order_of(mdata)
+    model = OMCAL(3, random_state=0).fit({name: views[name] for name in mdata.mod})
+    labels = mdata.obs["omcal"]
+    assert isinstance(labels.dtype, pd.CategoricalDtype)
+    assert list(labels.cat.categories) == ["0", "1", "2"]
+    assert_array_equal(labels.astype(int), model.labels_)
+    assert evaluate(classes, labels.astype(int))["accuracy"] > 0.95
+    assert_allclose(mdata.obsm["X_omcal"], model.transform(views), atol=1e-12)
+    record = mdata.uns["omcal"]
+    assert record["params"]["n_clusters"] == 3 and record["params"]["beta"] == model.beta
+    expected = dict(zip(model.view_names_, model.view_weights_.tolist(), strict=True))
+    assert record["view_weights"] == expected
+    assert record["converged"] == model.converged_
+
+
+def test_another_key_another_representation_and_a_copy(mdata):
+    twin = omcal.tl.omcal(
+        mdata,
+        n_clusters=3,
+        use_rep={"rna": "X"},
+        key_added="rna_counts",
+        copy=True,
+        weighting="uniform",
+        random_state=0,
+    )
+    assert "rna_counts" not in mdata.obs and "rna_counts" in twin.obs
+    assert list(twin.uns["rna_counts"]["view_weights"]) == ["rna"]
+    order = [CELLS.index(name) for name in twin.obs_names]
+    model = OMCAL(3, weighting="uniform", random_state=0).fit([COUNTS[order]])
+    assert_array_equal(twin.obs["rna_counts"].astype(int), model.labels_)
+
+
+def test_one_key_for_all_modalities(mdata):
+    omcal.tl.omcal(mdata, n_clusters=3, use_rep="X", random_state=0)
+    views, _ = in_order_of(mdata)
+    order = [CELLS.index(name) for name in mdata.obs_names]
+    made = {"rna": COUNTS[order], "protein": views["protein"]}
+    model = OMCAL(3, random_state=0).fit({name: made[name] for name in mdata.mod})
+    assert_array_equal(mdata.obs["omcal"].astype(int), model.labels_)
+
+
+def test_missing_cells_are_counted_by_modality(kinds):
+    mdata = kinds.together(
+        rna=kinds.plain(RNA[:110], CELLS[:110]), protein=kinds.plain(PROTEIN[4:], CELLS[4:])
+    )
+    with pytest.raises(ValueError, match=r"of 120 cells 10 lack 'rna', 4 lack 'protein'.*inter"):
+        omcal.tl.omcal(mdata, n_clusters=3)
+    assert "omcal" not in mdata.obs
+    both = kinds.together(
+        rna=kinds.plain(RNA[4:110], CELLS[4:110]),
+        protein=kinds.plain(PROTEIN[4:110], CELLS[4:110]),
+    )
+    omcal.tl.omcal(both, n_clusters=3, random_state=0)
+    assert both.obs["omcal"].notna().all()
+    # A complete modality alone can still be used, where the cells are its cells.
+    only = kinds.together(rna=kinds.plain(RNA, CELLS), protein=kinds.plain(PROTEIN[9:], CELLS[9:]))
+    omcal.tl.omcal(only, n_clusters=3, use_rep={"rna": "X"}, random_state=0)
+    assert only.obs["omcal"].notna().all()
+
+
+def test_anndata(kinds):
+    frame = pd.DataFrame(PROTEIN, index=CELLS, columns=[f"CD{j}" for j in range(10)])
+    adata = kinds.plain(COUNTS, CELLS, {"X_pca": RNA, "protein": frame})
+    omcal.tl.omcal(adata, n_clusters=3, random_state=0)
+    model = OMCAL(3, random_state=0).fit({"X_pca": RNA})
+    assert_array_equal(adata.obs["omcal"].astype(int), model.labels_)
+    omcal.tl.omcal(adata, 3, use_rep=["X_pca", "protein"], key_added="both", random_state=0)
+    model = OMCAL(3, random_state=0).fit([RNA, PROTEIN])
+    assert_array_equal(adata.obs["both"].astype(int), model.labels_)
+    assert list(adata.uns["both"]["view_weights"]) == ["X_pca", "protein"]
+    omcal.tl.omcal(kinds.plain(COUNTS, CELLS), n_clusters=3, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("use_rep", "message"),
+    [
+        ("X_lsi", r"has no obsm\['X_lsi'\]"),
+        ({"atac": "X"}, r"\['atac'\].*\['rna', 'protein'\]"),
+        ({}, "use some of these"),
+        (["X"], "for AnnData"),
+    ],
+)
+def test_bad_representations_of_mudata(mdata, use_rep, message):
+    with pytest.raises(ValueError, match=message):
+        omcal.tl.omcal(mdata, n_clusters=3, use_rep=use_rep)
+
+
+@pytest.mark.parametrize(
+    ("use_rep", "message"),
+    [("X_lsi", "X_lsi"), ({"rna": "X"}, "for MuData"), ([], "empty"), (["X", "X"], "twice")],
+)
+def test_bad_representations_of_anndata(kinds, use_rep, message):
+    with pytest.raises(ValueError, match=message):
+        omcal.tl.omcal(kinds.plain(COUNTS, CELLS), n_clusters=3, use_rep=use_rep)
+
+
+def test_without_x(kinds):
+    with pytest.raises(ValueError, match="has no X"):
+        omcal.tl.omcal(kinds.plain(None, CELLS), n_clusters=3)
+
+
+def test_without_pandas_the_error_names_the_extra():
+    code = (
+        "import sys; sys.modules['pandas'] = None; import omcal.tl; "
+        "omcal.tl.omcal(None, n_clusters=3)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "omcal[omics]"' in done.stderr
+
+
+def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
+    """Read, refused for the missing cells, cut to the complete ones, clustered, written, read."""
+    pytest.importorskip("mudata", reason="the extra omics is not installed")
+    import mudata
+
+    whole = RealKinds.together(
+        rna=RealKinds.plain(COUNTS[:110], CELLS[:110], {"X_pca": RNA[:110]}),
+        protein=RealKinds.plain(PROTEIN[4:], CELLS[4:]),
+    )
+    whole.write(tmp_path / "cells.h5mu")
+    mdata = mudata.read(tmp_path / "cells.h5mu")
+    with pytest.raises(ValueError, match=r"10 lack 'rna', 4 lack 'protein'"):
+        omcal.tl.omcal(mdata, n_clusters=3)
+    complete = np.logical_and.reduce(
+        [mdata.obs_names.isin(m.obs_names) for m in mdata.mod.values()]
+    )
+    mdata = mdata[complete].copy()
+    omcal.tl.omcal(mdata, n_clusters=3, random_state=0)
+    mdata.write(tmp_path / "clustered.h5mu")
+    again = mudata.read(tmp_path / "clustered.h5mu")
+    assert_array_equal(again.obs["omcal"].astype(int), mdata.obs["omcal"].astype(int))
+    assert list(again.obs["omcal"].cat.categories) == ["0", "1", "2"]
+    assert_allclose(again.obsm["X_omcal"], mdata.obsm["X_omcal"])
+    assert again.uns["omcal"]["params"]["n_clusters"] == 3
+    weights = {name: float(w) for name, w in again.uns["omcal"]["view_weights"].items()}
+    assert weights == mdata.uns["omcal"]["view_weights"]
+    # The readers of omcal see the same file: views, presence and the labels by name.
+    data = load_views(tmp_path / "clustered.h5mu", labels="omcal")
+    assert data.n_samples == 106 and set(data.views) == {"rna", "protein"}
+    assert_array_equal(data.labels.astype(int), mdata.obs["omcal"].astype(int))
+    assert not load_views(tmp_path / "cells.h5mu").presence["rna"].all()
+
+
+def test_scanpy_colours_a_plot_by_the_clusters(tmp_path):
+    pytest.importorskip("scanpy", reason="scanpy is not installed")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import scanpy
+
+    adata = RealKinds.plain(COUNTS, CELLS, {"X_pca": RNA})
+    omcal.tl.omcal(adata, n_clusters=3, random_state=0)
+    figure = scanpy.pl.embedding(adata, basis="X_pca", color="omcal", return_fig=True, show=False)
+    figure.savefig(tmp_path / "cells.png")
+    assert len(adata.uns["omcal_colors"]) == 3

@@ -1,0 +1,41 @@
+"""Data and views that the tests of the PyTorch backend share."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from omcal.torchbackend.tensors import validate_tensors
+from omcal.views import validate_views
+
+torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+
+
+def two_views(seed=0, n=400, widths=(6, 9), clusters=4, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    member = rng.integers(clusters, size=n)
+    return [
+        (6 * rng.normal(size=(clusters, d))[member] + rng.normal(size=(n, d)) + 3).astype(dtype)
+        for d in widths
+    ]
+
+
+def host_views(arrays):
+    return validate_views(SimpleNamespace(), arrays)
+
+
+def tensor_views(arrays, device, dtype=None):
+    tensors = [torch.from_numpy(array).to(device=device, dtype=dtype) for array in arrays]
+    return validate_tensors(SimpleNamespace(), tensors)
+
+
+def cut_small(monkeypatch):
+    """A few rows make many blocks."""
+    from omcal import torch_fit
+    from omcal.rows import torch as rows
+    from omcal.torchbackend import anchors, views
+
+    for module in (rows, anchors, views, torch_fit):
+        monkeypatch.setattr(module, "block_entries", lambda device: 300)
