@@ -130,3 +130,52 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"omcal\[plot\]"):
         plots.convergence([1.0])
+
+
+def test_parameter_grid_leaves_what_is_unknown_empty(ax):
+    values = [[0.5, np.nan, 1.0], [0.2, 0.3, 0.4]]
+    assert plots.parameter_grid(values, [0.1, 0.5], [1e-5, 1.0, 1e5], ax) is ax
+    assert [text.get_text() for text in ax.texts] == ["0.50", "1.00", "0.20", "0.30", "0.40"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1e-05", "1", "100000"]
+
+
+def test_over_anchors_draws_scores_from_0_to_1_and_times_from_0(ax):
+    plots.over_anchors([10, 20], [0.4, 0.5], ax=ax)
+    assert_allclose(ax.lines[0].get_xdata(), [10, 20])
+    assert ax.get_ylim() == (0, 1.02)
+    assert plots.over_anchors([1, 2], [3.0, 90.0], "seconds").get_ylim()[1] > 90
+
+
+def test_scores_by_method_draws_a_bar_each(ax):
+    plots.scores_by_method([[0.5, 0.6], [np.nan, 0.7]], ["SMC", "SMC-OCL"], ["ACC", "NMI"], ax)
+    assert_allclose([bar.get_height() for bar in ax.patches], [0.5, 0.6, 0.0, 0.7])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["SMC", "SMC-OCL"]
+
+
+def test_sample_map_names_each_cluster_at_one_of_its_samples(ax):
+    xy = np.array([[0.0, 0.0], [0.1, 0.0], [0.05, 0.0], [1.0, 1.0]])
+    plots.sample_map(xy, [0, 0, 0, 9], ax)
+    assert {text.get_text(): text.get_position() for text in ax.texts} == {
+        "0": (0.05, 0.0),
+        "9": (1.0, 1.0),
+    }
+
+
+def test_class_table_shows_counts(ax):
+    plots.class_table([[5, 0], [1, 4]], ["cat", "dog"], ax)
+    assert [text.get_text() for text in ax.texts] == ["5", "1", "4"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: plots.parameter_grid([[1.0]], [0.1, 0.2], [1.0]),
+        lambda: plots.over_anchors([1, 2], [1.0]),
+        lambda: plots.scores_by_method([[1.0]], ["a"], ["x", "y"]),
+        lambda: plots.sample_map([[1.0, 2.0]], [0, 1]),
+        lambda: plots.class_table([[1, 2]], ["only one"]),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(call):
+    with pytest.raises(ValueError, match="shape"):
+        call()

@@ -175,7 +175,7 @@ def test_solver_equals_algorithm_1(device, fused, seed, weighting):
 @pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
 def test_scaling_equals_that_on_the_host(device, small_blocks, scale, dtype):
-    X = (100 * two_views(n=130)[0] + 1000).astype(dtype)
+    X = (100 * two_views(n=400)[0] + 1000).astype(dtype)
     X[:, 2] = 7  # constant
     X[5] = 3  # a constant row
     for views in (tensor_views([X], device), host_views([X])):

@@ -38,4 +38,4 @@ def cut_small(monkeypatch):
     from omcal.torchbackend import anchors, views
 
     for module in (rows, anchors, views, torch_fit):
-        monkeypatch.setattr(module, "block_entries", lambda device: 300)
+        monkeypatch.setattr(module, "block_entries", lambda device: 1000)

@@ -14,7 +14,7 @@ from omcal.scaling import Scaling
 from omcal.views import Matrix, Views, row_blocks
 
 SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change nothing measurable
-SEED_PER_ANCHOR = 64  # rows per anchor that its k-means++ start is drawn from
+SEED_PER_ANCHOR = 64  # rows per anchor of a sample that its k-means++ start is drawn from
 _MAX_ITER = 100
 _MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than another sample differs
 _TOLERANCE = 1e-4
@@ -64,9 +64,8 @@ def anchors_of_sample(
     """The anchors from the rows that `sample_rows` named, one block a view, not scaled."""
     scaled = [scaling.apply(block) for block, scaling in zip(sample, scalings, strict=True)]
     joint = _side_by_side(scaled)
-    max_iter = _MAX_ITER_SAMPLED if sampled else _MAX_ITER
     centres: Matrix = (
-        joint if method == "random" else _kmeans(joint, n_anchors, max_iter, random_state)
+        joint if method == "random" else _kmeans(joint, n_anchors, sampled, random_state)
     )
     if sparse.issparse(centres):
         centres = centres.toarray()
@@ -81,29 +80,29 @@ def _side_by_side(blocks: list[Matrix]) -> Matrix:
 
 
 def _kmeans(
-    X: Matrix, n_clusters: int, max_iter: int, random_state: np.random.RandomState
+    X: Matrix, n_clusters: int, sampled: bool, random_state: np.random.RandomState
 ) -> NDArray:
     """Lloyd's algorithm from a k-means++ start; the sums do not depend on the number of threads."""
     if not sparse.issparse(X):
         # Distances far from the origin would drown in rounding.
         mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        return _lloyd(X - mean, n_clusters, max_iter, random_state) + mean
-    return _lloyd(X, n_clusters, max_iter, random_state)
+        return _lloyd(X - mean, n_clusters, sampled, random_state) + mean
+    return _lloyd(X, n_clusters, sampled, random_state)
 
 
 def _lloyd(
-    X: Matrix, n_clusters: int, max_iter: int, random_state: np.random.RandomState
+    X: Matrix, n_clusters: int, sampled: bool, random_state: np.random.RandomState
 ) -> NDArray:
     x_norms = row_norms(X, squared=True)
     few = SEED_PER_ANCHOR * n_clusters
-    if few < X.shape[0]:
+    if sampled and few < X.shape[0]:
         some = sample_without_replacement(X.shape[0], few, random_state=random_state)
         centres = _seed(X[some], x_norms[some], n_clusters, random_state)
     else:
         centres = _seed(X, x_norms, n_clusters, random_state)
     spread = _mean_variance(X, x_norms)
     labels = np.full(X.shape[0], -1)
-    for _ in range(max_iter):
+    for _ in range(_MAX_ITER_SAMPLED if sampled else _MAX_ITER):
         new_labels, distances = _nearest(X, x_norms, centres)
         if np.array_equal(new_labels, labels):
             break

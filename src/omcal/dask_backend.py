@@ -40,6 +40,7 @@ logger = logging.getLogger("omcal")
 
 _CHUNK_BYTES = 1 << 27  # of a file that is cut into chunks here
 _PARTS_PER_THREAD = 4  # enough to share the work of a lost worker out
+_PART_ROWS = 50_000  # with fewer rows than this a part costs more than it takes off others
 
 
 def place_on_dask(
@@ -235,7 +236,7 @@ def _look(blocks: _Blocks, survey: Survey, client: Client) -> Seen:
         "look", _see, lambda rows: (survey.sampled(rows), survey.moments), survey.wants
     )
     futures = client.compute(list(tasks))
-    return tree_sum(client, futures, "omcal-add-look").result() if futures else Seen()
+    return tree_sum(client, futures, "omcal-add-look") if futures else Seen()
 
 
 def _build(
@@ -264,7 +265,8 @@ def _merged(
     graphs: list[Future], sizes: list[int], client: Client
 ) -> tuple[list[Future], list[int]]:
     """Few parts and their sizes: each costs the scheduler time in every iteration."""
-    most = _PARTS_PER_THREAD * max(1, sum(client.nthreads().values()))
+    threads = max(1, sum(client.nthreads().values()))
+    most = min(max(threads, sum(sizes) // _PART_ROWS), _PARTS_PER_THREAD * threads)
     group = math.ceil(len(graphs) / most)
     if group == 1:
         return graphs, sizes
@@ -279,7 +281,7 @@ def _merged(
 
 def _count_nonfinite(blocks: _Blocks, client: Client) -> NDArray:
     futures = client.compute(list(blocks.tasks("count", _count)))
-    return tree_sum(client, futures, "omcal-add-count").result()
+    return tree_sum(client, futures, "omcal-add-count")
 
 
 def _with_views(

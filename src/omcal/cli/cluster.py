@@ -138,7 +138,7 @@ def _show_expected(model: OMCAL, data: MultiViewData, file: Path, as_json: bool)
     if as_json:
         print_json({"file": str(file), "dry_run": True, **estimate_record(expected)})
     else:
-        stdout().print(str(expected))
+        stdout().print(str(expected), soft_wrap=True)
 
 
 def _require_plain(method: str, parameters: dict[str, Any], ours: dict[str, Any]) -> None:

@@ -71,4 +71,5 @@ def _show(data: MultiViewData, target: Path) -> None:
         f"{name} ({width})" for name, width in zip(data.views, data.widths, strict=True)
     )
     classes = "no labels" if data.labels is None else f"labels of {data.n_classes} classes"
-    console.print(f"{target}: {data.n_samples} samples, views {listed}, {classes}.")
+    found = f"{data.n_samples} samples, views {listed}, {classes}."
+    console.print(f"{target}: {found}", soft_wrap=True)

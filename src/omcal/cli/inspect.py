@@ -78,13 +78,14 @@ def _show(result: dict[str, Any]) -> None:
         console.print(f"Note: {note}")
     plan = result["cluster"]
     if plan["obstacle"] is not None:
-        console.print(f"It cannot be clustered as it is: {plan['obstacle']}")
+        console.print(f"It cannot be clustered as it is: {plan['obstacle']}", soft_wrap=True)
         return
     expected = plan["estimate"]
     console.print(
         f"To cluster it: {plan['command']}\n"
         f"takes about {format_bytes(expected['bytes'])} of memory beyond the data, the rows live "
-        f"in {expected['rows_in']}, and at most about {expected['seconds_at_most']:.1f} s."
+        f"in {expected['rows_in']}, and at most about {expected['seconds_at_most']:.1f} s.",
+        soft_wrap=True,  # a broken line is no command
     )
 
 

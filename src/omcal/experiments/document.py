@@ -18,8 +18,8 @@ def document(plan: Plan, summary: Summary, tables: list[Table]) -> str:
         "# Reproduction of the paper's results",
         "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
         "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
-        "ratio. `OM` is out of memory, `---` over the time limit, `-` the spread of a single run, "
-        f"`{NOT_RUN}` not run.",
+        "ratio. `OM` is out of memory, `---` over the time limit, `-` the spread of a single run "
+        f"(MLAN and MCGC use no random numbers and run once), `{NOT_RUN}` not run.",
         how_it_ran(summary),
         "## Data",
         named["datasets"].markdown(),
@@ -47,8 +47,14 @@ def how_it_ran(summary: Summary) -> str:
     """Machines, versions and limits of the records, each once."""
     if not summary.records:
         return "There are no records yet."
-    lines = {_conditions(record) for record in summary.records}
-    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in sorted(lines))
+    lines = sorted({_conditions(record) for record in summary.records})
+    loads = [record["load"] for record in summary.records if "load" in record]
+    if loads:
+        lines.append(
+            f"Load of the machine while it ran: {min(loads):g} to {max(loads):g} processes; where "
+            "that is above its number of cores, times are longer than they would be alone"
+        )
+    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def _conditions(record: Record) -> str:

@@ -50,6 +50,7 @@ class Row:
     name: str
     parameters: dict[str, Any]
     published: bool
+    deterministic: bool  # uses no random numbers: one run tells all
 
 
 class Paper:
@@ -84,7 +85,13 @@ class Paper:
     def row(self, title: str) -> Row:
         entry = self.contents["method"][title]
         published = not entry.get("unpublished", False)
-        return Row(title, entry["name"], dict(entry.get("parameters", {})), published)
+        return Row(
+            title,
+            entry["name"],
+            dict(entry.get("parameters", {})),
+            published,
+            entry.get("deterministic", False),
+        )
 
     def size(self, dataset: str) -> dict[str, Any]:
         """Samples, clusters and features, as published."""

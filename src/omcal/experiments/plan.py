@@ -97,15 +97,17 @@ class Plan:
 
     def results(self, seed: int) -> Iterator[Cell]:
         """The nine data sets and nine methods."""
-        for dataset in self.paper.datasets:
-            for row in self.paper.rows(single=False):
-                yield self.table_cell(dataset, row, seed)
+        yield from self._table_cells(self.paper.datasets, seed, single=False)
 
     def singleview(self, seed: int) -> Iterator[Cell]:
         """The three data sets and eight methods of the single-view table."""
-        for dataset in self.paper.single_datasets:
-            for row in self.paper.rows(single=True):
-                yield self.table_cell(dataset, row, seed)
+        yield from self._table_cells(self.paper.single_datasets, seed, single=True)
+
+    def _table_cells(self, datasets: list[str], seed: int, single: bool) -> Iterator[Cell]:
+        for dataset in datasets:
+            for row in self.paper.rows(single):
+                if seed == 0 or not row.deterministic:
+                    yield self.table_cell(dataset, row, seed)
 
     def grid(self, seed: int) -> Iterator[Cell]:
         """OMCAL over beta × gamma; one seed."""

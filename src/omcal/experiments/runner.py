@@ -188,6 +188,7 @@ class _Run:
             "jobs": self._settings.jobs,
             "versions": versions(),
             "machine": machine(),
+            "load": round(os.getloadavg()[0], 1),  # of the whole machine: times suffer from it
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         records.add(record)

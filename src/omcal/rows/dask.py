@@ -104,8 +104,7 @@ class DaskRows(AbstractRows):
         return self._client.submit(function, *given, key=key, **how)
 
     def _total(self, what: str, futures: list[Future]) -> Any:
-        with clear_errors(self._client):
-            found = tree_sum(self._client, futures, f"omcal-add-{what}").result()
+        found = tree_sum(self._client, futures, f"omcal-add-{what}")
         self._homes = found.homes
         return found.value
 
@@ -121,18 +120,19 @@ class Located:
         return Located(self.value + other.value, self.homes | other.homes)
 
 
-def tree_sum(client: Client, futures: Sequence[Future], name: str) -> Future:
-    """The sum of results, added a few at a time on the workers, in their order."""
+def tree_sum(client: Client, futures: Sequence[Future], name: str) -> Any:
+    """The sum of results, in their order; all additions but the last few are the workers'."""
     level = list(futures)
     token = uuid.uuid4().hex
     for depth in itertools.count():
-        if len(level) == 1:
-            return level[0]
+        if len(level) <= _FAN_IN:
+            break
         level = [
             client.submit(_sum, level[i : i + _FAN_IN], key=f"{name}-{depth}-{i}-{token}")
             for i in range(0, len(level), _FAN_IN)
         ]
-    raise AssertionError
+    with clear_errors(client):
+        return _sum(client.gather(level))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
+
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device, Tensor
 

@@ -31,7 +31,7 @@ class DeviceView:
         self.n = int(view.array.shape[0])
         self.dtype = view.dtype
         self.sparse = view.sparse
-        self._tensor = view.array.tensor if isinstance(view.array, TensorArray) else None
+        self._tensor: Tensor = view.array.tensor if isinstance(view.array, TensorArray) else None
         self._stays = self._tensor is not None and self._tensor.device == device
 
     @property

@@ -1,0 +1,126 @@
+"""pandas and polars data frames with views= as a rule, a mapping or a list."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from omcal import OCAL, OMCAL
+from omcal.datasets import make_multiview
+
+MADE = make_multiview(150, n_clusters=3, n_views=2, n_features=4, random_state=0)
+A, B = MADE.views.values()
+NAMES = [f"a_{j}" for j in range(4)] + [f"b_{j}" for j in range(4)]
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def make(request):
+    """Data frame from columns by name."""
+    return pytest.importorskip(request.param).DataFrame
+
+
+@pytest.fixture
+def frame(make):
+    return make(dict(zip(NAMES, np.hstack([A, B]).T, strict=True)))
+
+
+def labels_of_arrays(views, **params):
+    return OMCAL(3, random_state=0, **params).fit(views).labels_
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        "prefix_",
+        {"a": NAMES[:4], "b": NAMES[4:]},
+        {"a": slice(0, 4), "b": slice(4, 8)},
+        [list(range(4)), [4, 5, 6, 7]],
+        [NAMES[:4], [f"b_{j}" for j in range(4)]],
+    ],
+)
+def test_views_of_a_frame_are_those_of_its_arrays(frame, views):
+    model = OMCAL(3, views=views, random_state=0).fit(frame)
+    assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+    assert model.view_names_ == (["view1", "view2"] if isinstance(views, list) else ["a", "b"])
+    assert list(model.feature_names_in_) == NAMES
+    assert_array_equal(model.predict(frame), model.predict(frame[NAMES]))
+
+
+def test_other_separators_and_mixed_order(make):
+    order = [0, 4, 1, 5, 2, 6, 3, 7]
+    columns = {NAMES[j].replace("_", "."): np.hstack([A, B])[:, j] for j in order}
+    model = OMCAL(3, views="prefix.", random_state=0).fit(make(columns))
+    assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+
+
+def test_some_columns_only(frame):
+    model = OMCAL(3, views={"b": NAMES[4:]}, random_state=0).fit(frame)
+    assert_array_equal(model.labels_, labels_of_arrays([B]))
+
+
+def test_one_view_without_a_rule(frame):
+    assert_array_equal(
+        OCAL(3, random_state=0).fit(frame).labels_,
+        OCAL(3, random_state=0).fit(np.hstack([A, B])).labels_,
+    )
+
+
+def test_separate_frames(make):
+    frames = [
+        make(dict(zip(NAMES[:4], A.T, strict=True))),
+        make(dict(zip(NAMES[4:], B.T, strict=True))),
+    ]
+    model = OMCAL(3, random_state=0).fit(frames)
+    assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+    by_name = OMCAL(3, random_state=0).fit({"a": frames[0], "b": frames[1]})
+    assert by_name.view_names_ == ["a", "b"]
+    turned = [frames[0][NAMES[:4][::-1]], frames[1]]
+    with pytest.raises(ValueError, match="columns of view 'view1'"):
+        model.predict(turned)
+
+
+def test_whole_numbers_and_float32(make):
+    whole = np.round(np.hstack([A, B]) * 10).astype(np.int64)
+    columns = {
+        n: c.astype(np.float32 if i % 2 else np.int64)
+        for i, (n, c) in enumerate(zip(NAMES, whole.T, strict=True))
+    }
+    model = OMCAL(3, views="prefix_", random_state=0).fit(make(columns))
+    assert_array_equal(model.labels_, labels_of_arrays([whole[:, :4], whole[:, 4:]]))
+
+
+def test_other_columns_at_prediction_are_an_error(frame, make):
+    model = OMCAL(3, views="prefix_", random_state=0).fit(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[NAMES[::-1]])
+    renamed = make(dict(zip([f"x{name}" for name in NAMES], np.hstack([A, B]).T, strict=True)))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(renamed)
+
+
+def test_text_missing_values_and_bare_columns_are_named(make):
+    columns = dict(zip(NAMES, np.hstack([A, B]).T, strict=True))
+    with pytest.raises(ValueError, match="'age' has no '_'"):
+        OMCAL(3, views="prefix_").fit(make({**columns, "age": A[:, 0]}))
+    holed = A[:, 0].copy()
+    holed[3] = np.nan
+    with pytest.raises(ValueError, match="view 'a' contains 1 NaN"):
+        OMCAL(3, views="prefix_").fit(make({**columns, "a_0": holed}))
+    with pytest.raises(ValueError):
+        OMCAL(3, views="prefix_").fit(make({**columns, "a_0": ["text"] * 150}))
+
+
+def test_nulls_of_polars_are_missing_values():
+    polars = pytest.importorskip("polars")
+    columns = dict(zip(NAMES, np.hstack([A, B]).T.tolist(), strict=True))
+    columns["b_2"][7] = None
+    with pytest.raises(ValueError, match="view 'b' contains 1 NaN"):
+        OMCAL(3, views="prefix_").fit(polars.DataFrame(columns))
+
+
+def test_the_soft_indicator_as_a_frame(frame, make):
+    model = OMCAL(3, views="prefix_", random_state=0).fit(frame)
+    library = make.__module__.partition(".")[0]
+    model.set_output(transform=library)
+    soft = model.transform(frame)
+    assert type(soft).__module__.startswith(library)
+    assert list(soft.columns) == ["omcal0", "omcal1", "omcal2"]
