@@ -30,7 +30,13 @@ from omcal import dask_backend
 from omcal.dask_backend import GraphPart
 from omcal.rows.dask import DaskRows
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.skipif(
+        "OMCAL_TEST_DASK" not in os.environ,
+        reason="starts and kills worker processes; set OMCAL_TEST_DASK=1 to run them",
+    ),
+]
 
 SETTINGS = {"n_clusters": 4, "n_anchors": 9, "max_iter": 12, "tol": 0.0, "random_state": 0}
 

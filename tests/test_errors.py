@@ -169,7 +169,7 @@ def test_very_few_samples_name_the_remedy(views, n):
         ("gamma", np.nan),
         ("scale", "features"),
         ("weighting", "equal"),
-        ("device", "tpu"),
+        ("device", 3),
         ("anchors", "k-means"),
         ("init", "kmeans"),
         ("n_init", 0),
@@ -185,6 +185,11 @@ def test_values_out_of_range(views, name, value):
     message = rf"'{name}' parameter of OMCAL must be .*Got {value!r} instead"
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         model(**{name: value}).fit(views)
+
+
+def test_unknown_device(views):
+    with pytest.raises(ValueError, match=r"device='tpu' is not known; use 'cpu', 'cuda'"):
+        model(device="tpu").fit(views)
 
 
 @pytest.mark.parametrize(

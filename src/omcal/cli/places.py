@@ -58,7 +58,7 @@ def with_dask_address(args: Sequence[str]) -> list[str]:
     following = [*args[1:], ""]
     return [
         f"--dask={_LOCAL}" if word == "--dask" and not _ADDRESS.fullmatch(after) else word
-        for word, after in zip(args, following, strict=True)
+        for word, after in zip(args, following, strict=False)
     ]
 
 
