@@ -15,7 +15,6 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,28 +23,30 @@ from typing import Any
 import numpy as np
 import torch
 
-from omcal.anchors import choose_anchors as host_anchors
-from omcal.graph import AnchorGraphs
+from gpu_checks import (
+    K,
+    N_CLUSTERS,
+    N_ITER,
+    check_all,
+    clustered,
+    place,
+    random_graphs,
+    run,
+    setting,
+)
 from omcal.parallel import small_blas
-from omcal.placement import GraphSettings, place_in_memory
+from omcal.placement import GraphSettings
 from omcal.rows import _triton
-from omcal.rows.memory import MemoryRows
 from omcal.rows.torch import TorchRows
 from omcal.scaling import Scaling
 from omcal.solver import Problem, solve
-from omcal.torch_fit import place_on_device
 from omcal.torchbackend import views as device_views
 from omcal.torchbackend.anchors import choose_anchors
-from omcal.torchbackend.devices import working_on
+from omcal.torchbackend.devices import resolve_device, working_on
 from omcal.torchbackend.graph import TorchGraphs, anchor_graphs
 from omcal.torchbackend.scaling import fit_scaling
 from omcal.torchbackend.tensors import validate_tensors
 from omcal.torchbackend.views import DeviceViews
-from omcal.views import validate_views
-
-N_ITER = 30
-N_CLUSTERS = 10
-K = 5
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def main() -> None:
     parser.add_argument("--sweep", action="store_true", help="also time other settings")
     parser.add_argument("--out", type=Path, help="where the JSON file with all figures goes")
     options = parser.parse_args()
-    device = torch.device(options.device)
+    device = resolve_device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     result: dict[str, Any] = {"device": name, "torch": torch.__version__}
     with working_on(device):
@@ -98,9 +99,6 @@ def main() -> None:
             if options.out:
                 options.out.write_text(json.dumps(result, indent=1, ensure_ascii=False))
     print_tables(result)
-
-
-# Clocks
 
 
 def synchronize(device: torch.device) -> None:
@@ -157,141 +155,6 @@ def ceilings(device: torch.device, tiny: bool) -> dict[str, float]:
         "flops_per_s": 2 * side**3 / product,
         "thin_flops_per_s": 2 * tall.numel() * 100 / thin,
     }
-
-
-# Checks
-
-
-def check_all(device: torch.device) -> dict[str, Any]:
-    """Compare with the CPU, and the fused pass with the plain one; stop where they differ."""
-    found: dict[str, Any] = {}
-    for dtype in (torch.float32, torch.float64):
-        found[f"fit {dtype}"] = check_fit(device, dtype)
-    fused = _triton.serves(device, N_CLUSTERS)
-    found["fused"] = fused
-    if fused:
-        for n, V, m, c in ((100_003, 3, 100, 10), (50_001, 2, 300, 10), (20_001, 3, 30, 40)):
-            for dtype in (np.float32, np.float64):
-                for scattered in (False, True):
-                    key = f"pass n={n} V={V} m={m} c={c} {dtype.__name__} scattered={scattered}"
-                    found[key] = check_pass(device, (n, V, m, c), dtype, scattered)
-    for name, value in found.items():
-        print("check", name, value, flush=True)
-    return found
-
-
-def clustered(
-    n: int, widths: tuple[int, ...], dtype: torch.dtype, device: torch.device, seed: int = 0
-) -> list[torch.Tensor]:
-    """Views with the same 20 overlapping groups, made block by block on the device."""
-    generator = torch.Generator(device).manual_seed(seed)
-    member = torch.randint(20, (n,), generator=generator, device=device)
-    views = []
-    for width in widths:
-        centres = 1.5 * torch.randn((20, width), generator=generator, device=device)
-        view = torch.empty((n, width), dtype=dtype, device=device)
-        for start in range(0, n, 1 << 20):
-            rows = slice(start, start + (1 << 20))
-            noise = torch.randn((len(view[rows]), width), generator=generator, device=device)
-            view[rows] = centres[member[rows]] + noise
-        views.append(view)
-    return views
-
-
-def check_fit(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
-    """Labels and objective from the same anchors and start, against the CPU's."""
-    tensors = clustered(30_000, (30, 50, 20), dtype, device, seed=1)
-    arrays = [tensor.cpu().numpy() for tensor in tensors]
-    host_views = validate_views(SimpleNamespace(), arrays)
-    rng = np.random.RandomState(0)
-    scalings = [Scaling.fit(view, "feature") for view in host_views]
-    anchors = host_anchors(host_views, scalings, 60, "kmeans", rng)
-    start = np.linalg.qr(rng.standard_normal((60, N_CLUSTERS)))[0]
-    settings = GraphSettings(N_CLUSTERS, 60, K, "feature", anchors)
-    host = run(place_in_memory(host_views, settings, rng), start)
-    there = run(place(tensors, settings, device), start)
-    labels = there[1].labels.cpu().numpy()
-    same = float((labels == host[1].labels).mean())
-    objective = abs(there[0].history[-1] / host[0].history[-1] - 1)
-    assert same >= 0.9999, f"only {same:%} of the labels are those of the CPU"
-    assert objective <= (1e-6 if dtype == torch.float32 else 1e-9), f"objective off by {objective}"
-    return {"same_labels": same, "objective_off": objective}
-
-
-def check_pass(
-    device: torch.device, sizes: tuple[int, int, int, int], dtype: Any, scattered: bool
-) -> dict[str, float]:
-    """The fused pass against the plain one and the one in memory, on fresh random graphs."""
-    n, V, m, c = sizes
-    rng = np.random.default_rng()
-    graphs = random_graphs(rng, n, V, m, dtype)
-    with setting(_triton, "DENSE_ANCHORS", 0 if scattered else 1024):
-        fused = TorchRows.from_graphs(graphs, c, device, fused=True)
-        again = TorchRows.from_graphs(graphs, c, device, fused=True)
-    plain = TorchRows.from_graphs(graphs, c, device, fused=False)
-    host = MemoryRows(graphs, c)
-    off = relative(fused.gram(), host.gram())
-    limit = 1e-5 if dtype == np.float32 else 1e-11
-    repeatable = True
-    for _ in range(3):
-        alpha = rng.dirichlet(np.ones(V))
-        P, R = rng.normal(size=(m, c)), 0.3 * rng.normal(size=(c, c)) / c
-        sums = [rows.sweep(alpha, P, R) for rows in (fused, again, plain, host)]
-        for part in ("StF", "FtF", "FoldtF"):
-            first, second, third, fourth = (getattr(s, part) for s in sums)
-            off = max(off, relative(first, third), relative(first, fourth))
-            repeatable &= bool((first == second).all())
-        off = max(off, relative(fused.F.cpu().numpy(), host.F))
-    G = np.linalg.qr(rng.normal(size=(m, c)))[0]
-    labels = [rows.assign(alpha, P, R, G).labels for rows in (fused, plain, host)]
-    same = min(float((labels[0] == other).mean()) for other in labels[1:])
-    assert off <= limit, f"the fused pass is off by {off}"
-    assert same >= 0.9999, f"only {same:%} of the labels are the same"
-    return {"off": off, "same_labels": same, "same_bits_twice": repeatable}
-
-
-def random_graphs(rng: np.random.Generator, n: int, V: int, m: int, dtype: Any) -> AnchorGraphs:
-    """Anchors by chance, different ones in a row; weights that sum to 1."""
-    first = rng.integers(m, size=(n, V, 1))
-    steps = rng.integers(1, (m - 1) // K, size=(n, V, K)).cumsum(axis=2)
-    weights = rng.dirichlet(np.ones(K), size=(n, V)).astype(dtype)
-    return AnchorGraphs(((first + steps) % m).astype(np.min_scalar_type(m - 1)), weights, m)
-
-
-def relative(a: Any, b: Any) -> float:
-    """‖a − b‖ / ‖b‖, where NaN never passes."""
-    off = float(np.linalg.norm(a - b) / np.linalg.norm(b))
-    return off if np.isfinite(off) else float("inf")
-
-
-@contextmanager
-def setting(module: Any, name: str, value: Any) -> Any:
-    """The module with another value for a while."""
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
-
-
-# Measurements
-
-
-def place(tensors: list[torch.Tensor], settings: GraphSettings, device: torch.device) -> Any:
-    """Rows of these tensors on their device."""
-    views = validate_tensors(SimpleNamespace(), tensors)
-    return place_on_device(views, settings, np.random.RandomState(0), device)
-
-
-def run(placed: Any, G: np.ndarray) -> tuple[Any, Any]:
-    """All iterations from G, and the labels."""
-    V = len(placed.anchors)
-    problem = Problem(0.3, 0.1, "adaptive", np.full(V, 1 / V), N_ITER, tol=0.0)
-    with small_blas(len(G)):
-        solution = solve(placed.rows, placed.rows.gram(), G, problem)
-    Z = solution.consensus
-    return solution, placed.rows.assign(Z.alpha, *Z.f_step(), Z.G)
 
 
 def measure(case: Case, device: torch.device, ceiling: dict[str, float]) -> dict[str, Any]:
@@ -454,18 +317,20 @@ def print_tables(result: dict[str, Any]) -> None:
         print("| phase | ms | floor, ms | times the floor |\n|---|---|---|---|")
         for phase, t in case["phases"].items():
             floor = t["floor_s"]
-            tail = f"{floor * 1e3:.3g} | {t['s'] / floor:.1f}" if floor else "– | –"
+            tail = f"{floor * 1e3:.3g} | {t['s'] / floor:.1f}" if floor else "- | -"
             print(f"| {phase} | {t['s'] * 1e3:.3g} | {tail} |")
     rates = result["ceilings"]
     print(
-        f"\n{result['device']}, PyTorch {result['torch']}: copies {rates['bytes_per_s'] / 1e12:.2f} "
-        f"TB/s, float32 products {rates['flops_per_s'] / 1e12:.1f} TFLOP/s; c = {N_CLUSTERS}, "
-        f"k = {K}, {N_ITER} iterations.\n"
+        f"\n{result['device']}, PyTorch {result['torch']}: "
+        f"copies {rates['bytes_per_s'] / 1e12:.2f} TB/s, "
+        f"float32 products {rates['flops_per_s'] / 1e12:.1f} TFLOP/s "
+        f"({rates['thin_flops_per_s'] / 1e12:.1f} with 100 columns); "
+        f"c = {N_CLUSTERS}, k = {K}, {N_ITER} iterations.\n"
     )
     print("| data on the device | m | whole fit, ms | k-means, ms | memory beyond the input |")
     print("|---|---|---|---|---|")
     for name, case in result["cases"].items():
-        share = f"{case['beyond_share']:.0%}" if "beyond_share" in case else "–"
+        share = f"{case['beyond_share']:.0%}" if "beyond_share" in case else "-"
         print(
             f"| {name} | {case['m']} | {case['fit_s'] * 1e3:.1f} | "
             f"{case['kmeans_s'] * 1e3:.1f} | {share} |"

@@ -15,6 +15,7 @@ from omcal.solver import Problem, solve
 from omcal.torchbackend import anchors as device_anchors
 from omcal.torchbackend import kernels
 from omcal.torchbackend.anchors import choose_anchors
+from omcal.torchbackend.devices import resolve_device
 from omcal.torchbackend.graph import anchor_graphs
 from omcal.torchbackend.scaling import fit_scaling
 from omcal.torchbackend.views import DeviceViews
@@ -23,7 +24,7 @@ from torch_cases import DEVICES, cut_small, host_views, tensor_views, torch, two
 
 @pytest.fixture(params=DEVICES)
 def device(request):
-    return torch.device(request.param)
+    return resolve_device(request.param)
 
 
 @pytest.fixture(params=["plain", "fused"])

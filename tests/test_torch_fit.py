@@ -16,6 +16,7 @@ from omcal.rows.torch import TorchRows
 from omcal.scaling import Scaling
 from omcal.solver import Problem, solve
 from omcal.torchbackend import _torch, devices, kernels
+from omcal.torchbackend.devices import resolve_device
 from omcal.torchbackend.graph import TorchGraphs
 from omcal.torchbackend.tensors import TensorArray, holds_tensors, validate_tensors
 from omcal.torchbackend.views import DeviceViews
@@ -26,7 +27,7 @@ from torch_cases import DEVICES, cut_small, host_views, tensor_views, torch, two
 
 @pytest.fixture(params=DEVICES)
 def device(request):
-    return torch.device(request.param)
+    return resolve_device(request.param)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device, Tensor
 from omcal.torchbackend.graph import TorchGraphs
-from omcal.torchbackend.kernels import AVAILABLE, usable
+from omcal.torchbackend.kernels import AVAILABLE, MAX_NEIGHBORS, usable
 
 MAX_CLUSTERS = 64  # above this a block of F no longer fits in registers
 DENSE_ANCHORS = 256  # up to here SᵀF is a product with blocks of S
@@ -193,8 +193,9 @@ class FusedPass:
         self._c = int(F.shape[1])
         self.columns = max(16, triton.next_power_of_2(self._c))
         self.dtype = F.dtype
-        # Triton does not compile products of blocks of S in float64.
-        self._scatter = graphs.n_anchors > DENSE_ANCHORS or F.dtype == torch.float64
+        few = graphs.n_anchors <= DENSE_ANCHORS and graphs.k <= MAX_NEIGHBORS
+        # Triton does not compile products with blocks of S in float64.
+        self._scatter = not few or F.dtype == torch.float64
         # A tile of F of so many bytes, by the compiler's counts of registers and instructions.
         tile = 4096 if self._scatter else 8192
         self._rows = max(16, tile // (self.columns * F.element_size()))

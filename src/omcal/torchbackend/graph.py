@@ -90,7 +90,7 @@ def anchor_graphs(
     m = len(anchors[0])
     start, stop, _ = rows.indices(views.n)
     graphs = TorchGraphs.empty(stop - start, len(views), k, m, views.dtype, views.device)
-    fused = kernels.nearest_pays(views.device, m)
+    fused = kernels.serve_nearest(views.device, m, k)
     for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
         distances = RelativeDistances(view, scaling, centres)  # type: ignore[arg-type]
         W = torch.from_numpy(distances._W).to(views.device)

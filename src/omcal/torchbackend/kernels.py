@@ -15,7 +15,8 @@ AVAILABLE = find_spec("triton") is not None
 _OLDEST = (8, 0)  # compute capability of the first GPUs that the kernels are compiled for
 _MAX_ANCHORS = 4096  # a row of distances must fit in the registers of a few warps
 _TILE_BYTES = 4096  # of distances, for a warp: rows that no two warps share need no barriers
-_PARTS = 1024  # parts of the rows whose moments are taken separately
+_PARTS, _PART_ROWS = 1024, 256  # the most parts, the fewest rows whose moments are taken together
+MAX_NEIGHBORS = 16  # the kernels are compiled for one number of neighbours, and grow with it
 
 if AVAILABLE:
     import triton
@@ -99,7 +100,7 @@ def usable(device: Device) -> bool:
 def moments(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Counts, means and sums of squares about them of parts of a block, in float64."""
     n, width = block.shape
-    part = triton.cdiv(n, min(_PARTS, triton.cdiv(n, 64)))
+    part = triton.cdiv(n, min(_PARTS, triton.cdiv(n, _PART_ROWS)))
     parts = triton.cdiv(n, part)
     means, squares = torch.empty((2, parts, width), dtype=torch.float64, device=block.device)
     columns = min(128, max(16, triton.next_power_of_2(width)))
@@ -113,9 +114,9 @@ def moments(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return counts, means, squares.clamp_(min=0)
 
 
-def nearest_pays(device: Device, n_anchors: int) -> bool:
-    """Whether `nearest` serves so many anchors on this device."""
-    return n_anchors <= _MAX_ANCHORS and usable(device)
+def serve_nearest(device: Device, n_anchors: int, k: int) -> bool:
+    """Whether `nearest` takes so many anchors and neighbours on this device."""
+    return n_anchors <= _MAX_ANCHORS and k <= MAX_NEIGHBORS and usable(device)
 
 
 def nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:

@@ -41,7 +41,10 @@ def check_finite(view: DeviceView) -> None:
 
 
 def _moments(view: DeviceView) -> Moments:
-    parts = [_block_moments(block) for _, block in view.blocks(Scaling())]
+    if view.resident is not None and kernels.usable(view.device):
+        parts = [kernels.moments(view.resident)]
+    else:
+        parts = [_block_moments(block) for _, block in view.blocks(Scaling())]
     counts, means, squares = (torch.cat(part) for part in zip(*parts, strict=True))
     mean = (counts[:, None] * means).sum(dim=0) / view.n
     # Squares about the means of the parts, moved to the common mean (Chan, Golub and LeVeque).

@@ -35,6 +35,11 @@ class DeviceView:
         self._stays = self._tensor is not None and self._tensor.device == device
 
     @property
+    def resident(self) -> Tensor | None:
+        """The tensor itself where it is floating-point and on the device."""
+        return self._tensor if self._stays and self._tensor.is_floating_point() else None
+
+    @property
     def checked(self) -> bool:
         """Whether its values are known to be finite."""
         return self._tensor is None and not self.host.stored
