@@ -22,11 +22,10 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from gpu_checks import (
-    K,
     N_CLUSTERS,
     N_ITER,
+    K,
     check_all,
     clustered,
     place,
@@ -34,6 +33,7 @@ from gpu_checks import (
     run,
     setting,
 )
+
 from omcal.parallel import small_blas
 from omcal.placement import GraphSettings
 from omcal.rows import _triton
