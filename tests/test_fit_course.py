@@ -27,7 +27,7 @@ def test_an_interrupted_fit_changes_nothing(monkeypatch, step):
     model = OMCAL(3, random_state=0).fit(MADE.views)
     labels, before = model.predict(MADE.views), dict(vars(model))
     with monkeypatch.context() as patch:
-        patch.setattr(f"omcal.estimators.{step}", interrupt)
+        patch.setattr(f"omcal.clusterer.{step}", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(OTHER.views)
         new = clone(model)
@@ -159,7 +159,7 @@ def test_callbacks_are_torn_down_after_a_failure(with_callback, monkeypatch):
     recorder = Recorder()
     model = with_callback(recorder).fit(MADE.views)
     before = dict(vars(model))
-    monkeypatch.setattr("omcal.estimators.solve", interrupt)
+    monkeypatch.setattr("omcal.clusterer.solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(OTHER.views)
     assert recorder.seen[-1] == "teardown"

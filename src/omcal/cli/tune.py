@@ -111,7 +111,8 @@ def _show(file: Path, clusters: int, trials: list[Trial]) -> None:
         f"--{'anchors' if name == 'n_anchors' else name} {value:g}"
         for name, value in best.parameters.items()
     )
-    stdout().print(f"Next: omcal cluster {file} --clusters {clusters} {words}")
+    # Not wrapped: it is there to be copied.
+    stdout().print(f"Next: omcal cluster {file} --clusters {clusters} {words}", soft_wrap=True)
 
 
 def _scores(trial: Trial) -> tuple[str, str]:

@@ -1,0 +1,512 @@
+"""What OMCAL and OCAL do: fit, predict, transform, and what surrounds them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from abc import ABC
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import replace
+from functools import partial, wraps
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.backends import check_device, on_device, place, read_views
+from omcal.callbacks import CallbackSupportMixin, FitTasks, StartTask, with_callbacks
+from omcal.checkpoint import Checkpoint
+from omcal.estimate import Estimate, ViewSize, view_sizes
+from omcal.indicator import Indicator
+from omcal.memory import parse_bytes, require_memory
+from omcal.parallel import small_blas
+from omcal.placement import GraphSettings, Room
+from omcal.solver import Problem, Solution, solve
+from omcal.views import Views
+
+logger = logging.getLogger("omcal")
+
+_PREDICT_BLOCK = 8192
+
+
+def _all_or_nothing(method: Callable[..., None]) -> Callable[..., None]:
+    """Give the attributes back as they were where the method fails or is interrupted."""
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any) -> None:
+        before = dict(vars(self))
+        try:
+            method(self, *args)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
+
+
+class AnchorClusterer(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+    ABC,
+):
+    """What OMCAL and OCAL share: everything but the parameters that speak of several views."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="left")],
+        "scale": [StrOptions({"feature", "sample", "view"}), None],
+        "anchors": [StrOptions({"kmeans", "kmeans-full", "random"}), list, tuple, np.ndarray],
+        "init": [StrOptions({"random"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "accelerate": ["boolean"],
+        "device": [str],
+        "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
+        "scratch_dir": [str, os.PathLike, None],
+        "checkpoint": [str, os.PathLike, None],
+        "client": [HasMethods(["submit", "compute"]), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    _single_view: ClassVar[bool] = False
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Cluster the samples of X.
+
+        Parameters
+        ----------
+        X : list or mapping of 2-D arrays, or one 2-D array
+            The views, dense or sparse; row i is the same sample in each. One array, data frame
+            or sparse matrix is one view, or several where `views` splits its columns. Views may
+            be larger than the memory: memory-mapped files, datasets of h5py, arrays of zarr,
+            anything else that has a shape, a dtype and slices of rows; arrays, data frames or
+            lists of delayed blocks of Dask.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        with self.client.as_current() if self.client is not None else nullcontext():
+            self._fit(X, y)
+            self._warn_about_result()
+        return self
+
+    @_all_or_nothing
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _fit(self, X: Any, y: Any) -> None:
+        tasks = FitTasks(self, X, y, self._n_starts)
+        check_device(self.device)
+        views = read_views(self, X, min_samples=2)
+        if self._single_view and len(views) > 1:
+            raise ValueError(
+                f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
+                "pass one of them."
+            )
+        n_anchors = self._resolve_n_anchors(views.n)
+        self._check_init(n_anchors)
+        problem = self._problem(len(views))
+        room = self._room()
+        if room.holds_all(views) and not on_device(views, self.device):
+            require_memory(
+                self._estimate(views.n, tuple(map(ViewSize.of, views))).bytes,
+                f"{type(self).__name__} on {views.n} samples",
+                "Set memory_limit, or use fewer samples or anchors, or views in float32; "
+                "estimate(n, dims) says more.",
+            )
+        random_state = check_random_state(self.random_state)
+        say = _reporter(self.verbose)
+
+        checkpoint = self._checkpoint(views, n_anchors)
+        settings = self._graph_settings(n_anchors)
+        if checkpoint and checkpoint.resumes:
+            settings = replace(settings, anchors=checkpoint.anchors)
+            say("going on after %d passes in %s", len(checkpoint.steps), checkpoint.path)
+        placed = place(views, settings, random_state, room, self.device)
+        self._scalings, self.anchors_ = placed.scalings, placed.anchors
+        rows = placed.rows
+        if checkpoint:
+            rows = checkpoint.follow(rows, placed.anchors, random_state)
+        say("%d samples in %d views tied to %d anchors", views.n, len(views), n_anchors)
+        StS = rows.gram()
+
+        best: Solution | None = None
+        for run, G in enumerate(self._starts(n_anchors, random_state), start=1):
+            with small_blas(n_anchors):
+                task = tasks.start(self.max_iter)
+                solution = solve(rows, StS, G, problem, _progress(say, run, task))
+            if best is None or solution.history[-1] < best.history[-1]:
+                Z = solution.consensus
+                # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
+                best, assignment = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
+            if task.end():
+                break
+        assert best is not None
+        self._consensus = best.consensus
+        self.labels_ = assignment.labels
+        self.n_undecided_ = assignment.n_undecided
+        self.view_weights_ = best.alpha
+        self.basis_ = best.consensus.G
+        self.objective_ = np.array(best.history)
+        self.n_iter_ = best.n_iter
+        self.converged_ = best.converged
+        if checkpoint:
+            checkpoint.remove()
+        tasks.end()
+
+    def predict(self, X: Any, out: Any = None) -> Any:
+        """Cluster of each sample of X, which has the views that `fit` had.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        out : array of shape (n,), optional
+            Where the labels are written as they come: anything that takes slices, such as a
+            memory-mapped file.
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            `out` where it is given; a Dask array, not yet computed, where X is in Dask.
+        """
+        indicator, views = self._indicator(X)
+        if out is not None and tuple(out.shape) != (views.n,):
+            raise ValueError(f"out has shape {tuple(out.shape)}; X has {views.n} samples.")
+        if views.distributed:
+            from omcal.dask_backend import map_rows
+
+            if out is not None:
+                raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
+            return map_rows(views, partial(indicator.labels, size=_PREDICT_BLOCK), 0, np.int32)
+        if on_device(views, self.device) and out is None:
+            from omcal.torch_fit import predict_on_device
+
+            return predict_on_device(indicator, views, self.device)
+        labels = np.empty(views.n, dtype=np.int32) if out is None else out
+        start = 0
+        for _, block in self._indicator_blocks(indicator, views):
+            labels[start : start + len(block)] = block
+            start += len(block)
+        return labels
+
+    def transform(self, X: Any) -> Any:
+        """Soft indicator F of each sample of X: how strongly it belongs to each cluster.
+
+        Parameters
+        ----------
+        X : as in `fit`
+
+        Returns
+        -------
+        F : array of shape (n, n_clusters)
+            Non-negative; rows do not sum to 1. A Dask array, not yet computed, where X is in Dask.
+        """
+        indicator, views = self._indicator(X)
+        if views.distributed:
+            from omcal.dask_backend import map_rows
+
+            function = partial(indicator.transform, size=_PREDICT_BLOCK)
+            return map_rows(views, function, self.n_clusters, views.dtype)
+        if on_device(views, self.device):
+            from omcal.torch_fit import transform_on_device
+
+            return transform_on_device(indicator, views, self.device)
+        blocks = self._indicator_blocks(indicator, views)
+        return np.concatenate([np.maximum(U, 0) for U, _ in blocks])
+
+    def _indicator(self, X: Any) -> tuple[Indicator, Views]:
+        check_is_fitted(self)
+        views = read_views(self, X, reset=False)
+        return Indicator(self._consensus, self._scalings, self.anchors_, self.n_neighbors), views
+
+    @staticmethod
+    def _indicator_blocks(indicator: Indicator, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
+        """Unclipped indicator and labels of consecutive blocks of new samples."""
+        if not views.stored:
+            yield from indicator.blocks(views, _PREDICT_BLOCK)
+            return
+        from omcal.out_of_core import loaded
+
+        for block in loaded(views):
+            yield from indicator.blocks(block, _PREDICT_BLOCK)
+
+    def estimate(
+        self,
+        n: int,
+        dims: int | Sequence[int],
+        *,
+        dtype: DTypeLike = np.float64,
+        density: float | Sequence[float | None] | None = None,
+    ) -> Estimate:
+        """What `fit` on n samples would take: memory, time, and where the rows would live.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        dims : list of int
+            Number of features of each view.
+        dtype : dtype, default=float64
+            Of the views.
+        density : float or list of float or None, optional
+            Share of stored entries of sparse views, for all or for each; None is dense.
+
+        Returns
+        -------
+        Estimate
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> expected = OMCAL(n_clusters=10).estimate(1_000_000, [50, 30], dtype="float32")
+        >>> 1e8 < expected.bytes < 1e9
+        True
+        """
+        self._validate_params()
+        if not isinstance(n, Integral) or n < 2:
+            raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
+        return self._estimate(int(n), view_sizes(dims, dtype, density))
+
+    def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
+        m, c, k = self._resolve_n_anchors(n), self.n_clusters, self.n_neighbors
+        how = self.anchors if isinstance(self.anchors, str) else "given"
+        room = self._room()
+        return Estimate(
+            *(n, sizes, m, c, k, how, self._n_starts, self.max_iter),
+            memory_limit=room.memory_limit,
+            on_cluster=room.client is not None,
+            device=self.device,
+        )
+
+    def report(self, path: str | os.PathLike[str], X: Any, y: Any = None, **options: Any) -> Path:
+        """Describe the fit in one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write.
+        X : as in `fit`
+            The data that the model was fitted to.
+        y : array-like of shape (n,), optional
+            Known classes, to compare the clusters with.
+        **options
+            As in `omcal.report.write_report`: names of the samples, a title, a source ...
+
+        Returns
+        -------
+        Path
+        """
+        from omcal.report import write_report
+
+        return write_report(self, path, X, y, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `omcal.load` reads; see `omcal.persistence.save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        from omcal.persistence import save
+
+        save(self, path)
+
+    @property
+    def _n_starts(self) -> int:
+        return self.n_init if isinstance(self.init, str) else 1
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
+
+    def _resolve_n_anchors(self, n: int) -> int:
+        """Check the sizes against each other and choose m where the user did not."""
+        c, k = self.n_clusters, self.n_neighbors
+        if c > n:
+            raise ValueError(
+                f"n_clusters={c} must be at most the number of samples, n_samples={n}."
+            )
+        if self.n_anchors is None and not isinstance(self.anchors, str):
+            one_view = getattr(self.anchors, "ndim", 0) == 2
+            m = len(self.anchors if one_view or not len(self.anchors) else self.anchors[0])
+        elif self.n_anchors is None:
+            m = min(max(default_n_anchors(n, c), k + 1), n)
+        else:
+            m = self.n_anchors
+            if m > n:
+                raise ValueError(
+                    f"n_anchors={m} must be at most the number of samples, n_samples={n}; "
+                    "lower n_anchors."
+                )
+        if m < c:
+            raise ValueError(f"n_anchors={m} must be at least n_clusters={c}; raise n_anchors.")
+        if k >= m:
+            remedy = f"use n_neighbors<={m - 1}" if m > 1 else "more samples are needed"
+            if m < n:
+                remedy += f" or n_anchors>={k + 1}"
+            raise ValueError(
+                f"n_neighbors={k} must be smaller than the number of anchors, {m} "
+                f"(n_samples={n}); {remedy}."
+            )
+        return m
+
+    def _graph_settings(self, n_anchors: int) -> GraphSettings:
+        return GraphSettings(self.n_clusters, n_anchors, self.n_neighbors, self.scale, self.anchors)
+
+    def _room(self) -> Room:
+        limit = self.memory_limit
+        try:
+            n_bytes = None if limit is None else parse_bytes(limit)
+        except ValueError as error:
+            raise ValueError(f"memory_limit: {error}") from error
+        return Room(n_bytes, self.scratch_dir, self.client)
+
+    def _checkpoint(self, views: Views, n_anchors: int) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        data = {"n_samples": views.n, "n_features": views.widths, "n_anchors": n_anchors}
+        return Checkpoint(self.checkpoint, data | {"dtype": str(views.dtype)}, self.get_params())
+
+    def _starts(
+        self, n_anchors: int, random_state: np.random.RandomState
+    ) -> Iterator[NDArray[np.float64]]:
+        c = self.n_clusters
+        if isinstance(self.init, str):
+            for _ in range(self.n_init):
+                yield np.linalg.qr(random_state.standard_normal((n_anchors, c)))[0]
+            return
+        yield np.array(self.init, dtype=np.float64)
+
+    def _check_init(self, n_anchors: int) -> None:
+        if isinstance(self.init, str):
+            return
+        G, c = np.asarray(self.init, dtype=np.float64), self.n_clusters
+        if G.shape != (n_anchors, c):
+            raise ValueError(
+                f"init has shape {G.shape} but (n_anchors, n_clusters) = {(n_anchors, c)} is "
+                "needed."
+            )
+        if not np.allclose(G.T @ G, np.eye(c), atol=1e-6):
+            raise ValueError(
+                "init is not orthonormal: its columns must have length 1 and be perpendicular; "
+                "pass numpy.linalg.qr(init)[0]."
+            )
+
+    def _problem(self, n_views: int) -> Problem:
+        weighting, alpha = _weights(getattr(self, "weighting", "uniform"), n_views)
+        return Problem(
+            self.beta, self.gamma, weighting, alpha, self.max_iter, self.tol, self.accelerate
+        )
+
+    def _warn_about_result(self) -> None:
+        for name, anchors in zip(self.view_names_, self.anchors_, strict=True):
+            if (anchors == anchors[0]).all():
+                warnings.warn(
+                    f"view {name!r} is the same for all samples after scaling, and says nothing "
+                    "about clusters; leave it out.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+        # A callback may have stopped it earlier, which is no surprise to its user.
+        if not self.converged_ and self.n_iter_ == self.max_iter:
+            warnings.warn(
+                f"the objective still changes by more than tol={self.tol:g} after "
+                f"max_iter={self.max_iter} iterations; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        unique = getattr(self.labels_, "unique", None)  # of a tensor
+        found = len(unique() if unique else np.asarray(np.unique(self.labels_)))
+        if found < self.n_clusters:
+            warnings.warn(
+                f"only {found} of n_clusters={self.n_clusters} clusters hold samples; lower "
+                "n_clusters, raise n_init, or change beta or n_anchors.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A client is a connection of this process; it is neither copied nor stored.
+        return {**super().__getstate__(), "client": None}
+
+    def __sklearn_clone__(self) -> Self:
+        twin = super(AnchorClusterer, copy(self)).__sklearn_clone__()
+        return twin.set_params(client=self.client)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def default_n_anchors(n: int, n_clusters: int) -> int:
+    """c + 10·√(n / 10⁴), between c + 10 and c + 150: few for ordinary n, more for large n."""
+    return n_clusters + int(np.clip(10 * np.sqrt(n / 1e4), 10, 150))
+
+
+def _weights(weighting: Any, n_views: int) -> tuple[Any, NDArray[np.float64]]:
+    """The kind of α step, and the weights to start from."""
+    uniform = np.full(n_views, 1.0 / n_views)
+    if isinstance(weighting, str):
+        return ("fixed" if weighting == "uniform" else weighting), uniform
+    try:
+        given = np.asarray(weighting, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"weighting={weighting!r} must be a name or numbers.") from error
+    if given.shape != (n_views,):
+        raise ValueError(
+            f"weighting={weighting!r} has shape {given.shape}; give one weight for each of the "
+            f"{n_views} views."
+        )
+    if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
+        raise ValueError(
+            f"weighting={weighting!r} must be non-negative numbers with a positive sum."
+        )
+    return "fixed", given / given.sum()
+
+
+def _reporter(verbose: int) -> Callable[..., None]:
+    """Send progress to the logger: visible from verbose=1 on, each iteration from verbose=2 on."""
+    if verbose and not logger.hasHandlers():
+        logger.addHandler(logging.StreamHandler())
+    if verbose and logger.getEffectiveLevel() > logging.INFO:
+        logger.setLevel(logging.INFO)
+
+    def say(message: str, *args: Any, detail: int = 1) -> None:
+        logger.log(logging.INFO if verbose >= detail else logging.DEBUG, message, *args)
+
+    return say
+
+
+def _progress(say: Callable[..., None], run: int, task: StartTask) -> Callable[[int, float], bool]:
+    def progress(iteration: int, value: float) -> bool:
+        say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
+        return task.iterated(iteration)
+
+    return progress
