@@ -3,9 +3,9 @@
     python benchmarks/gpu.py --out gpu.json            # a CUDA GPU, under five minutes
     python benchmarks/gpu.py --device cpu --tiny       # a trial run anywhere
 
-Data are made on the device and stay there. Times are medians of warm repeats, from a synchronised
-clock around whole phases and from device events around kernels. A floor is the larger of bytes over
-the measured copy bandwidth and operations over the measured rate of float32 products.
+Data are made on the device and stay there. Times are medians of warm repeats, between events of
+the device before and after. A floor is the larger of bytes over the measured copy bandwidth and
+operations over the measured rate of float32 products.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,13 +37,13 @@ from gpu_checks import (
 
 from omcal.parallel import small_blas
 from omcal.placement import GraphSettings
-from omcal.rows import _triton
+from omcal.rows import _cuda, _triton
 from omcal.rows.torch import TorchRows
 from omcal.scaling import Scaling
 from omcal.solver import Problem, solve
 from omcal.torchbackend import views as device_views
 from omcal.torchbackend.anchors import choose_anchors
-from omcal.torchbackend.devices import resolve_device, working_on
+from omcal.torchbackend.devices import Repeated, resolve_device, working_on
 from omcal.torchbackend.graph import TorchGraphs, anchor_graphs
 from omcal.torchbackend.scaling import fit_scaling
 from omcal.torchbackend.tensors import validate_tensors
@@ -66,7 +67,7 @@ class Case:
 
 
 CASES = [
-    Case("10⁷ × (128, 256, 64) float32", 10**7, (128, 256, 64), 100, torch.float32, 5),
+    Case("10⁷ × (128, 256, 64) float32", 10**7, (128, 256, 64), 100, torch.float32, 7),
     Case("60000 × (342, 1024, 64) float32", 60_000, (342, 1024, 64), 30, torch.float32, 20),
     Case("10⁸ × 64 float16", 10**8, (64,), 100, torch.float16, 3),
 ]
@@ -101,40 +102,24 @@ def main() -> None:
     print_tables(result)
 
 
-def synchronize(device: torch.device) -> None:
-    """Wait until the device has done what was asked of it."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+def timed(device: torch.device, work: Callable[[], Any], repeats: int) -> float:
+    """Median seconds of calls, the device's work included; by its own events where it has them."""
+    work()
+    return statistics.median(_once(device, work) for _ in range(repeats))
 
 
-def timed(device: torch.device, work: Callable[[], Any], repeats: int, warm: int = 1) -> float:
-    """Median seconds of whole calls, the device's work included."""
-    for _ in range(warm):
-        work()
-    times = []
-    for _ in range(repeats):
-        synchronize(device)
+def _once(device: torch.device, work: Callable[[], Any]) -> float:
+    if device.type != "cuda":
         start = time.perf_counter()
         work()
-        synchronize(device)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def device_timed(device: torch.device, work: Callable[[], Any], repeats: int) -> float:
-    """Median seconds between events before and after, without the wait of the host."""
-    if device.type != "cuda":
-        return timed(device, work, repeats)
+        return time.perf_counter() - start
+    torch.cuda.synchronize(device)
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
     work()
-    times = []
-    for _ in range(repeats):
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        before.record()
-        work()
-        after.record()
-        after.synchronize()
-        times.append(before.elapsed_time(after) / 1e3)
-    return statistics.median(times)
+    after.record()
+    after.synchronize()
+    return before.elapsed_time(after) / 1e3
 
 
 def ceilings(device: torch.device, tiny: bool) -> dict[str, float]:
@@ -142,14 +127,14 @@ def ceilings(device: torch.device, tiny: bool) -> dict[str, float]:
     size = 1 << (20 if tiny else 31)
     source = torch.randint(0, 255, (size,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    copy = device_timed(device, lambda: target.copy_(source), 20)
+    copy = timed(device, lambda: target.copy_(source), 20)
     side = 256 if tiny else 8192
     a, b = torch.randn((2, side, side), device=device)
-    product = device_timed(device, lambda: a @ b, 10)
+    product = timed(device, lambda: a @ b, 10)
     # Thin like the products with the anchors, which no library runs at the rate of square ones.
     tall = torch.randn((side * 16, 256), device=device)
     few = torch.randn((256, 100), device=device)
-    thin = device_timed(device, lambda: tall @ few, 10)
+    thin = timed(device, lambda: tall @ few, 10)
     return {
         "bytes_per_s": 2 * size / copy,
         "flops_per_s": 2 * side**3 / product,
@@ -164,7 +149,7 @@ def measure(case: Case, device: torch.device, ceiling: dict[str, float]) -> dict
     run(place(tensors, case.settings, device), G)  # compiles what is not compiled yet
     found: dict[str, Any] = {"n": case.n, "m": case.m}
     found["fit_s"] = timed(
-        device, lambda: run(place(tensors, case.settings, device), G), case.repeats, warm=0
+        device, lambda: run(place(tensors, case.settings, device), G), case.repeats
     )
     found |= memory(case, device, tensors, G)
     found["phases"] = phases(case, device, tensors, G, ceiling)
@@ -207,14 +192,15 @@ def phases(
     rows = TorchRows(graphs, N_CLUSTERS, labels_on_host=False)
     V = len(tensors)
     alpha, R = np.full(V, 1 / V), 0.1 * np.eye(N_CLUSTERS)
-    small = rows._send(alpha, G, R)
+    small = rows._mail.send(alpha, G, R, G)
     repeats = case.repeats
+    kernels = Repeated(lambda: rows._pass.sweep(small), device)
     times = {
         "scaling": timed(device, lambda: [fit_scaling(v, "feature") for v in views], repeats),
         "anchors": timed(device, anchors, repeats),
         "graph": timed(device, lambda: anchor_graphs(views, scalings, chosen, K), repeats),
         "gram": timed(device, rows.gram, repeats),
-        "pass, kernels": device_timed(device, lambda: rows._pass.sweep(small), 3 * repeats),
+        "pass, kernels": timed(device, kernels, 3 * repeats),
         "pass, to and fro": timed(device, lambda: rows.sweep(alpha, G, R), 3 * repeats),
         "labels": timed(device, lambda: rows.assign(alpha, G, R, G), repeats),
         "algebra of an iteration": algebra(rows, G, alpha),
@@ -282,20 +268,21 @@ def kmeans(views: list[torch.Tensor], n_clusters: int = 10, n_iter: int = N_ITER
 
 
 def sweep_settings(device: torch.device, tiny: bool) -> dict[str, Any]:
-    """Seconds of the pass with either way to SᵀF, and of the graph by the size of its blocks."""
+    """Seconds of the pass by each way to do it, and of the graph by the size of its blocks."""
     n = 20_000 if tiny else 4_000_000
     found: dict[str, Any] = {}
     rng = np.random.default_rng(0)
     for m in (30, 100, 200, 300):
         graphs = TorchGraphs.from_host(random_graphs(rng, n, 3, m, np.float32), device)
-        for way, limit in (("blocks of S", 1 << 20), ("scattered", 0), ("plain", None)):
-            if limit is not None and not _triton.serves(device, N_CLUSTERS):
+        for way in ("CUDA", "Triton", "plain"):
+            fused = way != "plain"
+            if fused and not _triton.serves(device, N_CLUSTERS):
                 continue
-            with setting(_triton, "DENSE_ANCHORS", limit or 0):
-                rows = TorchRows(graphs, N_CLUSTERS, fused=limit is not None)
+            with nullcontext() if way == "CUDA" else setting(_cuda, "serves", lambda *a: False):
+                rows = TorchRows(graphs, N_CLUSTERS, fused=fused)
             P = rng.normal(size=(m, N_CLUSTERS))
-            small = rows._send(np.full(3, 1 / 3), P, 0.1 * np.eye(N_CLUSTERS))
-            seconds = device_timed(device, lambda rows=rows, s=small: rows._pass.sweep(s), 5)
+            small = rows._mail.send(np.full(3, 1 / 3), P, 0.1 * np.eye(N_CLUSTERS), P)
+            seconds = timed(device, lambda rows=rows, s=small: rows._pass.sweep(s), 5)
             found[f"pass n={n} m={m} {way}"] = seconds
     X = clustered(n, (128,), torch.float32, device)
     views = DeviceViews(validate_tensors(SimpleNamespace(), X), device)

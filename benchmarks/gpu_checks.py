@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +13,7 @@ from omcal.anchors import choose_anchors as host_anchors
 from omcal.graph import AnchorGraphs
 from omcal.parallel import small_blas
 from omcal.placement import GraphSettings, place_in_memory
-from omcal.rows import _triton
+from omcal.rows import _cuda, _triton
 from omcal.rows.memory import MemoryRows
 from omcal.rows.torch import TorchRows
 from omcal.scaling import Scaling
@@ -51,11 +51,11 @@ def check_all(device: torch.device) -> dict[str, Any]:
     fused = _triton.serves(device, N_CLUSTERS)
     found["fused"] = fused
     if fused:
-        for n, V, m, c in ((100_003, 3, 100, 10), (50_001, 2, 300, 10), (20_001, 3, 30, 40)):
+        for n, V, m, c in ((100_003, 3, 100, 10), (50_001, 2, 300, 10), (20_001, 3, 60, 40)):
             for dtype in (np.float32, np.float64):
-                for scattered in (False, True):
-                    key = f"pass n={n} V={V} m={m} c={c} {dtype.__name__} scattered={scattered}"
-                    found[key] = check_pass(device, (n, V, m, c), dtype, scattered)
+                for in_cuda in (True, False):
+                    key = f"pass n={n} V={V} m={m} c={c} {dtype.__name__} in_cuda={in_cuda}"
+                    found[key] = check_pass(device, (n, V, m, c), dtype, in_cuda)
     for name, value in found.items():
         print("check", name, value, flush=True)
     return found
@@ -100,13 +100,13 @@ def check_fit(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
 
 
 def check_pass(
-    device: torch.device, sizes: tuple[int, int, int, int], dtype: Any, scattered: bool
+    device: torch.device, sizes: tuple[int, int, int, int], dtype: Any, in_cuda: bool
 ) -> dict[str, float]:
     """The fused pass against the plain one and the one in memory, on fresh random graphs."""
     n, V, m, c = sizes
     rng = np.random.default_rng()
     graphs = random_graphs(rng, n, V, m, dtype)
-    with setting(_triton, "DENSE_ANCHORS", 0 if scattered else 1024):
+    with nullcontext() if in_cuda else setting(_cuda, "serves", lambda graphs, F: False):
         fused = TorchRows.from_graphs(graphs, c, device, fused=True)
         again = TorchRows.from_graphs(graphs, c, device, fused=True)
     plain = TorchRows.from_graphs(graphs, c, device, fused=False)
@@ -141,7 +141,7 @@ def random_graphs(rng: np.random.Generator, n: int, V: int, m: int, dtype: Any) 
 
 def relative(a: Any, b: Any) -> float:
     """‖a − b‖ / ‖b‖, where NaN never passes."""
-    off = float(np.linalg.norm(a - b) / np.linalg.norm(b))
+    off = float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(b)), np.finfo(float).tiny)
     return off if np.isfinite(off) else float("inf")
 
 

@@ -128,7 +128,7 @@ def _in_turns(
                 leave_cache(path)
             command = [sys.executable, __file__, "once", place, str(iterations), limit]
             done = subprocess.run(
-                [*command, *map(str, paths)], check=True, capture_output=True, text=True
+                [*command, *map(str, paths)], check=True, stdout=subprocess.PIPE, text=True
             )
             found[place].append(json.loads(done.stdout))
             print(place, found[place][-1], file=sys.stderr, flush=True)
@@ -155,7 +155,7 @@ def on_dask(parts: list[int], rows: list[int]) -> str:
         "|---|---|---|---|---|",
     ]
     cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     )
     os.environ["OMP_NUM_THREADS"] = "1"
     with cluster, Client(cluster) as client:
@@ -165,7 +165,7 @@ def on_dask(parts: list[int], rows: list[int]) -> str:
             for count in parts:
                 size = n // count
                 slices = [slice(i * size, (i + 1) * size) for i in range(count)]
-                held = client.scatter([GraphPart(graphs[s], c, n) for s in slices])
+                held = client.scatter([GraphPart(graphs[s], c, n) for s in slices], hash=False)
                 there = DaskRows(client, held, [size] * count)
                 there.gram()
                 here = MemoryRows(graphs[slices[0]], c, compiled=n >= 50_000)

@@ -63,19 +63,26 @@ def draw(views, labels, types, weights, path):
     for ax, (name, view), weight in zip(axes, views.items(), weights, strict=False):
         flat = TruncatedSVD(3, random_state=0).fit_transform(view)
         # The first direction of uncentred data is their mean, which tells little.
-        ax.scatter(*flat[:, 1:].T, c=labels, cmap="tab10", vmin=0, vmax=9, s=5, linewidths=0)
-        ax.set(title=f"{name} (weight {weight:.2f})", xticks=[], yticks=[])
+        # In an order by chance, so that no cluster covers another.
+        shuffled = np.random.default_rng(0).permutation(len(flat))
+        colours = plt.get_cmap("tab10")(labels[shuffled])
+        ax.scatter(*flat[shuffled, 1:].T, c=colours, s=7, linewidths=0)
+        ax.set(title=f"the cells by their {name} (weight {weight:.2f})", xticks=[], yticks=[])
     table = np.zeros((len(TYPES), labels.max() + 1), dtype=int)
     np.add.at(table, (types, labels), 1)
     # Clusters in the order of the types that they hold most of.
-    table = table[:, np.argsort(table.argmax(axis=0), kind="stable")]
+    order = np.argsort(table.argmax(axis=0), kind="stable")
+    table = table[:, order]
     axes[2].imshow(table / table.sum(axis=1, keepdims=True), cmap="Blues", vmin=0, vmax=1)
     for (i, j), count in np.ndenumerate(table):
         if count:
             dark = count > 0.5 * table[i].sum()
             axes[2].text(j, i, count, ha="center", va="center", color="w" if dark else "k")
-    axes[2].set(title="cells of each type", xlabel="cluster", xticks=[])
+    axes[2].set(title="cells of each type in each cluster", xlabel="cluster")
     axes[2].set_yticks(range(len(TYPES)), TYPES)
+    axes[2].set_xticks(range(len(order)), order)
+    for number, cluster in zip(axes[2].get_xticklabels(), order, strict=True):
+        number.set(color=plt.get_cmap("tab10")(cluster), fontweight="bold")
     figure.savefig(path, dpi=120)
 
 

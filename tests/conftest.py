@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import logging
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +48,20 @@ class Scratched(ChunkedRows):
         )
 
 
+class OnGPU:
+    """Rows on the first GPU, with their F on the host."""
+
+    def __init__(self, graphs, n_clusters):
+        self._rows = TorchRows.from_graphs(graphs, n_clusters, "cuda")
+
+    def __getattr__(self, name):
+        return getattr(self._rows, name)
+
+    @property
+    def F(self):
+        return self._rows.F.cpu().numpy()
+
+
 def chunked(n_parts):
     """Rows in this many parts; None: as many parts as rows."""
 
@@ -66,6 +81,7 @@ ROWS = {
     "n chunks": chunked(None),
     "scratch files": Scratched,
     "torch": TorchRows.from_graphs,
+    "GPU": OnGPU,
 }
 
 
@@ -83,6 +99,25 @@ def make_rows(request):
     """Every way to hold the rows: (graphs, n_clusters) -> rows."""
     if request.param == "compiled":
         pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
-    if request.param == "torch":
-        pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    if request.param in ("torch", "GPU"):
+        torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+        if request.param == "GPU" and not torch.cuda.is_available():
+            pytest.skip("there is no CUDA GPU here")
     return ROWS[request.param]
+
+
+@pytest.fixture(scope="session")
+def client():
+    """Two processes of Dask on this machine, reachable from nowhere else."""
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    import dask
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    patience = {f"distributed.comm.timeouts.{what}": "120s" for what in ("connect", "tcp")}
+    options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "memory_limit": "1GB"}
+    with (
+        dask.config.set(patience),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster,
+        distributed.Client(cluster, timeout="120s") as client,
+    ):
+        yield client

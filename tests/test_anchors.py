@@ -5,9 +5,11 @@ import pytest
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin_min
+from sklearn.utils.random import sample_without_replacement
 
 from omcal import anchors as module
-from omcal.anchors import choose_anchors
+from omcal import kmeans
+from omcal.anchors import _draw_rows, choose_anchors
 from omcal.scaling import SCALES, Scaling
 from omcal.views import View, Views
 
@@ -214,6 +216,14 @@ def test_storage(kind):
 def test_the_blocks_do_not_show(monkeypatch):
     views, _ = blobs()
     whole = choose(views, 9)
-    monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(kmeans, "_BLOCK_ENTRIES", 100)
     for a, b in zip(whole, choose(views, 9), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "size"), [(300, 2), (50_000, 450), (10**7, 3000), (60, 30)])
+def test_rows_of_a_sample_are_those_that_scikit_learn_draws(n, size):
+    state, other = (np.random.RandomState(3) for _ in range(2))
+    expected = np.sort(sample_without_replacement(n, size, random_state=other))
+    np.testing.assert_array_equal(_draw_rows(n, size, state), expected)
+    assert state.randint(10**6) == other.randint(10**6)

@@ -1,17 +1,20 @@
 """During the fit: interruption, and scikit-learn's callbacks."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from omcal import OMCAL
+from omcal import OMCAL, load
+from omcal.cli.files import read_labels
 from omcal.datasets import make_multiview
 
 MADE = make_multiview(200, n_clusters=3, random_state=0)
@@ -48,57 +51,117 @@ def test_a_fit_that_fails_late_changes_nothing():
     assert vars(model) == before | {"beta": 1e9}
 
 
-ENDLESS = """
-import sys
-from omcal import OMCAL
-from omcal.datasets import make_multiview
-data = make_multiview(2000, n_clusters=3, random_state=0)
-model = OMCAL(3, max_iter=10**9, tol=0, random_state=0, verbose=2)
-try:
-    model.fit(data.views)
-except KeyboardInterrupt:
-    print("attributes:", [name for name in vars(model) if name.endswith("_")])
-"""
+class CtrlC(logging.Handler):
+    """Presses Ctrl-C so many times when an iteration is logged."""
+
+    def __init__(self, iteration, times=1):
+        super().__init__()
+        self.due = [iteration] * times
+
+    def emit(self, record):
+        while record.args and self.due and record.args[1:2] == (self.due[0],):
+            self.due.pop()
+            signal.raise_signal(signal.SIGINT)
 
 
-def interrupted(command, waits_for, stream):
-    """Run a command, interrupt it when a line of its output holds a word, and return its end."""
+@pytest.fixture
+def press():
+    """Press Ctrl-C in the fits of the test: press(iteration=5, times=1)."""
+    logger = logging.getLogger("omcal")
+    level, before = logger.level, signal.signal(signal.SIGINT, signal.default_int_handler)
+    handlers = []
+
+    def add(**when):
+        handlers.append(CtrlC(**when))
+        logger.addHandler(handlers[-1])
+        logger.setLevel(logging.DEBUG)
+
+    yield add
+    for handler in handlers:
+        logger.removeHandler(handler)
+    logger.setLevel(level)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_the_iterations_with_what_was_reached(press):
+    model = OMCAL(3, tol=0, random_state=0, n_init=3)
+    press(iteration=5)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(MADE.views)
+    assert (model.n_iter_, model.converged_) == (5, False)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.warns(ConvergenceWarning, match="max_iter=5"):
+        expected = OMCAL(3, tol=0, max_iter=5, random_state=0).fit(MADE.views)
+    assert_array_equal(model.labels_, expected.labels_)
+    assert_array_equal(model.predict(MADE.views), expected.predict(MADE.views))
+    assert_array_equal(model.objective_, expected.objective_)
+
+
+def test_ctrl_c_twice_ends_at_once_and_changes_nothing(press):
+    model = OMCAL(3, random_state=0).fit(MADE.views)
+    before = dict(vars(model))
+    press(iteration=5, times=2)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(OTHER.views)
+    assert vars(model) == before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupted_fit_goes_on_from_its_checkpoint(press, tmp_path):
+    state = tmp_path / "state"
+    whole = OMCAL(3, random_state=0).fit(MADE.views)
+    model = OMCAL(3, random_state=0, checkpoint=state)
+    press(iteration=5)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(MADE.views)
+    assert state.exists()
+    assert_array_equal(model.fit(MADE.views).labels_, whole.labels_)
+    assert model.n_iter_ == whole.n_iter_ and not state.exists()
+
+
+def test_ctrl_c_is_left_to_those_who_already_handle_it(press):
+    pressed = []
+    signal.signal(signal.SIGINT, lambda *_: pressed.append("here"))
+    press(iteration=5)
+    model = OMCAL(3, random_state=0).fit(MADE.views)
+    assert pressed == ["here"] and model.n_iter_ > 5
+
+
+def test_a_fit_in_a_thread_leaves_signals_alone():
+    with ThreadPoolExecutor(1) as pool:
+        model = pool.submit(OMCAL(3, random_state=0).fit, MADE.views).result()
+    assert model.converged_
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
+def test_ctrl_c_on_the_command_line(tmp_path):
+    """The result so far is shown and written, and the code says that it was interrupted."""
+    np.savez(tmp_path / "data.npz", **MADE.views)
+    command = "from omcal.cli import main; import logging; logging.basicConfig(level=10); main()"
+    options = ["--clusters", "3", "--max-iter", "1000000000", "--tol", "0"]
+    files = ["--out", str(tmp_path / "l.csv"), "--save-model", str(tmp_path / "m.omcal")]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+        [sys.executable, "-c", command, "cluster", str(tmp_path / "data.npz"), *options, *files],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
-        for line in getattr(process, stream):
-            if waits_for in line:
+        for line in process.stderr:
+            if "iteration 20:" in line:
                 break
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    return process.returncode, out, err
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
-def test_ctrl_c_in_python():
-    code, out, _ = interrupted([sys.executable, "-c", ENDLESS], "iteration 20:", "stderr")
-    assert code == 0
-    assert out == "attributes: []\n"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
-def test_ctrl_c_on_the_command_line(tmp_path):
-    np.savez(tmp_path / "data.npz", **MADE.views)
-    command = "from omcal.cli import main; import logging; logging.basicConfig(level=10); main()"
-    options = ["--clusters", "3", "--max-iter", "1000000000", "--tol", "0"]
-    files = ["--out", str(tmp_path / "l.csv"), "--save-model", str(tmp_path / "m.omcal")]
-    code, out, err = interrupted(
-        [sys.executable, "-c", command, "cluster", str(tmp_path / "data.npz"), *options, *files],
-        "iteration 20:",
-        "stderr",
-    )
-    assert (code, out) == (130, "")
+    assert process.returncode == 130
+    assert "Interrupted after" in out
     last = [line for line in err.splitlines() if not line.startswith(("DEBUG", "INFO"))]
-    assert last == ["omcal: interrupted"]
-    assert os.listdir(tmp_path) == ["data.npz"]
+    assert last[-1] == "omcal: interrupted" and "ending after this iteration" in last[0]
+    assert sorted(os.listdir(tmp_path)) == ["data.npz", "l.csv", "m.omcal"]
+    assert_array_equal(
+        read_labels(tmp_path / "l.csv").astype(int), load(tmp_path / "m.omcal").labels_
+    )
 
 
 class Recorder:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from omcal import OCAL, OMCAL, anchors, estimators, graph, scaling
+from omcal import OCAL, OMCAL, clusterer, graph, kmeans, scaling
 from omcal.metrics import ari
 from omcal.rows import memory
 
@@ -304,9 +304,9 @@ def test_the_blocks_do_not_show(monkeypatch, scale, dtype):
     for module, name, size in (
         (scaling, "_BLOCK_ENTRIES", 100),
         (graph, "_BLOCK_ENTRIES", 333),
-        (anchors, "_BLOCK_ENTRIES", 500),
+        (kmeans, "_BLOCK_ENTRIES", 500),
         (memory, "_BLOCK", 37),
-        (estimators, "_PREDICT_BLOCK", 7),
+        (clusterer, "_PREDICT_BLOCK", 7),
     ):
         monkeypatch.setattr(module, name, size)
     parts = OMCAL(**SETTINGS, scale=scale).fit(views)

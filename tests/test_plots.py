@@ -134,9 +134,9 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 
 def test_parameter_grid_leaves_what_is_unknown_empty(ax):
     values = [[0.5, np.nan, 1.0], [0.2, 0.3, 0.4]]
-    assert plots.parameter_grid(values, [0.1, 0.5], [1e-5, 1.0, 1e5], ax) is ax
+    assert plots.parameter_grid(values, [0.1, 0.5], [1e-5, 0.2, 1e5], ax) is ax
     assert [text.get_text() for text in ax.texts] == ["0.50", "1.00", "0.20", "0.30", "0.40"]
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["1e-05", "1", "100000"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["$10^{-5}$", "0.2", "$10^{5}$"]
 
 
 def test_over_anchors_draws_scores_from_0_to_1_and_times_from_0(ax):

@@ -109,6 +109,15 @@ def test_one_sample(scale, make):
 # Numbers
 
 
+@pytest.fixture(params=["NumPy", "compiled"])
+def _loops(request, monkeypatch):
+    """Moments by NumPy, and by the loops that large data are given to."""
+    if request.param == "compiled":
+        pytest.importorskip("numba", reason='the extra "fast" is not installed')
+        monkeypatch.setattr(scaling, "compiled_pays", lambda n: True)
+
+
+@pytest.mark.usefixtures("_loops")
 @pytest.mark.parametrize("offset", [0, 1e3, 1e5])
 @pytest.mark.parametrize("scale", ["feature", "view"])
 def test_float32_with_a_large_mean(offset, scale):
@@ -124,6 +133,7 @@ def test_float32_with_a_large_mean(offset, scale):
         np.testing.assert_allclose(fitted.factor, 1 / np.linalg.norm(deviation), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("_loops")
 @pytest.mark.parametrize("offset", [0, 1e6, 1e9])
 def test_float64_with_a_large_mean(offset):
     X = np.random.default_rng(2).normal(size=(500, 3)) + offset
@@ -141,6 +151,7 @@ def test_sparse_rows_with_a_large_mean(offset, dtype):
     np.testing.assert_allclose(dense(scaled(sparse.csr_array(X), "sample")), expected, rtol=1e-3)
 
 
+@pytest.mark.usefixtures("_loops")
 @pytest.mark.parametrize("scale", ["feature", "view"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_blocks_do_not_show(monkeypatch, X, scale, dtype):

@@ -245,6 +245,17 @@ def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
     assert not load_views(tmp_path / "cells.h5mu").presence["rna"].all()
 
 
+def test_cells_that_are_still_in_their_file(tmp_path):
+    anndata = pytest.importorskip("anndata", reason="the extra omics is not installed")
+    expected = OMCAL(3, random_state=0).fit([COUNTS]).labels_
+    for name, X in {"sparse": COUNTS, "dense": COUNTS.toarray()}.items():
+        RealKinds.plain(X, CELLS).write_h5ad(tmp_path / f"{name}.h5ad")
+        backed = anndata.read_h5ad(tmp_path / f"{name}.h5ad", backed="r")
+        omcal.tl.omcal(backed, n_clusters=3, random_state=0)
+        assert evaluate(expected, backed.obs["omcal"].astype(int))["accuracy"] > 0.95
+        backed.file.close()
+
+
 def test_scanpy_colours_a_plot_by_the_clusters(tmp_path):
     pytest.importorskip("scanpy", reason="scanpy is not installed")
     import matplotlib as mpl

@@ -7,7 +7,7 @@ import reference
 from omcal.anchors import choose_anchors as host_anchors
 from omcal.graph import AnchorGraphs
 from omcal.graph import anchor_graphs as host_graphs
-from omcal.rows import _triton
+from omcal.rows import _cuda
 from omcal.rows.memory import MemoryRows
 from omcal.rows.torch import TorchRows
 from omcal.scaling import Scaling
@@ -27,12 +27,16 @@ def device(request):
     return resolve_device(request.param)
 
 
-@pytest.fixture(params=["plain", "fused"])
-def fused(request, device):
-    """Whether Triton kernels do the pass; TRITON_INTERPRET=1 runs them on the CPU."""
-    if request.param == "fused" and not kernels.usable(device):
-        pytest.skip(f"Triton kernels do not run on {device}")
-    return request.param == "fused"
+@pytest.fixture(params=["plain", "Triton", "CUDA"])
+def fused(request, device, monkeypatch):
+    """Whether kernels do the pass, written in either; TRITON_INTERPRET=1 runs Triton's anywhere."""
+    if request.param == "CUDA" and device.type != "cuda":
+        pytest.skip(f"{device} is no CUDA GPU")
+    if request.param == "Triton":
+        if not kernels.usable(device):
+            pytest.skip(f"Triton kernels do not run on {device}")
+        monkeypatch.setattr(_cuda, "serves", lambda graphs, F: False)
+    return request.param != "plain"
 
 
 @pytest.fixture
@@ -58,13 +62,7 @@ def random_graphs(rng, n, V, m, k, dtype):
         (65, 1, 66, 3, 40),
     ],
 )
-@pytest.mark.parametrize("scattered", [False, True])
-def test_pass_equals_that_in_memory(
-    device, fused, small_blocks, monkeypatch, n, V, m, k, c, dtype, scattered
-):
-    if scattered and not fused:
-        pytest.skip("the plain pass has one way only")
-    monkeypatch.setattr(_triton, "DENSE_ANCHORS", 0 if scattered else 512)
+def test_pass_equals_that_in_memory(device, fused, small_blocks, n, V, m, k, c, dtype):
     rng = np.random.default_rng(n)
     graphs = random_graphs(rng, n, V, m, k, dtype)
     host = MemoryRows(graphs, c)

@@ -277,10 +277,53 @@ def test_tensors_elsewhere_than_asked_for(monkeypatch):
     here = Views([View("a", TensorArray(torch.zeros(3, 2)))])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert torch_fit.find_device("cpu", elsewhere).type == "meta"
-    assert torch_fit.find_device("cuda:0", here) == torch.device("cuda:0")
+    assert torch_fit.find_devices("cpu", elsewhere) == [torch.device("meta")]
+    assert torch_fit.find_devices("cuda:0", here) == [torch.device("cuda:0")]
     with pytest.raises(ValueError, match="device='cuda:0' but the views are on meta"):
-        torch_fit.find_device("cuda:0", elsewhere)
+        torch_fit.find_devices("cuda:0", elsewhere)
+    with pytest.raises(ValueError, match="Several devices take arrays"):
+        torch_fit.find_devices("cpu,cpu", here)
+
+
+@pytest.mark.parametrize("n_parts", [2, 3])
+def test_several_devices_share_the_rows(device, n_parts):
+    arrays = two_views(2, n=151)
+    settings, init = given_problem(arrays)
+    views = host_views(arrays)
+    host = place_in_memory(views, settings, np.random.RandomState(5))
+    places = ",".join([str(device)] * n_parts)
+    placed = torch_fit.place_on_device(views, settings, np.random.RandomState(5), places)
+    assert len(placed.rows._parts) == n_parts
+    expected, wanted = fit(host, settings, 2, init)
+    solution, assignment = fit(placed, settings, 2, init)
+    np.testing.assert_allclose(solution.history, expected.history, rtol=1e-9)
+    np.testing.assert_array_equal(assignment.labels, wanted.labels)
+
+
+def test_a_model_on_several_devices(device):
+    if device.type != "cuda":
+        pytest.skip("two parts on the CPU have no name")
+    arrays = two_views(2, n=200)
+    options = {"n_anchors": 12, "random_state": 0}
+    one = OMCAL(4, device="cuda", **options).fit(arrays)
+    two = OMCAL(4, device="cuda:0,cuda:0", **options).fit(arrays)
+    np.testing.assert_array_equal(two.labels_, one.labels_)
+    np.testing.assert_array_equal(two.predict(arrays), one.predict(arrays))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_a_gpu_that_is_full_is_explained():
+    X = torch.zeros((200_000, 2), device="cuda")
+    X[:, 0] = torch.arange(200_000)
+    torch.cuda.empty_cache()
+    free = torch.cuda.mem_get_info()[0]
+    held = torch.empty(max(free - 60 * 2**20, 1), dtype=torch.uint8, device="cuda")
+    try:
+        with pytest.raises(MemoryError, match=r"cuda:0 is out of memory: .* need about .*block"):
+            OMCAL(60, n_anchors=200, n_neighbors=100, max_iter=2).fit(X)
+    finally:
+        del held
+        torch.cuda.empty_cache()
 
 
 def test_torch_that_is_not_installed_is_named(monkeypatch):
@@ -293,7 +336,7 @@ def test_a_full_device_is_answered_with_an_estimate(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (10**9, 80 * 10**9))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 * 10**9)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2 * 10**9)
-    message = r"need about 10.0 GB.*2.0 GB of 80.0 GB are free.*at most 16000000 samples"
+    message = r"need about 10.0 GB.*2.0 GB of 80.0 GB are free.*at most about 16000000 samples"
     with (
         pytest.raises(MemoryError, match=message),
         devices.explaining_out_of_memory(torch.device("cuda", 0), 10**8, 100),

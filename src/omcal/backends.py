@@ -14,15 +14,17 @@ from omcal.views import Views, validate_views
 
 def check_device(device: str) -> None:
     """Refuse what cannot be the name of a device, whether PyTorch is there or not."""
-    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", device):
+    if not re.fullmatch(r"cpu|mps|cuda|cuda:\d+(,cuda:\d+)*", device):
         raise ValueError(
-            f"device={device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU) or "
-            "'mps'."
+            f"device={device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU), "
+            "'cuda:0,cuda:1' (both) or 'mps'."
         )
 
 
-def read_views(estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1) -> Views:
-    """`validate_views`, also for tensors, which stay on their device."""
+def read_views(
+    estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, present: Any = None
+) -> Views:
+    """`validate_views` with gaps, also for tensors, which stay on their device."""
     columns = getattr(estimator, "views", None)
     if "torch" in sys.modules:  # else there is no tensor
         from omcal.torchbackend.tensors import holds_tensors, validate_tensors
@@ -32,7 +34,14 @@ def read_views(estimator: Any, X: Any, *, reset: bool = True, min_samples: int =
                 estimator, X, views=columns, reset=reset, min_samples=min_samples
             )
     return validate_views(
-        estimator, X, views=columns, reset=reset, min_samples=min_samples, lazy=True
+        estimator,
+        X,
+        views=columns,
+        reset=reset,
+        min_samples=min_samples,
+        lazy=True,
+        gaps=True,
+        present=present,
     )
 
 

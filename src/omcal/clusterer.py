@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -28,30 +28,35 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from omcal.absence import check_present
 from omcal.backends import check_device, on_device, place, read_views
 from omcal.callbacks import CallbackSupportMixin, FitTasks, StartTask, with_callbacks
 from omcal.checkpoint import Checkpoint
 from omcal.estimate import Estimate, ViewSize, view_sizes
 from omcal.indicator import Indicator
+from omcal.interruption import Interruption
 from omcal.memory import parse_bytes, require_memory
 from omcal.parallel import small_blas
 from omcal.placement import GraphSettings, Room
 from omcal.solver import Problem, Solution, solve
 from omcal.views import Views
 
+if TYPE_CHECKING:
+    from omcal.explain import ViewExplanation
+
 logger = logging.getLogger("omcal")
 
 _PREDICT_BLOCK = 8192
 
 
-def _all_or_nothing(method: Callable[..., None]) -> Callable[..., None]:
+def _all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
     """Give the attributes back as they were where the method fails or is interrupted."""
 
     @wraps(method)
-    def guarded(self: Any, *args: Any) -> None:
+    def guarded(self: Any, *args: Any) -> bool:
         before = dict(vars(self))
         try:
-            method(self, *args)
+            return method(self, *args)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
@@ -94,7 +99,7 @@ class AnchorClusterer(
 
     _single_view: ClassVar[bool] = False
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, present: Any = None) -> Self:
         """Cluster the samples of X.
 
         Parameters
@@ -104,31 +109,45 @@ class AnchorClusterer(
             or sparse matrix is one view, or several where `views` splits its columns. Views may
             be larger than the memory: memory-mapped files, datasets of h5py, arrays of zarr,
             anything else that has a shape, a dtype and slices of rows; arrays, data frames or
-            lists of delayed blocks of Dask.
+            lists of delayed blocks of Dask. A sample may be absent from some views, but not from
+            all: its row there is None, or NaN in all of its features.
         y : ignored
+        present : mapping or list of boolean arrays, or one of shape (n, n_views), optional
+            Which samples are in which view, for views that cannot hold NaN, such as sparse ones;
+            None in place of an array: all.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. While the fit iterates, it ends with the iteration in progress, and the
+            model is fitted as far as it came; earlier, or pressed twice, the model is as before.
         """
         self._validate_params()
         with self.client.as_current() if self.client is not None else nullcontext():
-            self._fit(X, y)
+            interrupted = self._fit(X, y, present)
             self._warn_about_result()
+        if interrupted:
+            raise KeyboardInterrupt
         return self
 
     @_all_or_nothing
     @with_callbacks  # type: ignore[untyped-decorator]
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, present: Any) -> bool:
+        """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
         tasks = FitTasks(self, X, y, self._n_starts)
         check_device(self.device)
-        views = read_views(self, X, min_samples=2)
+        views = read_views(self, X, min_samples=2, present=present)
         if self._single_view and len(views) > 1:
             raise ValueError(
                 f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
                 "pass one of them."
             )
         n_anchors = self._resolve_n_anchors(views.n)
+        check_present(views.present, views.names, n_anchors)
         self._check_init(n_anchors)
         problem = self._problem(len(views))
         room = self._room()
@@ -156,15 +175,17 @@ class AnchorClusterer(
         StS = rows.gram()
 
         best: Solution | None = None
+        interruption = Interruption()
         for run, G in enumerate(self._starts(n_anchors, random_state), start=1):
-            with small_blas(n_anchors):
+            with small_blas(n_anchors), interruption.held():
                 task = tasks.start(self.max_iter)
-                solution = solve(rows, StS, G, problem, _progress(say, run, task))
+                progress = _progress(say, run, task, interruption)
+                solution = solve(rows, StS, G, problem, progress)
             if best is None or solution.history[-1] < best.history[-1]:
                 Z = solution.consensus
                 # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
                 best, assignment = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
-            if task.end():
+            if task.end() or interruption.asked:
                 break
         assert best is not None
         self._consensus = best.consensus
@@ -175,26 +196,29 @@ class AnchorClusterer(
         self.objective_ = np.array(best.history)
         self.n_iter_ = best.n_iter
         self.converged_ = best.converged
-        if checkpoint:
+        if checkpoint and not interruption.asked:
             checkpoint.remove()
         tasks.end()
+        return interruption.asked
 
-    def predict(self, X: Any, out: Any = None) -> Any:
+    def predict(self, X: Any, out: Any = None, present: Any = None) -> Any:
         """Cluster of each sample of X, which has the views that `fit` had.
 
         Parameters
         ----------
         X : as in `fit`
+            A view that none of the samples has may be None.
         out : array of shape (n,), optional
             Where the labels are written as they come: anything that takes slices, such as a
             memory-mapped file.
+        present : as in `fit`
 
         Returns
         -------
         labels : array of shape (n,)
             `out` where it is given; a Dask array, not yet computed, where X is in Dask.
         """
-        indicator, views = self._indicator(X)
+        indicator, views = self._indicator(X, present)
         if out is not None and tuple(out.shape) != (views.n,):
             raise ValueError(f"out has shape {tuple(out.shape)}; X has {views.n} samples.")
         if views.distributed:
@@ -214,19 +238,23 @@ class AnchorClusterer(
             start += len(block)
         return labels
 
-    def transform(self, X: Any) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
+        """`fit`, then `transform` of the same samples."""
+        return self.fit(X, y, present).transform(X, present)
+
+    def transform(self, X: Any, present: Any = None) -> Any:
         """Soft indicator F of each sample of X: how strongly it belongs to each cluster.
 
         Parameters
         ----------
-        X : as in `fit`
+        X, present : as in `predict`
 
         Returns
         -------
         F : array of shape (n, n_clusters)
             Non-negative; rows do not sum to 1. A Dask array, not yet computed, where X is in Dask.
         """
-        indicator, views = self._indicator(X)
+        indicator, views = self._indicator(X, present)
         if views.distributed:
             from omcal.dask_backend import map_rows
 
@@ -239,9 +267,10 @@ class AnchorClusterer(
         blocks = self._indicator_blocks(indicator, views)
         return np.concatenate([np.maximum(U, 0) for U, _ in blocks])
 
-    def _indicator(self, X: Any) -> tuple[Indicator, Views]:
+    def _indicator(self, X: Any, present: Any = None) -> tuple[Indicator, Views]:
         check_is_fitted(self)
-        views = read_views(self, X, reset=False)
+        views = read_views(self, X, reset=False, present=present)
+        check_present(views.present, views.names)
         return Indicator(self._consensus, self._scalings, self.anchors_, self.n_neighbors), views
 
     @staticmethod
@@ -324,6 +353,25 @@ class AnchorClusterer(
         from omcal.report import write_report
 
         return write_report(self, path, X, y, **options)
+
+    def explain_views(self, X: Any, **options: Any) -> ViewExplanation:
+        """Say what each view does: its weight, its agreement, and what changes without it.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The data that the model was fitted to.
+        **options
+            As in `omcal.explain.explain_views`: n_resamples, max_samples, random_state.
+
+        Returns
+        -------
+        omcal.explain.ViewExplanation
+            With `views`, one entry a view, and `warnings` in plain words; `print` it.
+        """
+        from omcal.explain import explain_views
+
+        return explain_views(self, X, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `omcal.load` reads; see `omcal.persistence.save`.
@@ -504,9 +552,11 @@ def _reporter(verbose: int) -> Callable[..., None]:
     return say
 
 
-def _progress(say: Callable[..., None], run: int, task: StartTask) -> Callable[[int, float], bool]:
+def _progress(
+    say: Callable[..., None], run: int, task: StartTask, interruption: Interruption
+) -> Callable[[int, float], bool]:
     def progress(iteration: int, value: float) -> bool:
         say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
-        return task.iterated(iteration)
+        return task.iterated(iteration) or interruption.asked
 
     return progress

@@ -34,12 +34,12 @@ from omcal.survey import (
     require_finite_block,
     require_same,
 )
-from omcal.views import View, Views
+from omcal.views import View, Views, mark_absent
 
 logger = logging.getLogger("omcal")
 
 _CHUNK_BYTES = 1 << 27  # of a file that is cut into chunks here
-_PARTS_PER_THREAD = 4  # enough to share the work of a lost worker out
+_PARTS_PER_THREAD = 2  # enough to share the work of a lost worker out
 _PART_ROWS = 50_000  # with fewer rows than this a part costs more than it takes off others
 
 
@@ -217,10 +217,13 @@ def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
             "(dask.array.from_array), or leave out client=."
         )
     edges = np.cumsum((0, *chunks)).tolist()
-    stored = dask.delayed(view.array, pure=False, traverse=False)
+    token = uuid.uuid4().hex
+    stored = dask.delayed(view.array, name=f"omcal-file-{token}", traverse=False)
     blocks = [
         da.from_delayed(
-            dask.delayed(_read)(stored, a, b), shape=(b - a, view.width), dtype=view.array.dtype
+            dask.delayed(_read)(stored, a, b, dask_key_name=f"omcal-read-{a:012d}-{token}"),
+            shape=(b - a, view.width),
+            dtype=view.array.dtype,
         )
         for a, b in pairwise(edges)
     ]
@@ -249,7 +252,7 @@ def _build(
 ) -> list[Future]:
     n = blocks.rows[-1].stop
     made_with = _Recipe(scalings, anchors, settings.n_clusters, settings.n_neighbors, n)
-    recipe = dask.delayed(made_with, pure=False, traverse=False)
+    recipe = dask.delayed(made_with, name=f"omcal-recipe-{uuid.uuid4().hex}", traverse=False)
     tasks = blocks.tasks(
         "graph", _graphs, lambda rows: (recipe, {rows.start: marks[rows.start]} if marks else {})
     )
@@ -298,7 +301,7 @@ def _with_views(
                 f"view {view.name!r}: rows {rows.start} to {rows.stop - 1} have shape "
                 f"{view.array.shape}; the data must not change during the fit."
             )
-    return function(Views(views), rows, *arguments)
+    return function(mark_absent(Views(views)), rows, *arguments)
 
 
 def _see(block: Views, rows: slice, sampled: slice | NDArray, with_moments: bool) -> Seen:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from omcal.anchors import SAMPLE_PER_ANCHOR, SEED_PER_ANCHOR
-from omcal.kernels import MAX_CLUSTERS, compiled_pays
+from omcal.anchors import SAMPLE_PER_ANCHOR
+from omcal.kernels import compiled_pays
+from omcal.kmeans import SEED_PER_ANCHOR
 from omcal.memory import available_memory, format_bytes
 from omcal.parallel import one_blas_thread, thread_count
 from omcal.views import View
 
-_BLOCK = 4096  # rows of a block in a pass
+_BLOCK = 8192  # rows of a block in a pass
 _BLOCK_ENTRIES = 2**20  # numbers in a block of dense rows or of distances
 _BUFFERS = 4e6  # of BLAS and the like
 _NUMBA, _COMPILED_LOOPS = 50e6, 55e6  # code, once loaded
@@ -220,7 +221,7 @@ class Estimate:
             "graphs": float(n * V * k) * (np.min_scalar_type(m - 1).itemsize + t),
             "indicator": float(n * c) * t,
         }
-        if not compiled or c > MAX_CLUSTERS:
+        if not compiled:
             rows["sparse form"] = 4.0 * n * (V * k + 1)
         if self.memory_limit is not None and sum(rows.values()) > self.memory_limit:
             rows = {"graphs and indicator": float(self.memory_limit)}

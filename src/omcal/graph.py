@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.absence import stand_in, stand_ins
 from omcal.kernels import nearest_kernel
 from omcal.parallel import map_blocks
 from omcal.scaling import Scaling
@@ -60,7 +61,8 @@ def anchor_graphs(
 ) -> AnchorGraphs:
     """Build the graphs of all views; `anchors` are in the scaled space.
 
-    Each view is read once, in blocks of rows; the distances of a block stay in the cache.
+    Each view is read once, in blocks of rows; the distances of a block stay in the cache. Where a
+    sample is absent from a view, its row in the graph of another view stands in.
     """
     m = len(anchors[0])
     start, stop, _ = rows.indices(views.n)
@@ -84,6 +86,8 @@ def anchor_graphs(
         # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
         size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // view.width)
         map_blocks(work, n, max(1, size))
+    if views.present is not None:
+        stand_in(indices, weights, views.present[rows], stand_ins(anchors))
     return AnchorGraphs(indices, weights, m)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omcal.graph import AnchorGraphs, anchor_graphs
-from omcal.kernels import MAX_CLUSTERS, compiled_pays
+from omcal.kernels import compiled_pays
 from omcal.memory import available_memory, format_bytes
 from omcal.placement import GraphSettings, Placed, Room, resolve_anchors
 from omcal.rows.base import AbstractRows
@@ -179,7 +179,7 @@ def bytes_per_row(
     """
     edges = n_views * n_neighbors
     graphs = edges * (np.min_scalar_type(n_anchors - 1).itemsize + dtype.itemsize)
-    if not compiled or n_clusters > MAX_CLUSTERS:
+    if not compiled:
         graphs += edges * (np.dtype(np.int32).itemsize + dtype.itemsize)  # SciPy's form as well
     return graphs + n_clusters * dtype.itemsize + np.dtype(np.int32).itemsize
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, reduce
 from operator import add
@@ -25,11 +25,10 @@ def map_blocks(work: Callable[[slice], Result], n: int, size: int) -> list[Resul
     Threads share the blocks out; the blocks, and so every rounding, are the same for any number.
     """
     blocks = list(row_blocks(n, size))
-    workers = min(len(blocks), thread_count())
-    if workers == 1:
+    if len(blocks) == 1 or thread_count() == 1:
         return [work(rows) for rows in blocks]
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, blocks))
+    with one_blas_thread():
+        return list(_in_order(work, blocks))
 
 
 def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
@@ -38,24 +37,37 @@ def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
     Only a few results exist at a time, so they may be large.
     """
     blocks = list(row_blocks(n, size))
-    workers = min(len(blocks), thread_count())
-    if workers == 1:
+    if len(blocks) == 1 or thread_count() == 1:
         return reduce(add, map(work, blocks))
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        return reduce(add, _in_order(pool, work, blocks, ahead=2 * workers))
+    with one_blas_thread():
+        return reduce(add, _in_order(work, blocks))
 
 
-def _in_order(
-    pool: ThreadPoolExecutor, work: Callable[[slice], Result], blocks: list[slice], ahead: int
-) -> Iterator[Result]:
-    """Results in the order of the blocks, of which no more than `ahead` are begun beforehand."""
+@cache
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    """Threads that wait for the next pass: to start them would take a third of a short one.
+
+    A process that was forked off has none of them, hence its number.
+    """
+    return ThreadPoolExecutor(workers, thread_name_prefix="omcal")
+
+
+def _in_order(work: Callable[[slice], Result], blocks: list[slice]) -> Iterator[Result]:
+    """Results in the order of the blocks, of which only a few are begun beforehand."""
+    workers = thread_count()
+    pool = _pool(workers, os.getpid())
     begun: deque[Future[Result]] = deque()
-    for rows in blocks:
-        begun.append(pool.submit(work, rows))
-        if len(begun) > ahead:
+    try:
+        for rows in blocks:
+            begun.append(pool.submit(work, rows))
+            if len(begun) > 2 * workers:
+                yield begun.popleft().result()
+        while begun:
             yield begun.popleft().result()
-    while begun:
-        yield begun.popleft().result()
+    finally:  # after an error nothing goes on in the background
+        for future in begun:
+            future.cancel()
+        wait(begun)
 
 
 @contextmanager

@@ -190,7 +190,7 @@ def overview(
     >>> len(figure.axes)
     4
     """
-    figure = _matplotlib("matplotlib.figure").Figure(figsize=(10, 7.6), layout="constrained")
+    figure = require_matplotlib("matplotlib.figure").Figure(figsize=(10, 7.6), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=[1, 1.9], hspace=0.06, wspace=0.04)
     top_left, top_right, left, right = (figure.add_subplot(cell) for cell in grid)
     convergence(objective, top_left).set_title("Convergence")
@@ -237,9 +237,9 @@ def parameter_grid(
     ax.imshow(scores, cmap="cividis", vmin=0.0, vmax=1.0, aspect="auto", origin="lower")
     for (i, j), score in np.ndenumerate(scores):
         if np.isfinite(score):
-            colour = "black" if score > 0.6 else "white"
+            colour = "black" if score > 0.5 else "white"
             ax.text(j, i, f"{score:.2f}", ha="center", va="center", fontsize=7, color=colour)
-    ax.set_xticks(range(len(gamma)), labels=[f"{g:g}" for g in gamma], rotation=45)
+    ax.set_xticks(range(len(gamma)), labels=[_power_of_ten(g) for g in gamma])
     ax.set_yticks(range(len(beta)), labels=[f"{b:g}" for b in beta])
     ax.set(xlabel="γ", ylabel="β")
     return ax
@@ -416,6 +416,12 @@ def class_table(counts: ArrayLike, classes: Sequence[str], ax: Any = None) -> An
     return ax
 
 
+def _power_of_ten(value: float) -> str:
+    """10⁻³ for 0.001; other numbers as they are."""
+    exponent = round(np.log10(value)) if value > 0 else 0
+    return f"$10^{{{exponent}}}$" if np.isclose(value, 10.0**exponent) else f"{value:g}"
+
+
 def _saturation(B: NDArray) -> float:
     """The value of the darkest colour; a few very similar pairs must not bleach the rest."""
     positive = B[B > 0]
@@ -425,10 +431,11 @@ def _saturation(B: NDArray) -> float:
 def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
-    return _matplotlib("matplotlib.pyplot").subplots(layout="constrained")[1]
+    return require_matplotlib("matplotlib.pyplot").subplots(layout="constrained")[1]
 
 
-def _matplotlib(module: str) -> Any:
+def require_matplotlib(module: str = "matplotlib") -> Any:
+    """A module of matplotlib, or an error that says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

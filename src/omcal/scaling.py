@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from omcal.kernels import compiled_pays, moments_kernel
 from omcal.parallel import map_blocks
 from omcal.views import Matrix, View
 
 Scale = Literal["feature", "sample", "view"] | None
 SCALES = ("feature", "sample", "view", None)
 
-_BLOCK_ENTRIES = 1 << 18
+_BLOCK_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,17 @@ class Moments:
     squares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, block: Matrix) -> Moments:
-        """Moments of rows of which a float64 copy does not matter."""
+    def of(cls, block: Matrix, *, compiled: bool = False) -> Moments:
+        """Moments of rows of which a float64 copy does not matter; a compiled loop takes none."""
         n = block.shape[0]
         if sparse.issparse(block):
             mean, variance = mean_variance_axis(block.astype(np.float64, copy=False), axis=0)
             return cls(n, mean, variance * n)
+        if compiled:
+            total, squares = np.zeros((2, block.shape[1]))
+            origin = block[0].astype(np.float64)
+            moments_kernel()(block, origin, total, squares)
+            return cls(n, origin + total / n, np.maximum(squares - total**2 / n, 0))
         # In float64 it does not show how the rows were cut into blocks.
         centred = block.astype(np.float64)
         mean = centred.mean(axis=0)
@@ -45,12 +51,17 @@ class Moments:
         squares = np.einsum("ij,ij->j", centred, centred) - n * rest**2
         return cls(n, mean + rest, np.maximum(squares, 0))
 
+    @classmethod
+    def none(cls, width: int) -> Moments:
+        """Of no row at all."""
+        return cls(0, np.zeros(width), np.zeros(width))
+
     def __add__(self, other: Moments) -> Moments:
         # Chan, Golub and LeVeque: no difference of large numbers.
-        n = self.n + other.n
+        n = max(self.n + other.n, 1)
         delta = other.mean - self.mean
         squares = self.squares + other.squares + delta**2 * (self.n * other.n / n)
-        return Moments(n, self.mean + delta * (other.n / n), squares)
+        return Moments(self.n + other.n, self.mean + delta * (other.n / n), squares)
 
     @property
     def variance(self) -> NDArray[np.float64]:
@@ -61,10 +72,18 @@ class Moments:
 def moments(view: View) -> Moments:
     """Moments of a view, by blocks of rows."""
     if view.sparse:
-        return Moments.of(view.array)
+        return Moments.of(view.array if view.present is None else view.array[view.present])
+    n = view.array.shape[0]
+    compiled = view.array.dtype in (np.float32, np.float64) and compiled_pays(n)
     size = max(1, _BLOCK_ENTRIES // view.width)
-    parts = map_blocks(lambda rows: Moments.of(view.rows(rows)), view.array.shape[0], size)
-    return reduce(add, parts)
+
+    def work(rows: slice) -> Moments:
+        block = view.rows(rows)
+        if view.present is not None:
+            block = block[view.present[rows]]
+        return Moments.of(block, compiled=compiled) if len(block) else Moments.none(view.width)
+
+    return reduce(add, map_blocks(work, n, size))
 
 
 @dataclass(frozen=True)

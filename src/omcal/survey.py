@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.absence import check_present, require_enough
 from omcal.anchors import anchors_of_sample, sample_rows
 from omcal.placement import GraphSettings, check_anchors
 from omcal.scaling import Moments, Scaling, moments, needs_moments
@@ -28,6 +29,8 @@ class Seen:
 
     moments: tuple[Moments, ...] = ()
     sample: tuple[tuple[Matrix, ...], ...] = ()
+    present: tuple[NDArray, ...] = ()  # which rows of the sample are in which views
+    absent: NDArray | int = 0  # samples that each view lacks, of all that were seen
     marks: dict[int, int] = field(default_factory=dict)
 
     def __add__(self, other: Seen) -> Seen:
@@ -35,6 +38,8 @@ class Seen:
         return Seen(
             tuple(a + b for a, b in both) if self.moments and other.moments else other.moments,
             self.sample + other.sample,
+            self.present + other.present,
+            self.absent + other.absent,
             self.marks | other.marks,
         )
 
@@ -71,6 +76,7 @@ class Survey:
     def conclude(self, seen: Seen, views: Views) -> tuple[list[Scaling], list[NDArray]]:
         """Scalings and anchors of these views from what was seen of them."""
         s = self._settings
+        require_enough(views.names, views.n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
         found = seen.moments or (None,) * len(views)
         scalings = [
             Scaling.from_moments(moment, s.scale, centred=not view.sparse)
@@ -80,16 +86,27 @@ class Survey:
             return scalings, check_anchors(s.anchors, s.n_anchors, views.widths)
         sample = [_stacked(blocks) for blocks in zip(*seen.sample, strict=True)]
         how = (s.n_anchors, s.anchors, self._random_state)
-        anchors = anchors_of_sample(sample, scalings, *how, sampled=self._rows is not None)
+        present = np.concatenate(seen.present)
+        anchors = anchors_of_sample(
+            sample,
+            scalings,
+            *how,
+            sampled=self._rows is not None,
+            present=None if present.all() else present,
+        )
         return scalings, anchors
 
 
 def look(block: Views, start: int, sampled: slice | NDArray, with_moments: bool) -> Seen:
     """See a block of rows, in memory, that begins at row `start`."""
     require_finite_block(block)
+    present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
+    check_present(block.present, block.names, start=start)
     return Seen(
         tuple(moments(view) for view in block) if with_moments else (),
         (tuple(view.rows(sampled) for view in block),),
+        (present[sampled],),
+        block.n - present.sum(axis=0),
         {start: mark(block)},
     )
 
@@ -115,7 +132,7 @@ def require_same(block: Views, rows: slice, marks: dict[int, int]) -> None:
 def require_finite_block(block: Views) -> None:
     """Raise NonFiniteBlockError where a value in the block is not finite."""
     for view in block:
-        if any(count_nonfinite(view.array)):
+        if any(count_nonfinite(view.array, view.present)):
             raise NonFiniteBlockError(f"view {view.name!r} contains NaN or infinity.")
 
 
@@ -127,7 +144,7 @@ def refuse_nonfinite(views: Views, count: Callable[[], NDArray]) -> None:
 
 def nonfinite_counts(block: Views) -> NDArray:
     """(NaN, inf) of each view, which add up over blocks."""
-    return np.array([count_nonfinite(view.array) for view in block])
+    return np.array([count_nonfinite(view.array, view.present) for view in block])
 
 
 def _stacked(blocks: tuple[Matrix, ...]) -> Matrix:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from omcal.datasets._data import spread_rows
 from omcal.estimators import OMCAL
 
 _PREFERRED = "X_pca"
@@ -26,7 +27,7 @@ def omcal(
     Parameters
     ----------
     data : MuData or AnnData
-        Every cell must be in every modality.
+        A cell may be absent from some modalities, but not from all.
     n_clusters : int, default=8
         Number of clusters.
     use_rep : optional
@@ -49,7 +50,7 @@ def omcal(
     Raises
     ------
     ValueError
-        Where cells lack a modality: the message says how many lack which.
+        Where a cell is in none of the modalities, or `use_rep` names what is not there.
 
     Examples
     --------
@@ -64,17 +65,21 @@ def omcal(
         raise ImportError('omcal.tl needs pandas: pip install "omcal[omics]".') from error
     if copy:
         data = data.copy()
-    views = _modalities(data, use_rep) if hasattr(data, "mod") else _parts(data, use_rep)
-    model = OMCAL(n_clusters, **params).fit(views)
+    present = None
+    if hasattr(data, "mod"):
+        views, present = _modalities(data, use_rep)
+    else:
+        views = _parts(data, use_rep)
+    model = OMCAL(n_clusters, **params).fit(views, present=present)
     names = [str(cluster) for cluster in range(n_clusters)]
     data.obs[key_added] = pd.Categorical.from_codes(model.labels_, categories=names)
-    data.obsm[f"X_{key_added}"] = model.transform(views)
+    data.obsm[f"X_{key_added}"] = model.transform(views, present)
     data.uns[key_added] = _record(model)
     return data if copy else None
 
 
-def _modalities(mdata: Any, use_rep: Any) -> dict[str, Any]:
-    """A view of each modality, in the order of the cells of the whole."""
+def _modalities(mdata: Any, use_rep: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A view of each modality, in the order of the cells of the whole, and which it has."""
     if isinstance(use_rep, Mapping):
         unknown = sorted(set(use_rep) - set(mdata.mod))
         if unknown or not use_rep:
@@ -91,26 +96,11 @@ def _modalities(mdata: Any, use_rep: Any) -> dict[str, Any]:
             "modalities to keys."
         )
     order = {name: mdata.mod[name].obs_names.get_indexer(mdata.obs_names) for name in keys}
-    _require_all_cells(order, len(mdata.obs_names))
-    return {
-        name: _reordered(_part(mdata.mod[name], key, name), order[name])
+    views = {
+        name: spread_rows(_part(mdata.mod[name], key, name), order[name])
         for name, key in keys.items()
     }
-
-
-def _reordered(part: Any, order: Any) -> Any:
-    return part if np.array_equal(order, np.arange(part.shape[0])) else part[order]
-
-
-def _require_all_cells(order: Mapping[str, Any], n_cells: int) -> None:
-    lacking = {name: int((position < 0).sum()) for name, position in order.items()}
-    listed = ", ".join(f"{count} lack {name!r}" for name, count in lacking.items() if count)
-    if listed:
-        raise ValueError(
-            f"of {n_cells} cells {listed}; OMCAL needs every cell in every modality: keep the "
-            "cells that have all, for instance with muon.pp.intersect_obs(mdata), or choose "
-            "complete modalities with use_rep={...}."
-        )
+    return views, {name: position >= 0 for name, position in order.items()}
 
 
 def _parts(adata: Any, use_rep: Any) -> dict[str, Any]:
@@ -138,6 +128,8 @@ def _part(adata: Any, key: str | None, name: str) -> Any:
     part = adata.X if key == "X" else adata.obsm[key]
     if part is None:
         raise ValueError(f"use_rep: {name!r} has no X; give a key of obsm: {list(adata.obsm)}.")
+    if hasattr(part, "to_memory"):  # a sparse matrix that is still in its file
+        part = part.to_memory()
     return part.to_numpy() if hasattr(part, "to_numpy") else part
 
 

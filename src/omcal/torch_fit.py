@@ -1,4 +1,4 @@
-"""Placement of rows on a PyTorch device, and prediction there."""
+"""Placement of rows on PyTorch devices, and prediction there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from omcal.indicator import Indicator
 from omcal.placement import GraphSettings, Placed, check_anchors
+from omcal.rows.chunked import ChunkedRows
 from omcal.rows.torch import TorchRows
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device, Tensor
@@ -16,7 +17,7 @@ from omcal.torchbackend.anchors import choose_anchors
 from omcal.torchbackend.devices import (
     block_entries,
     explaining_out_of_memory,
-    resolve_device,
+    resolve_devices,
     wide_type,
     working_on,
 )
@@ -28,42 +29,52 @@ from omcal.torchbackend.views import DeviceViews
 from omcal.views import Views, row_blocks
 
 
-def find_device(device: Any, views: Views) -> Device:
-    """The device to work on: the one that the tensors are on, else the one asked for.
+def find_devices(device: Any, views: Views) -> list[Device]:
+    """The devices to work on: the one that the tensors are on, else those asked for.
 
     Tensors in the memory of the host are sent to the device that was asked for, like arrays.
     """
-    wanted, given = resolve_device(device), device_of(views)
-    if given is None or given == wanted or given.type == "cpu":
+    wanted, given = resolve_devices(device), device_of(views)
+    if given is None:
         return wanted
-    if wanted.type == "cpu":  # the default, which tensors elsewhere overrule
-        return given
+    if len(wanted) == 1 and (given == wanted[0] or given.type == "cpu"):
+        return wanted
+    if len(wanted) == 1 and wanted[0].type == "cpu":  # the default, which tensors overrule
+        return [given]
     raise ValueError(
         f"device={device!r} but the views are on {given}; leave device= out to work where they "
-        "are, or move them."
+        "are, or move them. Several devices take arrays, which are sent to them by blocks."
     )
 
 
 def place_on_device(
     views: Views, settings: GraphSettings, random_state: np.random.RandomState, device: Any
 ) -> Placed:
-    """Rows on one device, made there; labels of views in tensors stay there too.
+    """Rows on a device, made there, or shared out to several; labels of tensors stay there too.
 
     Views in the memory of the host, or stored, are sent by blocks: they need not fit.
     """
-    found = find_device(device, views)
-    on_device = DeviceViews(views, found)
+    found = find_devices(device, views)
+    first = DeviceViews(views, found[0])
     n_bytes = bytes_per_row(views, settings)
-    with working_on(found), explaining_out_of_memory(found, views.n, n_bytes):
-        scalings = [fit_scaling(view, settings.scale) for view in on_device]
+    with working_on(first.device), explaining_out_of_memory(first.device, views.n, n_bytes):
+        scalings = [fit_scaling(view, settings.scale) for view in first]
         m, how = settings.n_anchors, settings.anchors
         if isinstance(how, str):
-            anchors = choose_anchors(on_device, scalings, m, how, random_state)
+            anchors = choose_anchors(first, scalings, m, how, random_state)
         else:
             anchors = check_anchors(how, m, views.widths)
-        graphs = anchor_graphs(on_device, scalings, anchors, settings.n_neighbors)
-        on_host = device_of(views) is None
-        rows = TorchRows(graphs, settings.n_clusters, labels_on_host=on_host)
+
+    def part(there: Device, rows: slice) -> TorchRows:
+        n, on_host = rows.stop - rows.start, len(found) > 1 or device_of(views) is None
+        with working_on(there), explaining_out_of_memory(there, n, n_bytes):
+            on_device = DeviceViews(views, there)
+            graphs = anchor_graphs(on_device, scalings, anchors, settings.n_neighbors, rows)
+            return TorchRows(graphs, settings.n_clusters, labels_on_host=on_host)
+
+    shares = row_blocks(views.n, -(-views.n // len(found)))
+    parts = [part(there, rows) for there, rows in zip(found, shares, strict=False)]
+    rows = parts[0] if len(parts) == 1 else ChunkedRows(parts, at_once=True)
     return Placed(rows, scalings, anchors)
 
 
@@ -94,7 +105,7 @@ def _collect(blocks: Iterator[Tensor], views: Views) -> Any:
 
 def _blocks(indicator: Indicator, views: Views, device: Any) -> Iterator[tuple[Tensor, Tensor]]:
     """`Indicator.blocks` on the device."""
-    found = find_device(device, views)
+    found = find_devices(device, views)[0]
     on_device = DeviceViews(views, found)
     Z = indicator.consensus
     P, R = Z.f_step()

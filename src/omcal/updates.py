@@ -98,11 +98,16 @@ def adaptive_weights(H: Array, SZ: Array) -> Array:
     return minimize_on_simplex(H, 2.0 * SZ)
 
 
-def agreement_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
-    """Weights proportional to the cosine between each graph and the clustering F Gᵀ."""
+def agreement(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+    """Cosine between each graph and the clustering F Gᵀ, at least 0."""
     inner = StF.reshape(len(StF), -1) @ G.ravel()
     size = np.sqrt(np.diag(H) * np.trace(FtF))
-    cosine = np.maximum(np.divide(inner, size, out=np.zeros_like(inner), where=size > 0), 0)
+    return np.maximum(np.divide(inner, size, out=np.zeros_like(inner), where=size > 0), 0)
+
+
+def agreement_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+    """Weights proportional to the agreement of each graph with the clustering."""
+    cosine = agreement(H, StF, FtF, G)
     total = cosine.sum()
     return cosine / total if total > 0 else np.full(len(H), 1.0 / len(H))
 

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from omcal import columns as column_sets
+from omcal.absence import read_masks, rows_for_none, rows_present
 from omcal.columns import split_columns as split_columns
 from omcal.stored import StoredArray, StoredTable, is_stored
 
@@ -25,6 +26,7 @@ class View:
     name: str
     array: Matrix
     columns: tuple[str, ...] | None = None  # where the view was a data frame of its own
+    present: NDArray[np.bool_] | None = None  # which samples are in the view; None: all
 
     @property
     def width(self) -> int:
@@ -51,9 +53,24 @@ class View:
         """Whether the rows are those of a Dask array."""
         return is_dask(self.array)
 
+    def part(self, array: Matrix, rows: slice) -> View:
+        """The view of these rows only, which are in `array`."""
+        return replace(
+            self, array=array, present=None if self.present is None else self.present[rows]
+        )
+
     def rows(self, index: slice | NDArray) -> Matrix:
-        """These rows as floating-point numbers; no copy where a slice of floats is asked for."""
-        return self.array[index].astype(self.dtype, copy=False)
+        """These rows as floating-point numbers; no copy where a slice of floats is asked for.
+
+        Rows of samples that are absent from the view are zero.
+        """
+        rows = self.array[index].astype(self.dtype, copy=False)
+        if self.present is None or self.present[index].all():
+            return rows
+        there = self.present[index]
+        if sparse.issparse(rows):
+            return (sparse.diags_array(there.astype(rows.dtype)) @ rows).tocsr()
+        return np.where(there[:, None], rows, rows.dtype.type(0))
 
 
 class Views(Sequence[View]):
@@ -75,6 +92,14 @@ class Views(Sequence[View]):
     def n(self) -> int:
         """Number of samples."""
         return int(self._views[0].array.shape[0])
+
+    @property
+    def present(self) -> NDArray[np.bool_] | None:
+        """(n, V): which samples are in which views; None where all are in all."""
+        if all(view.present is None for view in self):
+            return None
+        everyone = np.ones(self.n, dtype=bool)
+        return np.column_stack([everyone if v.present is None else v.present for v in self])
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -100,14 +125,15 @@ class Views(Sequence[View]):
         return any(view.distributed for view in self)
 
     def load(self, rows: slice) -> Views:
-        """These rows in memory; a table that several views share is read once."""
+        """These rows in memory, with who is absent; a table that views share is read once."""
         tables = dict.fromkeys(view.array.table for view in self if view.stored)
         blocks = {table: table.read(rows) for table in tables}
         arrays = (
             view.array.pick(blocks[view.array.table]) if view.stored else view.array[rows]
             for view in self
         )
-        return Views([replace(view, array=array) for view, array in zip(self, arrays, strict=True)])
+        loaded = [view.part(array, rows) for view, array in zip(self, arrays, strict=True)]
+        return mark_absent(Views(loaded))
 
     def dense(self, dtype: DTypeLike = np.float64) -> list[NDArray]:
         """Every view as a dense array of `dtype`, for methods that need whole matrices."""
@@ -131,6 +157,8 @@ def validate_views(
     reset: bool = True,
     min_samples: int = 1,
     lazy: bool = False,
+    gaps: bool = False,
+    present: Any = None,
 ) -> Views:
     """Check multi-view input and record, or compare with, what the estimator was fitted on.
 
@@ -149,6 +177,11 @@ def validate_views(
     lazy : bool
         Leave views that lie on disk or on a cluster there; whoever reads them then checks that
         their values are finite.
+    gaps : bool
+        Samples may be absent from views: rows of NaN, rows that are None, and, without `reset`,
+        views that are None.
+    present : mapping or sequence of boolean arrays, or one of shape (n, V), optional
+        Which samples are in which view, for views that cannot hold NaN; None: all.
 
     Returns
     -------
@@ -159,6 +192,9 @@ def validate_views(
 
         X = arrays_of_delayed(X)
     named = _named_arrays(X, views)
+    if named is not None and gaps:
+        widths = {} if reset else _fitted_widths(estimator, named, by_name=isinstance(X, Mapping))
+        named = rows_for_none(named, widths)
     if named is None:
         checked = _check_table(estimator, X, views, reset, min_samples, lazy)
     else:
@@ -168,9 +204,11 @@ def validate_views(
         else:
             vars(estimator).pop("feature_names_in_", None)
             estimator.n_features_in_ = sum(checked.widths)
+    if gaps:
+        checked = mark_absent(checked, present)
     for view in checked:
         if not (view.stored or view.distributed):
-            require_finite(view.name, *count_nonfinite(view.array))
+            require_finite(view.name, *count_nonfinite(view.array, view.present))
     if reset:
         estimator.view_names_ = list(checked.names)
         estimator.n_features_per_view_ = list(checked.widths)
@@ -178,6 +216,23 @@ def validate_views(
     else:
         _compare_columns(estimator, checked)
     return checked
+
+
+def mark_absent(views: Views, given: Any = None) -> Views:
+    """The views with who is absent from each: by the given masks, and by rows of NaN only."""
+    if given is not None and views.distributed:
+        raise ValueError("present= is not for views in Dask; mark absent samples by rows of NaN.")
+    masks = read_masks(given, views.names, views.n)
+    return Views([_marked(view, masks.get(view.name)) for view in views])
+
+
+def _marked(view: View, mask: NDArray[np.bool_] | None) -> View:
+    known = view.present if mask is None else mask
+    if not (view.stored or view.distributed):
+        found = rows_present(view.array)
+        if found is not None:
+            known = found if known is None else known & found
+    return replace(view, present=None if known is None or known.all() else known)
 
 
 def _named_arrays(X: Any, views: Any) -> dict[str, Any] | None:
@@ -341,6 +396,12 @@ def _in_fitted_order(estimator: Any, checked: Views, by_name: bool) -> Views:
     return Views([given[name] for name in fitted])
 
 
+def _fitted_widths(estimator: Any, named: dict[str, Any], by_name: bool) -> dict[str, int]:
+    """Width of each fitted view by the name it has in new input."""
+    names = estimator.view_names_ if by_name else named
+    return dict(zip(names, estimator.n_features_per_view_, strict=False))
+
+
 def _compare_number(estimator: Any, checked: Views) -> None:
     fitted = estimator.view_names_
     if len(checked) != len(fitted):
@@ -368,8 +429,10 @@ def _columns(array: Any) -> tuple[str, ...] | None:
     return tuple(map(str, array.columns)) if hasattr(array, "columns") else None
 
 
-def count_nonfinite(array: Matrix) -> tuple[int, int]:
-    """How many values are NaN, and how many infinite."""
+def count_nonfinite(array: Matrix, present: NDArray | None = None) -> tuple[int, int]:
+    """How many values are NaN, and how many infinite, in the rows that are present."""
+    if present is not None:
+        array = array[present]
     values = array.data if sparse.issparse(array) else array
     if values.dtype.kind != "f":
         return 0, 0
@@ -385,5 +448,6 @@ def require_finite(name: str, n_nan: int, n_inf: int) -> None:
     if n_nan or n_inf:
         raise ValueError(
             f"view {name!r} contains {n_nan} NaN and {n_inf} infinity (inf) values; "
-            "remove or impute them first."
+            "remove or impute them first (a sample that is absent from a view has NaN in all of "
+            "its features)."
         )

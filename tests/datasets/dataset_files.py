@@ -80,6 +80,21 @@ def put_observations(parent, names, **columns):
     parent.create_group("var")
 
 
+def copy_to_zarr(source, target):
+    """The groups, arrays and attributes of an HDF5 group in a zarr group."""
+    for key, value in source.attrs.items():
+        target.attrs[key] = value.tolist() if isinstance(value, np.ndarray) else value
+    # A list, because h5py is locked while it iterates, and zarr's thread may have to wait for it.
+    for name, item in list(source.items()):
+        if hasattr(item, "items"):
+            copy_to_zarr(item, target.create_group(name))
+        elif item.dtype == object:
+            strings = item.asstr()[()]
+            target.create_array(name, shape=strings.shape, dtype=str)[:] = strings.astype(str)
+        else:
+            target.create_array(name, data=item[()])
+
+
 def same_views(one, other):
     """Whether two data sets hold the same views under the same names."""
     return list(one.views) == list(other.views) and all(

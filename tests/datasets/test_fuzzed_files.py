@@ -1,12 +1,21 @@
 """Valid files with a few bytes changed: they load, or a DataError says why not."""
 
+import os
+
 import numpy as np
 import pytest
-from dataset_files import put_observations, put_sparse, write_idx, write_mat5, write_mat73
+from dataset_files import (
+    copy_to_zarr,
+    put_observations,
+    put_sparse,
+    write_idx,
+    write_mat5,
+    write_mat73,
+)
 
 from omcal.datasets import DataError, load_views, save_views
 
-N_MUTANTS = 60
+N_MUTANTS = int(os.environ.get("OMCAL_MUTANTS", 60))  # more of them take longer and find more
 
 
 def write_h5ad(path, mixed):
@@ -14,6 +23,26 @@ def write_h5ad(path, mixed):
     with h5py.File(path, "w") as file:
         put_sparse(file, "X", mixed.views["s"])
         put_observations(file, [f"c{i}" for i in range(12)], cell_type=np.array(list("abc" * 4)))
+
+
+def write_h5mu(path, mixed):
+    """Two modalities, of which one lacks two cells."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        put_observations(file, [f"c{i}" for i in range(12)])
+        for name, n in (("whole", 12), ("part", 10)):
+            group = file.create_group(f"mod/{name}")
+            put_observations(group, [f"c{i}" for i in range(n)], label=np.array(list("ab" * 6))[:n])
+            put_sparse(group, "X", mixed.views["s"][:n])
+            file[f"obsmap/{name}"] = np.where(np.arange(12) < n, np.arange(1, 13), 0)
+
+
+def write_anndata_zarr(path, mixed):
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    with h5py.File.in_memory() as file:
+        put_sparse(file, "X", mixed.views["s"])
+        put_observations(file, [f"c{i}" for i in range(12)], cell_type=np.array(list("abc" * 4)))
+        copy_to_zarr(file, zarr.open_group(str(path), mode="w", zarr_format=2))
 
 
 def write_zarr(path, mixed):
@@ -43,6 +72,8 @@ FILES = {
     "hdf5": lambda path, dense, mixed: save_views(path.with_suffix(".h5"), mixed),
     "hdf5 with text": lambda path, dense, mixed: write_h5_text(path, dense),
     "h5ad": lambda path, dense, mixed: write_h5ad(path, mixed),
+    "h5mu": lambda path, dense, mixed: write_h5mu(path, mixed),
+    "AnnData in zarr": lambda path, dense, mixed: write_anndata_zarr(path, mixed),
     "csv": lambda path, dense, mixed: save_views(path.with_suffix(".csv"), dense),
     "parquet": lambda path, dense, mixed: save_views(path.with_suffix(".parquet"), dense),
     "idx": lambda path, dense, mixed: write_idx(path, np.ones((6, 2, 2)), packed=False),

@@ -179,7 +179,7 @@ def test_strings_of_hdf5(tmp_path, packing, n_words):
         file.create_dataset("label", data=words, chunks=chunks, **packing)
     data = load_views(tmp_path / "data.h5")
     assert data.labels.tolist() == words.tolist()
-    assert "1 samples have no label in 'label'" in data.notes
+    assert "1 sample has no label in 'label'" in data.notes
 
 
 def test_plain_hdf5(tmp_path, mixed):
@@ -219,6 +219,18 @@ def test_zarr(tmp_path, mixed, zarr_format):
     group.create_array("y", data=mixed.labels)
     data = load_views(tmp_path / "data")
     assert same_views(data, mixed) and data.labels.tolist() == mixed.labels.tolist()
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning", "ignore:.*does not have a Zarr")
+def test_zarr_with_text_as_labels(tmp_path, dense, zarr_format):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(tmp_path / "data"), mode="w", zarr_format=zarr_format)
+    group.create_array("a", data=dense.views["a"])
+    names = np.array(["left", "", "right"] * 4)
+    group.create_array("label", shape=names.shape, dtype=str)[:] = names
+    data = load_views(tmp_path / "data")
+    assert data.labels.tolist() == names.tolist() and data.n_classes == 2
 
 
 def test_options(tmp_path, dense):

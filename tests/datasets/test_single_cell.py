@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dataset_files import put_observations, put_sparse
+from dataset_files import copy_to_zarr, put_observations, put_sparse, same_views
 from scipy import sparse
 
 from omcal.datasets import DataError, describe, load_views
@@ -31,14 +31,14 @@ def test_h5ad_takes_principal_components_and_what_was_measured(tmp_path, counts,
     assert np.array_equal(data.views["X_pca"], pca)
     assert np.array_equal(data.views["protein"], protein)
     assert data.labels.tolist() == TYPES.tolist() and data.label_name == "cell_type"
-    assert "1 samples have no label in 'cell_type'" in data.notes
+    assert "1 sample has no label in 'cell_type'" in data.notes
     chosen = load_views(tmp_path / "data.h5ad", views=["X", "X_umap"], labels="batch")
     assert np.array_equal(chosen.views["X"].toarray(), counts.toarray())
     assert chosen.n_classes == 2
     candidates = {
         c["name"]: c["n_classes"] for c in describe(tmp_path / "data.h5ad")["label_candidates"]
     }
-    assert candidates == {"cell_type": 4, "batch": 2}
+    assert candidates == {"cell_type": 3, "batch": 2}
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "dense"])
@@ -117,6 +117,74 @@ def test_h5mu_sparse_view_keeps_the_mask(tmp_path, counts):
     assert data.presence["rna"].tolist() == [False, False, True, True, True, False, False, False]
     assert data.labels.tolist() == ["", "", "T", "B", "T", "", "", ""]
     assert describe(path)["views"][0]["n_missing_rows"] == 5
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.filterwarnings("ignore")  # zarr warns of strings, which others may not read
+def test_zarr_folders_hold_the_same(tmp_path, counts, rng, zarr_format):
+    zarr = pytest.importorskip("zarr")
+    write_h5mu(tmp_path / "data.h5mu", counts, rng.normal(size=(5, 4)))
+    with h5py.File(tmp_path / "one.h5ad", "w") as file:
+        put_sparse(file, "X", counts.tocsc())
+        put_observations(file, CELLS, cell_type=TYPES)
+        file["obsm/protein/CD4"], file["layers/counts"] = np.arange(8.0), np.ones((8, 30))
+    for name, kind in [("data.h5mu", "MuData"), ("one.h5ad", "AnnData")]:
+        store = zarr.open_group(tmp_path / f"{name}.zarr", mode="w", zarr_format=zarr_format)
+        with h5py.File(tmp_path / name) as file:
+            copy_to_zarr(file, store)
+        data, expected = load_views(tmp_path / f"{name}.zarr"), load_views(tmp_path / name)
+        assert same_views(data, expected)
+        assert data.labels.tolist() == expected.labels.tolist()
+        assert describe(tmp_path / f"{name}.zarr")["format"] == f"{kind} (zarr)"
+        if kind == "MuData":
+            assert all((data.presence[key] == expected.presence[key]).all() for key in data.views)
+
+
+def test_columns_with_gaps(tmp_path, counts):
+    missing = np.arange(8) == 2
+    with h5py.File(tmp_path / "data.h5ad", "w") as file:
+        put_sparse(file, "X", counts)
+        put_observations(file, CELLS)
+        for name, values in {"y": np.arange(8) % 3, "label": TYPES.astype(object)}.items():
+            file[f"obs/{name}/values"], file[f"obs/{name}/mask"] = values, missing
+    assert np.isnan(load_views(tmp_path / "data.h5ad", labels="y").labels[2])
+    text = load_views(tmp_path / "data.h5ad", labels="label")
+    assert text.labels.tolist() == ["T", "B", "", "NK", "B", "T", "", "B"]
+    assert text.n_classes == 3
+
+
+@pytest.mark.filterwarnings("ignore")  # anndata and mudata warn of their own future
+def test_files_of_anndata_and_mudata_themselves(tmp_path, rng):
+    anndata = pytest.importorskip("anndata", reason="the extra omics is not installed")
+    mudata = pytest.importorskip("mudata", reason="the extra omics is not installed")
+    pd = pytest.importorskip("pandas")
+    counts = sparse.random_array((8, 30), density=0.3, format="csc", rng=rng)
+    protein = pd.DataFrame(rng.normal(size=(8, 3)), index=CELLS, columns=["CD3", "CD4", "CD8"])
+    types = pd.Categorical([name or None for name in TYPES])
+    cells = anndata.AnnData(
+        sparse.csc_matrix(counts),
+        obs=pd.DataFrame({"cell_type": types}, index=CELLS),
+        obsm={"protein": protein, "X_umap": np.zeros((8, 2))},
+        layers={"spliced": np.ones((8, 30))},
+    )
+    cells.write_h5ad(tmp_path / "one.h5ad", compression="gzip")
+    cells.write_zarr(tmp_path / "one.zarr")
+    both = mudata.MuData({"rna": cells[[7, 5, 3]].copy(), "atac": cells[:6].copy()})
+    both.write(tmp_path / "both.h5mu")
+    both.write_zarr(tmp_path / "both.zarr")
+    for name in ("one.h5ad", "one.zarr"):
+        data = load_views(tmp_path / name)
+        assert list(data.views) == ["X", "protein"] and data.labels.tolist() == TYPES.tolist()
+        assert np.array_equal(data.views["X"].toarray(), counts.toarray())
+        assert np.array_equal(data.views["protein"], protein)
+    row = [CELLS.index(name) for name in both.obs_names]
+    for name in ("both.h5mu", "both.zarr"):
+        data = load_views(tmp_path / name)
+        assert data.presence["rna"].tolist() == [i in (7, 5, 3) for i in row]
+        assert data.presence["atac"].tolist() == [i < 6 for i in row]
+        here = data.presence["rna"]
+        expected = counts.toarray()[np.array(row)[here]]
+        assert np.array_equal(data.views["rna"].toarray()[here], expected)
 
 
 def test_h5mu_by_masks_only(tmp_path, counts, rng):

@@ -57,7 +57,8 @@ def run(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except _UsageError as error:
-        report_line(f"error: {_message(error)} (see omcal --help)")
+        command = getattr(getattr(error, "ctx", None), "command_path", "omcal")
+        report_line(f"error: {_message(error)} (see {command} --help)")
         return 2
     except _BAD_INPUT as error:
         report_line(f"error: {_message(error)}")

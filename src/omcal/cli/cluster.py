@@ -11,16 +11,14 @@ import numpy as np
 import typer
 
 from omcal import OMCAL, __version__
-from omcal.archive import replacing
 from omcal.baselines import METHODS
 from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
 from omcal.cli.expected import estimate_record, expected_fit
-from omcal.cli.files import load_complete, require_writable, write_labels
+from omcal.cli.files import absences, require_complete, require_writable, write_labels
 from omcal.cli.options import DEFAULTS
-from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
-from omcal.datasets import MultiViewData, describe
-from omcal.metrics import evaluate
+from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES, agreement
+from omcal.datasets import MultiViewData, describe, load_views
 
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="CSV", help="Write sample,cluster to this file.")
@@ -95,16 +93,15 @@ def cluster(
     for path, option in ((out, "--out"), (report, "--report"), (save_model, "--save-model")):
         if path is not None:
             require_writable(path, unlike=file, option=option)
-    data = load_complete(file, options.names(views), labels)
+    data = load_views(file, views=options.names(views), labels=labels)
+    if method != "omcal":
+        require_complete(data, method)
     if dry_run:
         _show_expected(model, data, file, as_json)
         return
     with collected_warnings() as notes, fit_progress(n_init, max_iter, shown=not quiet):
         began = perf_counter()
-        if method == "omcal":
-            places.fit_there(model, data.views, dask)
-        else:
-            model.fit(data.views)
+        interrupted = _fit(model, data, dask)
         seconds = perf_counter() - began
     if out is not None:
         write_labels(out, model.labels_)
@@ -112,17 +109,17 @@ def cluster(
         model.save(save_model)
     if report is not None:
         command = _command(file, clusters, parameters, seed, {"views": views, "labels": labels})
-        with replacing(report) as temporary:
-            _write_report(model, temporary, file, data, seconds, command)
+        _write_report(model, report, file, data, seconds, command)
     result = {
         "file": str(file),
         "method": method,
         "out": None if out is None else str(out),
         "report": None if report is None else str(report),
         "model": None if save_model is None else str(save_model),
-        **_summary(model, data.labels),
+        **_summary(model, data),
+        "interrupted": interrupted,
         "seconds": seconds,
-        "notes": list(data.notes),
+        "notes": [*data.notes, *absences(data)],
         "warnings": notes,
         "version": __version__,
     }
@@ -130,6 +127,23 @@ def cluster(
         print_json(result)
     elif not quiet:
         _show(result)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:
+    """Fit the model; returns whether Ctrl-C ended the fit with a result."""
+    try:
+        if isinstance(model, OMCAL):
+            places.fit_there(model, data.views, dask, data.presence)
+        else:
+            model.fit(data.views)
+    except KeyboardInterrupt:
+        # Before the iterations there is nothing, and the labels on a Dask cluster are gone with it.
+        if not isinstance(getattr(model, "labels_", None), np.ndarray):
+            raise
+        return True
+    return False
 
 
 def _show_expected(model: OMCAL, data: MultiViewData, file: Path, as_json: bool) -> None:
@@ -190,16 +204,13 @@ def _option(parameter: str) -> str:
     return "--" + spelled.get(parameter, parameter).replace("_", "-")
 
 
-def _summary(model: Any, classes: Any) -> dict[str, Any]:
+def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
     """What a fit found, in plain Python numbers; None where a method has no such thing."""
     weights = getattr(model, "view_weights_", None)
     shown = [None] * len(model.view_names_) if weights is None else np.ravel(weights).tolist()
     if len(shown) != len(model.view_names_):  # a method may weight more than the views it is given
         shown = [None] * len(model.view_names_)
     views = zip(model.view_names_, model.n_features_per_view_, shown, strict=True)
-    scores = None
-    if classes is not None:
-        scores = evaluate(classes, model.labels_, average=NMI_AVERAGE)
     parameters = model.get_params()
     if hasattr(model, "basis_"):
         parameters["n_anchors"] = len(model.basis_)
@@ -212,7 +223,7 @@ def _summary(model: Any, classes: Any) -> dict[str, Any]:
         "converged": getattr(model, "converged_", None),
         "n_iter": getattr(model, "n_iter_", None),
         "objective": float(objective[-1]) if objective.size else None,
-        "scores": scores,
+        "scores": agreement(data, model.labels_),
         "nmi_average": NMI_AVERAGE,
     }
 
@@ -250,6 +261,8 @@ def _ending(result: dict[str, Any]) -> str:
     if result["converged"] is None:
         return f"{METHODS[result['method']].title}: {n} samples in {seconds:.2f} s."
     end = "Converged" if result["converged"] else "Not converged"
+    if result["interrupted"]:
+        end = "Interrupted"
     return (
         f"{end} after {result['n_iter']} iterations and {seconds:.2f} s: {n} samples, "
         f"{result['parameters']['n_anchors']} anchors, objective {result['objective']:.6g}."

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omcal.archive import replacing
-from omcal.datasets import DataError, MultiViewData, load_views
+from omcal.datasets import DataError, MultiViewData
 
 _LABEL_COLUMNS = ("cluster", "label", "labels", "class", "target", "y")
 _SAMPLE_COLUMN = "sample"
@@ -31,25 +30,20 @@ def require_writable(path: Path, unlike: Path | None = None, option: str = "--ou
         raise DataError(f"cannot write {path}: permission denied; choose another {option}.")
 
 
-def load_complete(path: Path, views: list[str] | None, labels: str | None) -> MultiViewData:
-    """The views of a file, in which no sample may be absent.
-
-    The estimator would take a sparse view's absent samples for zeros.
-    """
-    data = load_views(path, views=views, labels=labels)
+def absences(data: MultiViewData) -> list[str]:
+    """A remark on the views that lack samples, where there are any."""
     lacking = {name: int((~here).sum()) for name, here in (data.presence or {}).items()}
-    if any(lacking.values()):
-        raise lacking_samples(data.n_samples, lacking)
-    return data
-
-
-def lacking_samples(n_samples: int, lacking: Mapping[str, int]) -> DataError:
-    """The error for views that lack so many samples."""
     listed = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
-    return DataError(
-        f"some of the {n_samples} samples are not in every view: {listed}; choose complete "
-        "--views, or remove these samples."
-    )
+    return [f"of {data.n_samples} samples {listed}"] if listed else []
+
+
+def require_complete(data: MultiViewData, method: str) -> None:
+    """Refuse absent samples for a method that cannot do without them."""
+    for remark in absences(data):
+        raise DataError(
+            f"{remark}, which --method {method} cannot do without; use omcal, choose complete "
+            "--views, or remove these samples."
+        )
 
 
 def write_labels(path: Path, labels: NDArray) -> None:

@@ -10,7 +10,6 @@ from omcal import OMCAL
 from omcal.cli import options
 from omcal.cli.console import print_json, print_table, stdout
 from omcal.cli.expected import estimate_record, expected_fit
-from omcal.cli.files import lacking_samples
 from omcal.datasets import describe
 from omcal.memory import format_bytes
 
@@ -42,15 +41,26 @@ def _plan(file: Path, found: dict[str, Any]) -> dict[str, Any]:
         try:
             expected = expected_fit(model, found["views"], mapped=found["format"] in _MAPPED)
             plan["estimate"] = estimate_record(expected)
+            plan["obstacle"] = _too_few(found, expected.n_anchors)
         except ValueError as error:
             plan["obstacle"] = str(error)
     return plan
 
 
+def _too_few(found: dict[str, Any], n_anchors: int) -> str | None:
+    for view in found["views"]:
+        there = found["n_samples"] - view["n_missing_rows"]
+        if there < n_anchors:
+            return (
+                f"{view['name']} has only {there} of {found['n_samples']} samples, fewer than the "
+                f"{n_anchors} anchors; leave it out with --views, or lower --anchors."
+            )
+    return None
+
+
 def _incomplete(found: dict[str, Any]) -> str | None:
-    lacking = {view["name"]: view["n_missing_rows"] for view in found["views"]}
-    if any(lacking.values()):
-        return str(lacking_samples(found["n_samples"], lacking))
+    if found["n_nowhere"]:
+        return f"{found['n_nowhere']} samples are absent from every view; remove them first."
     holed = [f"{view['name']} has {view['n_nan']}" for view in found["views"] if view["n_nan"]]
     if holed:
         return f"single values are missing (NaN): {', '.join(holed)}; remove or impute them first."
@@ -80,12 +90,24 @@ def _show(result: dict[str, Any]) -> None:
     if plan["obstacle"] is not None:
         console.print(f"It cannot be clustered as it is: {plan['obstacle']}", soft_wrap=True)
         return
-    expected = plan["estimate"]
-    console.print(
-        f"To cluster it: {plan['command']}\n"
-        f"takes about {format_bytes(expected['bytes'])} of memory beyond the data, the rows live "
-        f"in {expected['rows_in']}, and at most about {expected['seconds_at_most']:.1f} s.",
-        soft_wrap=True,  # a broken line is no command
+    console.print(f"To cluster it: {plan['command']}", soft_wrap=True)  # broken, it is no command
+    console.print(_promise(result), soft_wrap=True)
+
+
+def _promise(result: dict[str, Any]) -> str:
+    """What the command would do and take, in words."""
+    expected, n_views = result["cluster"]["estimate"], len(result["views"])
+    taken = {1: "the view", 2: "both views"}.get(n_views, f"all {n_views} views")
+    compared = ""
+    if result["labels"] is not None:
+        compared = f", and compares the clusters with the classes in {result['labels']}"
+    chosen = "" if compared else "C is the number of clusters that you want. "
+    absent = any(view["n_missing_rows"] for view in result["views"])
+    besides = " Samples that a view lacks are clustered by their other views." if absent else ""
+    return (
+        f"{chosen}It takes {taken} with {expected['n_anchors']} anchors{compared}: about "
+        f"{format_bytes(expected['bytes'])} of memory beyond the data, at most about "
+        f"{expected['seconds_at_most']:.1f} s, the rows in {expected['rows_in']}.{besides}"
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +20,8 @@ MemoryLimit = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="Most memory for what grows with the samples, like 4GB; the rest goes to files.",
+        help="Most memory for what grows with the samples, like 4GB; the rest goes to files. "
+        "With --dask alone: for all its processes.",
     ),
 ]
 ScratchDir = Annotated[
@@ -62,27 +65,40 @@ def with_dask_address(args: Sequence[str]) -> list[str]:
     ]
 
 
-def fit_there(model: OMCAL, views: Mapping[str, Any], dask: str | None) -> None:
+def fit_there(
+    model: OMCAL, views: Mapping[str, Any], dask: str | None, present: Any = None
+) -> None:
     """Fit the model on these views: here, or on a Dask cluster that is left when it is done."""
     if dask is None:
-        model.fit(views)
+        model.fit(views, present=present)
         return
+    if present is not None:
+        raise DataError("some samples are absent from some views; --dask needs all in all.")
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise ImportError('--dask needs Dask; pip install "omcal[dask]"') from error
-    where = {"address": dask, "timeout": "15s"}
-    if dask == _LOCAL:
-        where = {"address": LocalCluster(threads_per_worker=1, dashboard_address=None)}
-    with Client(**where) as client:
+    with ExitStack() as stack:
+        address: Any = dask
+        if dask == _LOCAL:
+            address = stack.enter_context(
+                LocalCluster(**_local_workers(model._room().memory_limit))
+            )
+            model.set_params(memory_limit=None)
+        client = stack.enter_context(Client(address, timeout="15s"))
+        stack.callback(model.set_params, client=None)
         model.set_params(client=client)
-        try:
-            model.fit({name: _in_chunks(name, view) for name, view in views.items()})
-            model.labels_ = np.asarray(model.labels_)
-        finally:
-            model.set_params(client=None)
-            if dask == _LOCAL:
-                client.cluster.close()
+        model.fit({name: _in_chunks(name, view) for name, view in views.items()})
+        model.labels_ = np.asarray(model.labels_)
+
+
+def _local_workers(memory_limit: int | None) -> dict[str, Any]:
+    """One process a core, which share the memory that all of them may take."""
+    workers = os.cpu_count() or 1
+    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    if memory_limit is not None:
+        options["memory_limit"] = memory_limit // workers
+    return options
 
 
 def _in_chunks(name: str, view: Any) -> Any:

@@ -12,10 +12,9 @@ from omcal import __version__
 from omcal.cli import options
 from omcal.cli.cluster import Out
 from omcal.cli.console import print_json, print_table, stdout
-from omcal.cli.files import load_complete, require_writable, write_labels
-from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
-from omcal.datasets import DataError, MultiViewData
-from omcal.metrics import evaluate
+from omcal.cli.files import absences, require_writable, write_labels
+from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES, agreement
+from omcal.datasets import DataError, MultiViewData, load_views
 from omcal.persistence import load
 
 ModelFile = Annotated[
@@ -46,21 +45,22 @@ def predict(
             require_writable(out, unlike=taken)
     names = options.names(views)
     data = _load(file, names, labels, model.view_names_)
-    clusters = model.predict(data.views if names is None else list(data.views.values()))
+    if names is None:
+        clusters = model.predict(data.views, present=data.presence)
+    else:
+        present = None if data.presence is None else [data.presence[name] for name in data.views]
+        clusters = model.predict(list(data.views.values()), present=present)
     if out is not None:
         write_labels(out, clusters)
-    scores = None
-    if data.labels is not None:
-        scores = evaluate(data.labels, clusters, average=NMI_AVERAGE)
     result = {
         "model": str(model_file),
         "file": str(file),
         "out": None if out is None else str(out),
         "n_samples": data.n_samples,
         "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters).tolist(),
-        "scores": scores,
+        "scores": agreement(data, clusters),
         "nmi_average": NMI_AVERAGE,
-        "notes": list(data.notes),
+        "notes": [*data.notes, *absences(data)],
         "version": __version__,
     }
     if as_json:
@@ -73,9 +73,9 @@ def _load(
     file: Path, names: list[str] | None, labels: str | None, fitted: list[str]
 ) -> MultiViewData:
     if names is not None:
-        return load_complete(file, names, labels)
+        return load_views(file, views=names, labels=labels)
     try:
-        return load_complete(file, fitted, labels)
+        return load_views(file, views=fitted, labels=labels)
     except DataError as error:
         raise DataError(
             f"{error} The model was fitted on the views {', '.join(fitted)}; where FILE calls "
@@ -86,6 +86,8 @@ def _load(
 def _show(result: dict[str, Any]) -> None:
     console = stdout()
     n = result["n_samples"]
+    for note in result["notes"]:
+        console.print(f"Note: {note}")
     sizes = [
         (str(cluster), str(size), f"{size / n:.1%}")
         for cluster, size in enumerate(result["cluster_sizes"])

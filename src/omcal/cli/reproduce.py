@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import joblib
 import typer
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,11 +18,13 @@ from rich.text import Text
 from omcal.cli.console import report_line, stdout
 from omcal.cli.options import Quiet, names
 from omcal.datasets import DataError
-from omcal.experiments.outputs import write_outputs
+from omcal.experiments.outputs import copy_document, write_outputs
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell, Plan
 from omcal.experiments.records import Record
 from omcal.memory import available_memory
+from omcal.parallel import thread_count
+from omcal.plots import require_matplotlib
 
 RECORDS = "records.jsonl"
 
@@ -57,7 +60,11 @@ AsPublished = Annotated[
 Retry = Annotated[bool, typer.Option("--retry", help="Run cells again that ended with an error.")]
 Document = Annotated[
     Path | None,
-    typer.Option("--document", metavar="MD", help="Write reproduction.md to this file, too."),
+    typer.Option(
+        "--document",
+        metavar="MD",
+        help="Write reproduction.md to this file, too, its figures to images/.",
+    ),
 ]
 FromRecords = Annotated[
     bool, typer.Option("--from-records", help="Run nothing; make tables and figures anew.")
@@ -88,6 +95,7 @@ def reproduce(
     defaults = paper.run | (paper.quick if quick else {})
     plan = Plan(paper, seeds or defaults["seeds"], quick, frozenset(names(only) or ()))
     plan.require_known()
+    require_matplotlib()  # before hours of work, not after them
     out.mkdir(parents=True, exist_ok=True)
     left: list[Cell] = []
     if not from_records:
@@ -97,9 +105,15 @@ def reproduce(
         budget = defaults.get("budget", float("inf"))
         with _shown(quiet) as observer:
             left = _run(plan, data, out, observer, (seconds, memory), jobs, budget, retry)
-    written = write_outputs(plan, out / RECORDS, out, data)
-    if document is not None:
-        document.write_text((out / "reproduction.md").read_text("utf-8"), encoding="utf-8")
+    try:
+        written = write_outputs(plan, out / RECORDS, out, data)
+        if document is not None:
+            copy_document(out, document)
+    except OSError as error:
+        raise OSError(
+            f"cannot write tables and figures to {out} ({error.strerror or error}); the records "
+            "are whole: mend that, then use --from-records."
+        ) from error
     if left:
         report_line(
             f"{len(left)} cells are left: the time of a quick run is spent; the same command "
@@ -133,7 +147,7 @@ def _run(
         raise DataError(f"--data {data}: there is no such folder.")
     seconds, gigabytes = limits
     jobs = jobs or default_jobs(gigabytes)
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, thread_count() // jobs)
     settings = Settings(data, Limits(seconds, gigabytes, threads), jobs, budget, retry)
     return run_cells(plan.cells(), settings, out / RECORDS, observer)
 
@@ -141,7 +155,7 @@ def _run(
 def default_jobs(gigabytes: float) -> int:
     """As many cells at a time as there are cores, and memory for."""
     fitting = int(available_memory() // (gigabytes * 1e9))
-    return max(1, min(os.cpu_count() or 1, fitting))
+    return max(1, min(joblib.cpu_count(), fitting))
 
 
 @contextmanager

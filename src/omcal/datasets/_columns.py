@@ -44,6 +44,8 @@ def group_columns(
         for name, values in vectors.items()
         if name != labels and not (is_label_name(name) and could_be_labels(values))
     ]
+    if lists and views is None:
+        unused += bare
     notes = (f"columns that are neither view nor labels: {listed(unused)}",) if unused else ()
     joined = {name: Deferred(partial(_stack, contents, names)) for name, names in groups.items()}
     return replace(

@@ -26,7 +26,7 @@ class MultiViewData:
         Name -> 2-D array of shape (n_samples, n_features), dense or CSR. Row i is the same sample
         in each.
     labels : ndarray of shape (n_samples,), optional
-        Known classes, as the source gives them: integers or strings.
+        Classes, as the source gives them: integers or strings. An empty text or NaN is unknown.
     name : str
         What the set is called.
     source : str
@@ -90,13 +90,48 @@ class MultiViewData:
 
     @property
     def n_classes(self) -> int | None:
-        """Number of different labels, None without labels."""
-        return None if self.labels is None else len(np.unique(self.labels))
+        """Number of different known labels, None without labels."""
+        return None if self.labels is None else count_classes(self.labels)
+
+    @property
+    def is_labelled(self) -> NDArray[np.bool_]:
+        """Which samples have a known label."""
+        if self.labels is None:
+            return np.zeros(self.n_samples, dtype=bool)
+        return is_known(self.labels)
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Number of features of each view."""
         return tuple(int(view.shape[1]) for view in self.views.values())
+
+
+def is_known(labels: NDArray) -> NDArray[np.bool_]:
+    """False where a label is an empty text or NaN."""
+    if labels.dtype.kind == "f":
+        return ~np.isnan(labels)
+    return labels != "" if labels.dtype.kind in "UT" else np.ones(len(labels), dtype=bool)
+
+
+def count_classes(labels: NDArray) -> int:
+    """Number of different known labels."""
+    return len(np.unique(labels[is_known(labels)]))
+
+
+def spread_rows(view: Matrix, position: NDArray) -> Matrix:
+    """The rows at these positions; at -1 stands an absent sample: NaN, zeros in a sparse view."""
+    if np.array_equal(position, np.arange(view.shape[0])):
+        return view
+    if (position >= 0).all():
+        return view[position]
+    if sparse.issparse(view):
+        rows = np.flatnonzero(position >= 0)
+        places = (np.ones(len(rows), dtype=view.dtype), (rows, position[rows]))
+        picker = sparse.csr_array(places, shape=(len(position), view.shape[0]))
+        return picker @ view
+    spread = np.full((len(position), view.shape[1]), np.nan, np.result_type(view, np.float32))
+    spread[position >= 0] = view[position[position >= 0]]
+    return spread
 
 
 def absent_rows(view: Matrix) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from omcal.datasets._columns import could_be_labels, group_columns
 from omcal.datasets._contents import MAX_WIDTH, Contents, Deferred, Variable, check_declared
-from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows
+from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, is_known
 from omcal.datasets._names import (
     FEATURE_TITLES,
     PRESENCE_SUFFIX,
@@ -54,8 +54,9 @@ def select(
     if unused:
         notes.append(f"not taken as views: {listed(unused)}")
     values = vectors[label_name].copy() if label_name else None
-    if values is not None and (n_unknown := _count_unknown(values)):
-        notes.append(f"{n_unknown} samples have no label in {label_name!r}")
+    if values is not None and (n_unknown := int((~is_known(values)).sum())):
+        have = "sample has" if n_unknown == 1 else "samples have"
+        notes.append(f"{n_unknown} {have} no label in {label_name!r}")
     return MultiViewData(
         final,
         labels=values,
@@ -124,13 +125,6 @@ def _choose_labels(
     if usual:
         notes.append(f"several variables could be labels, none was taken: {listed(usual)}")
     return None
-
-
-def _count_unknown(labels: NDArray) -> int:
-    """Samples whose label is an empty text or NaN."""
-    if labels.dtype.kind == "f":
-        return int(np.isnan(labels).sum())
-    return int((labels == "").sum()) if labels.dtype.kind in "UT" else 0
 
 
 def _matrices(contents: Contents, label_name: str | None) -> tuple[dict[str, Variable], list[str]]:

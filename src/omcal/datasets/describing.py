@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows
+from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, count_classes
 from omcal.datasets._names import is_label_name
 from omcal.datasets._selection import label_vectors, select
 from omcal.datasets.loading import read_contents
@@ -30,7 +30,8 @@ def describe(data: str | os.PathLike[str] | MultiViewData) -> dict[str, Any]:
     dict
         Plain Python values, fit for JSON:
 
-        * ``name``, ``format`` (None for loaded data), ``n_samples``;
+        * ``name``, ``format`` (None for loaded data), ``n_samples``, ``n_nowhere`` (samples that
+          are absent from every view);
         * ``views``: for each its ``name``, ``shape``, ``dtype``, ``sparse``, ``density`` (of a
           sparse view), ``n_nan`` (single values) and ``n_missing_rows`` (absent samples);
         * ``labels``: the name of those that are taken by default, or None;
@@ -73,15 +74,20 @@ def _report(
         "name": data.name if data else "",
         "format": file_format,
         "n_samples": data.n_samples if data else None,
+        "n_nowhere": _count_nowhere(data) if data else None,
         "views": [_describe_view(data, name) for name in data.views] if data else [],
         "labels": data.label_name if data and data.labels is not None else None,
         "label_candidates": [
-            {"name": name, "dtype": str(values.dtype), "n_classes": len(np.unique(values))}
+            {"name": name, "dtype": str(values.dtype), "n_classes": count_classes(values)}
             for name, values in candidates.items()
         ],
         "notes": list(data.notes) if data else [],
         "problem": None,
     }
+
+
+def _count_nowhere(data: MultiViewData) -> int:
+    return int((~np.logical_or.reduce(list(data.presence.values()))).sum()) if data.presence else 0
 
 
 def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, NDArray]:
@@ -90,7 +96,7 @@ def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, NDA
     for name, values in label_vectors(contents).items():
         stored = contents.variables[name]
         measured = isinstance(stored, np.ndarray) and stored.dtype.kind == "f"
-        n_classes = len(np.unique(values))
+        n_classes = count_classes(values)
         fits = data is None or len(values) == data.n_samples
         if is_label_name(name) or (fits and not measured and 2 <= n_classes <= len(values) // 2):
             found[name] = values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from omcal.datasets import PAPER_DATASETS
@@ -25,6 +24,7 @@ RANKS_NOTE = "The best value is bold, the second underlined."
 def all_tables(plan: Plan, summary: Summary) -> Iterator[Table]:
     """Every table of the paper, then those that compare."""
     paper = plan.paper
+    yield headline_table(plan, summary)
     yield datasets_table(paper, summary)
     yield complexity_table(paper)
     yield parameters_table(paper)
@@ -190,15 +190,33 @@ def comparison_table(plan: Plan, summary: Summary) -> Table:
     return Table("comparison", "Every published number beside ours", header, rows)
 
 
+def headline_table(plan: Plan, summary: Summary) -> Table:
+    """The method of the paper alone, on all data that are there."""
+    rows = []
+    for dataset in [*plan.paper.datasets, *plan.paper.single_datasets]:
+        if summary.is_present(dataset):
+            row = plan.paper.row("OCAL" if dataset in plan.paper.single_datasets else "OMCAL")
+            entries = [_entry(plan, summary, dataset, row, m) for m in ("ACC", "NMI", "seconds")]
+            runs = _runs(plan, summary, dataset, row)
+            rows.append([dataset, *entries, runs, _status(summary, dataset)])
+    header = ["dataset", "ACC", "NMI", "seconds", "runs", "data"]
+    title = "OMCAL, and OCAL on the three sets with one view, beside the paper"
+    return Table("headline", title, header, rows)
+
+
 def beside_table(plan: Plan, summary: Summary, dataset: str) -> Table:
     """One data set: ours, the paper's and the difference below each other in every entry."""
     metrics = [*plan.paper.metrics, "seconds"]
-    methods = plan.paper.rows(dataset in plan.paper.single_datasets)
-    rows = [
-        [row.title, *(_entry(plan, summary, dataset, row, m) for m in metrics)] for row in methods
-    ]
+    rows = []
+    for row in plan.paper.rows(dataset in plan.paper.single_datasets):
+        entries = [_entry(plan, summary, dataset, row, metric) for metric in metrics]
+        rows.append([row.title, _runs(plan, summary, dataset, row), *entries])
     title = f"{dataset}: {_status(summary, dataset)}"
-    return Table(f"beside_{dataset.lower()}", title, ["method", *metrics], rows)
+    return Table(f"beside_{dataset.lower()}", title, ["method", "runs", *metrics], rows)
+
+
+def _runs(plan: Plan, summary: Summary, dataset: str, row: Row) -> str:
+    return str(summary.measure(plan.table_cell(dataset, row, 0), "ACC").runs or "")
 
 
 def _entry(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) -> str:
@@ -256,14 +274,3 @@ def difference(ours: Measured, printed: Published | None, metric: str = "ACC") -
     if metric == "seconds":
         return f"×{ours.mean / printed.mean:.2g}"
     return f"{ours.mean - printed.mean:+.3f}"
-
-
-def write_tables(tables: list[Table], folder: Path) -> None:
-    """Each table as .md, .tex and .csv."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        notes = "".join(f"\n{note}\n" for note in table.notes)
-        page = f"# {table.title}\n\n{table.markdown()}\n{notes}"
-        (folder / f"{table.name}.md").write_text(page, encoding="utf-8")
-        (folder / f"{table.name}.tex").write_text(table.latex(), encoding="utf-8")
-        (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from omcal.experiments.contents import beside_table
 from omcal.experiments.plan import Plan
@@ -11,21 +12,26 @@ from omcal.experiments.summary import NOT_RUN, Summary
 from omcal.experiments.tables import Table
 
 
-def document(plan: Plan, summary: Summary, tables: list[Table]) -> str:
-    """The whole text, in Markdown."""
+def document(
+    plan: Plan, summary: Summary, tables: list[Table], figures: list[tuple[str, Path]]
+) -> str:
+    """The whole text, in Markdown; figures are linked where they lie beside it."""
     named = {table.name: table for table in tables}
+    reasons = plan.paper.reasons
     parts = [
         "# Reproduction of the paper's results",
         "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
         "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
         "ratio. `OM` is out of memory, `---` over the time limit, `-` the spread of a single run "
         f"(MLAN and MCGC use no random numbers and run once), `{NOT_RUN}` not run.",
+        "## OMCAL and OCAL in short",
+        named["headline"].markdown(),
         how_it_ran(summary),
         "## Data",
         named["datasets"].markdown(),
         "## Reasons for differences",
-        "\n".join(f"- {reason}" for reason in plan.paper.reasons["general"]),
-        "\n".join(f"- {name}: {why}" for name, why in plan.paper.reasons["method"].items()),
+        "\n".join(f"- {reason}" for reason in reasons["general"]),
+        Table("", "", ["method", "reason"], list(reasons["method"].items())).markdown(),
         "## Parameters of OMCAL",
         named["parameters"].markdown(),
         *named["parameters"].notes,
@@ -37,6 +43,8 @@ def document(plan: Plan, summary: Summary, tables: list[Table]) -> str:
         "## Best point of the grid, chosen by labels",
         named["grid_by_labels"].markdown(),
         *named["grid_by_labels"].notes,
+        "## Figures",
+        *(f"![{title}]({path.parent.name}/{path.stem}.png)" for title, path in figures),
         "## What did not run",
         failures(summary),
     ]
@@ -62,7 +70,7 @@ def _conditions(record: Record) -> str:
     listed = ", ".join(f"{name} {number}" for name, number in versions.items())
     return (
         f"{machine['system']}, {machine['processor']}, {machine['cores']} cores; "
-        f"{record['jobs']} at a time with {record['threads']} threads each; at most "
+        f"{record['jobs']} at a time, threads of each: {record['threads']}; at most "
         f"{limits['seconds']:g} s and {limits['gigabytes']:g} GB a cell; {listed}"
     )
 

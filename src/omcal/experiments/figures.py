@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,21 +26,6 @@ def all_figures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure
     )
     for make in makers:
         yield from make(plan, summary)
-
-
-def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[tuple[str, Path]]:
-    """Each figure as .svg and .png; titles and paths of the .svg."""
-    folder.mkdir(parents=True, exist_ok=True)
-    # Text as text, and the same file for the same records.
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
-    written = []
-    with import_module("matplotlib").rc_context(settings):
-        for name, title, figure in all_figures(plan, summary):
-            path = folder / f"{name}.svg"
-            figure.savefig(path, metadata={"Date": None})
-            figure.savefig(folder / f"{name}.png", dpi=150)
-            written.append((title, path))
-    return written
 
 
 def convergence(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
@@ -73,8 +56,8 @@ def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
             if cell.dataset == dataset:
                 value = summary.measure(cell, "ACC").mean
                 points[cell.parameters["beta"], cell.parameters["gamma"]] = value
-        if all(value is None for value in points.values()):
-            continue
+        if sum(value is not None for value in points.values()) < 2:
+            continue  # the point of the tables is no grid
         beta, gamma = (sorted({pair[k] for pair in points}) for k in (0, 1))
         values = [[_number(points[b, g]) for g in gamma] for b in beta]
         figure, (ax,) = _panels(1, 1, (6.4, 4.4))
@@ -92,7 +75,7 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
             cells = [cell for cell in plan.anchors(0) if cell.dataset == dataset]
             pairs = [(c.parameters["n_anchors"], summary.measure(c, metric).mean) for c in cells]
             known = [(m, value) for m, value in pairs if value is not None]
-            if known:
+            if len(known) > 1:
                 curves[dataset] = known
         if not curves:
             continue
@@ -151,7 +134,7 @@ def _number(value: float | None) -> float:
 
 
 def _panels(lines: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Any]]:
-    figure = import_module("matplotlib.figure").Figure(
+    figure = plots.require_matplotlib("matplotlib.figure").Figure(
         figsize=(columns * size[0], lines * size[1]), layout="constrained"
     )
     return figure, [figure.add_subplot(lines, columns, k + 1) for k in range(lines * columns)]

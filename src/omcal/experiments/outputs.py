@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
+from omcal.archive import replacing
 from omcal.datasets import PAPER_DATASETS
-from omcal.experiments.contents import all_tables, write_tables
+from omcal.experiments.contents import all_tables
 from omcal.experiments.document import document
-from omcal.experiments.figures import write_figures
+from omcal.experiments.figures import all_figures
 from omcal.experiments.plan import Plan
 from omcal.experiments.records import read_records
 from omcal.experiments.summary import Summary
+from omcal.experiments.tables import Table
 from omcal.experiments.webpage import webpage
+from omcal.plots import require_matplotlib
 
 
 def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> list[Path]:
@@ -21,8 +27,8 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     write_tables(tables, out / "tables")
     figures = write_figures(plan, summary, out / "figures")
     text, html = out / "reproduction.md", out / "report.html"
-    text.write_text(document(plan, summary, tables), encoding="utf-8")
-    html.write_text(webpage(plan, summary, tables, figures), encoding="utf-8")
+    write_text(text, document(plan, summary, tables, figures))
+    write_text(html, webpage(plan, summary, tables, figures))
     return [html, text, out / "tables", out / "figures"]
 
 
@@ -31,3 +37,47 @@ def status_in(data: Path | None) -> dict[str, str]:
     if data is None:
         return {}
     return {name: dataset.status(data) for name, dataset in PAPER_DATASETS.items()}
+
+
+def write_tables(tables: Iterable[Table], folder: Path) -> None:
+    """Each table as .md, .tex and .csv."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in tables:
+        notes = "".join(f"\n{note}\n" for note in table.notes)
+        write_text(folder / f"{table.name}.md", f"# {table.title}\n\n{table.markdown()}\n{notes}")
+        write_text(folder / f"{table.name}.tex", table.latex())
+        write_text(folder / f"{table.name}.csv", table.csv())
+
+
+def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[tuple[str, Path]]:
+    """Each figure as .svg and .png; titles and paths of the .svg."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # Text as text, and the same file for the same records.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
+    written = []
+    with require_matplotlib().rc_context(settings):
+        for name, title, figure in all_figures(plan, summary):
+            path = folder / f"{name}.svg"
+            with replacing(path) as temporary:
+                figure.savefig(temporary, format="svg", metadata={"Date": None})
+            with replacing(folder / f"{name}.png") as temporary:
+                figure.savefig(temporary, format="png", dpi=100)
+            written.append((title, path))
+    return written
+
+
+def copy_document(out: Path, target: Path) -> None:
+    """The document of `out` elsewhere, with its figures in images/ beside it."""
+    text = (out / "reproduction.md").read_text(encoding="utf-8")
+    folder = target.parent / "images" / target.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in re.findall(r"\]\(figures/(.+?)\)", text):
+        with replacing(folder / name) as temporary:
+            shutil.copyfile(out / "figures" / name, temporary)
+    write_text(target, text.replace("](figures/", f"](images/{target.stem}/"))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write the whole text, or leave the file as it was."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from omcal.experiments.document import failures, how_it_ran
 from omcal.experiments.plan import Plan
 from omcal.experiments.summary import Summary
 from omcal.experiments.tables import Entry, Table
-from omcal.report.html import Cell, Content, Html, Section, TableRow, facts, join, page, paragraph
+from omcal.report.html import Cell, Html, Section, TableRow, facts, join, page, paragraph
 from omcal.report.html import table as html_table
 
 _KINDS = {0: "", 1: "best", 2: "second"}
+_FEW_COLUMNS = 8
 _LARGEST_FIGURE = 900_000  # bytes of SVG; larger ones are named, not shown
 
 
@@ -27,6 +29,7 @@ def webpage(
     results = [table for table in tables if table.name.startswith(("results_", "times"))]
     single = [table for table in tables if table.name.startswith("single_")]
     sections = [
+        Section("short", "OMCAL and OCAL in short", "In short", _tables([named["headline"]])),
         Section("data", "Data sets", "Data", _tables([named["datasets"]])),
         Section(
             "beside", "Beside the paper", "Beside the paper", _beside(plan, summary), long=True
@@ -70,17 +73,33 @@ def _tables(tables: list[Table]) -> Html:
 
 
 def _table(table: Table) -> Html:
-    rows = [[_cell(entry) for entry in row] for row in table.rows]
+    columns = [_column(entries) for entries in zip(*table.rows, strict=True)]
+    rows: list[TableRow] = list(zip(*columns, strict=True))
     notes = [paragraph(note, "quiet") for note in table.notes]
-    return join(html_table(table.header, rows, table.title), *notes)
+    kind = "dense" if len(table.header) > _FEW_COLUMNS else ""
+    return join(html_table(table.header, rows, table.title, kind), *notes)
 
 
-def _cell(entry: str | Entry) -> Content | Cell:
-    if isinstance(entry, Entry):
-        return Cell(_spaced(entry.text), _KINDS[entry.rank])
-    if entry.startswith("$"):
-        return _plain_mathematics(entry)
-    return Html("<br>".join(escape(_spaced(line)) for line in entry.split("\n")))
+def _column(entries: Sequence[str | Entry]) -> list[Cell]:
+    """Words stand at the left, numbers at the right."""
+    kind = "text" if _are_words([entry for entry in entries if isinstance(entry, str)]) else ""
+    return [
+        Cell(_spaced(entry.text), _KINDS[entry.rank])
+        if isinstance(entry, Entry)
+        else Cell(_content(entry), kind)
+        for entry in entries
+    ]
+
+
+def _are_words(texts: list[str]) -> bool:
+    has_number = any(re.search(r"^\W*\d", text, re.MULTILINE) for text in texts)
+    return not has_number and any(re.match(r"[\w$]", text) for text in texts)
+
+
+def _content(text: str) -> Html:
+    if text.startswith("$"):
+        return _plain_mathematics(text)
+    return Html("<br>".join(escape(_spaced(line)) for line in text.split("\n")))
 
 
 def _spaced(text: str) -> str:

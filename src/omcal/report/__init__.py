@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from omcal.archive import replacing
 from omcal.report.findings import find
 from omcal.report.html import page
 from omcal.report.sections import all_sections, lead, payload
@@ -89,5 +90,6 @@ def write_report(
         footer=f"Made with omcal {found.versions['omcal']}; this file needs no network.",
         data=payload(found),
     )
-    path.write_text(text, encoding="utf-8")
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     return path

@@ -1,9 +1,7 @@
 """The pass over the rows as Triton kernels.
 
-The first kernel reads indices, weights and F once and writes F once; it also returns the c×c sums.
-SᵀF follows in one of two ways. With few anchors a second kernel multiplies blocks of S, written
-out in registers, with F: each program adds up its own rows, in a fixed order. With many anchors
-that would be mostly zeros, and the first kernel adds its rows to a few copies of the sums in
+A pass reads indices, weights and F once and writes F once. Where the sums of a pass fit in the
+shared memory of the GPU, `omcal.rows._cuda` does it; else it adds to a few copies of the sums in
 device memory, in the order in which the programs come by: equal up to rounding from run to run.
 """
 
@@ -11,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from omcal.rows import _cuda
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device, Tensor
 from omcal.torchbackend.graph import TorchGraphs
-from omcal.torchbackend.kernels import AVAILABLE, MAX_NEIGHBORS, usable
+from omcal.torchbackend.kernels import AVAILABLE, usable
 
 MAX_CLUSTERS = 64  # above this a block of F no longer fits in registers
-DENSE_ANCHORS = 256  # up to here SᵀF is a product with blocks of S
-_ANCHORS = 128  # of a block of S
 _PROGRAMS = 1024  # programs of a pass; each adds up its share of the rows
 _SUMS_BYTES = 1 << 26  # of all their sums together
 
@@ -46,7 +43,7 @@ if AVAILABLE:
     @triton.jit
     def _sweep(  # type: ignore[no-untyped-def]
         indices, weights, F, small, sums, n, m, V, k, copies, size,
-        c: tl.constexpr, C: tl.constexpr, ROWS: tl.constexpr, SCATTER: tl.constexpr,
+        c: tl.constexpr, C: tl.constexpr, ROWS: tl.constexpr,
     ):  # fmt: skip
         program = tl.program_id(0)
         columns = tl.arange(0, C)
@@ -72,62 +69,26 @@ if AVAILABLE:
             FoldtF += tl.dot(tl.trans(old), new, input_precision="ieee", out_dtype=new.dtype).to(
                 tl.float64
             )
-            if SCATTER:
-                wide = new.to(tl.float64)
-                positive = mask & (new > 0)
-                index = indices + rows
-                weight = weights + rows
-                target = mine
-                for _ in range(V):
-                    for _ in range(k):
-                        anchor = tl.load(index, mask=in_n, other=0).to(tl.int32)
-                        w = tl.load(weight, mask=in_n, other=0.0).to(tl.float64)
-                        tl.atomic_add(
-                            target + (anchor[:, None] * c + columns[None, :]),
-                            w[:, None] * wide, mask=positive, sem="relaxed",
-                        )  # fmt: skip
-                        index += n
-                        weight += n
-                    target += m * c
+            wide = new.to(tl.float64)
+            positive = mask & (new > 0)
+            index = indices + rows
+            weight = weights + rows
+            target = mine
+            for _ in range(V):
+                for _ in range(k):
+                    anchor = tl.load(index, mask=in_n, other=0).to(tl.int32)
+                    w = tl.load(weight, mask=in_n, other=0.0).to(tl.float64)
+                    tl.atomic_add(
+                        target + (anchor[:, None] * c + columns[None, :]),
+                        w[:, None] * wide, mask=positive, sem="relaxed",
+                    )  # fmt: skip
+                    index += n
+                    weight += n
+                target += m * c
         tail = mine + V * m * c + columns[:, None] * c + columns[None, :]
         inside = in_c[:, None] & in_c[None, :]
-        if SCATTER:
-            tl.atomic_add(tail, FtF, mask=inside, sem="relaxed")
-            tl.atomic_add(tail + c * c, FoldtF, mask=inside, sem="relaxed")
-        else:
-            tl.store(tail, FtF, mask=inside)
-            tl.store(tail + c * c, FoldtF, mask=inside)
-
-    @triton.jit
-    def _graph_times_f(  # type: ignore[no-untyped-def]
-        indices, weights, F, sums, n, m, size,
-        k: tl.constexpr, c: tl.constexpr, C: tl.constexpr, M: tl.constexpr, ROWS: tl.constexpr,
-    ):  # fmt: skip
-        # SᵀF for one view, M anchors and this program's rows. Programs that read the same rows are
-        # neighbours, so that F comes from the cache for all but the first.
-        parts = tl.cdiv(m, M)
-        view = tl.program_id(0) // parts
-        anchors = (tl.program_id(0) % parts) * M + tl.arange(0, M)
-        columns = tl.arange(0, C)
-        in_c = columns < c
-        StF = tl.zeros((M, C), tl.float64)
-        first = view.to(tl.int64) * k * n
-        for start in range(tl.program_id(1) * ROWS, n, tl.num_programs(1) * ROWS):
-            rows = (start + tl.arange(0, ROWS)).to(tl.int64)
-            in_n = rows < n
-            mask = in_n[:, None] & in_c[None, :]
-            f = tl.load(F + rows[:, None] * c + columns[None, :], mask=mask, other=0.0)
-            St = tl.zeros((M, ROWS), f.dtype)
-            at = rows + first
-            for _ in tl.static_range(k):
-                anchor = tl.load(indices + at, mask=in_n, other=0).to(tl.int32)
-                w = tl.load(weights + at, mask=in_n, other=0.0)
-                St = tl.where(anchors[:, None] == anchor[None, :], w[None, :], St)
-                at += n
-            StF += tl.dot(St, f, input_precision="tf32x3").to(tl.float64)
-        out = sums + tl.program_id(1).to(tl.int64) * size + view * m * c
-        out += anchors[:, None] * c + columns[None, :]
-        tl.store(out, StF, mask=(anchors < m)[:, None] & in_c[None, :])
+        tl.atomic_add(tail, FtF, mask=inside, sem="relaxed")
+        tl.atomic_add(tail + c * c, FoldtF, mask=inside, sem="relaxed")
 
     @triton.jit
     def _assign(  # type: ignore[no-untyped-def]
@@ -193,18 +154,17 @@ class FusedPass:
         self._c = int(F.shape[1])
         self.columns = max(16, triton.next_power_of_2(self._c))
         self.dtype = F.dtype
-        few = graphs.n_anchors <= DENSE_ANCHORS and graphs.k <= MAX_NEIGHBORS
-        # Triton does not compile products with blocks of S in float64.
-        self._scatter = not few or F.dtype == torch.float64
         # A tile of F of so many bytes, by the compiler's counts of registers and instructions.
-        tile = 4096 if self._scatter else 8192
-        self._rows = max(16, tile // (self.columns * F.element_size()))
+        self._rows = max(16, 4096 // (self.columns * F.element_size()))
+        self._in_cuda = (
+            _cuda.CudaSweep(graphs, F, self.columns) if _cuda.serves(graphs, F) else None
+        )
+        if self._in_cuda:
+            return
         self._size = graphs.n_views * graphs.n_anchors * self._c + 2 * self._c**2
         most = max(1, _SUMS_BYTES // (8 * self._size))
         self._programs = min(_PROGRAMS, triton.cdiv(graphs.n, self._rows))
         self._copies = min(self._programs, most)
-        if not self._scatter:
-            self._programs = self._copies  # each has sums of its own
         self._sums = F.new_empty((self._copies, self._size), dtype=torch.float64)
 
     def gram(self) -> Tensor:
@@ -222,14 +182,13 @@ class FusedPass:
 
     def sweep(self, small: Tensor) -> Tensor:
         """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
-        if self._scatter:
-            self._sums.zero_()
+        if self._in_cuda:
+            return self._in_cuda(small)
+        self._sums.zero_()
         _sweep[(self._programs,)](
             *self._arrays(), small, self._sums, *self._sizes(), self._copies, self._size,
-            SCATTER=self._scatter, **self._shape(),
+            **self._shape(),
         )  # fmt: skip
-        if not self._scatter:
-            self._times_f()
         return self._sums.sum(dim=0)
 
     def assign(self, small: Tensor, limit: float) -> tuple[Tensor, Tensor]:
@@ -241,15 +200,6 @@ class FusedPass:
             *self._arrays(), small, labels, undecided, *self._sizes(), limit, **self._shape()
         )
         return labels, undecided
-
-    def _times_f(self) -> None:
-        g = self._graphs
-        M = min(_ANCHORS, max(16, triton.next_power_of_2(g.n_anchors)))
-        grid = (g.n_views * triton.cdiv(g.n_anchors, M), self._copies)
-        _graph_times_f[grid](
-            *self._arrays(), self._sums, g.n, g.n_anchors, self._size,
-            k=g.k, c=self._c, C=self.columns, M=M, ROWS=64, num_warps=4, num_stages=1,
-        )  # fmt: skip
 
     def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
         return self._graphs.indices, self._graphs.weights, self._F

@@ -5,22 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal import kernels
 from omcal.graph import AnchorGraphs
-from omcal.kernels import MAX_CLUSTERS, gram_kernel, sweep_kernel
 from omcal.parallel import map_blocks, sum_blocks
 from omcal.rows.base import AbstractRows, Array, Assignment, Sums, decide
 from omcal.views import row_blocks
 
 # A fixed block size, so that the order of summation depends on nothing but n.
-_BLOCK = 4096
+_BLOCK = 8192
 
 
 class MemoryRows(AbstractRows):
     """All rows in memory, swept in blocks by threads.
 
     The products with c×c matrices are BLAS's; those with the sparse graphs are compiled loops
-    where `compiled` asks for them and c is small, else SciPy's. A given F is gone on from, and
-    written to.
+    where `compiled` asks for them, else SciPy's. A given F is gone on from, and written to.
     """
 
     def __init__(
@@ -34,10 +33,9 @@ class MemoryRows(AbstractRows):
         self._graphs = graphs
         self._compiled = compiled
         self.F = np.zeros((graphs.n, n_clusters), graphs.weights.dtype) if F is None else F
-        self._kernel = sweep_kernel(n_clusters) if compiled and n_clusters <= MAX_CLUSTERS else None
         # SciPy's form of the graphs is larger, so it is kept only where every pass needs it.
         self._sparse = {}
-        if not self._kernel:
+        if not compiled:
             for rows in row_blocks(graphs.n, _BLOCK):
                 S = graphs[rows].side_by_side()
                 self._sparse[rows.start] = S, S.T
@@ -87,9 +85,10 @@ class MemoryRows(AbstractRows):
 
     def _apply(self, rows: slice, U: NDArray, stacked: NDArray) -> Array:
         """U ← max(U + [S_1 … S_V] stacked, 0); returns [S_1 … S_V]ᵀ U."""
-        if self._kernel:
+        if self._compiled:
             StF = np.zeros(stacked.shape)
-            self._kernel(self._graphs.indices[rows], self._graphs.weights[rows], U, stacked, StF)
+            graphs = self._graphs[rows]
+            kernels.sweep(graphs.indices, graphs.weights, U, stacked, StF)
             return StF
         S, St = self._sparse[rows.start]
         U += S @ stacked
@@ -120,5 +119,5 @@ def _gram(graphs: AnchorGraphs) -> Array:
 def _gram_compiled(graphs: AnchorGraphs) -> Array:
     V, m = graphs.n_views, graphs.n_anchors
     StS = np.zeros((V, V, m, m))
-    gram_kernel()(graphs.indices, graphs.weights, StS)
+    kernels.gram_kernel()(graphs.indices, graphs.weights, StS)
     return StS

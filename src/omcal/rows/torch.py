@@ -11,10 +11,18 @@ from omcal.rows import _triton
 from omcal.rows.base import AbstractRows, Array, Assignment, Sums
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Tensor
-from omcal.torchbackend.devices import block_entries, resolve_device, wide_type, working_on
+from omcal.torchbackend.devices import (
+    Repeated,
+    block_entries,
+    resolve_device,
+    wide_type,
+    working_on,
+)
 from omcal.torchbackend.graph import TorchGraphs
 from omcal.torchbackend.indicator import decide, silence
 from omcal.views import row_blocks
+
+_FEWEST_ROWS = 10_000  # with fewer, compiling the kernels takes longer than they save
 
 
 class TorchRows(AbstractRows):
@@ -25,8 +33,8 @@ class TorchRows(AbstractRows):
     graphs : TorchGraphs
     n_clusters : int
     fused : bool, optional
-        Whether Triton kernels do the pass, or PyTorch's own operations; by default the kernels
-        where they can.
+        Whether our own kernels do the pass, or PyTorch's operations; by default the kernels
+        where they can and there are enough rows.
     labels_on_host : bool, default=True
         False leaves the labels of `assign` on the device.
     """
@@ -46,10 +54,9 @@ class TorchRows(AbstractRows):
             (graphs.n, n_clusters), dtype=graphs.weights.dtype, device=graphs.device
         )
         if fused is None:
-            fused = _triton.serves(graphs.device, n_clusters)
+            fused = graphs.n >= _FEWEST_ROWS and _triton.serves(graphs.device, n_clusters)
         self._pass: Any = (_triton.FusedPass if fused else PlainPass)(graphs, self.F)
-        self._outbox: Tensor | None = None
-        self._inbox: Tensor | None = None
+        self._mail = _Mail(self._pass, graphs, n_clusters)
 
     @classmethod
     def from_graphs(
@@ -66,48 +73,66 @@ class TorchRows(AbstractRows):
 
     def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
         V, m, c = self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1]
-        with working_on(self.device):
-            packed = self._receive(self._pass.sweep(self._send(alpha, P, R)))
+        packed = self._mail.sweep(alpha, P, R)
         StF, FtF, FoldtF = np.split(packed, [V * m * c, V * m * c + c * c])
         return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
 
     def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
         limit = silence(P, self.F.dtype)
         with working_on(self.device):
-            labels, undecided = self._pass.assign(self._send(alpha, P, R, G), limit)
+            labels, undecided = self._pass.assign(self._mail.send(alpha, P, R, G), limit)
             if self._labels_on_host:
                 labels = labels.cpu().numpy()
             return Assignment(labels, int(undecided))
 
-    def _send(self, alpha: Array, P: Array, R: Array, G: Array | None = None) -> Tensor:
-        """P stacked for the views, R and G stacked, one below the other, in one message.
+
+class _Mail:
+    """Small matrices to a pass and sums back, one message each way, in page-locked memory."""
+
+    def __init__(self, work: Any, graphs: TorchGraphs, n_clusters: int) -> None:
+        self._device = device = graphs.device
+        self._stacked = graphs.n_views * graphs.n_anchors
+        self._height = height = self._stacked + work.columns
+        at_once = {"pin_memory": device.type == "cuda"}
+        shape = (height + self._stacked, work.columns)
+        self._outbox = outbox = torch.zeros(shape, dtype=work.dtype, **at_once)
+        self._letter = letter = torch.empty(shape, dtype=work.dtype, device=device)
+        size = self._stacked * n_clusters + 2 * n_clusters**2
+        self._inbox = inbox = torch.empty(size, dtype=wide_type(device), **at_once)
+
+        def there_and_back() -> None:
+            with working_on(device):
+                letter[:height].copy_(outbox[:height], non_blocking=True)
+                inbox.copy_(work.sweep(letter[:height]), non_blocking=device.type == "cuda")
+
+        self._there_and_back = Repeated(there_and_back, device)
+
+    def sweep(self, alpha: Array, P: Array, R: Array) -> Array:
+        """All sums of the pass in one row."""
+        self._write(alpha, P, R)
+        self._there_and_back()
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+        return self._inbox.numpy().astype(np.float64)
+
+    def send(self, alpha: Array, P: Array, R: Array, G: Array) -> Tensor:
+        """P stacked for the views, R and G stacked, one below the other, on the device.
 
         Each has as many columns as the pass wants, and R as many rows; the rest is zero.
         """
-        width, stacked = self._pass.columns, len(alpha) * len(P)
-        if self._outbox is None:
-            self._outbox = torch.zeros(
-                (2 * stacked + width, width),
-                dtype=self._pass.dtype,
-                pin_memory=self.device.type == "cuda",
-            )
-        letter, c = self._outbox.numpy(), len(R)
-        letter[:stacked, :c] = (alpha[:, None, None] * P).reshape(-1, c)
-        letter[stacked : stacked + c, :c] = R
-        height = stacked + width
-        if G is not None:
-            letter[height:, :c] = (alpha[:, None, None] * G).reshape(-1, c)
-            height += stacked
-        return self._outbox[:height].to(self.device, non_blocking=True)
+        self._write(alpha, P, R)
+        self._outbox.numpy()[self._height :, : len(R)] = _stack(alpha, G)
+        return self._letter.copy_(self._outbox, non_blocking=True)
 
-    def _receive(self, packed: Tensor) -> Array:
-        if self.device.type != "cuda":
-            return packed.cpu().numpy().astype(np.float64)
-        if self._inbox is None:
-            self._inbox = torch.empty(len(packed), dtype=packed.dtype, pin_memory=True)
-        self._inbox.copy_(packed, non_blocking=True)
-        torch.cuda.current_stream().synchronize()
-        return self._inbox.numpy().copy()
+    def _write(self, alpha: Array, P: Array, R: Array) -> None:
+        text, c = self._outbox.numpy(), len(R)
+        text[: self._stacked, :c] = _stack(alpha, P)
+        text[self._stacked : self._stacked + c, :c] = R
+
+
+def _stack(alpha: Array, P: Array) -> Array:
+    """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
+    return (alpha[:, None, None] * P).reshape(-1, P.shape[1])
 
 
 class PlainPass:
@@ -135,7 +160,7 @@ class PlainPass:
 
     def sweep(self, small: Tensor) -> Tensor:
         """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
-        Q, R = small.split([self._width, self.columns])
+        Q, R = small[: self._width], small[self._width : self._width + self.columns]
         StF, FtF, FoldtF = torch.zeros_like(Q), torch.zeros_like(R), torch.zeros_like(R)
         for rows in row_blocks(self._graphs.n, self._block):
             S = self._graphs.dense(rows, self.dtype)

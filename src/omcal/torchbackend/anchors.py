@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 from sklearn.utils.random import sample_without_replacement
 
 from omcal import anchors as on_host
+from omcal import kmeans
 from omcal.scaling import Scaling
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Tensor, torch_dtype
-from omcal.torchbackend.devices import block_entries, wide_type
+from omcal.torchbackend.devices import Repeated, block_entries, wide_type
 from omcal.torchbackend.scaling import scale_rows
 from omcal.torchbackend.views import DeviceViews
 from omcal.views import row_blocks
@@ -38,7 +39,7 @@ def choose_anchors(
     ]
     centres = torch.cat(blocks, dim=1).to(torch_dtype(views.dtype))
     if method != "random":
-        max_iter = on_host._MAX_ITER if rows is None else on_host._MAX_ITER_SAMPLED
+        max_iter = kmeans.MAX_ITER if rows is None else kmeans.MAX_ITER_SAMPLED
         # Distances far from the origin would drown in rounding.
         mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
         centres = _lloyd(centres - mean, n_anchors, max_iter, random_state) + mean
@@ -52,18 +53,26 @@ def _lloyd(
     """Lloyd's algorithm from a k-means++ start."""
     x_norms = X.square().sum(dim=1)
     centres = _start(X, x_norms, n_clusters, random_state)
-    limit = on_host._TOLERANCE * X.var(dim=0, correction=0).mean()
-    for iteration in range(1, max_iter + 1):
-        labels, distances = _nearest(X, x_norms, centres)
+    limit = kmeans.TOLERANCE * X.var(dim=0, correction=0).mean()
+    distances = torch.empty_like(x_norms)
+    empty = torch.empty(n_clusters, dtype=torch.bool, device=X.device)
+    state = torch.empty(3, dtype=X.dtype, device=X.device)
+
+    def iterate() -> None:
+        labels, found = _nearest(X, x_norms, centres)
         sums, counts = _sums(X, labels, n_clusters)
-        empty = counts == 0
         means = (sums / counts.clamp(min=1)[:, None]).to(X.dtype)
-        moved = torch.where(empty[:, None], centres, means)
+        moved = torch.where((counts == 0)[:, None], centres, means)
         shift = (moved - centres).square().sum()
-        centres = moved
+        state.copy_(torch.stack([(counts == 0).sum().to(shift), found.max(), shift - limit]))
+        for kept, new in ((centres, moved), (distances, found), (empty, counts == 0)):
+            kept.copy_(new)
+
+    iterate_on_device = Repeated(iterate, X.device)
+    for iteration in range(1, max_iter + 1):
+        iterate_on_device()
         if iteration % _CHECK_EVERY:
             continue
-        state = torch.stack([empty.sum().to(shift), distances.max(), shift - limit])
         n_empty, farthest, excess = state.tolist()
         if n_empty and farthest > 0:
             # An empty cluster takes the row farthest from its own centre.
@@ -76,7 +85,7 @@ def _lloyd(
 def _start(
     X: Tensor, x_norms: Tensor, n_clusters: int, random_state: np.random.RandomState
 ) -> Tensor:
-    few = on_host.SEED_PER_ANCHOR * n_clusters
+    few = kmeans.SEED_PER_ANCHOR * n_clusters
     if few < len(X):
         rows = sample_without_replacement(len(X), few, random_state=random_state)
         some = torch.from_numpy(rows.astype(np.int64)).to(X.device)
@@ -99,13 +108,21 @@ def _seed(
     draws = draws.to(device=device, dtype=wide)
     chosen = torch.full((n_clusters,), first, device=device)
     closest = _distances_to(X, x_norms, chosen[:1])[:, 0]
-    for i in range(1, n_clusters):
+    last = torch.zeros(1, dtype=torch.int64, device=device)  # where in `chosen`
+
+    def step() -> None:
         cumulative = closest.cumsum(0, dtype=wide)
-        trials = torch.searchsorted(cumulative, draws[i - 1] * cumulative[-1]).clamp_(max=n - 1)
+        drawn = draws.index_select(0, last)[0] * cumulative[-1]
+        trials = torch.searchsorted(cumulative, drawn).clamp_(max=n - 1)
         candidates = torch.minimum(_distances_to(X, x_norms, trials), closest[:, None])
         best = candidates.sum(dim=0, dtype=wide).argmin(dim=0, keepdim=True)
-        closest = candidates.index_select(1, best)[:, 0]
-        chosen[i : i + 1] = trials.index_select(0, best)
+        closest.copy_(candidates.index_select(1, best)[:, 0])
+        last.add_(1)
+        chosen.index_copy_(0, last, trials.index_select(0, best))
+
+    step_on_device = Repeated(step, device)
+    for _ in range(n_clusters - 1):
+        step_on_device()
     return chosen
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
+from threading import Lock
 from typing import Any
 
 from omcal.memory import format_bytes
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device
+
+_RECORDING = Lock()  # one thread at a time
 
 
 def resolve_device(device: Any) -> Device:
@@ -28,8 +32,17 @@ def resolve_device(device: Any) -> Device:
     return found
 
 
+def resolve_devices(device: Any) -> list[Device]:
+    """The same for several, "cuda:0,cuda:1"."""
+    names = device.split(",") if isinstance(device, str) else [device]
+    return [resolve_device(name) for name in names]
+
+
 def _unknown(device: Any) -> str:
-    return f"device={device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU) or 'mps'."
+    return (
+        f"device={device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU), "
+        "'cuda:0,cuda:1' (both) or 'mps'."
+    )
 
 
 def _cuda_device(given: Any, device: Device) -> Device:
@@ -71,6 +84,47 @@ def working_on(device: Device) -> Iterator[None]:
         yield
 
 
+class Repeated:
+    """Work that is the same each time and never waits for the device.
+
+    A GPU is given the kernels of the second call and from then on told to repeat them: where each
+    takes a few microseconds, most of the time would go to sending them. The first call is an
+    ordinary one, so that nothing is loaded or compiled while they are recorded.
+    """
+
+    def __init__(self, work: Callable[[], None], device: Device) -> None:
+        self._work = work
+        self._device = device
+        self._warm = False
+        self._recording: Any = None
+
+    def __call__(self) -> None:
+        if self._recording is None and self._warm and self._device.type == "cuda":
+            self._recording = self._record()
+        if self._recording is None:
+            self._warm = True
+            self._work()
+        else:
+            self._recording.replay()
+
+    def _record(self) -> Any:
+        stream = _recording_stream(self._device)
+        recording = torch.cuda.CUDAGraph()
+        with _RECORDING, torch.cuda.stream(stream):
+            recording.capture_begin(capture_error_mode="thread_local")
+            try:
+                self._work()
+            finally:
+                recording.capture_end()
+        return recording
+
+
+@cache
+def _recording_stream(device: Device) -> Any:
+    """One for all: libraries keep workspaces for every stream that they have seen."""
+    return torch.cuda.Stream(device)
+
+
 @contextmanager
 def _true_float32() -> Iterator[None]:
     """Distances lose half their digits in TF32, so that is off here whatever the user set."""
@@ -109,7 +163,7 @@ def explaining_out_of_memory(device: Device, n: int, row_bytes: int) -> Iterator
             f"{device} is out of memory: graphs and indicator of {n} samples need about "
             f"{format_bytes(n * row_bytes)} beside the data, and {format_bytes(free)} of "
             f"{format_bytes(total)} are free. Pass the views as NumPy arrays, which are sent in "
-            f"blocks and never stay there; cluster at most {int(0.8 * free / row_bytes)} samples "
-            "at a time on this device, the rest on another; lower n_neighbors; or use "
-            "device='cpu'."
+            f"blocks and never stay there; spread the rows over several GPUs, at most about "
+            f"{int(0.8 * free / row_bytes)} samples on one with so much free, as in "
+            "device='cuda:0,cuda:1'; lower n_neighbors; or use device='cpu'."
         ) from error

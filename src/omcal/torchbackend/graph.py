@@ -95,9 +95,10 @@ def anchor_graphs(
         distances = RelativeDistances(view, scaling, centres)  # type: ignore[arg-type]
         W = torch.from_numpy(distances._W).to(views.device)
         bias = torch.from_numpy(distances.bias).to(views.device)
+        turned = fused and kernels.rows_side_by_side(m, W.dtype)
         tie = 16 * float(np.finfo(view.dtype).eps)
         for place, block in view.blocks(scaling, m, rows):
-            products = block @ W
+            products = (W.T @ block.T).T if turned and not block.is_sparse else block @ W
             here = slice(place.start - start, place.stop - start)
             indices, weights = graphs.indices[v, :, here], graphs.weights[v, :, here]
             (kernels.nearest if fused else _nearest)(products, bias, tie, indices, weights)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
+from typing import Any
 
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device, Tensor
 
 AVAILABLE = find_spec("triton") is not None
 _OLDEST = (8, 0)  # compute capability of the first GPUs that the kernels are compiled for
+_ROW_BYTES = 512  # of distances: so many fit in the registers of a thread
 _MAX_ANCHORS = 4096  # a row of distances must fit in the registers of a few warps
 _TILE_BYTES = 4096  # of distances, for a warp: rows that no two warps share need no barriers
 _PARTS, _PART_ROWS = 1024, 256  # the most parts, the fewest rows whose moments are taken together
@@ -52,7 +54,7 @@ if AVAILABLE:
 
     @triton.jit
     def _nearest(  # type: ignore[no-untyped-def]
-        products, bias, indices, weights, n, m, stride, tie,
+        products, bias, indices, weights, n, m, row_stride, column_stride, stride, tie,
         K: tl.constexpr, SLOTS: tl.constexpr, M: tl.constexpr, ROWS: tl.constexpr,
     ):  # fmt: skip
         # Eq. 2 for ROWS rows: the K + 1 smallest of products + bias, one after another.
@@ -60,32 +62,32 @@ if AVAILABLE:
         columns = tl.arange(0, M)
         slots = tl.arange(0, SLOTS)
         in_m, in_n = columns < m, rows < n
-        mask = in_n[:, None] & in_m[None, :]
-        at = rows.to(tl.int64)[:, None] * m + columns[None, :]
-        d = tl.load(products + at, mask=mask, other=0.0)
+        at = columns.to(tl.int64)[:, None] * column_stride
+        at += rows.to(tl.int64)[None, :] * row_stride
+        d = tl.load(products + at, mask=in_m[:, None] & in_n[None, :], other=0.0)
         b = tl.load(bias + columns, mask=in_m, other=0.0)
-        finite = tl.sum(tl.abs(d), axis=1) < float("inf")
-        scale = tl.maximum(tl.max(tl.abs(d), axis=1), tl.max(tl.abs(b), axis=0))
-        d = tl.where(in_m[None, :], d + b[None, :], float("inf"))
-        found = tl.zeros((ROWS, SLOTS), d.dtype)
-        where = tl.zeros((ROWS, SLOTS), tl.int32)
+        finite = tl.sum(tl.abs(d), axis=0) < float("inf")
+        scale = tl.maximum(tl.max(tl.abs(d), axis=0), tl.max(tl.abs(b), axis=0))
+        d = tl.where(in_m[:, None], d + b[:, None], float("inf"))
+        found = tl.zeros((SLOTS, ROWS), d.dtype)
+        where = tl.zeros((SLOTS, ROWS), tl.int32)
         for a in tl.static_range(K + 1):
-            least = tl.min(d, axis=1)
+            least = tl.min(d, axis=0)
             # The first of equal ones; two plain minima are much cheaper than one of pairs.
-            column = tl.min(tl.where(d == least[:, None], columns[None, :], M), axis=1)
-            found = tl.where(slots[None, :] == a, least[:, None], found)
-            where = tl.where(slots[None, :] == a, column[:, None], where)
-            d = tl.where(columns[None, :] == column[:, None], float("inf"), d)
-        kept = (slots < K)[None, :]
-        w = tl.where(kept, least[:, None] - found, 0.0)
-        total = tl.sum(w, axis=1)
+            column = tl.min(tl.where(d == least[None, :], columns[:, None], M), axis=0)
+            found = tl.where(slots[:, None] == a, least[None, :], found)
+            where = tl.where(slots[:, None] == a, column[None, :], where)
+            d = tl.where(columns[:, None] == column[None, :], float("inf"), d)
+        kept = (slots < K)[:, None]
+        w = tl.where(kept, least[None, :] - found, 0.0)
+        total = tl.sum(w, axis=0)
         # Equal distances (duplicate points, all-zero rows): share the weight evenly.
         tied = total <= tie * scale
-        w = tl.where(tied[:, None], 1.0 / K, w / tl.where(tied, 1.0, total)[:, None])
-        w = tl.where(finite[:, None], w, float("nan"))
-        out = slots.to(tl.int64)[None, :] * stride + rows[:, None]
-        tl.store(indices + out, where, mask=kept & in_n[:, None])
-        tl.store(weights + out, w, mask=kept & in_n[:, None])
+        w = tl.where(tied[None, :], 1.0 / K, w / tl.where(tied, 1.0, total)[None, :])
+        w = tl.where(finite[None, :], w, float("nan"))
+        out = slots.to(tl.int64)[:, None] * stride + rows[None, :]
+        tl.store(indices + out, where, mask=kept & in_n[None, :])
+        tl.store(weights + out, w, mask=kept & in_n[None, :])
 
 
 def usable(device: Device) -> bool:
@@ -119,14 +121,25 @@ def serve_nearest(device: Device, n_anchors: int, k: int) -> bool:
     return n_anchors <= _MAX_ANCHORS and k <= MAX_NEIGHBORS and usable(device)
 
 
+def rows_side_by_side(n_anchors: int, dtype: Any) -> bool:
+    """Whether `nearest` wants neighbouring rows of the products side by side in memory.
+
+    Then a thread holds a whole row, and finds its minima without asking the other threads.
+    """
+    return triton.next_power_of_2(n_anchors) * dtype.itemsize <= _ROW_BYTES
+
+
 def nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:
     """Eq. 2 from relative distances (products + bias) into (k, rows) indices and weights."""
     n, m = products.shape
     k = len(indices)
     M = max(16, triton.next_power_of_2(m))
-    rows = max(1, _TILE_BYTES // (M * products.element_size()))
+    if rows_side_by_side(m, products.dtype):
+        rows, warps = 128, 4
+    else:
+        rows = max(1, _TILE_BYTES // (M * products.element_size()))
+        warps = 1 if M <= 1024 else 4
     _nearest[(triton.cdiv(n, rows),)](
-        products, bias, indices, weights, n, m, indices.stride(0), tie,
-        K=k, SLOTS=triton.next_power_of_2(k + 1), M=M, ROWS=rows,
-        num_warps=1 if M <= 1024 else 4,
+        products, bias, indices, weights, n, m, *products.stride(), indices.stride(0), tie,
+        K=k, SLOTS=triton.next_power_of_2(k + 1), M=M, ROWS=rows, num_warps=warps,
     )  # fmt: skip

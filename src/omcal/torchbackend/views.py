@@ -154,7 +154,6 @@ def _sparse_tensor(block: Any, device: Device) -> Tensor:
     where = torch.from_numpy(np.stack([block.row, block.col]).astype(np.int64))
     values = torch.from_numpy(block.data)
     # The entries of a CSR matrix come row by row, as PyTorch wants them.
-    tensor = torch.sparse_coo_tensor(
-        where, values, block.shape, is_coalesced=True, check_invariants=False
-    )
+    with torch.sparse.check_sparse_tensor_invariants(False):
+        tensor = torch.sparse_coo_tensor(where, values, block.shape, is_coalesced=True)
     return tensor.to(device)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
-from omcal.datasets._data import DataError
+from omcal.datasets._data import DataError, Matrix
 from omcal.datasets.readers._hdf5 import (
     H5Object,
     attribute,
@@ -21,7 +25,7 @@ from omcal.datasets.readers._hdf5 import (
     read_sparse,
 )
 from omcal.datasets.readers._variables import gather
-from omcal.datasets.readers.single_cell import is_single_cell, read_single_cell
+from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
 
 MAX_DEPTH = 8
 
@@ -29,14 +33,45 @@ MAX_DEPTH = 8
 def read_hdf5(path: Path) -> Contents:
     """Every variable of an HDF5 file, after finding out which program wrote it."""
     with h5py().File(path, "r") as file:
-        if is_single_cell(file):
-            return read_single_cell(file, path)
+        if is_single_cell(Hdf5Node(file)):
+            return read_single_cell(Hdf5Node(file), partial(_reopened, path), "HDF5")
         items = dict(members(file))
         if any(attribute(item, "MATLAB_class") is not None for item in items.values()):
             return _read_matlab(items)
         variables: dict[str, Variable] = {}
         _collect(file, "", variables, 0)
     return Contents("HDF5", gather(variables))
+
+
+@dataclass(frozen=True)
+class Hdf5Node:
+    """A group or dataset, as the reader of single-cell files sees it."""
+
+    item: H5Object
+
+    @property
+    def place(self) -> str:
+        return str(self.item.name)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        return None if is_group(self.item) else self.item.shape or ()
+
+    def children(self) -> dict[str, Node]:
+        inside = members(self.item) if is_group(self.item) else ()
+        return {name: Hdf5Node(item) for name, item in inside}
+
+    def read(self) -> NDArray | None:
+        return None if is_group(self.item) else read_array(self.item)
+
+    def read_sparse(self) -> Matrix | None:
+        return read_sparse(self.item) if is_sparse(self.item) else None
+
+
+@contextmanager
+def _reopened(path: Path, place: str) -> Iterator[Node]:
+    with h5py().File(path, "r") as file:
+        yield Hdf5Node(file[place])
 
 
 def _collect(group: H5Object, prefix: str, variables: dict[str, Variable], depth: int) -> None:

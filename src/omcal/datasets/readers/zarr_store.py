@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.datasets._contents import Contents, Variable, check_declared
-from omcal.datasets._data import DataError
+from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
+from omcal.datasets._data import DataError, Matrix
 from omcal.datasets._names import listed
 from omcal.datasets.readers._variables import gather
+from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
 
 MAX_DEPTH = 4
 DESCRIPTIONS = (".zarray", "zarr.json")  # of arrays in the formats 2 and 3
@@ -28,30 +31,82 @@ CODECS = {
 
 def read_zarr(path: Path) -> Contents:
     """Every array of a zarr group by its path, or the one array that the folder is."""
+    _require_zarr()
+    root = ZarrNode(path)
+    if is_single_cell(root):
+        return read_single_cell(root, lambda place: nullcontext(ZarrNode(path, place)), "zarr")
+    variables: dict[str, Variable] = {}
+    for node in _arrays(root, 0):
+        array = node.read()
+        if array is not None:
+            variables[node.place or "X"] = array
+    return Contents("zarr", gather(variables))
+
+
+def _require_zarr() -> Any:
     try:
         import zarr
     except ImportError as error:
         raise ImportError('zarr folders need zarr: pip install "omcal[io]".') from error
-    variables: dict[str, Variable] = {}
-    for folder, description in _arrays(path, 0):
-        name = folder.relative_to(path).as_posix() if folder != path else "X"
-        _check_codecs(description, name)
-        array = _read(zarr.open_array(str(folder), mode="r"), name, folder)
-        if array is not None:
-            variables[name] = array
-    return Contents("zarr", gather(variables))
+    return zarr
 
 
-def _arrays(folder: Path, depth: int) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The folders below that are arrays, and how they describe themselves."""
-    for name in DESCRIPTIONS:
-        if (folder / name).is_file():
-            description = json.loads((folder / name).read_text("utf-8"))
-            if "shape" in description:
-                yield folder, description
-                return
-    if depth < MAX_DEPTH:
-        for inner in sorted(item for item in folder.iterdir() if item.is_dir()):
+@dataclass(frozen=True)
+class ZarrNode:
+    """A group or array, at its path below the root."""
+
+    root: Path
+    place: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        described = self._describe(DESCRIPTIONS)
+        return tuple(described["shape"]) if "shape" in described else None
+
+    def children(self) -> dict[str, Node]:
+        if self.shape is not None:
+            return {}
+        folders = sorted(item.name for item in self._folder.iterdir() if item.is_dir())
+        return {name: ZarrNode(self.root, f"{self.place}/{name}".lstrip("/")) for name in folders}
+
+    def read(self) -> NDArray | None:
+        if self.shape is None:
+            return None
+        _check_codecs(self._describe(DESCRIPTIONS), self.place)
+        array = _require_zarr().open_array(str(self._folder), mode="r")
+        return _read(array, self.place, self._folder)
+
+    def read_sparse(self) -> Matrix | None:
+        parts = self.children()
+        if not {"data", "indices", "indptr"} <= set(parts):
+            return None
+        values, indices, pointers = (parts[part].read() for part in ("data", "indices", "indptr"))
+        attributes = self._describe((".zattrs", "zarr.json"))
+        attributes = attributes.get("attributes", attributes)
+        shape = attributes.get("shape")
+        if values is None or indices is None or pointers is None or np.shape(shape) != (2,):
+            raise DataError(f"the sparse matrix {self.place!r} is damaged.")
+        by_column = attributes.get("encoding-type") == "csc_matrix"
+        return csr_from_parts(values, indices, pointers, shape, by_column=by_column)
+
+    @property
+    def _folder(self) -> Path:
+        return self.root / self.place
+
+    def _describe(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """How the folder describes itself: what the first of these files says."""
+        for name in names:
+            if (self._folder / name).is_file():
+                return dict(json.loads((self._folder / name).read_text("utf-8")))
+        return {}
+
+
+def _arrays(node: Node, depth: int) -> Iterator[Node]:
+    """The arrays below a node."""
+    if node.shape is not None:
+        yield node
+    elif depth < MAX_DEPTH:
+        for inner in node.children().values():
             yield from _arrays(inner, depth + 1)
 
 
@@ -85,4 +140,5 @@ def _read(array: Any, name: str, folder: Path) -> NDArray | None:
         n_bytes = math.prod(shape) * array.dtype.itemsize
         check_declared(n_bytes, stored, f"array {name!r} of shape {shape}")
     values = np.asarray(array[...])
-    return values.astype(str) if values.dtype.kind == "T" else values
+    # NumPy turns its strings of variable length into those of a fixed one only by way of objects.
+    return values.astype(object).astype(str) if values.dtype.kind == "T" else values

@@ -1,0 +1,135 @@
+"""Samples that are absent from a view: how they are told, and what stands in for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Mask = NDArray[np.bool_]
+
+
+def rows_for_none(named: Mapping[str, Any], widths: Mapping[str, int]) -> dict[str, Any]:
+    """Rows that are None, and views that are None and whose width is known, as rows of NaN."""
+    lengths = [_length(array) for array in named.values() if array is not None]
+    filled: dict[str, Any] = {}
+    for name, array in named.items():
+        if array is None and lengths and name in widths:
+            filled[name] = np.full((lengths[0], widths[name]), np.nan)
+        elif isinstance(array, list | tuple) and any(row is None for row in array):
+            width = next((len(row) for row in array if row is not None), 1)
+            filled[name] = [[np.nan] * width if row is None else row for row in array]
+        else:
+            filled[name] = array
+    return filled
+
+
+def _length(array: Any) -> int:
+    shape = getattr(array, "shape", None)
+    return int(shape[0]) if shape else len(array)
+
+
+def rows_present(array: Any) -> Mask | None:
+    """False for the rows that are NaN throughout; None where there is no such row."""
+    if sparse.issparse(array) or array.dtype.kind != "f":
+        return None
+    # A number in its first column proves most rows to be there.
+    present = ~np.isnan(np.asarray(array[:, 0]))
+    doubtful = np.flatnonzero(~present)
+    present[doubtful] = ~np.isnan(array[doubtful]).all(axis=1)
+    return None if present.all() else present
+
+
+def read_masks(given: Any, names: Sequence[str], n: int) -> dict[str, Mask]:
+    """The masks a user gave by view name; views of which nothing is said are left out."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        masks = {str(name): mask for name, mask in given.items()}
+        unknown = sorted(set(masks) - set(names))
+        if unknown:
+            raise ValueError(f"present has masks for {unknown}, but the views are {list(names)}.")
+    else:
+        members = list(np.asarray(given).T) if np.ndim(given) == 2 else list(given)
+        if len(members) != len(names):
+            raise ValueError(
+                f"present has {len(members)} masks for {len(names)} views; give one for each, or "
+                "None where all samples are in the view."
+            )
+        masks = dict(zip(names, members, strict=True))
+    return {name: _mask(mask, name, n) for name, mask in masks.items() if mask is not None}
+
+
+def _mask(mask: Any, name: str, n: int) -> Mask:
+    array = np.asarray(mask)
+    if array.dtype != bool or array.shape != (n,):
+        raise ValueError(
+            f"present: the mask of view {name!r} has shape {array.shape} and type {array.dtype}; "
+            f"give {n} booleans, False where the sample is absent."
+        )
+    return array
+
+
+def check_present(
+    present: Mask | None, names: Sequence[str], n_anchors: int | None = None, start: int = 0
+) -> None:
+    """Refuse samples without any view and, in a fit, views with too few samples."""
+    if present is None:
+        return
+    nowhere = np.flatnonzero(~present.any(axis=1))
+    if nowhere.size:
+        raise ValueError(
+            f"{nowhere.size} samples are absent from every view, the first is number "
+            f"{start + nowhere[0]}; remove them: nothing is known about them."
+        )
+    if n_anchors is not None:
+        require_enough(names, present.sum(axis=0), n_anchors)
+
+
+def require_enough(names: Sequence[str], counts: Sequence[int] | NDArray, n_anchors: int) -> None:
+    """Refuse views in which anchors would have to coincide."""
+    for name, count in zip(names, counts, strict=True):
+        if count < n_anchors:
+            raise ValueError(
+                f"view {name!r} has {count} samples, fewer than n_anchors={n_anchors}; lower "
+                "n_anchors, or leave the view out."
+            )
+
+
+def stand_ins(anchors: Sequence[NDArray]) -> list[list[int]]:
+    """For each view the others, those first whose anchors lie most alike.
+
+    Alike is the correlation between the distances of the anchors from each other in both views.
+    """
+    m = len(anchors[0])
+    above = np.triu_indices(m, 1)
+    # The squared distances from the inner products; only their pattern counts.
+    distances = []
+    for A in anchors:
+        away = A - A.mean(axis=0)
+        products = away @ away.T
+        norms = np.diag(products)
+        d = (norms[:, None] + norms - 2 * products)[above]
+        d = d - d.mean()
+        length = np.linalg.norm(d)
+        distances.append(d / length if length > 0 else d)
+    alike = np.array(distances) @ np.array(distances).T
+    order = np.argsort(-alike, axis=1, kind="stable")
+    return [[int(u) for u in row if u != v] for v, row in enumerate(order)]
+
+
+def stand_in(indices: Any, weights: Any, present: Any, order: list[list[int]]) -> None:
+    """Fill the rows of the graphs that are not there with those of the view most like it.
+
+    Works on NumPy arrays and on tensors, (n, V, k), in place.
+    """
+    for v, others in enumerate(order):
+        absent = ~present[:, v]
+        for u in others:
+            rows = absent & present[:, u]
+            indices[rows, v] = indices[rows, u]
+            weights[rows, v] = weights[rows, u]
+            absent = absent & ~present[:, u]

@@ -1,0 +1,251 @@
+"""k-means from a k-means++ start; sums and draws do not depend on the number of threads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.random import sample_without_replacement
+
+from omcal.views import Matrix, row_blocks
+
+SEED_PER_ANCHOR = 64  # rows per anchor of a sample that its k-means++ start is drawn from
+MAX_ITER = 100
+MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than another sample differs
+TOLERANCE = 1e-4
+_BLOCK_ENTRIES = 1 << 20
+_MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
+
+
+class Points(ABC):
+    """What k-means asks of the points: their distances, and means of some of them.
+
+    What stands for the centres is the business of each kind of points.
+    """
+
+    n: int
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """Mean variance of a feature, the scale of the stopping rule."""
+
+    @abstractmethod
+    def __getitem__(self, some: NDArray) -> Points:
+        """Some of the points."""
+
+    @abstractmethod
+    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        """Squared distances of all points to the chosen ones."""
+
+    @abstractmethod
+    def at(self, chosen: Sequence[int]) -> Any:
+        """Centres at these points."""
+
+    @abstractmethod
+    def nearest(self, centres: Any) -> tuple[NDArray, NDArray]:
+        """Label and squared distance of the nearest centre of each point."""
+
+    @abstractmethod
+    def means(self, labels: NDArray, centres: Any) -> tuple[Any, float]:
+        """Mean of each cluster, and how far the centres have moved, squared; empty ones stay."""
+
+
+def lloyd(
+    points: Points, n_clusters: int, sampled: bool, random_state: np.random.RandomState
+) -> Any:
+    """Centres by Lloyd's algorithm; with `sampled` fewer points seed it and fewer steps do."""
+    centres = points.at(_seed(points, n_clusters, sampled, random_state))
+    labels = np.full(points.n, -1)
+    for _ in range(MAX_ITER_SAMPLED if sampled else MAX_ITER):
+        new_labels, distances = points.nearest(centres)
+        if np.array_equal(new_labels, labels):
+            break
+        labels = _filled(new_labels, distances, n_clusters)
+        centres, moved = points.means(labels, centres)
+        if moved <= TOLERANCE * points.spread:
+            break
+    return centres
+
+
+def _filled(labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
+    """Give each empty cluster the point farthest from its own centre."""
+    empty = np.setdiff1d(np.arange(n_clusters), labels)
+    if empty.size:
+        labels[np.argsort(-distances, kind="stable")[: empty.size]] = empty
+    return labels
+
+
+def _seed(
+    points: Points, n_clusters: int, sampled: bool, random_state: np.random.RandomState
+) -> list[int]:
+    """Greedy k-means++: of a few points drawn by squared distance, take the one that helps most."""
+    few = SEED_PER_ANCHOR * n_clusters
+    if sampled and few < points.n:
+        some = sample_without_replacement(points.n, few, random_state=random_state)
+        chosen = _seed(points[some], n_clusters, False, random_state)
+        return [int(some[i]) for i in chosen]
+    n_trials = 2 + int(np.log(n_clusters))
+    chosen = [random_state.randint(points.n)]
+    closest = points.distances_to(chosen)[:, 0]
+    for _ in range(1, n_clusters):
+        cumulative = np.cumsum(closest, dtype=np.float64)
+        drawn = np.searchsorted(cumulative, random_state.uniform(size=n_trials) * cumulative[-1])
+        trials = np.minimum(drawn, points.n - 1)
+        candidates = np.minimum(points.distances_to(trials), closest[:, None])
+        best = candidates.sum(axis=0, dtype=np.float64).argmin()
+        closest = candidates[:, best]
+        chosen.append(int(trials[best]))
+    return chosen
+
+
+class Rows(Points):
+    """Points as the rows of a matrix, dense or sparse."""
+
+    def __init__(self, X: Matrix, norms: NDArray | None = None) -> None:
+        self.X = X
+        self.n = X.shape[0]
+        self._norms = row_norms(X, squared=True) if norms is None else norms
+
+    def __getitem__(self, some: NDArray) -> Rows:
+        return Rows(self.X[some], self._norms[some])
+
+    @cached_property
+    def spread(self) -> float:
+        mean = np.asarray(self.X.mean(axis=0)).reshape(-1)
+        total = float(self._norms.mean(dtype=np.float64) - mean @ mean)
+        return max(total, 0.0) / self.X.shape[1]
+
+    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        d = np.asarray(self.X @ np.ascontiguousarray(self.at(chosen).T))
+        return _squared_distances(d, self._norms, chosen)
+
+    def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        rows = self.X[chosen]
+        return rows.toarray() if sparse.issparse(rows) else rows
+
+    def nearest(self, centres: NDArray) -> tuple[NDArray, NDArray]:
+        labels = np.empty(self.n, dtype=np.int32)
+        distances = np.empty(self.n, dtype=centres.dtype)
+        W = np.ascontiguousarray(-2.0 * centres.T)
+        for rows in row_blocks(self.n, max(1, _BLOCK_ENTRIES // len(centres))):
+            d = safe_sparse_dot(self.X[rows], W, dense_output=True)
+            d += self._centre_norms(centres, rows)
+            labels[rows] = d.argmin(axis=1)
+            distances[rows] = d[np.arange(len(d)), labels[rows]]
+        return labels, np.maximum(distances + self._norms, 0)
+
+    def _centre_norms(self, centres: NDArray, rows: slice) -> NDArray:
+        return row_norms(centres, squared=True)
+
+    def means(self, labels: NDArray, centres: NDArray) -> tuple[NDArray, float]:
+        member = _members(labels, len(centres), self.X.dtype)
+        sums = safe_sparse_dot(member, self.X, dense_output=True)
+        counts = self._counts(member)
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(self.X.dtype)
+        return means, float(np.square(means - centres).sum())
+
+    def _counts(self, member: Any) -> NDArray:
+        """Number of points behind each entry of the sums."""
+        return np.diff(member.indptr)[:, None]
+
+
+class RowsWithGaps(Rows):
+    """Rows of several views side by side, zero in the views that a row is absent from.
+
+    The views have mean zero, so that in a start a gap counts as the mean. Afterwards distances
+    and means are over the views that are there.
+    """
+
+    def __init__(self, X: Matrix, present: NDArray, widths: Sequence[int]) -> None:
+        super().__init__(X)
+        self._present = present
+        self._widths = widths
+
+    def __getitem__(self, some: NDArray) -> RowsWithGaps:
+        return RowsWithGaps(self.X[some], self._present[some], self._widths)
+
+    def _centre_norms(self, centres: NDArray, rows: slice) -> NDArray:
+        starts = np.cumsum((0, *self._widths[:-1]))
+        norms = np.add.reduceat(np.square(centres), starts, axis=1)
+        return self._present[rows].astype(centres.dtype) @ norms.T
+
+    def _counts(self, member: Any) -> NDArray:
+        return np.repeat(member @ self._present.astype(np.int64), self._widths, axis=1)
+
+
+class InnerProducts(Points):
+    """Few rows of many features, by their inner products; a centre is its weights of the rows.
+
+    All distances are the same, and cost as many operations as there are rows, not features.
+    """
+
+    def __init__(self, X: Matrix) -> None:
+        K = X @ X.T
+        self._K = np.asarray(K.toarray() if sparse.issparse(K) else K)
+        self._X = X
+        self.n = X.shape[0]
+        self._norms = self._K.diagonal().copy()
+
+    @cached_property
+    def spread(self) -> float:
+        return max(float(self._norms.mean() - self._K.mean()), 0.0) / self._X.shape[1]
+
+    def __getitem__(self, some: NDArray) -> InnerProducts:
+        return InnerProducts(self._X[some])
+
+    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        return _squared_distances(self._K[:, chosen], self._norms, chosen)
+
+    def at(self, chosen: Sequence[int]) -> Any:
+        ones = np.ones(len(chosen), dtype=self._K.dtype)
+        return sparse.csr_array((ones, (np.arange(len(chosen)), chosen)), (len(chosen), self.n))
+
+    def nearest(self, centres: Any) -> tuple[NDArray, NDArray]:
+        products = centres @ self._K
+        # ‖c‖² of each centre: weights times its products with the rows.
+        norms = np.asarray(centres.multiply(products).sum(axis=1)).ravel()
+        d = norms[:, None] - 2.0 * products
+        labels = d.argmin(axis=0)
+        return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
+
+    def means(self, labels: NDArray, centres: Any) -> tuple[Any, float]:
+        member = _members(labels, centres.shape[0], self._K.dtype)
+        counts = np.diff(member.indptr)
+        full = sparse.diags_array((counts > 0) / np.maximum(counts, 1))
+        kept = sparse.diags_array((counts == 0).astype(self._K.dtype))
+        means = (full @ member + kept @ centres).tocsr()
+        change = means - centres
+        return means, float(change.multiply(change @ self._K).sum())
+
+    def rows(self, centres: Any) -> NDArray:
+        """The centres in the space of the rows."""
+        return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
+
+
+def inner_products_pay(X: Matrix) -> bool:
+    """Whether there are so few rows, and features so many, that their products are cheaper."""
+    return X.shape[0] <= _MOST_PRODUCTS and 2 * X.shape[0] <= X.shape[1]
+
+
+def _squared_distances(products: NDArray, norms: NDArray, chosen: Any) -> NDArray:
+    d = -2.0 * products
+    d += norms[:, None]
+    d += norms[chosen]
+    # A chosen row is at distance 0 from itself, which rounding must not hide.
+    d[chosen, np.arange(len(chosen))] = 0
+    return np.maximum(d, 0, out=d)
+
+
+def _members(labels: NDArray, n_clusters: int, dtype: Any) -> Any:
+    """The (clusters × points) matrix with a one where the point is in the cluster."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(n_clusters + 1))
+    ones = np.ones(len(labels), dtype=dtype)
+    return sparse.csr_array((ones, order, starts), shape=(n_clusters, len(labels)))

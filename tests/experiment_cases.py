@@ -1,0 +1,63 @@
+"""Small data with the names of the paper's, cells and records, to test the experiments with."""
+
+import json
+
+import numpy as np
+from scipy import io
+
+from omcal.experiments.paper import load_paper
+from omcal.experiments.plan import Plan
+
+PAPER = load_paper()
+
+
+def write_mat(path, views, labels):
+    cell = np.empty((1, len(views)), dtype=object)
+    for v, view in enumerate(views):
+        cell[0, v] = view
+    io.savemat(path, {"X": cell, "Y": labels[:, None] + 1})
+
+
+def write_data(folder, n=80, names=("Coil",)):
+    """Small data sets with the names of the paper's."""
+    folder.mkdir(exist_ok=True)
+    for seed, name in enumerate(names):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(n) % 4
+        views = [rng.normal(size=(4, d))[labels] * 3 + rng.normal(size=(n, d)) for d in (7, 5)]
+        write_mat(folder / f"{name}.mat", views, labels)
+    return folder
+
+
+def table_cells(*titles, dataset="Coil", seeds=1):
+    plan = Plan(PAPER, seeds)
+    return [plan.table_cell(dataset, PAPER.row(t), s) for s in range(seeds) for t in titles]
+
+
+def record(cell, status="ok", **more):
+    base = {
+        **cell.identity,
+        "status": status,
+        "data_status": "exact",
+        "file_print": "1",
+        "error": "why",
+        "limits": {"seconds": 9, "gigabytes": 1},
+        "threads": 1,
+        "jobs": 1,
+        "versions": {"omcal": "0"},
+        "machine": {"system": "s", "processor": "p", "cores": 1},
+    }
+    if status == "ok":
+        base |= {"scores": dict.fromkeys(PAPER.metrics, 0.5), "seconds": 1.0, "objective": [2, 1]}
+    return base | more
+
+
+def write_records(path):
+    """One record of every quick cell of a data set with several views and of one with one."""
+    plan = Plan(PAPER, 1, quick=True)
+    rows = {"classes": [0, 0, 1], "before": np.eye(3).tolist(), "after": np.eye(3).tolist()}
+    cells = [*plan.results(0), *plan.singleview(0), *plan.transfer(0), *plan.grid(0)]
+    cells += plan.anchors(0)
+    some = [cell for cell in cells if cell.dataset in ("Coil", "TDT2")]
+    lines = [record(c, **({"graph_rows": rows} if c.structure else {})) for c in some]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
