@@ -23,6 +23,22 @@ def anchor_graph(X, anchors, k):
     return S
 
 
+def complete(S, present, anchors):
+    """Graphs of which row i of S_v means nothing where present[i, v] is false, completed.
+
+    The row of the view stands in whose anchors lie most like those of v, by the correlation of
+    their distances from each other.
+    """
+    filled = np.array(S, dtype=np.float64)
+    pairs = [(i, j) for i in range(len(anchors[0])) for j in range(i)]
+    apart = np.array([[np.sum((A[i] - A[j]) ** 2) for i, j in pairs] for A in anchors])
+    alike = np.corrcoef(apart)
+    for i, v in zip(*np.nonzero(~present), strict=True):
+        there = np.flatnonzero(present[i])
+        filled[v, i] = S[there[np.argmax(alike[v, there])]][i]
+    return filled
+
+
 def objective(S, Z, alpha, F, G, beta, gamma):
     """Eq. 10."""
     A = np.tensordot(alpha, S, axes=1)

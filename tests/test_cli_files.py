@@ -103,17 +103,57 @@ def test_inspect_of_sparse_views_without_labels(omcal_command, tmp_path):
     assert out.rstrip().splitlines()[-2].endswith("--clusters C")
 
 
-def test_inspect_counts_what_is_missing_and_says_what_cluster_needs(omcal_command, tmp_path):
-    write_h5mu(tmp_path / "cells.h5mu")
-    ended = omcal_command("inspect", tmp_path / "cells.h5mu")
+def write_npz_with_absences(path):
+    """The samples 0 to 8 are absent from a sparse view, where only the mask says so."""
+    views = {
+        "counts": sparse.csr_array(np.maximum(MADE.views["view1"], 0)),
+        "b": MADE.views["view2"],
+    }
+    presence = {"counts": np.arange(90) >= 9, "b": np.ones(90, dtype=bool)}
+    views["counts"] = sparse.diags_array(presence["counts"].astype(float)) @ views["counts"]
+    save_views(path, MultiViewData(views, labels=MADE.labels, presence=presence))
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "lacking"),
+    [("cells.h5mu", write_h5mu, "rna"), ("counts.npz", write_npz_with_absences, "counts")],
+)
+def test_samples_that_a_view_lacks(omcal_command, tmp_path, name, write, lacking):
+    path, model, out = tmp_path / name, tmp_path / "m.omcal", tmp_path / "labels.csv"
+    write(path)
+    ended = omcal_command("inspect", path)
     assert ended.code == 0
-    assert "It cannot be clustered as it is: some of the 90 samples" in ended.out
-    assert "rna lacks 9" in ended.out
-    clustered = omcal_command("cluster", tmp_path / "cells.h5mu", "--clusters", 3)
-    assert is_one_error_line(clustered)
-    assert "rna lacks 9" in clustered.err
-    complete = ("cluster", tmp_path / "cells.h5mu", "--clusters", 3, "--views", "protein")
-    assert omcal_command(*complete).code == 0
+    rows = {line.split()[0]: line.split() for line in ended.out.splitlines() if line}
+    assert rows[lacking][-1] == "9"
+    assert "Samples that a view lacks are clustered by their other views." in ended.out
+    ended = omcal_command("cluster", path, "--clusters", 3, "--save-model", model, "--json")
+    assert f"of 90 samples {lacking} lacks 9" in json.loads(ended.out)["notes"]
+    data = load_views(path)
+    expected = OMCAL(3, random_state=0).fit(data.views, present=data.presence)
+    assert_array_equal(load(model).labels_, expected.labels_)
+    assert evaluate(MADE.labels, expected.labels_)["accuracy"] > 0.8
+    assert f"Note: of 90 samples {lacking} lacks 9" in omcal_command("predict", model, path).out
+    # Named in their order, the views keep their masks.
+    order = ("--views", ",".join(data.views))
+    omcal_command("predict", model, path, *order, "--out", out)
+    by_mask = expected.predict(data.views, present=data.presence)
+    assert_array_equal(read_labels(out).astype(int), by_mask)
+    ended = omcal_command("cluster", path, "--clusters", 3, "--method", "nmf")
+    assert is_one_error_line(ended) and f"{lacking} lacks 9" in ended.err
+    alone = omcal_command("cluster", path, "--clusters", 3, "--views", lacking)
+    assert is_one_error_line(alone) and "absent from every view" in alone.err
+
+
+def test_inspect_says_what_stands_in_the_way(omcal_command, tmp_path):
+    few, nowhere = MADE.views["view1"].copy(), MADE.views["view2"].copy()
+    few[:80] = np.nan
+    np.savez(tmp_path / "few.npz", few=few, b=nowhere)
+    assert "few has only 10 of 90 samples" in omcal_command("inspect", tmp_path / "few.npz").out
+    assert is_one_error_line(omcal_command("cluster", tmp_path / "few.npz", "--clusters", 8))
+    nowhere[:2] = np.nan
+    np.savez(tmp_path / "nowhere.npz", few=few, b=nowhere)
+    out = omcal_command("inspect", tmp_path / "nowhere.npz").out
+    assert "2 samples are absent from every view" in out
 
 
 def test_inspect_of_single_missing_values(omcal_command, tmp_path):

@@ -143,21 +143,29 @@ def test_one_key_for_all_modalities(mdata):
     assert_array_equal(mdata.obs["omcal"].astype(int), model.labels_)
 
 
-def test_missing_cells_are_counted_by_modality(kinds):
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_cells_that_lack_a_modality(kinds, form):
+    rna, protein = form(np.maximum(RNA, 0)), PROTEIN
     mdata = kinds.together(
-        rna=kinds.plain(RNA[:110], CELLS[:110]), protein=kinds.plain(PROTEIN[4:], CELLS[4:])
+        rna=kinds.plain(rna[:110], CELLS[:110]), protein=kinds.plain(protein[4:], CELLS[4:])
     )
-    with pytest.raises(ValueError, match=r"of 120 cells 10 lack 'rna', 4 lack 'protein'.*inter"):
-        omcal.tl.omcal(mdata, n_clusters=3)
-    assert "omcal" not in mdata.obs
-    both = kinds.together(
-        rna=kinds.plain(RNA[4:110], CELLS[4:110]),
-        protein=kinds.plain(PROTEIN[4:110], CELLS[4:110]),
+    omcal.tl.omcal(mdata, n_clusters=3, random_state=0)
+    order = np.array([CELLS.index(name) for name in mdata.obs_names])
+    present = {"rna": order < 110, "protein": order >= 4}
+    views = {"rna": rna[order], "protein": protein[order]}
+    model = OMCAL(3, random_state=0).fit(
+        {name: views[name] for name in mdata.mod}, present={n: present[n] for n in mdata.mod}
     )
-    omcal.tl.omcal(both, n_clusters=3, random_state=0)
-    assert both.obs["omcal"].notna().all()
-    # A complete modality alone can still be used, where the cells are its cells.
+    assert_array_equal(mdata.obs["omcal"].astype(int), model.labels_)
+    assert evaluate(MADE.labels[order], model.labels_)["accuracy"] > 0.9
+    assert_allclose(mdata.obsm["X_omcal"], model.transform(views, present), atol=1e-12)
+
+
+def test_cells_in_none_of_the_modalities_are_counted(kinds):
     only = kinds.together(rna=kinds.plain(RNA, CELLS), protein=kinds.plain(PROTEIN[9:], CELLS[9:]))
+    with pytest.raises(ValueError, match="^9 sample.* absent from every view"):
+        omcal.tl.omcal(only, n_clusters=3, use_rep={"protein": "X"})
+    assert "omcal" not in only.obs
     omcal.tl.omcal(only, n_clusters=3, use_rep={"rna": "X"}, random_state=0)
     assert only.obs["omcal"].notna().all()
 
@@ -213,7 +221,7 @@ def test_without_pandas_the_error_names_the_extra():
 
 
 def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
-    """Read, refused for the missing cells, cut to the complete ones, clustered, written, read."""
+    """Read, clustered, written, read: by mudata and by the readers of omcal."""
     pytest.importorskip("mudata", reason="the extra omics is not installed")
     import mudata
 
@@ -223,12 +231,6 @@ def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
     )
     whole.write(tmp_path / "cells.h5mu")
     mdata = mudata.read(tmp_path / "cells.h5mu")
-    with pytest.raises(ValueError, match=r"10 lack 'rna', 4 lack 'protein'"):
-        omcal.tl.omcal(mdata, n_clusters=3)
-    complete = np.logical_and.reduce(
-        [mdata.obs_names.isin(m.obs_names) for m in mdata.mod.values()]
-    )
-    mdata = mdata[complete].copy()
     omcal.tl.omcal(mdata, n_clusters=3, random_state=0)
     mdata.write(tmp_path / "clustered.h5mu")
     again = mudata.read(tmp_path / "clustered.h5mu")
@@ -238,11 +240,16 @@ def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
     assert again.uns["omcal"]["params"]["n_clusters"] == 3
     weights = {name: float(w) for name, w in again.uns["omcal"]["view_weights"].items()}
     assert weights == mdata.uns["omcal"]["view_weights"]
-    # The readers of omcal see the same file: views, presence and the labels by name.
     data = load_views(tmp_path / "clustered.h5mu", labels="omcal")
-    assert data.n_samples == 106 and set(data.views) == {"rna", "protein"}
+    assert data.n_samples == 120 and set(data.views) == {"rna", "protein"}
     assert_array_equal(data.labels.astype(int), mdata.obs["omcal"].astype(int))
-    assert not load_views(tmp_path / "cells.h5mu").presence["rna"].all()
+    lacking = {name: int((~here).sum()) for name, here in data.presence.items()}
+    assert lacking == {"rna": 10, "protein": 4}
+    # The file and the object are the same data, so that both ways give the same clusters.
+    by_file = OMCAL(3, random_state=0).fit(
+        {name: data.views[name] for name in mdata.mod}, present=data.presence
+    )
+    assert_array_equal(by_file.labels_, data.labels.astype(int))
 
 
 def test_cells_that_are_still_in_their_file(tmp_path):
@@ -256,15 +263,29 @@ def test_cells_that_are_still_in_their_file(tmp_path):
         backed.file.close()
 
 
-def test_scanpy_colours_a_plot_by_the_clusters(tmp_path):
-    pytest.importorskip("scanpy", reason="scanpy is not installed")
+@pytest.fixture
+def scanpy():
+    library = pytest.importorskip("scanpy", reason="scanpy is not installed")
     import matplotlib as mpl
 
     mpl.use("Agg")
-    import scanpy
+    return library
 
+
+def test_scanpy_colours_a_plot_by_the_clusters(tmp_path, scanpy):
     adata = RealKinds.plain(COUNTS, CELLS, {"X_pca": RNA})
     omcal.tl.omcal(adata, n_clusters=3, random_state=0)
     figure = scanpy.pl.embedding(adata, basis="X_pca", color="omcal", return_fig=True, show=False)
     figure.savefig(tmp_path / "cells.png")
     assert len(adata.uns["omcal_colors"]) == 3
+
+
+def test_scanpy_colours_a_plot_of_mudata_with_missing_cells(scanpy):
+    mdata = RealKinds.together(
+        rna=RealKinds.plain(COUNTS[:110], CELLS[:110]),
+        protein=RealKinds.plain(PROTEIN[4:], CELLS[4:]),
+    )
+    omcal.tl.omcal(mdata, n_clusters=3, random_state=0)
+    figure = scanpy.pl.embedding(mdata, basis="X_omcal", color="omcal", return_fig=True, show=False)
+    shown = sum(len(points.get_offsets()) for points in figure.axes[0].collections)
+    assert shown >= 120 and len(mdata.uns["omcal_colors"]) == 3

@@ -53,7 +53,8 @@ def read_masks(given: Any, names: Sequence[str], n: int) -> dict[str, Mask]:
         if unknown:
             raise ValueError(f"present has masks for {unknown}, but the views are {list(names)}.")
     else:
-        members = list(np.asarray(given).T) if np.ndim(given) == 2 else list(given)
+        table = isinstance(given, np.ndarray) and given.ndim == 2
+        members = list(given.T if table else given)
         if len(members) != len(names):
             raise ValueError(
                 f"present has {len(members)} masks for {len(names)} views; give one for each, or "
@@ -82,7 +83,7 @@ def check_present(
     nowhere = np.flatnonzero(~present.any(axis=1))
     if nowhere.size:
         raise ValueError(
-            f"{nowhere.size} samples are absent from every view, the first is number "
+            f"{nowhere.size} sample(s) are absent from every view, the first is number "
             f"{start + nowhere[0]}; remove them: nothing is known about them."
         )
     if n_anchors is not None:

@@ -42,7 +42,7 @@ from omcal.solver import Problem, Solution, solve
 from omcal.views import Views
 
 if TYPE_CHECKING:
-    from omcal.explain import ViewExplanation
+    from omcal.view_effects import ViewExplanation
 
 logger = logging.getLogger("omcal")
 
@@ -366,7 +366,7 @@ class AnchorClusterer(
 
         Returns
         -------
-        omcal.explain.ViewExplanation
+        omcal.view_effects.ViewExplanation
             With `views`, one entry a view, and `warnings` in plain words; `print` it.
         """
         from omcal.explain import explain_views

@@ -1,4 +1,4 @@
-"""Small fits to anchor graphs that are there already: to some of their rows, to some of their views.
+"""Small fits to anchor graphs that are there already: to some of their rows or views.
 
 Nothing is scaled and no anchor is chosen anew, so a fit costs its few passes and nothing else.
 """
@@ -44,9 +44,12 @@ def sampled_rows(
             f"{asked_by} works on a sample in memory; pass computed arrays of some thousand "
             "samples instead of those of Dask."
         )
-    complete = (
-        np.arange(views.n) if views.present is None else views.present.all(axis=1).nonzero()[0]
-    )
+    present = views.present
+    complete = np.arange(views.n) if present is None else np.flatnonzero(present.all(axis=1))
+    if len(complete) < 2:
+        raise ValueError(
+            f"{asked_by} compares samples that are in every view; X has {len(complete)} of them."
+        )
     rows = np.sort(random_state.permutation(complete)[:most])
     if views.stored:
         from omcal.out_of_core import loaded
@@ -105,17 +108,33 @@ def explained_shares(graphs: AnchorGraphs, labels: NDArray) -> Array:
     It is the between-cluster share of the variance of the rows of S_v: 1 where the samples of a
     cluster are all tied to the same anchors, about c / n where labels have nothing to do with S_v.
     """
-    V, m, n = graphs.n_views, graphs.n_anchors, graphs.n
+    sums, sizes = _cluster_sums(graphs, labels)
+    of_mean = np.square(sums.sum(axis=1)).sum(axis=1) / graphs.n
+    total = np.square(graphs.weights, dtype=np.float64).sum(axis=(0, 2)) - of_mean
+    between = np.einsum("vjm,vjm,j->v", sums, sums, 1 / sizes) - of_mean
+    return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+
+
+def cosines_within(graphs: AnchorGraphs, H: Array, labels: NDArray) -> Array:
+    """(V, V): cosines between the graphs, less the means of the clusters.
+
+    Views that show the same clusters have similar graphs; only copies are similar inside of them.
+    """
+    sums, sizes = _cluster_sums(graphs, labels)
+    within = H - np.einsum("ujm,vjm,j->uv", sums, sums, 1 / sizes)
+    size = np.sqrt(np.maximum(np.diag(within), 0))
+    norm = np.outer(size, size)
+    return np.divide(within, norm, out=np.zeros_like(norm), where=norm > 0)
+
+
+def _cluster_sums(graphs: AnchorGraphs, labels: NDArray) -> tuple[Array, NDArray]:
+    """Sums of the rows of S_v over each cluster that is not empty, (V, c, m), and its size."""
+    m = graphs.n_anchors
     codes = np.unique(labels, return_inverse=True)[1].reshape(-1)
     sizes = np.bincount(codes)
-    shares = np.empty(V)
-    for v in range(V):
-        weights = graphs.weights[:, v].astype(np.float64, copy=False)
+    sums = np.empty((graphs.n_views, len(sizes), m))
+    for v, view in enumerate(sums):
         cells = codes[:, None] * m + graphs.indices[:, v]
-        sums = np.bincount(cells.ravel(), weights.ravel(), minlength=len(sizes) * m)
-        sums = sums.reshape(len(sizes), m)
-        of_mean = np.square(sums.sum(axis=0)).sum() / n
-        total = np.square(weights).sum() - of_mean
-        between = (np.square(sums).sum(axis=1) / sizes).sum() - of_mean
-        shares[v] = between / total if total > 0 else 0.0
-    return shares
+        weights = graphs.weights[:, v].astype(np.float64, copy=False)
+        view.flat = np.bincount(cells.ravel(), weights.ravel(), minlength=view.size)
+    return sums, sizes

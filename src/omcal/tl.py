@@ -57,7 +57,7 @@ def omcal(
     Cluster, and colour a plot by the clusters::
 
         omcal.tl.omcal(mdata, n_clusters=12, random_state=0)
-        muon.pl.embedding(mdata, basis="X_umap", color="omcal")
+        scanpy.pl.embedding(mdata, basis="X_omcal", color="omcal")
     """
     try:
         import pandas as pd

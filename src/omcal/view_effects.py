@@ -1,0 +1,207 @@
+"""What is said about the views of a model: numbers, a table, and warnings in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Range = tuple[float, float]
+
+SAME_RESULT = 0.95  # adjusted Rand index from which two results are called the same
+SAME_GRAPH = 0.95  # cosine inside the clusters from which two views are called the same
+IGNORED = 0.05  # of an equal share of the weight
+LEANS = 0.5  # of all weight, on one of three or more views
+CLEARLY = 0.01  # how much more must be explained to be called better
+
+
+@dataclass(frozen=True)
+class ViewEffect:
+    """What one view does. Ranges are the least and the largest value over the resamples.
+
+    Attributes
+    ----------
+    name : str
+    weight : float
+        Of the model.
+    agreement : float
+        Cosine between the view's graph and the clustering, 0 to 1.
+    without : float or None
+        Adjusted Rand index between the result without the view and that of all views: 1 where
+        nothing changes. None where there is none, because beta leaves nothing of the graphs.
+    alone : float or None
+        The same for the result of the view alone.
+    explained : float
+        Share of the variance of the view's graph that lies between the clusters.
+    explained_alone : float or None
+        What the result of the view alone explains of all views, in the mean.
+    weight_range, agreement_range, without_range : (float, float) or None
+    agreement_by_cluster : tuple of float
+        Agreement on the samples of each cluster.
+    kept_without_by_cluster : tuple of float or None
+        For each cluster its overlap with the most similar cluster of the result without the view:
+        shared samples among those in either of the two.
+    """
+
+    name: str
+    weight: float
+    agreement: float
+    without: float | None
+    alone: float | None
+    explained: float
+    explained_alone: float | None
+    weight_range: Range | None
+    agreement_range: Range | None
+    without_range: Range | None
+    agreement_by_cluster: tuple[float, ...]
+    kept_without_by_cluster: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class ViewExplanation:
+    """What the views of a model do; `print` it for a table in words.
+
+    Attributes
+    ----------
+    views : tuple of ViewEffect
+    warnings : tuple of str
+        What a user should know, in plain words.
+    explained : float
+        What the clusters explain of all views, in the mean: a score without labels.
+    repeated_range : (float, float) or None
+        Adjusted Rand index between the result and those of all views on resamples: how much of a
+        change is chance.
+    cluster_sizes : tuple of int
+    n_samples, n_resamples : int
+        What this rests on.
+    """
+
+    views: tuple[ViewEffect, ...]
+    warnings: tuple[str, ...]
+    explained: float
+    repeated_range: Range | None
+    cluster_sizes: tuple[int, ...]
+    n_samples: int
+    n_resamples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, numbers and None, as for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        width = max(4, *(len(view.name) for view in self.views))
+        head = f"{'view':<{width}}  {'weight':<18} {'agreement':<18} {'ARI without it':<18} alone"
+        lines = [head, *(_line(view, width) for view in self.views), ""]
+        lines.append(
+            f"The clusters explain {self.explained:.1%} of the views' graphs. In brackets: range "
+            f"over {self.n_resamples} resamples of {self.n_samples} samples."
+        )
+        if self.repeated_range is not None:
+            low, high = self.repeated_range
+            lines.append(
+                f"All views on a resample: ARI {low:.2f} to {high:.2f}; less is no chance."
+            )
+        return "\n".join(lines + [f"Warning: {text}" for text in self.warnings])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the warnings need beside the explanation."""
+
+    cosines_within: NDArray[np.float64]  # (V, V): of the graphs, less the means of the clusters
+    weighting: str  # of the model: adaptive, agreement or fixed
+    explained_by_agreement: float | None  # the mean share with weighting="agreement"
+
+
+def warnings_about(found: ViewExplanation, facts: Facts) -> list[str]:
+    """What a user should know about the views."""
+    return [
+        *_sufficient(found),
+        *_ignored(found),
+        *_twins(found, facts),
+        *_leaning(found, facts),
+        *_beaten(found),
+    ]
+
+
+def _twins(found: ViewExplanation, facts: Facts) -> list[str]:
+    cosines = facts.cosines_within
+    return [
+        f"views {first.name!r} and {second.name!r} are the same (inside the clusters their "
+        f"graphs still agree to {cosines[u, v]:.2f}), so what they say counts twice; leave one of them out."
+        for u, first in enumerate(found.views)
+        for v, second in enumerate(found.views)
+        if u < v and cosines[u, v] >= SAME_GRAPH
+    ]
+
+
+def _leaning(found: ViewExplanation, facts: Facts) -> list[str]:
+    """Whether one of many views has most of the weight, and whether that does good."""
+    first = max(found.views, key=lambda view: view.weight)
+    if len(found.views) < 3 or first.weight < LEANS:
+        return []
+    text = (
+        f"the weights lean on view {first.name!r}: it has {first.weight:.0%} of the weight, "
+        f"and the other {len(found.views) - 1} views share the rest."
+    )
+    if first.without is not None:
+        text += f" Without it the result agrees with this one by an ARI of {first.without:.2f}."
+    score = facts.explained_by_agreement
+    if facts.weighting == "adaptive" and score is not None and score > found.explained + CLEARLY:
+        text += (
+            " That does not make it the best view: adaptive weights prefer the view with the "
+            "smoothest graph, good or bad, and weights by agreement give clusters that explain "
+            f"more of the views ({score:.1%} instead of {found.explained:.1%}); try "
+            'weighting="agreement".'
+        )
+    return [text]
+
+
+def _sufficient(found: ViewExplanation) -> list[str]:
+    return [
+        f"view {view.name!r} alone gives the same result (ARI {view.alone:.2f}); the other views "
+        "change next to nothing."
+        for view in found.views
+        if view.alone is not None and view.alone >= SAME_RESULT
+    ]
+
+
+def _ignored(found: ViewExplanation) -> list[str]:
+    return [
+        f"view {view.name!r} is ignored: its weight is {view.weight:.3f}; leave it out, or try "
+        'weighting="agreement".'
+        for view in found.views
+        if view.weight * len(found.views) < IGNORED
+    ]
+
+
+def _beaten(found: ViewExplanation) -> list[str]:
+    scored = [view for view in found.views if view.explained_alone is not None]
+    if not scored:
+        return []
+    best = max(scored, key=lambda view: view.explained_alone or 0.0)
+    if (best.explained_alone or 0.0) <= found.explained + CLEARLY:
+        return []
+    return [
+        f"all views together are worse than view {best.name!r} alone by a score without labels: "
+        f"they explain {found.explained:.1%} of the views' graphs, it alone "
+        f'{best.explained_alone:.1%}; try weighting="agreement", or fewer views.'
+    ]
+
+
+def _line(view: ViewEffect, width: int) -> str:
+    cells = (
+        _with_range(view.weight, view.weight_range),
+        _with_range(view.agreement, view.agreement_range),
+        _with_range(view.without, view.without_range),
+    )
+    alone = "none" if view.alone is None else f"{view.alone:.2f}"
+    return f"{view.name:<{width}}  " + " ".join(f"{cell:<18}" for cell in cells) + f" {alone}"
+
+
+def _with_range(value: float | None, interval: Range | None) -> str:
+    if value is None:
+        return "none"
+    return f"{value:.2f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
