@@ -287,15 +287,6 @@ def test_missing_values_are_one_line_that_names_the_view(omcal, data, tmp_path):
     assert "view2" in ended.err
 
 
-def test_absent_samples_are_one_line_that_counts_them(omcal, tmp_path):
-    holed = make_multiview(50, n_views=2, missing=0.1, random_state=0)
-    path = tmp_path / "absent.npz"
-    np.savez(path, **holed.views)
-    ended = omcal("cluster", path, "--clusters", 3)
-    assert is_one_error_line(ended), ended
-    assert f"view1 lacks {np.count_nonzero(~holed.presence['view1'])}" in ended.err
-
-
 def test_names_are_printed_as_they_are(omcal, data, tmp_path):
     path = tmp_path / "odd.npz"
     np.savez(path, **{"[red]a": data.views["view1"], ":smile:": data.views["view2"]})
@@ -305,7 +296,7 @@ def test_names_are_printed_as_they_are(omcal, data, tmp_path):
 
 
 def test_an_unwritable_out_is_refused_before_the_fit(omcal, file, monkeypatch):
-    monkeypatch.setattr(OMCAL, "fit", lambda *_: pytest.fail("the fit was started"))
+    monkeypatch.setattr(OMCAL, "fit", lambda *_, **__: pytest.fail("the fit was started"))
     ended = omcal("cluster", file, "--clusters", 3, "--out", file.parent / "absent" / "l.csv")
     assert is_one_error_line(ended)
 
@@ -332,7 +323,7 @@ def test_a_failed_write_leaves_the_old_labels_and_nothing_else(omcal, file, tmp_
 
 
 def test_interruption_is_one_line_and_130(omcal, file, tmp_path, monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(OMCAL, "fit", interrupt)
@@ -343,7 +334,7 @@ def test_interruption_is_one_line_and_130(omcal, file, tmp_path, monkeypatch):
 
 
 def test_errors_of_the_program_itself_are_not_hidden(file, monkeypatch):
-    def broken(*_):
+    def broken(*_, **__):
         raise AttributeError("a mistake")
 
     monkeypatch.setattr(OMCAL, "fit", broken)

@@ -138,8 +138,9 @@ def test_samples_that_a_view_lacks(omcal_command, tmp_path, name, write, lacking
     omcal_command("predict", model, path, *order, "--out", out)
     by_mask = expected.predict(data.views, present=data.presence)
     assert_array_equal(read_labels(out).astype(int), by_mask)
-    ended = omcal_command("cluster", path, "--clusters", 3, "--method", "nmf")
-    assert is_one_error_line(ended) and f"{lacking} lacks 9" in ended.err
+    for option in (("--method", "nmf"), ("--report", tmp_path / "report.html")):
+        ended = omcal_command("cluster", path, "--clusters", 3, *option)
+        assert is_one_error_line(ended) and f"{lacking} lacks 9, which {option[0]}" in ended.err
     alone = omcal_command("cluster", path, "--clusters", 3, "--views", lacking)
     assert is_one_error_line(alone) and "absent from every view" in alone.err
 
@@ -313,7 +314,7 @@ def test_predict_refuses(omcal_command, file, tmp_path):
 
 
 def test_save_model_refuses_before_the_fit(omcal_command, file, tmp_path, monkeypatch):
-    monkeypatch.setattr(OMCAL, "fit", lambda *_: pytest.fail("the fit was started"))
+    monkeypatch.setattr(OMCAL, "fit", lambda *_, **__: pytest.fail("the fit was started"))
     for arguments, named in [
         (("--save-model", file), "--save-model"),
         (("--save-model", tmp_path / "absent" / "m.omcal"), "absent"),
@@ -329,7 +330,7 @@ def test_save_model_refuses_before_the_fit(omcal_command, file, tmp_path, monkey
 
 
 def test_dry_run_says_what_it_would_take_and_does_nothing(omcal_command, file, monkeypatch):
-    monkeypatch.setattr(OMCAL, "fit", lambda *_: pytest.fail("the fit was started"))
+    monkeypatch.setattr(OMCAL, "fit", lambda *_, **__: pytest.fail("the fit was started"))
     out = file.parent / "labels.csv"
     ended = omcal_command("cluster", file, "--clusters", 3, "--dry-run", "--out", out)
     assert (ended.code, ended.err) == (0, "")

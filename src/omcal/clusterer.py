@@ -362,7 +362,7 @@ class AnchorClusterer(
         X : as in `fit`
             The data that the model was fitted to.
         **options
-            As in `omcal.explain.explain_views`: n_resamples, max_samples, random_state.
+            As in `omcal.explain.explain_views`: present, n_resamples, max_samples, random_state.
 
         Returns
         -------

@@ -35,6 +35,7 @@ def explain_views(
     model: Any,
     X: Any,
     *,
+    present: Any = None,
     n_resamples: int = 5,
     max_samples: int = 5000,
     random_state: Any = 0,
@@ -49,7 +50,9 @@ def explain_views(
     ----------
     model : fitted OMCAL
     X : as in `fit`
-        The data that the model was fitted to. Samples that lack a view are left out.
+        The data that the model was fitted to.
+    present : as in `fit`
+        Samples that are absent from a view are not looked at.
     n_resamples : int, default=5
         Bootstrap samples for the ranges; 0 for none.
     max_samples : int, default=5000
@@ -74,7 +77,15 @@ def explain_views(
     for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):
         if not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
-    views = validate_views(model, X, views=getattr(model, "views", None), reset=False, lazy=True)
+    views = validate_views(
+        model,
+        X,
+        views=getattr(model, "views", None),
+        reset=False,
+        lazy=True,
+        gaps=True,
+        present=present,
+    )
     if len(views) < 2:
         raise ValueError("X has one view, and there is nothing to compare it with; give several.")
     random_state = check_random_state(random_state)

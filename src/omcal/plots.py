@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 # Okabe and Ito's palette, told apart with every common kind of colour vision.
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
-_PALETTE = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#6B5FB5")
+PALETTE = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#6B5FB5")
 
 
 def convergence(objective: ArrayLike, ax: Any = None) -> Any:
@@ -40,7 +40,7 @@ def convergence(objective: ArrayLike, ax: Any = None) -> Any:
         raise ValueError(
             f"objective has shape {values.shape}; give one value an iteration, as in objective_."
         )
-    ax = _axes(ax)
+    ax = new_axes(ax)
     iterations = np.arange(1, len(values) + 1)
     # Markers tell single iterations apart as long as there are few of them.
     marker = "o" if len(values) <= 30 else ""
@@ -48,7 +48,7 @@ def convergence(objective: ArrayLike, ax: Any = None) -> Any:
     ax.set(xlabel="iteration", ylabel="objective")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)
-    _open_frame(ax)
+    open_frame(ax)
     return ax
 
 
@@ -80,7 +80,7 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Any = None) -> An
         raise ValueError(
             f"weights has shape {values.shape} for {len(names)} names; give one weight a view."
         )
-    ax = _axes(ax)
+    ax = new_axes(ax)
     places = np.arange(len(values))
     bars = ax.barh(places, values, height=0.6, color=_BLUE)
     ax.bar_label(bars, fmt="%.3f", padding=4, color=_GREY)
@@ -91,7 +91,7 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Any = None) -> An
     ax.set_xlabel("weight")
     ax.locator_params(axis="x", nbins=5)
     ax.tick_params(axis="y", length=0)
-    _open_frame(ax)
+    open_frame(ax)
     return ax
 
 
@@ -121,7 +121,7 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Any = None
     B = np.asarray(B, dtype=np.float64)
     if B.ndim != 2 or B.shape[0] != B.shape[1] or B.size == 0:
         raise ValueError(f"B has shape {B.shape}; give a square matrix, samples × samples.")
-    ax = _axes(ax)
+    ax = new_axes(ax)
     ax.imshow(B, cmap="Blues", vmin=0.0, vmax=_saturation(B), interpolation="nearest")
     for boundary in np.asarray([] if boundaries is None else boundaries):
         ax.axhline(boundary - 0.5, color=_ORANGE, linewidth=0.5, alpha=0.6)
@@ -233,7 +233,7 @@ def parameter_grid(
         raise ValueError(
             f"values has shape {scores.shape} for {len(beta)} beta and {len(gamma)} gamma."
         )
-    ax = _axes(ax)
+    ax = new_axes(ax)
     ax.imshow(scores, cmap="cividis", vmin=0.0, vmax=1.0, aspect="auto", origin="lower")
     for (i, j), score in np.ndenumerate(scores):
         if np.isfinite(score):
@@ -270,13 +270,13 @@ def over_anchors(n_anchors: ArrayLike, values: ArrayLike, name: str = "ACC", ax:
     x, y = np.asarray(n_anchors, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
         raise ValueError(f"n_anchors has shape {x.shape} and values {y.shape}; give one a number.")
-    ax = _axes(ax)
+    ax = new_axes(ax)
     is_time = name == "seconds"
     ax.plot(x, y, color=_ORANGE if is_time else _BLUE, linewidth=1.8, marker="o", markersize=4)
     ax.set(xlabel="number of anchors m", ylabel=name)
     ax.set_ylim(0, None if is_time else 1.02)
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)
-    _open_frame(ax)
+    open_frame(ax)
     return ax
 
 
@@ -310,7 +310,7 @@ def scores_by_method(
             f"scores has shape {values.shape} for {len(methods)} methods and {len(metrics)} "
             "metrics."
         )
-    ax = _axes(ax)
+    ax = new_axes(ax)
     width = 0.8 / max(len(methods), 1)
     places = np.arange(len(metrics))
     hatches = ("", "//", "..", "xx")
@@ -320,7 +320,7 @@ def scores_by_method(
             np.nan_to_num(row),
             width,
             label=method,
-            color=_PALETTE[i % len(_PALETTE)],
+            color=PALETTE[i % len(PALETTE)],
             edgecolor="white",
             hatch=hatches[i % len(hatches)],
         )
@@ -329,7 +329,7 @@ def scores_by_method(
     ax.legend(frameon=False, fontsize=8)
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)
     ax.set_axisbelow(True)
-    _open_frame(ax)
+    open_frame(ax)
     return ax
 
 
@@ -361,15 +361,15 @@ def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
         raise ValueError(
             f"positions has shape {xy.shape} and labels {clusters.shape}; give (n, 2) and (n,)."
         )
-    ax = _axes(ax)
+    ax = new_axes(ax)
     shapes = ("o", "s", "^", "D", "P", "v")
     for cluster in np.unique(clusters):
         points = xy[clusters == cluster]
         ax.scatter(
             *points.T,
             s=8,
-            color=_PALETTE[cluster % len(_PALETTE)],
-            marker=shapes[(cluster // len(_PALETTE)) % len(shapes)],
+            color=PALETTE[cluster % len(PALETTE)],
+            marker=shapes[(cluster // len(PALETTE)) % len(shapes)],
             linewidths=0,
         )
         # A sample, not the mean: the mean of a curved cluster may lie outside of it.
@@ -404,7 +404,7 @@ def class_table(counts: ArrayLike, classes: Sequence[str], ax: Any = None) -> An
     table = np.asarray(counts)
     if table.ndim != 2 or table.shape[1] != len(classes):
         raise ValueError(f"counts has shape {table.shape} for {len(classes)} classes.")
-    ax = _axes(ax)
+    ax = new_axes(ax)
     ax.imshow(table, cmap="Blues", vmin=0)
     for (i, j), count in np.ndenumerate(table):
         if count:
@@ -428,7 +428,8 @@ def _saturation(B: NDArray) -> float:
     return float(np.quantile(positive, 0.98)) if positive.size else 1.0
 
 
-def _axes(ax: Any) -> Any:
+def new_axes(ax: Any) -> Any:
+    """The given Axes, or those of a new figure."""
     if ax is not None:
         return ax
     return require_matplotlib("matplotlib.pyplot").subplots(layout="constrained")[1]
@@ -444,5 +445,6 @@ def require_matplotlib(module: str = "matplotlib") -> Any:
         ) from error
 
 
-def _open_frame(ax: Any) -> None:
+def open_frame(ax: Any) -> None:
+    """Leave out the upper and the right line of the frame."""
     ax.spines[["top", "right"]].set_visible(False)

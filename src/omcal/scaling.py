@@ -19,7 +19,8 @@ from omcal.views import Matrix, View
 Scale = Literal["feature", "sample", "view"] | None
 SCALES = ("feature", "sample", "view", None)
 
-_BLOCK_ENTRIES = 1 << 20
+_BLOCK_ENTRIES = 1 << 18
+_COMPILED_ENTRIES = 1 << 20  # the compiled loop makes no copy
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def moments(view: View) -> Moments:
         return Moments.of(view.array if view.present is None else view.array[view.present])
     n = view.array.shape[0]
     compiled = view.array.dtype in (np.float32, np.float64) and compiled_pays(n)
-    size = max(1, _BLOCK_ENTRIES // view.width)
+    size = max(1, (_COMPILED_ENTRIES if compiled else _BLOCK_ENTRIES) // view.width)
 
     def work(rows: slice) -> Moments:
         block = view.rows(rows)

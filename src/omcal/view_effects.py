@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Range = tuple[float, float]
 
+COLUMNS = ("view", "weight", "agreement", "ARI without it", "ARI alone")
+
 SAME_RESULT = 0.95  # adjusted Rand index from which two results are called the same
 SAME_GRAPH = 0.95  # cosine inside the clusters from which two views are called the same
 IGNORED = 0.05  # of an equal share of the weight
@@ -90,20 +92,23 @@ class ViewExplanation:
         """Plain lists, numbers and None, as for JSON."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        width = max(4, *(len(view.name) for view in self.views))
-        head = f"{'view':<{width}}  {'weight':<18} {'agreement':<18} {'ARI without it':<18} alone"
-        lines = [head, *(_line(view, width) for view in self.views), ""]
-        lines.append(
-            f"The clusters explain {self.explained:.1%} of the views' graphs. In brackets: range "
-            f"over {self.n_resamples} resamples of {self.n_samples} samples."
-        )
+    def remarks(self) -> list[str]:
+        """What the table does not say, in sentences; the warnings last."""
+        lines = [f"The clusters explain {self.explained:.1%} of the graphs of the views."]
         if self.repeated_range is not None:
             low, high = self.repeated_range
             lines.append(
-                f"All views on a resample: ARI {low:.2f} to {high:.2f}; less is no chance."
+                f"In brackets: range over {self.n_resamples} resamples of {self.n_samples} "
+                f"samples. With all views these give the same result up to an ARI of {low:.2f} to "
+                f"{high:.2f}; only lower values mean a change."
             )
-        return "\n".join(lines + [f"Warning: {text}" for text in self.warnings])
+        return lines + [f"Warning: {text}" for text in self.warnings]
+
+    def __str__(self) -> str:
+        rows = [COLUMNS, *(table_row(view) for view in self.views)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = (map(str.ljust, row, widths) for row in rows)
+        return "\n".join(["  ".join(row).rstrip() for row in padded] + ["", *self.remarks()])
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,8 @@ def _twins(found: ViewExplanation, facts: Facts) -> list[str]:
     cosines = facts.cosines_within
     return [
         f"views {first.name!r} and {second.name!r} are the same (inside the clusters their "
-        f"graphs still agree to {cosines[u, v]:.2f}), so what they say counts twice; leave one of them out."
+        f"graphs still agree to {cosines[u, v]:.2f}), so what they say counts "
+        "twice; leave one of them out."
         for u, first in enumerate(found.views)
         for v, second in enumerate(found.views)
         if u < v and cosines[u, v] >= SAME_GRAPH
@@ -191,17 +197,18 @@ def _beaten(found: ViewExplanation) -> list[str]:
     ]
 
 
-def _line(view: ViewEffect, width: int) -> str:
-    cells = (
-        _with_range(view.weight, view.weight_range),
-        _with_range(view.agreement, view.agreement_range),
-        _with_range(view.without, view.without_range),
+def table_row(view: ViewEffect) -> tuple[str, ...]:
+    """The cells of a view under `COLUMNS`."""
+    return (
+        view.name,
+        _cell(view.weight, view.weight_range),
+        _cell(view.agreement, view.agreement_range),
+        _cell(view.without, view.without_range),
+        _cell(view.alone),
     )
-    alone = "none" if view.alone is None else f"{view.alone:.2f}"
-    return f"{view.name:<{width}}  " + " ".join(f"{cell:<18}" for cell in cells) + f" {alone}"
 
 
-def _with_range(value: float | None, interval: Range | None) -> str:
+def _cell(value: float | None, interval: Range | None = None) -> str:
     if value is None:
         return "none"
     return f"{value:.2f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")

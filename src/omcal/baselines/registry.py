@@ -41,7 +41,7 @@ METHODS: dict[str, Method] = {
     "amgl": Method("AMGL", AMGL, "Nie, Li, Li, IJCAI 2016", "n²d + t n²c", True, True),
     "mlan": Method("MLAN", MLAN, "Nie, Cai, Li, AAAI 2017", "n²d + t n²c", True, True),
     "mcgc": Method("MCGC", MCGC, "Zhan, Nie, Wang, Yang, TIP 2019", "n²d + t n²c", True, True),
-    "smc": Method("SMC", SMC, "Liu et al., AAAI 2022", "n²d + nVm² + n(Vm)²", True, True),
+    "smc": Method("SMC", SMC, "Liu et al., NCA 2022", "n²d + nVm² + n(Vm)²", True, True),
     "fsmsc": Method("FSMSC", FSMSC, "Chen et al., TIP 2023", "t n c d + t n c²", False, True),
     "slmvgc": Method("SLMVGC", SLMVGC, "Tan et al., CVPR 2023", "n²d + t n²V", True, True),
     "uomvsc": Method("UOMvSC", UOMvSC, "Tang et al., TKDE 2022", "V n²d + V n²c", True, True),

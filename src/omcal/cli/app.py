@@ -13,6 +13,7 @@ from omcal.cli.cluster import cluster
 from omcal.cli.console import report_line
 from omcal.cli.convert import convert
 from omcal.cli.demo import demo
+from omcal.cli.explain import explain
 from omcal.cli.inspect import inspect
 from omcal.cli.places import with_dask_address
 from omcal.cli.predict import predict
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for command in (demo, inspect, convert, cluster, predict, score, tune, reproduce):
+for command in (demo, inspect, convert, cluster, explain, predict, score, tune, reproduce):
     app.command()(command)
 
 # Typer's usage errors are click's or, in newer versions, those of its own copy of click.

@@ -95,7 +95,9 @@ def cluster(
             require_writable(path, unlike=file, option=option)
     data = load_views(file, views=options.names(views), labels=labels)
     if method != "omcal":
-        require_complete(data, method)
+        require_complete(data, f"--method {method}")
+    if report is not None:
+        require_complete(data, "--report")
     if dry_run:
         _show_expected(model, data, file, as_json)
         return

@@ -37,12 +37,12 @@ def absences(data: MultiViewData) -> list[str]:
     return [f"of {data.n_samples} samples {listed}"] if listed else []
 
 
-def require_complete(data: MultiViewData, method: str) -> None:
-    """Refuse absent samples for a method that cannot do without them."""
+def require_complete(data: MultiViewData, option: str) -> None:
+    """Refuse an option that cannot do without the samples that views lack."""
     for remark in absences(data):
         raise DataError(
-            f"{remark}, which --method {method} cannot do without; use omcal, choose complete "
-            "--views, or remove these samples."
+            f"{remark}, which {option} cannot do without; leave it out, choose complete --views, "
+            "or remove these samples."
         )
 
 

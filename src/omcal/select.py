@@ -1,0 +1,258 @@
+"""How many clusters there are: curves without labels from one set of anchor graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.utils import check_random_state
+
+from omcal.estimators import OMCAL
+from omcal.graph import AnchorGraphs, anchor_graphs
+from omcal.graph_fits import Array, GraphFit, fit_graphs, sampled_rows, some_graphs
+from omcal.metrics import ari
+from omcal.parallel import one_blas_thread
+from omcal.placement import GraphSettings, resolve_anchors
+from omcal.rows.memory import MemoryRows
+from omcal.scaling import Scaling
+from omcal.solver import Problem
+from omcal.updates import mix
+from omcal.views import Views, validate_views
+
+ANCHORS_A_CLUSTER = 3  # of the largest number; fewer blur the gap behind it
+_SOFT = 0.05  # differences between eigenvalues this near to 1 mean little
+_MAX_ITER = 15  # from a spectral start; the curves hardly change later
+_TOL = 1e-4
+
+
+@dataclass(frozen=True)
+class ClusterNumber:
+    """Curves over the number of clusters, and a suggestion; `print` it, or `plot` it.
+
+    Attributes
+    ----------
+    suggestion : int
+        The candidate with the largest `score`.
+    confidence : float
+        0 to 1: the share of the resamples whose own gaps give the same suggestion, times the
+        stability of its clusters.
+    candidates : tuple of int
+    gap : tuple of float
+        log((1 − λ_{c+1} + ε) / (1 − λ_c + ε)), where λ_1 = 1 ≥ λ_2 … are the eigenvalues of the
+        normalised mean graph and ε = 0.05: large where c groups hang together and c + 1 do not.
+    stability : tuple of float
+        Mean adjusted Rand index of the clusterings that halves of the samples give.
+    objective : tuple of float
+        Eq. 10 after a short fit; it falls with c, and an elbow is a hint.
+    score : tuple of float
+        gap × stability.
+    eigenvalues : tuple of float
+        λ_1 to one more than the largest candidate.
+    n_samples, n_anchors, n_resamples : int
+        What this rests on.
+    """
+
+    suggestion: int
+    confidence: float
+    candidates: tuple[int, ...]
+    gap: tuple[float, ...]
+    stability: tuple[float, ...]
+    objective: tuple[float, ...]
+    score: tuple[float, ...]
+    eigenvalues: tuple[float, ...]
+    n_samples: int
+    n_anchors: int
+    n_resamples: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers, as for JSON."""
+        return asdict(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curves; see `omcal.study_plots.number_of_clusters`."""
+        from omcal.study_plots import number_of_clusters
+
+        return number_of_clusters(self, ax)
+
+    def __str__(self) -> str:
+        order = np.argsort(self.score)[::-1][:5]
+        lines = [self.sentence(), "", "clusters  gap    stability  objective"]
+        lines += [
+            f"{self.candidates[i]:<8}  {self.gap[i]:.3f}  {self.stability[i]:<9.3f}  "
+            f"{self.objective[i]:.6g}"
+            for i in order
+        ]
+        return "\n".join(lines)
+
+    def sentence(self) -> str:
+        """The suggestion and how far to trust it, in words."""
+        if self.confidence >= 0.8:
+            trust = "the data say so clearly"
+        elif self.confidence >= 0.4:
+            trust = "the data say so, but not clearly; look at the next best"
+        else:
+            trust = "little more than a guess: these data have no clear number of clusters"
+        text = f"{self.suggestion} clusters, confidence {self.confidence:.2f}: {trust}."
+        if self.suggestion == max(self.candidates):
+            text += " It is the largest number tried; try larger ones."
+        return text
+
+
+def n_clusters(
+    X: Any,
+    candidates: Iterable[int] = range(2, 31),
+    *,
+    views: Any = None,
+    present: Any = None,
+    scale: Any = "feature",
+    n_neighbors: int = 5,
+    n_resamples: int = 4,
+    max_samples: int = 2000,
+    random_state: Any = 0,
+) -> ClusterNumber:
+    """Suggest a number of clusters, without labels.
+
+    One set of anchor graphs, with anchors enough for the largest candidate, gives all curves:
+    the gaps between the eigenvalues of the mean graph, how well clusterings of halves of the
+    samples agree, and the objective. Clusters that lie apart are counted right; where classes
+    overlap, or fall into parts, their number is not in the data, and the confidence is low.
+
+    Parameters
+    ----------
+    X : as in `OMCAL.fit`
+    candidates : iterable of int, default=range(2, 31)
+        Numbers to try, from 2 on.
+    views, present : as in `OMCAL`
+        Samples that are absent from a view are not looked at.
+    scale, n_neighbors : as in `OMCAL`
+    n_resamples : int, default=4
+        Halves of the samples, at least 2.
+    max_samples : int, default=2000
+        Of more samples a random choice is used.
+    random_state : int, RandomState or None, default=0
+
+    Returns
+    -------
+    ClusterNumber
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(200, n_clusters=4, noise=0.3, random_state=0)
+    >>> n_clusters(data.views, range(2, 8)).suggestion
+    4
+    """
+    numbers = _checked(candidates)
+    if not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
+        raise ValueError(f"n_resamples={n_resamples!r} must be an integer of at least 2.")
+    random_state = check_random_state(random_state)
+    everything = validate_views(
+        OMCAL(), X, views=views, min_samples=2, lazy=True, gaps=True, present=present
+    )
+    sample, _ = sampled_rows(everything, max_samples, random_state, "n_clusters")
+    if sample.n < 2 * numbers[-1]:
+        raise ValueError(
+            f"candidates go up to {numbers[-1]}, which is too many for {sample.n} samples; try "
+            f"numbers up to {sample.n // 2}."
+        )
+    graphs = _graphs(sample, numbers[-1], scale, n_neighbors, random_state)
+    halves = [
+        _Half(some_graphs(graphs, np.sort(random_state.permutation(graphs.n)[: graphs.n // 2])))
+        for _ in range(n_resamples)
+    ]
+    with one_blas_thread():
+        return _curves(graphs, halves, numbers, random_state)
+
+
+def _checked(candidates: Iterable[int]) -> list[int]:
+    numbers = sorted(set(candidates))
+    if not numbers or not all(isinstance(c, int | np.integer) and c >= 2 for c in numbers):
+        raise ValueError(f"candidates={candidates!r} must be integers of at least 2.")
+    return [int(c) for c in numbers]
+
+
+def _graphs(
+    sample: Views, most: int, scale: Any, k: int, random_state: np.random.RandomState
+) -> AnchorGraphs:
+    m = min(max(ANCHORS_A_CLUSTER * most, most + 10, k + 1), sample.n)
+    scalings = [Scaling.fit(view, scale) for view in sample]
+    settings = GraphSettings(most, m, k, scale, "kmeans")
+    anchors = resolve_anchors(sample, scalings, settings, random_state)
+    return anchor_graphs(sample, scalings, anchors, k)
+
+
+class _Half:
+    """Graphs, what the solver needs of them, and the spectrum of their mean."""
+
+    def __init__(self, graphs: AnchorGraphs) -> None:
+        self.graphs = graphs
+        self.alpha: Array = np.full(graphs.n_views, 1.0 / graphs.n_views)
+        self.StS = MemoryRows(graphs, 1).gram()
+        AtA = mix(self.alpha, mix(self.alpha, self.StS))
+        degree = np.maximum(AtA.sum(axis=1), np.finfo(np.float64).tiny)
+        values, vectors = np.linalg.eigh(AtA / np.sqrt(np.outer(degree, degree)))
+        self.eigenvalues, self.vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
+
+    def gaps(self, numbers: list[int]) -> Array:
+        c = np.array(numbers)
+        return np.log((1 - self.eigenvalues[c] + _SOFT) / (1 - self.eigenvalues[c - 1] + _SOFT))
+
+    def fit(self, c: int, random_state: np.random.RandomState) -> GraphFit | None:
+        problem = Problem(OMCAL().beta, OMCAL().gamma, "fixed", self.alpha, _MAX_ITER, _TOL)
+        return fit_graphs(self.graphs, self._start(c, random_state), problem, self.StS)
+
+    def _start(self, c: int, random_state: np.random.RandomState) -> Array:
+        """Groups of anchors that hang together, as an orthonormal basis."""
+        places = self.vectors[:, :c]
+        length = np.linalg.norm(places, axis=1, keepdims=True)
+        places = places / np.maximum(length, np.finfo(np.float64).tiny)
+        groups = KMeans(c, n_init=2, random_state=random_state).fit(places).labels_
+        members = np.equal.outer(groups, np.arange(c)).astype(np.float64)
+        return members / np.sqrt(members.sum(axis=0))
+
+
+def _curves(
+    graphs: AnchorGraphs,
+    halves: list[_Half],
+    numbers: list[int],
+    random_state: np.random.RandomState,
+) -> ClusterNumber:
+    whole = _Half(graphs)
+    S = graphs.side_by_side()
+    stability, objective = [], []
+    for c in numbers:
+        fit = whole.fit(c, random_state)
+        objective.append(np.nan if fit is None else fit.solution.history[-1])
+        fits = [half.fit(c, random_state) for half in halves]
+        labels = [_labels(fit, S) for fit in fits if fit is not None]
+        pairs = [ari(a, b) for a, b in combinations(labels, 2)]
+        stability.append(float(np.mean(pairs)) if pairs else 0.0)
+    gap = whole.gaps(numbers)
+    firm = np.maximum(stability, 0)
+    best = int(np.argmax(gap * firm))
+    votes = [int(np.argmax(half.gaps(numbers) * firm)) == best for half in halves]
+    return ClusterNumber(
+        suggestion=numbers[best],
+        confidence=float(np.mean(votes) * firm[best]),
+        candidates=tuple(numbers),
+        gap=tuple(gap.tolist()),
+        stability=tuple(stability),
+        objective=tuple(objective),
+        score=tuple((gap * firm).tolist()),
+        eigenvalues=tuple(whole.eigenvalues[: numbers[-1] + 1].tolist()),
+        n_samples=graphs.n,
+        n_anchors=graphs.n_anchors,
+        n_resamples=len(halves),
+    )
+
+
+def _labels(fit: GraphFit, S: Any) -> NDArray:
+    """Labels of all samples by what a half of them gave."""
+    Z = fit.solution.consensus
+    P, _ = Z.f_step()
+    return np.asarray(S @ np.concatenate([weight * P for weight in Z.alpha])).argmax(axis=1)
