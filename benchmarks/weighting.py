@@ -60,6 +60,11 @@ def corrected_agreement(StS: Array, H: Array, StF: Array, FtF: Array, G: Array) 
     return shares(np.divide(inner, size, out=np.zeros_like(inner), where=size > 0))
 
 
+def distinct_agreement(StS: Array, H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+    """Agreement, shared out among views whose graphs are nearly the same."""
+    return shares(agreement_weights(H, StF, FtF, G) / crowd(H))
+
+
 def corrected_distinct(StS: Array, H: Array, StF: Array, FtF: Array, G: Array) -> Array:
     """Corrected agreement, shared out among views whose graphs are nearly the same."""
     return shares(corrected_agreement(StS, H, StF, FtF, G) / crowd(H))
@@ -81,6 +86,7 @@ RULES: dict[str, Rule | None] = {
     "adaptive": None,
     "agreement": None,
     "uniform": None,
+    "distinct": distinct_agreement,
     "corrected": corrected_agreement,
     "corrected, distinct": corrected_distinct,
 }
@@ -109,7 +115,9 @@ def changed(views: list[Any], condition: str, random_state: np.random.RandomStat
     return views
 
 
-def clusterings(views: list[Any], c: int, seed: int, max_iter: int) -> Iterator[tuple[str, Any]]:
+def clusterings(
+    views: list[Any], c: int, seed: int, rules: list[str], max_iter: int
+) -> Iterator[tuple[str, Any]]:
     """The rules and what comes of them: labels, weights."""
     random_state = np.random.RandomState(seed)
     model = OMCAL(n_clusters=c)
@@ -119,7 +127,8 @@ def clusterings(views: list[Any], c: int, seed: int, max_iter: int) -> Iterator[
     StS = placed.rows.gram()
     start = np.linalg.qr(random_state.standard_normal((m, c)))[0]
     V = len(views)
-    for name, rule in RULES.items():
+    for name in rules:
+        rule = RULES[name]
         kind: Any = {"adaptive": "adaptive", "uniform": "fixed"}.get(name, "agreement")
         problem = Problem(model.beta, model.gamma, kind, np.full(V, 1 / V), max_iter, 1e-5)
         new = agreement_weights if rule is None else partial(rule, StS)
@@ -130,14 +139,14 @@ def clusterings(views: list[Any], c: int, seed: int, max_iter: int) -> Iterator[
         yield name, (labels, solution.alpha)
 
 
-def run_set(path: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+def run_set(path: Path, rules: list[str], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Records of one set: conditions × seeds × rules."""
     views, y = load(path, options.samples)
     records = []
     for condition in CONDITIONS:
         for seed in range(options.seeds):
             given = changed(views, condition, np.random.RandomState(100 + seed))
-            found = clusterings(given, len(np.unique(y)), seed, options.max_iter)
+            found = clusterings(given, len(np.unique(y)), seed, rules, options.max_iter)
             for rule, (labels, alpha) in found:
                 keys = {"set": path.stem, "condition": condition, "rule": rule, "seed": seed}
                 scores = {"acc": clustering_accuracy(y, labels), "nmi": nmi(y, labels)}
@@ -153,7 +162,8 @@ def cells(records: list[dict[str, Any]], condition: str, name: str, rule: str) -
 def tables(records: list[dict[str, Any]]) -> str:
     """Markdown: one table a condition, one row a set, and the means over the sets."""
     names = list(dict.fromkeys(r["set"] for r in records))
-    rules = list(dict.fromkeys(r["rule"] for r in records))
+    recorded = {r["rule"] for r in records}
+    rules = [rule for rule in RULES if rule in recorded]
     seeds = len({r["seed"] for r in records})
     lines = [f"Accuracy, mean(sd) over {seeds} seeds; the best mean of a row in bold."]
     means: dict[str, list[float]] = {}
@@ -201,6 +211,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the data files are")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--rules", nargs="+", choices=RULES, default=list(RULES))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--max-iter", type=int, default=60)
@@ -214,12 +225,14 @@ def main() -> None:
     warnings.simplefilter("ignore")
     began = time.perf_counter()
     for name in options.sets:
-        if any(r["set"] == Path(name).stem for r in records):
+        known = {r["rule"] for r in records if r["set"] == Path(name).stem}
+        rules = [rule for rule in options.rules if rule not in known]
+        if not rules:
             continue
         if time.perf_counter() - began > options.budget:
             print(f"out of time before {name}", flush=True)
             break
-        records += run_set(options.folder / name, options)
+        records += run_set(options.folder / name, rules, options)
         path.write_text(json.dumps(records) + "\n")
         path.with_suffix(".md").write_text(tables(records))
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)

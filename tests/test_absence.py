@@ -145,6 +145,23 @@ def test_stored_views_and_scratch_files_give_the_same(tmp_path):
     assert_array_equal(expected.predict(stored), expected.predict(X))
 
 
+@pytest.mark.parametrize("scale", ["feature", "sample", None])
+def test_tensors_give_the_same(scale):
+    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    how = {"anchors": fitted(with_gaps(), scale=scale).anchors_, "scale": scale}
+    how["init"] = np.linalg.qr(np.random.default_rng(1).normal(size=(12, 3)))[0]
+    expected = fitted(with_gaps(), **how)
+    tensors = [torch.from_numpy(x) for x in with_gaps()]
+    model = fitted(tensors, **how)
+    assert_array_equal(model.labels_.numpy(), expected.labels_)
+    assert_allclose(model.objective_, expected.objective_, rtol=1e-10)
+    assert_array_equal(model.predict(tensors).numpy(), expected.predict(with_gaps()))
+    masked = fitted([torch.nan_to_num(x) for x in tensors], present=PRESENT, **how)
+    assert_array_equal(masked.labels_.numpy(), expected.labels_)
+    chosen = fitted(tensors, scale=scale)  # anchors from what is there
+    assert_allclose(chosen.anchors_[1], how["anchors"][1], atol=1e-8)
+
+
 def test_saved_models_fill_gaps_the_same_way(tmp_path):
     model = fitted(with_gaps())
     model.save(tmp_path / "model.omcal")

@@ -129,3 +129,15 @@ def test_without_cuda_a_model_says_so():
         model(device="cuda").fit(two_views())
     with pytest.raises(ValueError, match="device='gpu' is not known"):
         model(device="gpu").fit(two_views())
+
+
+def test_samples_absent_from_views_are_refused(device):
+    arrays = two_views(2, n=100)
+    with pytest.raises(ValueError, match="present= is not for tensors"):
+        model().fit(tensors(arrays, device), present=[np.arange(100) > 5, None])
+    arrays[1][:7] = np.nan
+    with pytest.raises(ValueError, match="view 'view2' contains 63 NaN"):
+        model().fit(tensors(arrays, device))
+    if device != "cpu":
+        with pytest.raises(ValueError, match=r"'view2': 7.* use device='cpu'"):
+            model(device=device).fit(arrays)

@@ -30,8 +30,15 @@ def read_views(
         from omcal.torchbackend.tensors import holds_tensors, validate_tensors
 
         if holds_tensors(X):
+            if present is not None:
+                raise ValueError("present= is not for tensors; give the views as NumPy arrays.")
             return validate_tensors(
-                estimator, X, views=columns, reset=reset, min_samples=min_samples
+                estimator,
+                X,
+                views=columns,
+                reset=reset,
+                min_samples=min_samples,
+                present=present,
             )
     return validate_views(
         estimator,

@@ -136,5 +136,5 @@ def _cluster_sums(graphs: AnchorGraphs, labels: NDArray) -> tuple[Array, NDArray
     for v, view in enumerate(sums):
         cells = codes[:, None] * m + graphs.indices[:, v]
         weights = graphs.weights[:, v].astype(np.float64, copy=False)
-        view.flat = np.bincount(cells.ravel(), weights.ravel(), minlength=view.size)
+        view[:] = np.bincount(cells.ravel(), weights.ravel(), view.size).reshape(view.shape)
     return sums, sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from omcal.estimators import OMCAL
@@ -24,7 +26,9 @@ from omcal.solver import Problem
 from omcal.updates import mix
 from omcal.views import Views, validate_views
 
-ANCHORS_A_CLUSTER = 3  # of the largest number; fewer blur the gap behind it
+# With fewer anchors to a cluster than neighbours to a sample, graphs would tie clusters together.
+ANCHORS_A_CLUSTER = 4  # of the largest number
+_LEAST_ANCHORS = 40
 _SOFT = 0.05  # differences between eigenvalues this near to 1 mean little
 _MAX_ITER = 15  # from a spectral start; the curves hardly change later
 _TOL = 1e-4
@@ -110,7 +114,7 @@ def n_clusters(
     views: Any = None,
     present: Any = None,
     scale: Any = "feature",
-    n_neighbors: int = 5,
+    n_neighbors: int = 3,
     n_resamples: int = 4,
     max_samples: int = 2000,
     random_state: Any = 0,
@@ -129,7 +133,9 @@ def n_clusters(
         Numbers to try, from 2 on.
     views, present : as in `OMCAL`
         Samples that are absent from a view are not looked at.
-    scale, n_neighbors : as in `OMCAL`
+    scale : as in `OMCAL`
+    n_neighbors : int, default=3
+        Anchors a sample is tied to: fewer than in a fit, so that clusters of few anchors count.
     n_resamples : int, default=4
         Halves of the samples, at least 2.
     max_samples : int, default=2000
@@ -155,10 +161,10 @@ def n_clusters(
         OMCAL(), X, views=views, min_samples=2, lazy=True, gaps=True, present=present
     )
     sample, _ = sampled_rows(everything, max_samples, random_state, "n_clusters")
-    if sample.n < 2 * numbers[-1]:
+    if sample.n <= 2 * max(numbers[-1], n_neighbors):
         raise ValueError(
-            f"candidates go up to {numbers[-1]}, which is too many for {sample.n} samples; try "
-            f"numbers up to {sample.n // 2}."
+            f"candidates go up to {numbers[-1]}, and n_neighbors={n_neighbors}, which is too many "
+            f"for {sample.n} samples; try numbers below {sample.n // 2}."
         )
     graphs = _graphs(sample, numbers[-1], scale, n_neighbors, random_state)
     halves = [
@@ -179,7 +185,7 @@ def _checked(candidates: Iterable[int]) -> list[int]:
 def _graphs(
     sample: Views, most: int, scale: Any, k: int, random_state: np.random.RandomState
 ) -> AnchorGraphs:
-    m = min(max(ANCHORS_A_CLUSTER * most, most + 10, k + 1), sample.n)
+    m = min(max(ANCHORS_A_CLUSTER * most, _LEAST_ANCHORS, k + 1), sample.n // 2)
     scalings = [Scaling.fit(view, scale) for view in sample]
     settings = GraphSettings(most, m, k, scale, "kmeans")
     anchors = resolve_anchors(sample, scalings, settings, random_state)
@@ -194,8 +200,10 @@ class _Half:
         self.alpha: Array = np.full(graphs.n_views, 1.0 / graphs.n_views)
         self.StS = MemoryRows(graphs, 1).gram()
         AtA = mix(self.alpha, mix(self.alpha, self.StS))
-        degree = np.maximum(AtA.sum(axis=1), np.finfo(np.float64).tiny)
-        values, vectors = np.linalg.eigh(AtA / np.sqrt(np.outer(degree, degree)))
+        degree = AtA.sum(axis=1)
+        # An anchor that no sample is tied to has no part in it.
+        scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
+        values, vectors = np.linalg.eigh(scale[:, None] * AtA * scale)
         self.eigenvalues, self.vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
 
     def gaps(self, numbers: list[int]) -> Array:
@@ -211,9 +219,11 @@ class _Half:
         places = self.vectors[:, :c]
         length = np.linalg.norm(places, axis=1, keepdims=True)
         places = places / np.maximum(length, np.finfo(np.float64).tiny)
-        groups = KMeans(c, n_init=2, random_state=random_state).fit(places).labels_
+        with warnings.catch_warnings():  # of fewer places than groups
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            groups = KMeans(c, n_init=1, random_state=random_state).fit(places).labels_
         members = np.equal.outer(groups, np.arange(c)).astype(np.float64)
-        return members / np.sqrt(members.sum(axis=0))
+        return members / np.sqrt(np.maximum(members.sum(axis=0), 1))
 
 
 def _curves(

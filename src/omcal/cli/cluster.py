@@ -19,6 +19,8 @@ from omcal.cli.files import absences, require_complete, require_writable, write_
 from omcal.cli.options import DEFAULTS
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES, agreement
 from omcal.datasets import MultiViewData, describe, load_views
+from omcal.select import ClusterNumber
+from omcal.select import n_clusters as suggest_n_clusters
 
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="CSV", help="Write sample,cluster to this file.")
@@ -44,7 +46,7 @@ _LISTED_CLUSTERS = 30
 
 def cluster(
     file: options.DataFile,
-    clusters: options.Clusters,
+    clusters: options.ClustersOrAuto,
     out: Out = None,
     report: ReportFile = None,
     save_model: ModelOut = None,
@@ -84,12 +86,13 @@ def cluster(
         "scratch_dir": None if scratch_dir is None else str(scratch_dir),
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
-    model: Any = OMCAL(n_clusters=clusters, random_state=seed, **parameters)
+    n_clusters = options.cluster_count(clusters)
+    model: Any = OMCAL(random_state=seed, **parameters)
     if method != "omcal":
         ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
         ours["--dry-run"] = dry_run or None
         _require_plain(method, parameters, ours)
-        model = METHODS[method].cls(clusters, random_state=seed)
+        model = METHODS[method].cls(random_state=seed)
     for path, option in ((out, "--out"), (report, "--report"), (save_model, "--save-model")):
         if path is not None:
             require_writable(path, unlike=file, option=option)
@@ -98,6 +101,13 @@ def cluster(
         require_complete(data, f"--method {method}")
     if report is not None:
         require_complete(data, "--report")
+    if n_clusters is None and dry_run:
+        raise ValueError("--clusters auto takes work; give a number with --dry-run.")
+    suggestion = None
+    if n_clusters is None:
+        suggestion = _suggest(data, scale.parameter, seed)
+        n_clusters = suggestion.suggestion
+    model.set_params(n_clusters=n_clusters)
     if dry_run:
         _show_expected(model, data, file, as_json)
         return
@@ -110,7 +120,7 @@ def cluster(
     if save_model is not None:
         model.save(save_model)
     if report is not None:
-        command = _command(file, clusters, parameters, seed, {"views": views, "labels": labels})
+        command = _command(file, n_clusters, parameters, seed, {"views": views, "labels": labels})
         _write_report(model, report, file, data, seconds, command)
     result = {
         "file": str(file),
@@ -119,6 +129,7 @@ def cluster(
         "report": None if report is None else str(report),
         "model": None if save_model is None else str(save_model),
         **_summary(model, data),
+        "suggestion": None if suggestion is None else suggestion.to_dict(),
         "interrupted": interrupted,
         "seconds": seconds,
         "notes": [*data.notes, *absences(data)],
@@ -128,9 +139,19 @@ def cluster(
     if as_json:
         print_json(result)
     elif not quiet:
+        if suggestion is not None:
+            stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
         _show(result)
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _suggest(data: MultiViewData, scale: str | None, seed: int) -> ClusterNumber:
+    """The number of clusters that the data suggest."""
+    numbers = range(2, max(3, min(31, data.n_samples // 2)))
+    return suggest_n_clusters(
+        data.views, numbers, present=data.presence, scale=scale, random_state=seed
+    )
 
 
 def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:

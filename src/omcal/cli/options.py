@@ -42,6 +42,12 @@ LabelName = Annotated[
     str | None, typer.Option("--labels", metavar="NAME", help="Where in FILE the classes are.")
 ]
 Clusters = Annotated[int, typer.Option("--clusters", help="Number of clusters.")]
+ClustersOrAuto = Annotated[
+    str,
+    typer.Option(
+        "--clusters", metavar="N|auto", help="Number of clusters; auto: suggested by the data."
+    ),
+]
 Anchors = Annotated[
     int | None, typer.Option("--anchors", help="Number of anchors; by default set by n.")
 ]
@@ -71,3 +77,19 @@ def names(listed: str | None) -> list[str] | None:
     if listed is None:
         return None
     return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def cluster_count(given: str) -> int | None:
+    """What --clusters says; None where it is to be found.
+
+    Examples
+    --------
+    >>> cluster_count("10"), cluster_count("auto")
+    (10, None)
+    """
+    if given == "auto":
+        return None
+    try:
+        return int(given)
+    except ValueError as error:
+        raise ValueError(f"--clusters {given!r} must be a number, or auto.") from error

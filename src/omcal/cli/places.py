@@ -72,8 +72,6 @@ def fit_there(
     if dask is None:
         model.fit(views, present=present)
         return
-    if present is not None:
-        raise DataError("some samples are absent from some views; --dask needs all in all.")
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
@@ -88,7 +86,7 @@ def fit_there(
         client = stack.enter_context(Client(address, timeout="15s"))
         stack.callback(model.set_params, client=None)
         model.set_params(client=client)
-        model.fit({name: _in_chunks(name, view) for name, view in views.items()})
+        model.fit({name: _in_chunks(name, view) for name, view in views.items()}, present=present)
         model.labels_ = np.asarray(model.labels_)
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.absence import rows_present
+
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
 
 
@@ -136,9 +138,5 @@ def spread_rows(view: Matrix, position: NDArray) -> Matrix:
 
 def absent_rows(view: Matrix) -> NDArray[np.bool_]:
     """True for the rows of a dense view that are NaN throughout."""
-    if sparse.issparse(view) or view.dtype.kind != "f" or view.shape[1] == 0:
-        return np.zeros(view.shape[0], dtype=bool)
-    absent = np.isnan(view[:, 0])
-    suspects = np.flatnonzero(absent)
-    absent[suspects] = np.isnan(view[suspects]).all(axis=1)
-    return np.asarray(absent)
+    present = rows_present(view)
+    return np.zeros(view.shape[0], dtype=bool) if present is None else ~present

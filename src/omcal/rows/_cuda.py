@@ -1,4 +1,4 @@
-"""The pass over the rows in CUDA C++, which PyTorch compiles when it is first used.
+"""The pass over the rows in CUDA C++, compiled when it is first used.
 
 Sums over the rows of an anchor go to shared memory, which Triton cannot address row by row. Each
 lane of a warp holds one column of the sums of its own rows, at an address that no other lane
@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from omcal.torchbackend import _torch as torch
+from omcal.torchbackend import nvrtc
 from omcal.torchbackend._torch import Device, Tensor
 from omcal.torchbackend.graph import TorchGraphs
 
@@ -254,18 +255,16 @@ class CudaSweep:
         """`FusedPass.sweep`."""
         g = self._graphs
         self._kernel(
-            grid=(self._blocks, 1, 1),
-            block=(_WARP * self._warps, 1, 1),
-            args=[g.indices, g.weights, self._F, small, self._sums, g.n, g.n_anchors],
-            shared_mem=self._bytes,
+            *(self._blocks, _WARP * self._warps),
+            *(g.indices, g.weights, self._F, small, self._sums, g.n, g.n_anchors),
         )
         return self._sums.sum(dim=0)
 
 
 def serves(graphs: TorchGraphs, F: Tensor) -> bool:
-    """Whether the pass can be done this way: PyTorch compiles for this GPU, and the sums fit."""
+    """Whether the pass can be done this way: on an NVIDIA GPU, where its sums fit."""
     device: Device = F.device
-    if device.type != "cuda" or torch.version.hip or not hasattr(torch.cuda, "_compile_kernel"):
+    if device.type != "cuda" or not nvrtc.available():
         return False
     if F.shape[1] > MAX_CLUSTERS or graphs.n_views * graphs.k > _MOST_SLOTS:
         return False
@@ -312,9 +311,5 @@ class _Shape:
 
 
 @cache
-def _compiled(device: Device, shared_bytes: int, **constants: Any) -> Any:
-    options = [f"-D{name}={value}" for name, value in constants.items()]
-    with torch.cuda.device(device):
-        kernel = torch.cuda._compile_kernel(_SOURCE, "sweep", nvcc_options=options)
-        kernel.set_shared_memory_config(shared_bytes)
-    return kernel
+def _compiled(device: Device, shared_bytes: int, **constants: Any) -> nvrtc.Kernel:
+    return nvrtc.Kernel(_SOURCE, "sweep", constants, device, shared_bytes)

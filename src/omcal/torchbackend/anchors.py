@@ -28,9 +28,10 @@ def choose_anchors(
 ) -> list[NDArray]:
     """`omcal.anchors.choose_anchors` on the device, from the same random numbers.
 
-    Sparse views go to the host's function: their sample is never made dense.
+    Sparse views go to the host's function, as their sample is never made dense, and so do views
+    that samples are absent from.
     """
-    if views.sparse:
+    if views.sparse or views.host.present is not None:
         return on_host.choose_anchors(views.host, scalings, n_anchors, method, random_state)
     rows = on_host.sample_rows(views.n, n_anchors, method, random_state)
     blocks = [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal.absence import stand_in, stand_ins
 from omcal.graph import AnchorGraphs, RelativeDistances
 from omcal.scaling import Scaling
 from omcal.torchbackend import _torch as torch
@@ -102,6 +103,10 @@ def anchor_graphs(
             here = slice(place.start - start, place.stop - start)
             indices, weights = graphs.indices[v, :, here], graphs.weights[v, :, here]
             (kernels.nearest if fused else _nearest)(products, bias, tie, indices, weights)
+    if views.host.present is not None:
+        present = torch.from_numpy(views.host.present[rows]).to(views.device)
+        by_row = (graphs.indices.permute(2, 0, 1), graphs.weights.permute(2, 0, 1))
+        stand_in(*by_row, present, stand_ins(anchors))
     _check_range(views, graphs)
     return graphs
 

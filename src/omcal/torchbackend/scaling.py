@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,13 +45,24 @@ def _moments(view: DeviceView) -> Moments:
     if view.resident is not None and kernels.usable(view.device):
         parts = [kernels.moments(view.resident)]
     else:
-        parts = [_block_moments(block) for _, block in view.blocks(Scaling())]
+        parts = [_block_moments(block) for block in _blocks_present(view)]
     counts, means, squares = (torch.cat(part) for part in zip(*parts, strict=True))
-    mean = (counts[:, None] * means).sum(dim=0) / view.n
+    n = view.n if view.host.present is None else int(view.host.present.sum())
+    mean = (counts[:, None] * means).sum(dim=0) / n
     # Squares about the means of the parts, moved to the common mean (Chan, Golub and LeVeque).
     spread = squares.sum(dim=0) + (counts[:, None] * (means - mean) ** 2).sum(dim=0)
     both = torch.stack([mean, spread]).cpu().numpy().astype(np.float64)
-    return Moments(view.n, both[0], both[1])
+    return Moments(n, both[0], both[1])
+
+
+def _blocks_present(view: DeviceView) -> Iterator[Tensor]:
+    """Blocks of the rows that are there."""
+    for place, block in view.blocks(Scaling()):
+        present = None if view.host.present is None else view.host.present[place]
+        if present is None:
+            yield block
+        elif present.any():
+            yield block[torch.from_numpy(present).to(block.device)]
 
 
 def _block_moments(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.absence import read_masks
 from omcal.columns import split_columns
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device, Tensor, torch_dtype
@@ -56,7 +57,13 @@ class TensorArray:
 
 
 def validate_tensors(
-    estimator: Any, X: Any, *, views: Any = None, reset: bool = True, min_samples: int = 1
+    estimator: Any,
+    X: Any,
+    *,
+    views: Any = None,
+    reset: bool = True,
+    min_samples: int = 1,
+    present: Any = None,
 ) -> Views:
     """`omcal.views.validate_views` for tensors, which stay where they are.
 
@@ -73,6 +80,7 @@ def validate_tensors(
         members = _columns_of(X, views)
     checked = Views([View(name, TensorArray(t.detach())) for name, t in members.items()])
     _check_together(checked, min_samples)
+    checked = _mark_absent(checked, present)
     if reset:
         vars(estimator).pop("feature_names_in_", None)
         estimator.n_features_in_ = int(X.shape[1]) if table else sum(checked.widths)
@@ -84,6 +92,32 @@ def validate_tensors(
         checked = _in_fitted_order(estimator, checked, by_name=isinstance(X, Mapping))
     _compare_columns(estimator, checked)
     return checked
+
+
+def _mark_absent(views: Views, given: Any) -> Views:
+    """`omcal.views.mark_absent` for tensors."""
+    masks = read_masks(given, views.names, views.n)
+    marked = []
+    for view in views:
+        here = _rows_present(view.array.tensor)
+        known = masks.get(view.name)
+        both = here if known is None else known if here is None else known & here
+        marked.append(replace(view, present=None if both is None or both.all() else both))
+    return Views(marked)
+
+
+def _rows_present(tensor: Tensor) -> NDArray[np.bool_] | None:
+    """False for the rows that are NaN throughout; None where there is no such row."""
+    if not tensor.is_floating_point():
+        return None
+    # A number in its first column proves most rows to be there.
+    doubtful = tensor[:, 0].isnan().nonzero()[:, 0]
+    absent = doubtful[tensor[doubtful].isnan().all(dim=1)].cpu().numpy()
+    if not absent.size:
+        return None
+    present = np.ones(len(tensor), dtype=bool)
+    present[absent] = False
+    return present
 
 
 def device_of(views: Views) -> Device | None:

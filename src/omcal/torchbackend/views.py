@@ -36,8 +36,9 @@ class DeviceView:
 
     @property
     def resident(self) -> Tensor | None:
-        """The tensor itself where it is floating-point and on the device."""
-        return self._tensor if self._stays and self._tensor.is_floating_point() else None
+        """The tensor itself where it is floating-point, on the device and without gaps."""
+        whole = self._stays and self._tensor.is_floating_point() and self.host.present is None
+        return self._tensor if whole else None
 
     @property
     def checked(self) -> bool:
@@ -60,6 +61,7 @@ class DeviceView:
             for place in row_blocks(stop - start, size)
         ]
         for place, block in zip(places, self._read(places, scaling), strict=True):
+            block = self._without_gaps(block, place)
             dense = scaling.per_sample and not self.sparse
             yield place, standardise_rows(block) if dense else block
 
@@ -75,6 +77,13 @@ class DeviceView:
         if self.host.stored and not isinstance(rows, slice):
             return _from_numpy(self._pick(rows)).to(self.device)
         return _from_numpy(self.host.rows(rows)).to(self.device)
+
+    def _without_gaps(self, block: Tensor, rows: slice) -> Tensor:
+        """Zero for samples that are absent; rows from the host have that already."""
+        if self._tensor is None or self.host.present is None:
+            return block
+        there = torch.from_numpy(self.host.present[rows]).to(block.device)
+        return torch.where(there[:, None], block, 0)
 
     def _pick(self, rows: NDArray) -> NDArray:
         """Single rows of a view that can only be read by blocks."""

@@ -1,0 +1,145 @@
+"""True and suggested numbers of clusters, on artificial clusters and on labelled sets.
+
+    python benchmarks/n_clusters.py FOLDER
+
+The artificial ones lie apart: clusters of make_multiview with noise 0.3 in three views, and round
+clusters in one view of six features whose centres are at least eight standard deviations from one
+another, 2 to 30 of each. Of the sets in FOLDER a random sample of at most --samples is used; labels
+are used to compare only. The table goes to NAME.md and the records to NAME.json, NAME given by
+--out, after each set; recorded sets are not repeated, unless --fresh is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from omcal.datasets import load_paper_dataset, load_views, make_multiview
+from omcal.select import n_clusters
+
+SETS = (
+    *("Coil.mat", "Wiki.mat", "Handwritten.mat", "MNIST4.mat", "MSRCv1.mat", "HW2sources.mat"),
+    *("Dermatology.mat", "htad.csv", "Prokaryotic.mat", "CESC.mat", "WebKB.mat", "Movies.mat"),
+    *("BBC4view.mat", "Reuters1200.mat", "Reuters600.mat", "Cora.mat", "CiteSeer.mat"),
+    *("USPS_views_derived.npz", "USPS_raw.h5", "NoisyMNIST_derived_30000_0.npz", "mnist"),
+    *("SCOTUS_counts.npz", "TDT2", "100leaves.mat", "caltech101_silhouettes_28.mat"),
+)
+FEW = list(range(2, 31))
+MANY = list(range(10, 131, 10))  # for the two sets of about 100 classes
+WITH_MANY = ("100leaves.mat", "caltech101_silhouettes_28.mat")
+
+
+def round_clusters(c: int, n: int = 1200, distance: float = 8.0) -> np.ndarray:
+    """Round clusters of standard deviation 1 in six features, their centres kept apart."""
+    rng = np.random.RandomState(c)
+    centres: list[np.ndarray] = []
+    while len(centres) < c:
+        centre = rng.uniform(-12, 12, size=6)
+        if all(np.linalg.norm(centre - other) >= distance for other in centres):
+            centres.append(centre)
+    return np.array(centres)[np.arange(n) % c] + rng.normal(size=(n, 6))
+
+
+def artificial() -> Iterator[tuple[str, int, Any]]:
+    for c in range(2, 31):
+        yield "three views", c, make_multiview(1200, c, noise=0.3, random_state=c).views
+        yield "one view", c, round_clusters(c)
+
+
+def load(folder: Path, name: str, most: int) -> tuple[list[Any], np.ndarray]:
+    data = load_paper_dataset(name, folder) if name == "TDT2" else load_views(folder / name)
+    assert data.labels is not None
+    rows = np.random.RandomState(0).permutation(data.n_samples)[:most]
+    views = [v.tocsr()[rows] if sparse.issparse(v) else v[rows] for v in data.views.values()]
+    return views, data.labels[rows]
+
+
+def run(kind: str, name: str, true: int, views: Any, numbers: list[int]) -> dict[str, Any]:
+    began = time.perf_counter()
+    found = n_clusters(views, [c for c in numbers if 2 * c < _samples(views)])
+    order = np.argsort(found.score)[::-1]
+    return {
+        "kind": kind,
+        "set": name,
+        "true": true,
+        "suggested": found.suggestion,
+        "next": [found.candidates[i] for i in order[1:3]],
+        "confidence": round(found.confidence, 3),
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def _samples(views: Any) -> int:
+    first = views if isinstance(views, np.ndarray) else next(iter(_members(views)))
+    return int(first.shape[0])
+
+
+def _members(views: Any) -> Any:
+    return views.values() if isinstance(views, dict) else views
+
+
+def tables(records: list[dict[str, Any]]) -> str:
+    made = [r for r in records if r["kind"] == "artificial"]
+    lines = ["### Artificial clusters that lie apart", ""]
+    for name in dict.fromkeys(r["set"] for r in made):
+        rows = [r for r in made if r["set"] == name]
+        wrong = [f"{r['suggested']} for {r['true']}" for r in rows if r["suggested"] != r["true"]]
+        sure = np.mean([r["confidence"] for r in rows])
+        lines.append(
+            f"- {name}: {len(rows) - len(wrong)} of {len(rows)} numbers right"
+            f"{'; wrong: ' + ', '.join(wrong) if wrong else ''}; mean confidence {sure:.2f}"
+        )
+    real = [r for r in records if r["kind"] == "real"]
+    right = sum(r["true"] == r["suggested"] for r in real)
+    among = sum(r["true"] in (r["suggested"], *r["next"]) for r in real)
+    lines += ["", "### Labelled sets", "", "| set | classes | suggested | next | confidence | s |"]
+    lines.append("|---" * 6 + "|")
+    for r in real:
+        found = f"**{r['suggested']}**" if r["suggested"] == r["true"] else str(r["suggested"])
+        others = ", ".join(map(str, r["next"]))
+        cells = (r["set"], r["true"], found, others, f"{r['confidence']:.2f}", r["seconds"])
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += ["", f"Right: {right} of {len(real)}; among the first three: {among}."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run what is not recorded yet; save after each set."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the data files are")
+    parser.add_argument("--samples", type=int, default=2000)
+    parser.add_argument("--fresh", action="store_true", help="forget the recorded runs")
+    results = Path(__file__).parent / "results" / "n_clusters"
+    parser.add_argument("--out", type=Path, default=results)
+    options = parser.parse_args()
+    path = options.out.with_suffix(".json")
+    records = [] if options.fresh or not path.exists() else json.loads(path.read_text())
+    warnings.simplefilter("ignore")
+
+    def keep(record: dict[str, Any]) -> None:
+        records.append(record)
+        path.write_text(json.dumps(records, indent=1) + "\n")
+        path.with_suffix(".md").write_text(tables(records))
+        print(record, flush=True)
+
+    known = {(r["set"], r["true"]) for r in records}
+    for name in SETS:
+        if not any(name == known_name for known_name, _ in known):
+            views, y = load(options.folder, name, options.samples)
+            numbers = MANY if name in WITH_MANY else FEW
+            keep(run("real", name, len(np.unique(y)), views, numbers))
+    for name, c, views in artificial():
+        if (name, c) not in known:
+            keep(run("artificial", name, c, views, FEW))
+
+
+if __name__ == "__main__":
+    main()
