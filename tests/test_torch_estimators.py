@@ -131,13 +131,12 @@ def test_without_cuda_a_model_says_so():
         model(device="gpu").fit(two_views())
 
 
-def test_samples_absent_from_views_are_refused(device):
+def test_samples_absent_from_views_are_stood_in_for(device):
     arrays = two_views(2, n=100)
-    with pytest.raises(ValueError, match="present= is not for tensors"):
-        model().fit(tensors(arrays, device), present=[np.arange(100) > 5, None])
-    arrays[1][:7] = np.nan
-    with pytest.raises(ValueError, match="view 'view2' contains 63 NaN"):
-        model().fit(tensors(arrays, device))
-    if device != "cpu":
-        with pytest.raises(ValueError, match=r"'view2': 7.* use device='cpu'"):
-            model(device=device).fit(arrays)
+    masks = [np.arange(100) > 5, None]
+    expected = model().fit([np.where(masks[0][:, None], arrays[0], np.nan), arrays[1]])
+    found = model().fit(tensors(arrays, device), present=masks)
+    np.testing.assert_array_equal(on_host(found.labels_), expected.labels_)
+    arrays[0][:6] = np.nan
+    found = model().fit(tensors(arrays, device))
+    np.testing.assert_array_equal(on_host(found.labels_), expected.labels_)

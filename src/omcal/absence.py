@@ -14,11 +14,12 @@ Mask = NDArray[np.bool_]
 
 def rows_for_none(named: Mapping[str, Any], widths: Mapping[str, int]) -> dict[str, Any]:
     """Rows that are None, and views that are None and whose width is known, as rows of NaN."""
-    lengths = [_length(array) for array in named.values() if array is not None]
+    # The length of a Dask data frame costs a pass, so it is asked for where it is needed only.
+    whole = next((array for array in named.values() if array is not None), None)
     filled: dict[str, Any] = {}
     for name, array in named.items():
-        if array is None and lengths and name in widths:
-            filled[name] = np.full((lengths[0], widths[name]), np.nan)
+        if array is None and whole is not None and name in widths:
+            filled[name] = np.full((_length(whole), widths[name]), np.nan)
         elif isinstance(array, list | tuple) and any(row is None for row in array):
             width = next((len(row) for row in array if row is not None), 1)
             filled[name] = [[np.nan] * width if row is None else row for row in array]

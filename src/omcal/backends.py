@@ -30,8 +30,6 @@ def read_views(
         from omcal.torchbackend.tensors import holds_tensors, validate_tensors
 
         if holds_tensors(X):
-            if present is not None:
-                raise ValueError("present= is not for tensors; give the views as NumPy arrays.")
             return validate_tensors(
                 estimator,
                 X,

@@ -86,7 +86,8 @@ def fit_there(
         client = stack.enter_context(Client(address, timeout="15s"))
         stack.callback(model.set_params, client=None)
         model.set_params(client=client)
-        model.fit({name: _in_chunks(name, view) for name, view in views.items()}, present=present)
+        here = present or {}
+        model.fit({name: _in_chunks(name, view, here.get(name)) for name, view in views.items()})
         model.labels_ = np.asarray(model.labels_)
 
 
@@ -99,13 +100,18 @@ def _local_workers(memory_limit: int | None) -> dict[str, Any]:
     return options
 
 
-def _in_chunks(name: str, view: Any) -> Any:
-    """A view that workers can get at: a file as it is, an array in chunks of rows."""
+def _in_chunks(name: str, view: Any, here: Any = None) -> Any:
+    """A view that workers can get at: a file as it is, an array in chunks of rows.
+
+    Samples that are not `here` get rows of NaN, the only mark that goes with the chunks.
+    """
     if isinstance(view, np.memmap):
         return view
     if not isinstance(view, np.ndarray):
         raise DataError(f"view {name!r} is sparse; --dask takes dense views.")
     import dask.array as da
 
+    if here is not None and not here.all():
+        view = np.where(here[:, None], view, np.nan)
     rows = max(1, _CHUNK_BYTES // max(1, view.shape[1] * view.itemsize))
     return da.from_array(view, chunks=(rows, -1))

@@ -1,0 +1,101 @@
+"""`omcal explain` and `omcal cluster --clusters auto`."""
+
+import json
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+from omcal import OMCAL
+from omcal.cli import main
+from omcal.datasets import make_multiview
+
+Ended = namedtuple("Ended", "code out err")
+
+
+@pytest.fixture
+def omcal(capsys):
+    """Run the command line in this process."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as end:
+            main([str(arg) for arg in args])
+        return Ended(end.value.code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_multiview(240, n_clusters=3, noise=0.3, n_noise_views=1, random_state=0)
+
+
+@pytest.fixture
+def file(data, tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, **data.views, y=data.labels)
+    return path
+
+
+def test_explain_says_what_the_model_says(omcal, file, data):
+    ended = omcal("explain", file, "--clusters", 3, "--resamples", 1, "--json")
+    assert ended.code == 0
+    result = json.loads(ended.out)
+    model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
+    expected = model.explain_views(data.views, n_resamples=1).to_dict()
+    assert {name: result[name] for name in expected} == json.loads(json.dumps(expected))
+
+
+def test_explain_prints_a_table_and_warnings(omcal, file):
+    ended = omcal("explain", file, "--clusters", 3, "--weighting", "uniform", "--resamples", 1)
+    assert "ARI without it" in ended.out and "noise1" in ended.out
+    assert "Warning: view 'view1' alone gives the same result" in ended.out
+
+
+def test_explain_draws(omcal, file, tmp_path):
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    picture = tmp_path / "views.png"
+    omcal("explain", file, "--clusters", 3, "--resamples", 0, "--plot", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--views", "view1"], "one view"),
+        (["--resamples", "-1"], "--resamples"),
+        (["--plot", "absent/views.png"], "absent"),
+    ],
+)
+def test_explain_refuses(omcal, file, more, message):
+    ended = omcal("explain", file, "--clusters", 3, *more)
+    assert ended.code == 2 and message in ended.err
+
+
+def test_auto_finds_the_number(omcal, file):
+    result = json.loads(omcal("cluster", file, "--clusters", "auto", "--json").out)
+    assert result["parameters"]["n_clusters"] == 3
+    assert result["suggestion"]["suggestion"] == 3
+    assert result["scores"]["accuracy"] > 0.95
+    assert "3 clusters, confidence" in omcal("cluster", file, "--clusters", "auto").out
+
+
+def test_a_given_number_is_not_suggested(omcal, file):
+    assert json.loads(omcal("cluster", file, "--clusters", 4, "--json").out)["suggestion"] is None
+
+
+def test_auto_works_with_other_methods(omcal, file):
+    ended = omcal("cluster", file, "--clusters", "auto", "--method", "concat-kmeans", "--json")
+    assert json.loads(ended.out)["parameters"]["n_clusters"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--clusters", "many"], "--clusters 'many' must be a number, or auto"),
+        (["--clusters", "auto", "--dry-run"], "give a number"),
+    ],
+)
+def test_auto_refuses(omcal, file, arguments, message):
+    ended = omcal("cluster", file, *arguments)
+    assert ended.code == 2 and message in ended.err
