@@ -172,10 +172,11 @@ def tables(records: list[dict[str, Any]]) -> str:
         lines.append("|---" * (len(rules) + 1) + "|")
         table = [[cells(records, condition, name, rule) for rule in rules] for name in names]
         for name, row in zip(names, table, strict=True):
-            best = max(np.mean(values) for values in row)
+            best = max(np.mean(values) for values in row if values)
             shown = [_cell(values, best) for values in row]
             lines.append(f"| {name} | {' | '.join(shown)} |")
-        means[condition] = [float(np.mean([row[i] for row in table])) for i in range(len(rules))]
+        columns = zip(*table, strict=True)
+        means[condition] = [float(np.mean(np.concatenate(column))) for column in columns]
         lines.append(f"| mean | {' | '.join(f'{mean:.3f}' for mean in means[condition])} |")
     lines += ["", "### mean of all", "", f"| | {' | '.join(rules)} |"]
     lines.append("|---" * (len(rules) + 1) + "|")
@@ -187,6 +188,8 @@ def tables(records: list[dict[str, Any]]) -> str:
 
 
 def _cell(values: list[float], best: float) -> str:
+    if not values:
+        return ""
     mean, sd = np.mean(values), np.std(values, ddof=1) if len(values) > 1 else 0.0
     text = f"{mean:.3f}({sd:.3f})"
     return f"**{text}**" if mean >= best - 5e-4 else text
@@ -199,7 +202,7 @@ def _worst(records: list[dict[str, Any]], names: list[str], rules: list[str]) ->
         gaps = []
         for condition in CONDITIONS:
             for name in names:
-                by_rule = {r: np.mean(cells(records, condition, name, r)) for r in rules}
+                by_rule = {r: np.mean(cells(records, condition, name, r) or [0.0]) for r in rules}
                 gaps.append((max(by_rule.values()) - by_rule[rule], f"{name}, {condition}"))
         gap, where = max(gaps)
         found.append(f"{gap:.3f} ({where})")

@@ -93,6 +93,16 @@ def test_given_anchors_and_init():
 
 
 @pytest.mark.usefixtures("client")
+def test_samples_absent_from_a_view():
+    A, B = overlapping()
+    A[2000:3800], B[::7] = np.nan, np.nan
+    A[::7] = overlapping()[0][::7]
+    expected = OMCAL(**SETTINGS).fit([A, B])
+    assert_same_fit(OMCAL(**SETTINGS).fit(cut([A, B])), expected)
+    np.testing.assert_array_equal(expected.predict(cut([A, B])).compute(), expected.predict([A, B]))
+
+
+@pytest.mark.usefixtures("client")
 def test_predict_and_transform_stay_in_dask(expected):
     views = overlapping(seed=1)
     labels, F = expected.predict(cut(views)), expected.transform(cut(views, 999))

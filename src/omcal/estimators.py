@@ -61,9 +61,10 @@ default="adaptive"
     views : optional
         Where X is one table: which columns form which view. A list, or a mapping from names, of
         slices, positions or column names; or ``"prefix_"`` for one view a column-name prefix.
-    device : {"cpu", "cuda", "cuda:1", "mps"}, default="cpu"
+    device : {"cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps"}, default="cpu"
         Where the rows live and the work is done; other than "cpu" needs PyTorch (extra "gpu").
-        Tensors that are on a device already are used there, and the results are tensors.
+        Several GPUs share the rows out. Tensors that are on a device already are used there, and
+        the results are tensors.
     memory_limit : int or str, optional
         Most bytes of memory, such as ``"4GB"``, for what grows with the number of samples: the
         graphs, F and the blocks that are read. What does not fit goes to files in `scratch_dir`.

@@ -20,6 +20,7 @@ MAX_ITER = 100
 MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than another sample differs
 TOLERANCE = 1e-4
 _BLOCK_ENTRIES = 1 << 20
+_NEAREST = 5  # rows whose mean fills a gap of the start
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
 
 
@@ -123,12 +124,11 @@ class Rows(Points):
         return max(total, 0.0) / self.X.shape[1]
 
     def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
-        d = np.asarray(self.X @ np.ascontiguousarray(self.at(chosen).T))
+        d = np.asarray(self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T))
         return _squared_distances(d, self._norms, chosen)
 
     def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
-        rows = self.X[chosen]
-        return rows.toarray() if sparse.issparse(rows) else rows
+        return _dense(self.X[chosen])
 
     def nearest(self, centres: NDArray) -> tuple[NDArray, NDArray]:
         labels = np.empty(self.n, dtype=np.int32)
@@ -159,8 +159,8 @@ class Rows(Points):
 class RowsWithGaps(Rows):
     """Rows of several views side by side, zero in the views that a row is absent from.
 
-    The views have mean zero, so that in a start a gap counts as the mean. Afterwards distances
-    and means are over the views that are there.
+    The views have mean zero, so that in the choice of a start a gap counts as the mean. Distances
+    to centres, and means, are over the views that are there; centres have no gaps.
     """
 
     def __init__(self, X: Matrix, present: NDArray, widths: Sequence[int]) -> None:
@@ -171,9 +171,25 @@ class RowsWithGaps(Rows):
     def __getitem__(self, some: NDArray) -> RowsWithGaps:
         return RowsWithGaps(self.X[some], self._present[some], self._widths)
 
+    def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        """The chosen rows; what they lack is the mean of the nearest rows that have it."""
+        centres = np.array(super().at(chosen))
+        distances = self.distances_to(chosen)
+        for v, (start, width) in enumerate(zip(self._starts, self._widths, strict=True)):
+            have = np.flatnonzero(self._present[:, v])
+            for j in np.flatnonzero(~self._present[chosen, v]):
+                nearest = have[np.argsort(distances[have, j], kind="stable")[:_NEAREST]]
+                if nearest.size:
+                    there = slice(start, start + width)
+                    centres[j, there] = self.X[nearest][:, there].mean(axis=0)
+        return centres
+
+    @property
+    def _starts(self) -> NDArray:
+        return np.cumsum((0, *self._widths[:-1]))
+
     def _centre_norms(self, centres: NDArray, rows: slice) -> NDArray:
-        starts = np.cumsum((0, *self._widths[:-1]))
-        norms = np.add.reduceat(np.square(centres), starts, axis=1)
+        norms = np.add.reduceat(np.square(centres), self._starts, axis=1)
         return self._present[rows].astype(centres.dtype) @ norms.T
 
     def _counts(self, member: Any) -> NDArray:
@@ -227,6 +243,10 @@ class InnerProducts(Points):
     def rows(self, centres: Any) -> NDArray:
         """The centres in the space of the rows."""
         return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
+
+
+def _dense(X: Matrix) -> NDArray:
+    return X.toarray() if sparse.issparse(X) else X
 
 
 def inner_products_pay(X: Matrix) -> bool:

@@ -29,9 +29,11 @@ from omcal.views import Views, validate_views
 # With fewer anchors to a cluster than neighbours to a sample, graphs would tie clusters together.
 ANCHORS_A_CLUSTER = 4  # of the largest number
 _LEAST_ANCHORS = 40
+_SAMPLES_AN_ANCHOR = 8  # an anchor that is the mean of few samples ties these in every view
 _SOFT = 0.05  # differences between eigenvalues this near to 1 mean little
-_MAX_ITER = 15  # from a spectral start; the curves hardly change later
+_MAX_ITER = 5  # from a spectral start; the curves hardly change later
 _TOL = 1e-4
+_VOTES = 10  # halves of the samples that are asked for a number
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def n_clusters(
     scale: Any = "feature",
     n_neighbors: int = 3,
     n_resamples: int = 4,
-    max_samples: int = 2000,
+    max_samples: int = 1500,
     random_state: Any = 0,
 ) -> ClusterNumber:
     """Suggest a number of clusters, without labels.
@@ -137,8 +139,8 @@ def n_clusters(
     n_neighbors : int, default=3
         Anchors a sample is tied to: fewer than in a fit, so that clusters of few anchors count.
     n_resamples : int, default=4
-        Halves of the samples, at least 2.
-    max_samples : int, default=2000
+        Halves of the samples that are clustered, at least 2.
+    max_samples : int, default=1500
         Of more samples a random choice is used.
     random_state : int, RandomState or None, default=0
 
@@ -169,10 +171,10 @@ def n_clusters(
     graphs = _graphs(sample, numbers[-1], scale, n_neighbors, random_state)
     halves = [
         _Half(some_graphs(graphs, np.sort(random_state.permutation(graphs.n)[: graphs.n // 2])))
-        for _ in range(n_resamples)
+        for _ in range(max(n_resamples, _VOTES))
     ]
     with one_blas_thread():
-        return _curves(graphs, halves, numbers, random_state)
+        return _curves(graphs, halves, numbers, n_resamples, random_state)
 
 
 def _checked(candidates: Iterable[int]) -> list[int]:
@@ -185,7 +187,8 @@ def _checked(candidates: Iterable[int]) -> list[int]:
 def _graphs(
     sample: Views, most: int, scale: Any, k: int, random_state: np.random.RandomState
 ) -> AnchorGraphs:
-    m = min(max(ANCHORS_A_CLUSTER * most, _LEAST_ANCHORS, k + 1), sample.n // 2)
+    wanted = max(ANCHORS_A_CLUSTER * most, _LEAST_ANCHORS)
+    m = max(min(wanted, sample.n // _SAMPLES_AN_ANCHOR), most + 1, k + 1)
     scalings = [Scaling.fit(view, scale) for view in sample]
     settings = GraphSettings(most, m, k, scale, "kmeans")
     anchors = resolve_anchors(sample, scalings, settings, random_state)
@@ -197,8 +200,8 @@ class _Half:
 
     def __init__(self, graphs: AnchorGraphs) -> None:
         self.graphs = graphs
-        self.alpha: Array = np.full(graphs.n_views, 1.0 / graphs.n_views)
         self.StS = MemoryRows(graphs, 1).gram()
+        self.alpha = mutual_agreement(self.StS)
         AtA = mix(self.alpha, mix(self.alpha, self.StS))
         degree = AtA.sum(axis=1)
         # An anchor that no sample is tied to has no part in it.
@@ -226,10 +229,29 @@ class _Half:
         return members / np.sqrt(np.maximum(members.sum(axis=0), 1))
 
 
+def mutual_agreement(StS: Array) -> Array:
+    """Weights of the views by how well their graphs agree with those of the others.
+
+    They are in proportion to the sum of the cosines with the other graphs, less their mean rows: a
+    view of noise, which agrees with none, counts little. Rows of S_v sum to 1, so that S_vᵀ1 is
+    the row sums of S_vᵀS_v.
+    """
+    sums = np.einsum("vvij->vi", StS)
+    H = np.einsum("uvii->uv", StS) - sums @ sums.T / sums[0].sum()
+    size = np.sqrt(np.maximum(np.diag(H), 0))
+    norm = np.outer(size, size)
+    cosines = np.divide(H, norm, out=np.zeros_like(H), where=norm > 0)
+    np.fill_diagonal(cosines, 0)
+    agreement = np.maximum(cosines.sum(axis=1), 0)
+    total = agreement.sum()
+    return agreement / total if total > 0 else np.full(len(StS), 1.0 / len(StS))
+
+
 def _curves(
     graphs: AnchorGraphs,
     halves: list[_Half],
     numbers: list[int],
+    n_resamples: int,
     random_state: np.random.RandomState,
 ) -> ClusterNumber:
     whole = _Half(graphs)
@@ -238,7 +260,7 @@ def _curves(
     for c in numbers:
         fit = whole.fit(c, random_state)
         objective.append(np.nan if fit is None else fit.solution.history[-1])
-        fits = [half.fit(c, random_state) for half in halves]
+        fits = [half.fit(c, random_state) for half in halves[:n_resamples]]
         labels = [_labels(fit, S) for fit in fits if fit is not None]
         pairs = [ari(a, b) for a, b in combinations(labels, 2)]
         stability.append(float(np.mean(pairs)) if pairs else 0.0)
@@ -257,7 +279,7 @@ def _curves(
         eigenvalues=tuple(whole.eigenvalues[: numbers[-1] + 1].tolist()),
         n_samples=graphs.n,
         n_anchors=graphs.n_anchors,
-        n_resamples=len(halves),
+        n_resamples=n_resamples,
     )
 
 

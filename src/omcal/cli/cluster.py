@@ -148,7 +148,8 @@ def cluster(
 
 def _suggest(data: MultiViewData, scale: str | None, seed: int) -> ClusterNumber:
     """The number of clusters that the data suggest."""
-    numbers = range(2, max(3, min(31, data.n_samples // 2)))
+    most = min(30, int(data.n_samples**0.5), data.n_samples // 2 - 1)
+    numbers = range(2, max(3, most + 1))
     return suggest_n_clusters(
         data.views, numbers, present=data.presence, scale=scale, random_state=seed
     )

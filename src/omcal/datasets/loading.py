@@ -40,7 +40,8 @@ def load_views(
     CSV, Parquet                 the numeric columns, by the prefix of their names (``v1_mean``);
                                  in Parquet also each column of lists
     HDF5, zarr                   every matrix; CSR as in NumPy files
-    h5ad, h5mu                   each modality: obsm/X_pca where there is one, else X
+    AnnData, MuData (.h5ad,      each modality: obsm/X_pca where there is one, else X
+    .h5mu, zarr)
     idx (MNIST), folder of them  the images as rows of pixels
     ===========================  ==================================================================
 
