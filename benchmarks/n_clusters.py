@@ -58,7 +58,10 @@ def load(folder: Path, name: str, most: int) -> tuple[list[Any], np.ndarray]:
     data = load_paper_dataset(name, folder) if name == "TDT2" else load_views(folder / name)
     assert data.labels is not None
     rows = np.random.RandomState(0).permutation(data.n_samples)[:most]
-    views = [v.tocsr()[rows] if sparse.issparse(v) else v[rows] for v in data.views.values()]
+    views = [
+        v.tocsr()[rows].astype(np.float64) if sparse.issparse(v) else v[rows]
+        for v in data.views.values()
+    ]
     return views, data.labels[rows]
 
 

@@ -12,6 +12,7 @@ from omcal.explain import agreement_with
 from omcal.graph import AnchorGraphs
 from omcal.graph_fits import explained_shares
 from omcal.metrics import ari
+from omcal.persistence import load
 
 
 def fitted(X, c, **parameters):
@@ -187,6 +188,26 @@ def test_files_give_what_memory_gives(tmp_path):
     model = fitted(data.views, 3)
     options = {"n_resamples": 1, "max_samples": 150}
     assert model.explain_views(stored, **options) == model.explain_views(data.views, **options)
+
+
+def test_looks_at_complete_samples_only():
+    data = clusters(missing=0.2)
+    complete = np.all(list(data.presence.values()), axis=0)
+    explanation = fitted(data.views, 3).explain_views(data.views, n_resamples=0)
+    assert explanation.n_samples == complete.sum() < 300
+    nowhere = {name: here & (np.arange(300) % 3 != v) for v, (name, here) in
+               enumerate(data.presence.items())}  # fmt: skip
+    model = fitted(data.views, 3)
+    with pytest.raises(ValueError, match="X has 0 of them"):
+        model.explain_views(clusters().views, present=nowhere)
+
+
+def test_a_stored_model_explains_the_same(tmp_path):
+    data = clusters()
+    model = fitted(data.views, 3)
+    model.save(tmp_path / "model.omcal")
+    again = load(tmp_path / "model.omcal").explain_views(data.views, n_resamples=1)
+    assert again == model.explain_views(data.views, n_resamples=1)
 
 
 def test_refuses():

@@ -163,7 +163,7 @@ def test_cells_that_lack_a_modality(kinds, form):
 
 def test_cells_in_none_of_the_modalities_are_counted(kinds):
     only = kinds.together(rna=kinds.plain(RNA, CELLS), protein=kinds.plain(PROTEIN[9:], CELLS[9:]))
-    with pytest.raises(ValueError, match="^9 sample.* absent from every view"):
+    with pytest.raises(ValueError, match=r"^9 sample.* absent from every view"):
         omcal.tl.omcal(only, n_clusters=3, use_rep={"protein": "X"})
     assert "omcal" not in only.obs
     omcal.tl.omcal(only, n_clusters=3, use_rep={"rna": "X"}, random_state=0)

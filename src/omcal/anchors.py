@@ -123,7 +123,7 @@ def _kmeans(
         X = X - mean
     if present is not None:
         centres = lloyd(RowsWithGaps(X, present, widths), n_clusters, sampled, random_state)
-    elif inner_products_pay(X):
+    elif inner_products_pay(*X.shape):
         points = InnerProducts(X)
         centres = points.rows(lloyd(points, n_clusters, sampled, random_state))
     else:

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from omcal.anchors import SAMPLE_PER_ANCHOR
 from omcal.kernels import compiled_pays
-from omcal.kmeans import SEED_PER_ANCHOR
+from omcal.kmeans import SEED_PER_ANCHOR, inner_products_pay
 from omcal.memory import available_memory, format_bytes
 from omcal.parallel import one_blas_thread, thread_count
 from omcal.views import View
@@ -195,12 +195,19 @@ class Estimate:
         seeds = min(s, SEED_PER_ANCHOR * m)
         parts = {
             "sample": (drawn + s) * scaled + s * self._joint_row_bytes(),
-            "start": seeds * scaled if seeds < s else 0.0,
+            "start": seeds * scaled if drawn and seeds < s else 0.0,
             "centres": 6.0 * t * m * width,
             "distances": s * (t * _trials(m) + 24.0) + 2.0 * t * min(s * m, _BLOCK_ENTRIES),
             "workspace": self._workspace,
         }
+        if inner_products_pay(s, width):
+            parts["inner products"] = self._product_bytes(s)
         return parts | ({"compiled code": _NUMBA} if compiled_pays(self.n_samples) else {})
+
+    def _product_bytes(self, s: int) -> float:
+        """Bytes of the inner products of s rows, which are sparse first where a view is."""
+        first = 0 if all(view.density is None for view in self.views) else 1.5
+        return float(s**2) * (self._itemsize * (1 + first))
 
     def _joint_row_bytes(self) -> float:
         """Bytes of a row in what k-means makes of the views together."""

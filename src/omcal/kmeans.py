@@ -249,9 +249,9 @@ def _dense(X: Matrix) -> NDArray:
     return X.toarray() if sparse.issparse(X) else X
 
 
-def inner_products_pay(X: Matrix) -> bool:
+def inner_products_pay(n: int, width: int) -> bool:
     """Whether there are so few rows, and features so many, that their products are cheaper."""
-    return X.shape[0] <= _MOST_PRODUCTS and 2 * X.shape[0] <= X.shape[1]
+    return n <= _MOST_PRODUCTS and 2 * n <= width
 
 
 def _squared_distances(products: NDArray, norms: NDArray, chosen: Any) -> NDArray:

@@ -22,8 +22,9 @@ def document(
         "# Reproduction of the paper's results",
         "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
         "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
-        "ratio. `OM` is out of memory, `---` over the time limit, `-` the spread of a single run "
-        f"(MLAN and MCGC use no random numbers and run once), `{NOT_RUN}` not run.",
+        "ratio. `OM` is out of memory and `---` over the time limit, as listed at the end; `-` is "
+        "the spread of a single run (MLAN and MCGC use no random numbers and run once), "
+        f"`{NOT_RUN}` not run.",
         "## OMCAL and OCAL in short",
         named["headline"].markdown(),
         how_it_ran(summary),
