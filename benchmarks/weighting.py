@@ -1,6 +1,7 @@
 """Rules for the weights of the views, on all multi-view sets of a folder.
 
     python benchmarks/weighting.py FOLDER --seeds 5 --budget 700
+    python benchmarks/weighting.py FOLDER --scale sample --sets Movies.mat ... --out NAME
 
 Each set is clustered as it is, with one view of pure noise added, and with its widest view given
 twice; every rule works on the same anchor graphs and from the same start. The tables have the mean
@@ -116,21 +117,21 @@ def changed(views: list[Any], condition: str, random_state: np.random.RandomStat
 
 
 def clusterings(
-    views: list[Any], c: int, seed: int, rules: list[str], max_iter: int
+    views: list[Any], c: int, seed: int, rules: list[str], options: argparse.Namespace
 ) -> Iterator[tuple[str, Any]]:
     """The rules and what comes of them: labels, weights."""
     random_state = np.random.RandomState(seed)
     model = OMCAL(n_clusters=c)
     read = read_views(model, views)
     m = model._resolve_n_anchors(read.n)
-    placed = place_in_memory(read, GraphSettings(c, m, 5, "feature", "kmeans"), random_state)
+    placed = place_in_memory(read, GraphSettings(c, m, 5, options.scale, "kmeans"), random_state)
     StS = placed.rows.gram()
     start = np.linalg.qr(random_state.standard_normal((m, c)))[0]
     V = len(views)
     for name in rules:
         rule = RULES[name]
         kind: Any = {"adaptive": "adaptive", "uniform": "fixed"}.get(name, "agreement")
-        problem = Problem(model.beta, model.gamma, kind, np.full(V, 1 / V), max_iter, 1e-5)
+        problem = Problem(model.beta, model.gamma, kind, np.full(V, 1 / V), options.max_iter, 1e-5)
         new = agreement_weights if rule is None else partial(rule, StS)
         with patch("omcal.solver.agreement_weights", new):
             solution = solve(placed.rows, StS, start, problem)
@@ -146,7 +147,7 @@ def run_set(path: Path, rules: list[str], options: argparse.Namespace) -> list[d
     for condition in CONDITIONS:
         for seed in range(options.seeds):
             given = changed(views, condition, np.random.RandomState(100 + seed))
-            found = clusterings(given, len(np.unique(y)), seed, rules, options.max_iter)
+            found = clusterings(given, len(np.unique(y)), seed, rules, options)
             for rule, (labels, alpha) in found:
                 keys = {"set": path.stem, "condition": condition, "rule": rule, "seed": seed}
                 scores = {"acc": clustering_accuracy(y, labels), "nmi": nmi(y, labels)}
@@ -217,6 +218,7 @@ def main() -> None:
     parser.add_argument("--rules", nargs="+", choices=RULES, default=list(RULES))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--samples", type=int, default=2000)
+    parser.add_argument("--scale", choices=("feature", "sample", "view"), default="feature")
     parser.add_argument("--max-iter", type=int, default=60)
     parser.add_argument("--budget", type=float, default=700, help="seconds")
     parser.add_argument("--fresh", action="store_true", help="forget the recorded runs")

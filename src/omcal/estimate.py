@@ -205,9 +205,13 @@ class Estimate:
         return parts | ({"compiled code": _NUMBA} if compiled_pays(self.n_samples) else {})
 
     def _product_bytes(self, s: int) -> float:
-        """Bytes of the inner products of s rows, which are sparse first where a view is."""
-        first = 0 if all(view.density is None for view in self.views) else 1.5
-        return float(s**2) * (self._itemsize * (1 + first))
+        """Bytes of the inner products of s rows; of sparse rows they are sparse first."""
+        t = self._itemsize
+        if all(view.density is None for view in self.views):
+            return float(s**2) * t
+        # Rows that share no entry have no product; entries lie as if by chance.
+        shared = sum(view.width * (view.density or 1.0) ** 2 for view in self.views)
+        return float(s**2) * (t + (1 - math.exp(-shared)) * (t + _INDEX))
 
     def _joint_row_bytes(self) -> float:
         """Bytes of a row in what k-means makes of the views together."""

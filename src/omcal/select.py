@@ -53,8 +53,9 @@ class ClusterNumber:
         normalised mean graph and ε = 0.05: large where c groups hang together and c + 1 do not.
     stability : tuple of float
         Mean adjusted Rand index of the clusterings that halves of the samples give.
-    objective : tuple of float
-        Eq. 10 after a short fit; it falls with c, and an elbow is a hint.
+    objective : tuple of float or None
+        Eq. 10 after a short fit; it falls with c, and an elbow is a hint. None where there is
+        none, because beta leaves nothing of the graphs.
     score : tuple of float
         gap × stability.
     eigenvalues : tuple of float
@@ -68,7 +69,7 @@ class ClusterNumber:
     candidates: tuple[int, ...]
     gap: tuple[float, ...]
     stability: tuple[float, ...]
-    objective: tuple[float, ...]
+    objective: tuple[float | None, ...]
     score: tuple[float, ...]
     eigenvalues: tuple[float, ...]
     n_samples: int
@@ -90,7 +91,7 @@ class ClusterNumber:
         lines = [self.sentence(), "", "clusters  gap    stability  objective"]
         lines += [
             f"{self.candidates[i]:<8}  {self.gap[i]:.3f}  {self.stability[i]:<9.3f}  "
-            f"{self.objective[i]:.6g}"
+            + ("none" if (value := self.objective[i]) is None else f"{value:.6g}")
             for i in order
         ]
         return "\n".join(lines)
@@ -98,9 +99,9 @@ class ClusterNumber:
     def sentence(self) -> str:
         """The suggestion and how far to trust it, in words."""
         if self.confidence >= 0.8:
-            trust = "the data say so clearly"
+            trust = "halves of the samples agree on it"
         elif self.confidence >= 0.4:
-            trust = "the data say so, but not clearly; look at the next best"
+            trust = "not all halves of the samples agree on it; look at the next best"
         else:
             trust = "little more than a guess: these data have no clear number of clusters"
         text = f"{self.suggestion} clusters, confidence {self.confidence:.2f}: {trust}."
@@ -256,10 +257,11 @@ def _curves(
 ) -> ClusterNumber:
     whole = _Half(graphs)
     S = graphs.side_by_side()
-    stability, objective = [], []
+    stability: list[float] = []
+    objective: list[float | None] = []
     for c in numbers:
         fit = whole.fit(c, random_state)
-        objective.append(np.nan if fit is None else fit.solution.history[-1])
+        objective.append(None if fit is None else fit.solution.history[-1])
         fits = [half.fit(c, random_state) for half in halves[:n_resamples]]
         labels = [_labels(fit, S) for fit in fits if fit is not None]
         pairs = [ari(a, b) for a, b in combinations(labels, 2)]
