@@ -53,7 +53,7 @@ class View:
         """Whether the rows are those of a Dask array."""
         return is_dask(self.array)
 
-    def part(self, array: Matrix, rows: slice) -> View:
+    def part(self, array: Matrix, rows: slice | NDArray) -> View:
         """The view of these rows only, which are in `array`."""
         return replace(
             self, array=array, present=None if self.present is None else self.present[rows]

@@ -99,8 +99,6 @@ def cluster(
     data = load_views(file, views=options.names(views), labels=labels)
     if method != "omcal":
         require_complete(data, f"--method {method}")
-    if report is not None:
-        require_complete(data, "--report")
     if n_clusters is None and dry_run:
         raise ValueError("--clusters auto takes work; give a number with --dry-run.")
     suggestion = None
@@ -204,6 +202,7 @@ def _write_report(
         source=str(file),
         seconds=seconds,
         command=command,
+        present=data.presence,
     )
 
 

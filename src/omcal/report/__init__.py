@@ -26,6 +26,7 @@ def write_report(
     source: str = "",
     seconds: float | None = None,
     command: str | None = None,
+    present: Any = None,
     random_state: int = 0,
 ) -> Path:
     """Describe a fitted model and its data in one HTML file.
@@ -51,6 +52,7 @@ def write_report(
         How long the fit took.
     command : str, optional
         The command line that made the model.
+    present : as in `fit`
     random_state : int, default=0
         Seed of what is drawn; it has no influence on the model.
 
@@ -80,6 +82,7 @@ def write_report(
         source=source,
         seconds=seconds,
         command=command,
+        present=present,
         random_state=random_state,
     )
     text = page(

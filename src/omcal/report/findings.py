@@ -110,11 +110,12 @@ def find(
     source: str = "",
     seconds: float | None = None,
     command: str | None = None,
+    present: Any = None,
     random_state: int = 0,
 ) -> Findings:
     """Look at a fitted model and its data; see `write_report` for the parameters."""
     check_is_fitted(model)
-    views = checked_views(model, X)
+    views = checked_views(model, X, present)
     labels = np.asarray(model.labels_)
     if len(labels) != views.n:
         raise ValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,14 +37,15 @@ def consensus_graphs(model: Any, X: Any) -> tuple[NDArray, NDArray]:
     return before_and_after(model, checked_views(model, X))
 
 
-def checked_views(model: Any, X: Any) -> Views:
+def checked_views(model: Any, X: Any, present: Any = None) -> Views:
     """X as the views that the model was fitted on."""
-    return validate_views(model, X, views=getattr(model, "views", None), reset=False)
+    columns = getattr(model, "views", None)
+    return validate_views(model, X, views=columns, reset=False, gaps=True, present=present)
 
 
 def some_rows(views: Views, rows: NDArray | slice) -> Views:
     """The same views with these rows only."""
-    return Views([replace(view, array=view.array[rows]) for view in views])
+    return Views([view.part(view.array[rows], rows) for view in views])
 
 
 def before_and_after(model: Any, views: Views) -> tuple[NDArray, NDArray]:

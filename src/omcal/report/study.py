@@ -36,7 +36,7 @@ def study_views(
     classes: NDArray | None,
     random_state: np.random.RandomState,
 ) -> tuple[list[StudyRow], int]:
-    """Fits to at most 4000 samples, each compared with the result on the same samples.
+    """Fits to at most 4000 samples that no view lacks, compared with the result on the same ones.
 
     The first row, all views fitted anew from another start, says how much of a difference is
     chance. Nothing is studied where there is one view.
@@ -44,8 +44,11 @@ def study_views(
     if len(views) == 1:
         return [], 0
     m = len(model.basis_)
-    count = min(views.n, max(STUDY_SAMPLES, 4 * m))
-    rows = np.sort(random_state.permutation(views.n)[:count])
+    complete = np.arange(views.n)
+    if views.present is not None:
+        complete = complete[views.present.all(axis=1)]
+    count = min(len(complete), max(STUDY_SAMPLES, 4 * m))
+    rows = np.sort(random_state.permutation(complete)[:count])
     sample = some_rows(views, rows)
     truth = None if classes is None else classes[rows]
     seed = int(random_state.randint(2**31))
