@@ -20,7 +20,6 @@ MAX_ITER = 100
 MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than another sample differs
 TOLERANCE = 1e-4
 _BLOCK_ENTRIES = 1 << 20
-_NEAREST = 5  # rows whose mean fills a gap of the start
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
 
 
@@ -172,16 +171,16 @@ class RowsWithGaps(Rows):
         return RowsWithGaps(self.X[some], self._present[some], self._widths)
 
     def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
-        """The chosen rows; what they lack is the mean of the nearest rows that have it."""
+        """The chosen rows; what they lack is taken from the nearest row that has it."""
         centres = np.array(super().at(chosen))
         distances = self.distances_to(chosen)
         for v, (start, width) in enumerate(zip(self._starts, self._widths, strict=True)):
             have = np.flatnonzero(self._present[:, v])
             for j in np.flatnonzero(~self._present[chosen, v]):
-                nearest = have[np.argsort(distances[have, j], kind="stable")[:_NEAREST]]
-                if nearest.size:
+                if have.size:
+                    nearest = have[[distances[have, j].argmin()]]
                     there = slice(start, start + width)
-                    centres[j, there] = self.X[nearest][:, there].mean(axis=0)
+                    centres[j, there] = _dense(self.X[nearest])[0, there]
         return centres
 
     @property
