@@ -227,3 +227,14 @@ def test_rows_of_a_sample_are_those_that_scikit_learn_draws(n, size):
     expected = np.sort(sample_without_replacement(n, size, random_state=other))
     np.testing.assert_array_equal(_draw_rows(n, size, state), expected)
     assert state.randint(10**6) == other.randint(10**6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.float64])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_few_rows_of_many_features_by_their_inner_products(monkeypatch, dtype, make):
+    rng = np.random.default_rng(0)
+    X = make((rng.random((60, 300)) * (rng.random((60, 300)) < 0.2) * 100).astype(dtype))
+    assert kmeans.inner_products_pay(*X.shape)
+    by_products = choose([X], 7)[0]
+    monkeypatch.setattr(kmeans, "_MOST_PRODUCTS", 0)
+    np.testing.assert_allclose(by_products, choose([X], 7)[0], rtol=1e-4, atol=1e-4)

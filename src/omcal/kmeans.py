@@ -233,8 +233,9 @@ class InnerProducts(Points):
     def means(self, labels: NDArray, centres: Any) -> tuple[Any, float]:
         member = _members(labels, centres.shape[0], self._K.dtype)
         counts = np.diff(member.indptr)
-        full = sparse.diags_array((counts > 0) / np.maximum(counts, 1))
-        kept = sparse.diags_array((counts == 0).astype(self._K.dtype))
+        dtype = self._K.dtype
+        full = sparse.diags_array(((counts > 0) / np.maximum(counts, 1)).astype(dtype))
+        kept = sparse.diags_array((counts == 0).astype(dtype))
         means = (full @ member + kept @ centres).tocsr()
         change = means - centres
         return means, float(change.multiply(change @ self._K).sum())
