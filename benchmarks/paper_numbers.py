@@ -48,6 +48,17 @@ def load(name: str, folder: Path):
     return data.views, data.labels
 
 
+def scores(data, method, parameters, seeds: int) -> list[str]:
+    """Accuracy and NMI, mean(sd)."""
+    X, y = data
+    found = [
+        evaluate(y, method(len(np.unique(y)), random_state=seed, **parameters).fit_predict(X))
+        for seed in range(seeds)
+    ]
+    values = {key: [score[key] for score in found] for key in ("accuracy", "nmi")}
+    return [f"{np.mean(v):.3f}({np.std(v, ddof=1):.3f})" for v in values.values()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -64,19 +75,17 @@ def main() -> None:
     ]
     print("\n".join(lines), flush=True)
     for name, method, parameters in settings():
-        X, y = load(name, options.folder)
-        scores = [
-            evaluate(y, method(len(np.unique(y)), random_state=seed, **parameters).fit_predict(X))
-            for seed in range(options.seeds)
-        ]
-        cells = []
-        for key in ("accuracy", "nmi"):
-            values = [score[key] for score in scores]
-            cells.append(f"{np.mean(values):.3f}({np.std(values, ddof=1):.3f})")
+        cells = scores(load(name, options.folder), method, parameters, options.seeds)
         stated = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
         cells = [name, f"{method.__name__}({stated})", *cells, PAPER.get(name, "")]
         lines.append(f"| {' | '.join(cells)} |")
         print(lines[-1], flush=True)
+        if name == "TDT2":
+            # The spread is wide for the mean of five; it is quick enough for a better one.
+            many = 6 * options.seeds
+            accuracy = scores(load(name, options.folder), method, parameters, many)[0]
+    lines += ["", f"TDT2 over {many} seeds: ACC {accuracy}."]
+    print(lines[-1])
     options.out.parent.mkdir(exist_ok=True)
     options.out.write_text("\n".join(lines) + "\n")
 
