@@ -144,3 +144,11 @@ def test_citation_is_of_this_version():
     assert citation["version"] == omcal.__version__
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert {"type", "title", "authors", "doi"} <= set(citation["preferred-citation"])
+
+
+@pytest.mark.parametrize("results", ["paper_numbers", "speed", "missing_views"])
+def test_tables_of_the_front_page_are_those_of_the_benchmarks(results):
+    printed = (ROOT / "benchmarks" / "results" / f"{results}.md").read_text(encoding="utf-8")
+    rows = [line for line in printed.splitlines() if line.startswith("|")]
+    shown = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert rows and all(row in shown for row in rows)
