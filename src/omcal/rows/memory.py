@@ -58,7 +58,7 @@ class MemoryRows(AbstractRows):
             StF = self._apply(rows, new, stacked)
             # Sums in float64: in float32 the objective would lose up to three digits.
             wide = new.astype(np.float64, copy=False)
-            sums = Sums(StF, wide.T @ wide, old.T.astype(np.float64, copy=False) @ wide)
+            sums = Sums(StF, wide.T @ wide, old.astype(np.float64, copy=False).T @ wide)
             self.F[rows] = new
             return sums
 
