@@ -96,6 +96,16 @@ def test_nothing_missing_is_the_ordinary_fit_bit_for_bit():
     assert_array_equal(plain.transform(VIEWS), everyone.transform(VIEWS, present=[None] * 3))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_does_not_choose_the_anchors(seed):
+    rng = np.random.default_rng(seed)
+    nudged = [x * (1 + 4e-16 * rng.integers(-1, 2, size=x.shape)) for x in with_gaps()]
+    for found, expected in zip(
+        fitted(nudged, max_iter=1).anchors_, fitted(with_gaps(), max_iter=1).anchors_, strict=True
+    ):
+        assert_allclose(found, expected, atol=1e-8)
+
+
 # Every way to say it
 
 

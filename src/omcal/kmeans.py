@@ -136,9 +136,13 @@ class Rows(Points):
         for rows in row_blocks(self.n, max(1, _BLOCK_ENTRIES // len(centres))):
             d = safe_sparse_dot(self.X[rows], W, dense_output=True)
             d += self._centre_norms(centres, rows)
-            labels[rows] = d.argmin(axis=1)
+            labels[rows] = self._smallest(d)
             distances[rows] = d[np.arange(len(d)), labels[rows]]
         return labels, np.maximum(distances + self._norms, 0)
+
+    def _smallest(self, d: NDArray) -> NDArray:
+        """Column of the smallest entry of each row."""
+        return d.argmin(axis=1)
 
     def _centre_norms(self, centres: NDArray, rows: slice) -> NDArray:
         return row_norms(centres, squared=True)
@@ -182,6 +186,12 @@ class RowsWithGaps(Rows):
                     there = slice(start, start + width)
                     centres[j, there] = _dense(self.X[nearest])[0, there]
         return centres
+
+    def _smallest(self, d: NDArray) -> NDArray:
+        # Centres that took what they lacked from the same row are equally far from a row that has
+        # only that: the first of them is taken, not the one that rounding prefers.
+        rounding = 64 * np.finfo(d.dtype).eps * np.abs(d).max(axis=1, keepdims=True)
+        return (d <= d.min(axis=1, keepdims=True) + rounding).argmax(axis=1)
 
     @property
     def _starts(self) -> NDArray:
