@@ -5,9 +5,9 @@
 FOLDER holds TDT2.mat, SCOTUS_counts.npz and caltech101_silhouettes_28.mat. Every cell (data,
 method, seed) runs in a process of its own. "s" are the seconds of `fit`, "cpu" those of all its
 threads together, which count for the limits; the memory is the peak of the process, with Python and
-the data. A method gets no further seed once its cells on a data set have taken --budget seconds.
-Records go to baselines_DATA.json, tables with the values of the OMCAL paper to baselines_DATA.md.
-Cells that are recorded there already are not run again, unless --fresh is given.
+the data. --jobs cells run side by side, each with one thread. Records go to baselines_DATA.json,
+tables with the values of the OMCAL paper to baselines_DATA.md. Cells that are recorded there
+already are not run again, unless --fresh is given.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import resource
 import signal
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -212,19 +215,24 @@ def table(data: str, records: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def run_method(
-    options: argparse.Namespace, data: str, method: str, known: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Cells of one method, seed after seed, as long as the budget lasts."""
-    records = [record for record in known if record["method"] == method]
-    for seed in range(len(records), options.seeds):
-        if any("failed" in record for record in records):
-            break  # the next seed would take as long
-        if sum(record["cpu"] for record in records) > options.budget:
-            break
-        cell = (options.folder, data, method, seed, options.term_weights)
-        record = timed_cell(options.time_limit, *cell)
-        records.append({"data": data, "method": method, "seed": seed} | record)
+def run_cells(options: argparse.Namespace, data: str) -> list[dict[str, Any]]:
+    """All records of a data set: those that are stored, and those of the cells still to run."""
+    path = options.out / f"baselines_{data}.json"
+    records = [] if options.fresh or not path.exists() else json.loads(path.read_text())
+    known = {(record["method"], record["seed"]) for record in records}
+    cells = [cell for cell in product(options.methods, range(options.seeds)) if cell not in known]
+
+    def run(cell: tuple[str, int]) -> dict[str, Any]:
+        where = (options.folder, data, *cell, options.term_weights)
+        return dict(zip(("data", "method", "seed"), (data, *cell), strict=True)) | timed_cell(
+            options.time_limit, *where
+        )
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for done in as_completed([pool.submit(run, cell) for cell in cells]):
+            records.append(done.result())
+            records.sort(key=lambda r: (list(METHODS).index(r["method"]), r["seed"]))
+            path.write_text(json.dumps(records, indent=1) + "\n")
     return records
 
 
@@ -236,22 +244,18 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=5, help="most runs of each method")
     parser.add_argument("--term-weights", choices=["tf", "tfidf"], default="tf")
-    parser.add_argument("--time-limit", type=int, default=240, help="seconds for each cell")
-    parser.add_argument("--budget", type=float, default=100, help="seconds before the last seed")
+    parser.add_argument("--time-limit", type=int, default=1500, help="CPU seconds for each cell")
+    parser.add_argument("--jobs", type=int, default=1, help="cells side by side")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--fresh", action="store_true", help="forget the recorded cells")
     options = parser.parse_args()
     options.out.mkdir(exist_ok=True)
+    # Read by the libraries of the cells, which start as processes of their own.
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     for data in options.datasets:
-        path = options.out / f"baselines_{data}.json"
-        known = [] if options.fresh or not path.exists() else json.loads(path.read_text())
-        for method in options.methods:
-            rows = run_method(options, data, method, known)
-            known = [record for record in known if record["method"] != method] + rows
-            known.sort(key=lambda record: list(METHODS).index(record["method"]))
-            path.write_text(json.dumps(known, indent=1) + "\n")
-            path.with_suffix(".md").write_text(table(data, known) + "\n")
-        print(table(data, known), flush=True)
+        text = table(data, run_cells(options, data))
+        (options.out / f"baselines_{data}.md").write_text(text + "\n")
+        print(text, flush=True)
 
 
 if __name__ == "__main__":
