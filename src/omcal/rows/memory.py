@@ -13,6 +13,7 @@ from omcal.views import row_blocks
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
+_TILE = 512  # rows whose products with each other are summed in the type of the rows
 
 
 class MemoryRows(AbstractRows):
@@ -56,9 +57,7 @@ class MemoryRows(AbstractRows):
             old = self.F[rows]
             new = old @ R
             StF = self._apply(rows, new, stacked)
-            # Sums in float64: in float32 the objective would lose up to three digits.
-            wide = new.astype(np.float64, copy=False)
-            sums = Sums(StF, wide.T @ wide, old.astype(np.float64, copy=False).T @ wide)
+            sums = Sums(StF, _products(new, new), _products(old, new))
             self.F[rows] = new
             return sums
 
@@ -98,6 +97,20 @@ class MemoryRows(AbstractRows):
     def _stacked(self, alpha: Array, P: Array) -> NDArray:
         """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
         return np.concatenate([weight * P for weight in alpha]).astype(self.F.dtype)
+
+
+def _products(X: NDArray, Y: NDArray) -> Array:
+    """XᵀY. Tiles of a few rows are summed in their own type, twice as fast in float32.
+
+    The tiles are added in float64: else the objective would lose up to three digits.
+    """
+    if X.dtype == np.float64:
+        return np.asarray(X.T @ Y)
+    tiled = len(X) // _TILE * _TILE
+    shape = (-1, _TILE, X.shape[1])
+    tiles = X[:tiled].reshape(shape).swapaxes(1, 2) @ Y[:tiled].reshape(shape)
+    rest = X[tiled:].T @ Y[tiled:]
+    return np.asarray(tiles.sum(axis=0, dtype=np.float64) + rest)
 
 
 def _gram(graphs: AnchorGraphs) -> Array:
