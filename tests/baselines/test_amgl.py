@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from msrc_views import load_coil, load_views_and_reference
+from real_views import load_coil, load_reference
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._graphs import neighbor_graph, normalized_laplacian
@@ -11,7 +11,7 @@ from omcal.metrics import ari, clustering_accuracy
 
 
 def test_equals_the_reference(shared):
-    views, stored = load_views_and_reference(shared, "amgl")
+    views, stored = load_reference(shared, "amgl")
     model = AMGL(int(stored["n_clusters"]), random_state=0).fit(views)
     assert model.n_iter_ == len(stored["objective"])
     np.testing.assert_allclose(model.objective_, stored["objective"], rtol=1e-8)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from msrc_view import load_reference, stored_matrix
+from real_views import load_reference, stored_matrix
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,12 +14,12 @@ from omcal.metrics import ari, evaluate
 
 @pytest.fixture(scope="module")
 def reference(shared):
-    X, stored = load_reference(shared, "cgfkm")
+    (X,), stored = load_reference(shared, "cgfkm")
     return cgfkm.chebyshev_filtered(stored_matrix(stored, "graph"), X, 5), stored
 
 
 def test_graph(shared):
-    X, stored = load_reference(shared, "cgfkm")
+    (X,), stored = load_reference(shared, "cgfkm")
     S = neighbor_graph(X, 5, symmetric=False).toarray()
     np.testing.assert_allclose(S, stored_matrix(stored, "graph"), atol=1e-9)
 

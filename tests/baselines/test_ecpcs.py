@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from msrc_view import load_reference
+from real_views import load_reference
 from sklearn.datasets import load_digits
 
 from omcal.baselines import ecpcs

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from msrc_views import load_views_and_reference
+from real_views import load_reference
 
 from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._linalg import standardize_samples
@@ -21,7 +21,7 @@ def published_objective(X, joined, f, tau, lam1, lam2):
 
 @pytest.mark.parametrize("prefix", RUNS)
 def test_equals_the_reference(shared, prefix):
-    views, stored = load_views_and_reference(shared, "fsmsc")
+    views, stored = load_reference(shared, "fsmsc")
     X, joined = [standardize_samples(x) for x in views], standardize_samples(np.hstack(views))
     *parameters, n_iter = RUNS[prefix]
     f, _ = factorize(X, joined, int(stored["n_clusters"]), *parameters, n_iter)
@@ -34,7 +34,7 @@ def test_equals_the_reference(shared, prefix):
 
 
 def test_estimator_equals_the_reference(shared):
-    views, stored = load_views_and_reference(shared, "fsmsc")
+    views, stored = load_reference(shared, "fsmsc")
     c = int(stored["n_clusters"])
     model = FSMSC(c, random_state=0).fit(views)
     np.testing.assert_allclose(model.anchor_graph_.T, stored["Z"], atol=1e-8)

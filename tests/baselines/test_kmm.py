@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from msrc_view import load_reference, stored_matrix
+from real_views import load_reference, stored_matrix
 from scipy import sparse
 from sklearn.datasets import load_digits, make_blobs, make_circles
 from sklearn.exceptions import ConvergenceWarning
@@ -14,7 +14,8 @@ from omcal.metrics import ari, evaluate
 
 @pytest.fixture(scope="module")
 def reference(shared):
-    return load_reference(shared, "kmm_csbg")
+    (X,), stored = load_reference(shared, "kmm_csbg")
+    return X, stored
 
 
 def test_first_graph(reference):

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from msrc_view import stored_matrix
-from msrc_views import load_coil, load_views_and_reference
+from real_views import load_coil, load_reference, stored_matrix
 
 from omcal.baselines import mcgc
 from omcal.baselines._components import component_labels
@@ -13,7 +12,7 @@ from omcal.metrics import ari, clustering_accuracy
 
 @pytest.fixture(scope="module")
 def reference(shared):
-    views, stored = load_views_and_reference(shared, "mcgc")
+    views, stored = load_reference(shared, "mcgc")
     return views, stored, MCGC(int(stored["n_clusters"])).fit(views)
 
 

@@ -4,8 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from msrc_view import stored_matrix
-from msrc_views import load_views_and_reference, load_wiki
+from real_views import load_reference, load_wiki, stored_matrix
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines.mlan import MLAN
@@ -16,7 +15,7 @@ from omcal.metrics import ari, clustering_accuracy
 @pytest.mark.parametrize("lambda0", [1, 10])
 @pytest.mark.parametrize("weights", ["compound", "fresh"])
 def test_equals_the_reference(shared, normalize, lambda0, weights):
-    views, stored = load_views_and_reference(shared, "mlan")
+    views, stored = load_reference(shared, "mlan")
     model = MLAN(int(stored["n_clusters"]), lambda0=lambda0, weights=weights, normalize=normalize)
     with warnings.catch_warnings():
         # One of the eight ends at the cap with 4 components.
@@ -33,7 +32,7 @@ def test_equals_the_reference(shared, normalize, lambda0, weights):
 
 
 def test_warns_at_the_cap_and_of_the_number_of_clusters(shared):
-    views, _ = load_views_and_reference(shared, "mlan")
+    views, _ = load_reference(shared, "mlan")
     with pytest.warns(ConvergenceWarning) as caught:
         MLAN(7).fit(views)
     messages = " ".join(str(warning.message) for warning in caught)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from msrc_views import load_views_and_reference
+from real_views import load_reference
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._anchor_space import left_singular_vectors
@@ -21,7 +21,7 @@ def descend(X, sizes, *, stale=False, squared=True, zero_start=False, n_iter=10)
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("suffix", ["stale", "fresh"])
 def test_equals_the_reference(shared, depth, suffix):
-    views, stored = load_views_and_reference(shared, "mvsc_hfd")
+    views, stored = load_reference(shared, "mvsc_hfd")
     c = int(stored["n_clusters"])
     sizes = level_sizes(min(x.shape[1] for x in views), c, depth)
     assert sizes == stored[f"delta{depth}_dims"].tolist()
@@ -42,7 +42,7 @@ def test_equals_the_reference(shared, depth, suffix):
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_options_of_the_published_code_equal_the_reference(shared, depth):
-    views, stored = load_views_and_reference(shared, "mvsc_hfd")
+    views, stored = load_reference(shared, "mvsc_hfd")
     model = MVSCHFD(7, depth=depth, weights="unsquared", suffix="stale", random_state=0)
     model.fit(views)
     np.testing.assert_allclose(model.anchor_graph_.T, stored[f"delta{depth}_Z"], atol=1e-8)
@@ -50,7 +50,7 @@ def test_options_of_the_published_code_equal_the_reference(shared, depth):
 
 
 def test_optimal_weights_on_the_reference_data(shared):
-    views, _ = load_views_and_reference(shared, "mvsc_hfd")
+    views, _ = load_reference(shared, "mvsc_hfd")
     model = MVSCHFD(7, random_state=0).fit(views)
     np.testing.assert_allclose(model.view_weights_, [0.813, 0.028, 0.032, 0.063, 0.064], atol=1e-3)
 

@@ -2,20 +2,21 @@
 
 import numpy as np
 import pytest
-from msrc_view import stored_matrix
-from msrc_views import load_views_and_reference
+from common_cases import on_axes
+from real_views import load_coil, load_reference, stored_matrix
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines import _simplex_batch
 from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._simplex_batch import minimize_batch
 from omcal.baselines.slmvgc import SLMVGC, SOLVERS, Consensus
+from omcal.metrics import ari, clustering_accuracy
 from omcal.simplex import minimize_on_simplex
 
 
 @pytest.fixture(scope="module")
 def msrc(shared):
-    views, stored = load_views_and_reference(shared, "slmvgc")
+    views, stored = load_reference(shared, "slmvgc")
     return [neighbor_graph(x, 10) for x in views], stored
 
 
@@ -199,6 +200,25 @@ def test_warns_at_the_cap_and_stops_before():
         SLMVGC(3, max_iter=2, random_state=0).fit(X)
     model = SLMVGC(3, tol=1e-3, max_iter=100, random_state=0).fit(X)
     assert model.n_iter_ == len(model.objective_) < 100
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_order_of_samples_reorders_graph_and_weights():
+    X, _ = on_axes(spread=0.2)
+    order = np.random.RandomState(2).permutation(75)
+    model, other = (SLMVGC(3, random_state=0).fit(views) for views in (X, [x[order] for x in X]))
+    np.testing.assert_allclose(other.graph_, model.graph_[np.ix_(order, order)], atol=1e-8)
+    np.testing.assert_allclose(other.sample_weights_, model.sample_weights_[order], atol=1e-5)
+    assert ari(model.labels_[order], other.labels_) == 1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_coil(shared):
+    X, y = load_coil(shared)
+    model = SLMVGC(20, random_state=0).fit(X)
+    assert clustering_accuracy(y, model.labels_) == 1
+    np.testing.assert_allclose(model.sample_weights_.sum(axis=1), 1)
+    assert np.all(np.diff(model.objective_) < 0)
 
 
 def test_too_large_for_memory_is_refused():

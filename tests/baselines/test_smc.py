@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from msrc_views import load_views_and_reference
+from real_views import load_reference
 from scipy import linalg
 
 from omcal.baselines._box import BoxLeastSquares
@@ -19,7 +19,7 @@ from omcal.baselines.smc import SMC
     ("rowz_", standardize_samples, 1e-9),
 ])  # fmt: skip
 def test_equals_the_reference(shared, prefix, scaling, atol):
-    views, stored = load_views_and_reference(shared, "smc")
+    views, stored = load_reference(shared, "smc")
     X = [scaling(x) for x in views]
     index, alpha = stored["anchor_index"], float(stored["alpha"])
     codes = [anchor_codes(x, x[index], alpha) for x in X]

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from msrc_view import stored_matrix
-from msrc_views import load_views_and_reference
+from real_views import load_reference, stored_matrix
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines import uomvsc
@@ -23,7 +22,7 @@ LAMBDAS = {"lam000_": 0.0, "lam025_": 0.25, "lam050_": 0.5}
 
 @pytest.fixture(scope="module")
 def msrc(shared):
-    views, stored = load_views_and_reference(shared, "uomvsc")
+    views, stored = load_reference(shared, "uomvsc")
     c = int(stored["n_clusters"])
     return Graphs.of_views([minmax_features(x) for x in views], 15, c), stored
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval
 
 from omcal.memory import require_memory
-from omcal.views import Views, validate_views
+from omcal.view_input import validate_views
+from omcal.views import Views
 
 N_CLUSTERS = [Interval(Integral, 1, None, closed="left")]
 
@@ -32,6 +34,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
     _single_view: ClassVar[bool] = False
 
     labels_: np.ndarray
+    objective_: Any  # where there is one: an array of its course, or its last value
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the samples of X; y is ignored.
@@ -75,13 +78,40 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
             )
         return self
 
+    def _iterate(
+        self,
+        step: Callable[[], float],
+        settled: Callable[[list[float], float], bool],
+        *,
+        warn: bool = True,
+    ) -> None:
+        """Repeat `step`, which returns the objective, until `settled(objective, tol)`.
+
+        Sets `objective_` and `n_iter_`; warns where `max_iter` comes first.
+        """
+        objective: list[float] = []
+        while len(objective) < self.max_iter:
+            objective.append(step())
+            if settled(objective, self.tol):
+                break
+        else:
+            if warn:
+                warnings.warn(
+                    f"{type(self).__name__} did not converge to tol={self.tol} in "
+                    f"max_iter={self.max_iter} rounds; raise one of them.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+        self.objective_ = np.array(objective)
+        self.n_iter_ = len(objective)
+
     @abstractmethod
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> np.ndarray:
         """Labels 0.. of the samples."""
 
+    @abstractmethod
     def _memory_needed(self, views: Views) -> float:
         """Bytes that `_cluster` will take beyond the input, about."""
-        return 0.0
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.baselines._distances import centred, squared_distances
+from omcal.baselines._linalg import inverse_root
 from omcal.graph import nearest_columns
 from omcal.views import Matrix, row_blocks
 
@@ -89,6 +90,11 @@ def distances_to(X: Matrix, indices: NDArray) -> NDArray[np.float64]:
     return distances
 
 
+def difference_bytes(n: int, k: int, d: int) -> int:
+    """What `distances_to` takes for k neighbours, at most: both sides of a block of rows."""
+    return 2 * 8 * max(min(n * k * d, _BLOCK_ENTRIES), k * d)
+
+
 def closed_form_weights(distances: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights of the k nearest from the k + 1 smallest squared distances of each row.
 
@@ -162,8 +168,7 @@ def laplacian(W: Any) -> Any:
 
 def normalized_adjacency(W: Any) -> Any:
     """D^-1/2 W D^-1/2, dense or CSR as given; rows of degree 0 stay 0."""
-    d = degrees(W)
-    scale = np.where(d > 0, 1.0 / np.sqrt(np.where(d > 0, d, 1.0)), 0.0)
+    scale = inverse_root(degrees(W))
     # The product of the two factors first: it is the same number on both sides of the diagonal,
     # so that a symmetric W stays symmetric to the last bit.
     if not sparse.issparse(W):

@@ -1,11 +1,14 @@
-"""Orthogonal factors and scalings of whole views."""
+"""Orthogonal factors, norms, and whole views: scaled, or side by side."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.baselines._distances import squared_norms
 from omcal.scaling import Scaling
 from omcal.views import Matrix, View
 
@@ -21,15 +24,33 @@ def procrustes(N: NDArray) -> NDArray[np.float64]:
     return U @ Vt
 
 
+def sum_of_squares(M: Any) -> float:
+    """|M|², the squared Frobenius norm of an array."""
+    return float(np.vdot(M, M))
+
+
+def inverse_root(d: NDArray) -> NDArray[np.float64]:
+    """1 / √d, and 0 where d is not positive."""
+    positive = d > 0
+    return np.where(positive, 1 / np.sqrt(np.where(positive, d, 1.0)), 0.0)
+
+
 def standardize_samples(X: Matrix) -> Matrix:
     """z-score of each row (ddof 1); constant rows become 0, sparse rows are only divided."""
-    return Scaling(per_sample=True).apply(X.astype(np.float64))
+    return Scaling(per_sample=True).apply(_within_range(X))
 
 
 def standardize_features(X: Matrix) -> Matrix:
     """z-score of each column (ddof 1); constant columns become 0, sparse ones are only divided."""
-    X = X.astype(np.float64)
+    X = _within_range(X)
     return Scaling.fit(View("X", X), "feature").apply(X)
+
+
+def _within_range(X: Matrix) -> Matrix:
+    """X in float64; an error where its squares overflow, as in a variance they would."""
+    X = X.astype(np.float64)
+    squared_norms(X)
+    return X
 
 
 def minmax_features(X: Matrix) -> Matrix:
@@ -46,3 +67,10 @@ def minmax_features(X: Matrix) -> Matrix:
     if sparse.issparse(X):
         return sparse.csr_array(X @ sparse.diags_array(factor))
     return (X - low) * factor
+
+
+def side_by_side(arrays: list[Matrix]) -> Matrix:
+    """All columns in one matrix: CSR as soon as one of them is sparse."""
+    if any(sparse.issparse(array) for array in arrays):
+        return sparse.csr_array(sparse.hstack(arrays, format="csr"))
+    return np.hstack(arrays)

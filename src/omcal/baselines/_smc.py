@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,41 +11,51 @@ from scipy import linalg
 from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._anchor_space import left_singular_vectors, standardized
+from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._box import BoxLeastSquares
 from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
+from omcal.baselines._linalg import sum_of_squares
 from omcal.views import Views
 
-FILTER_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
-    "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-    "filter_strength": [Interval(Real, 0, None, closed="left")],
-    "filter_order": [Interval(Integral, 0, None, closed="left")],
-    "sampling_power": [Interval(Real, 0, None, closed="left")],
-}
 
+class AbstractSMC(Baseline):
+    """What SMC and its variants begin with: filtered views, and anchors sampled from them.
 
-def default_n_anchors(n: int, n_clusters: int) -> int:
-    """2c, or n where that is less."""
-    return min(2 * n_clusters, n)
+    A subclass has the parameters of this table besides its own.
+    """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": N_CLUSTERS,
+        "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "filter_strength": [Interval(Real, 0, None, closed="left")],
+        "filter_order": [Interval(Integral, 0, None, closed="left")],
+        "sampling_power": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
 
-def views_and_anchors(
-    views: Views,
-    m: int,
-    n_neighbors: int,
-    filter_strength: float,
-    filter_order: int,
-    sampling_power: float,
-    random_state: np.random.RandomState,
-) -> tuple[list[NDArray], NDArray[np.intp]]:
-    """The standardised and filtered views, and which m samples are the anchors."""
-    if m > views.n:
-        raise ValueError(
-            f"n_anchors={m} must be at most the number of samples, {views.n}; lower it."
+    anchor_indices_: NDArray[np.intp]
+
+    def _anchor_count(self, n: int) -> int:
+        return self.n_anchors or min(2 * self.n_clusters, n)
+
+    def _filtered_views(
+        self, views: Views, random_state: np.random.RandomState
+    ) -> list[NDArray[np.float64]]:
+        """The standardised and filtered views; draws `anchor_indices_`."""
+        m = self._anchor_count(views.n)
+        if m > views.n:
+            raise ValueError(
+                f"n_anchors={m} must be at most the number of samples, {views.n}; lower it."
+            )
+        X, importance = filtered_views(
+            [standardized(view) for view in views.dense()],
+            self.n_neighbors,
+            self.filter_strength,
+            self.filter_order,
         )
-    X = [standardized(view) for view in views.dense()]
-    X, importance = filtered_views(X, n_neighbors, filter_strength, filter_order)
-    return X, sample_anchors(importance, m, sampling_power, random_state)
+        self.anchor_indices_ = sample_anchors(importance, m, self.sampling_power, random_state)
+        return X
 
 
 def filtered_views(
@@ -108,7 +118,7 @@ def anchor_codes(X: NDArray, anchors: NDArray, alpha: float) -> NDArray[np.float
     array of shape (n, m)
     """
     m = len(anchors)
-    least = 10 * np.finfo(np.float64).eps * np.vdot(anchors, anchors)
+    least = 10 * np.finfo(np.float64).eps * sum_of_squares(anchors)
     if alpha < least:
         raise ValueError(
             f"alpha={alpha} is lost in rounding beside the squared size of the anchors; use at "

@@ -145,7 +145,12 @@ def _dense(L: Any, c: int) -> Pairs:
     n = L.shape[0]
     require_memory(3 * 8 * n**2, f"the dense eigenproblem of {n} samples", "Use fewer samples.")
     full = L.toarray() if sparse.issparse(L) else L
-    return linalg.eigh(full, subset_by_index=[0, c - 1])
+    try:
+        return linalg.eigh(full, subset_by_index=[0, c - 1])
+    except linalg.LinAlgError:
+        # LAPACK's search for a few can give up on many equal eigenvalues; that for all does not.
+        values, vectors = linalg.eigh(full, driver="evd")
+        return values[:c], vectors[:, :c]
 
 
 def row_normalized(U: NDArray) -> NDArray[np.float64]:

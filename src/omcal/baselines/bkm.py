@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
+from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import column_sums, row_sums
 from omcal.baselines._spectral import kmeans_labels
 from omcal.views import Matrix, Views
@@ -129,8 +130,10 @@ class BKM(Baseline):
         return solution.p
 
     def _memory_needed(self, views: Views) -> float:
-        # Sums, costs and centres: every sample and every feature with every cluster.
-        return 8.0 * 9 * (views.n + views.widths[0]) * self.n_clusters
+        # Copies for k-means on the rows and on the columns and, weighted, a scaled one; then sums,
+        # costs and centres: every sample and every feature with every cluster.
+        copies = (3 if self.weighted else 2) * copy_bytes(views)
+        return copies + 8.0 * 9 * (views.n + views.widths[0]) * self.n_clusters
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -170,13 +173,10 @@ def weighted_problem(X: Matrix) -> Problem:
             f"Negative values in data passed to BKM with weighted=True (least: {X.min():g}); shift "
             "or rescale X so that no entry is below 0, or use weighted=False."
         )
+    squared_norms(X)  # refuses what overflows below
     d1, d2 = (np.asarray(X.sum(axis=axis)).ravel() for axis in (1, 0))
-    scaled = sparse.diags_array(_inverse_root(d1)) @ X @ sparse.diags_array(_inverse_root(d2))
+    scaled = sparse.diags_array(inverse_root(d1)) @ X @ sparse.diags_array(inverse_root(d2))
     return Problem(X, d1, d2, float(squared_norms(scaled).sum()))
-
-
-def _inverse_root(d: NDArray) -> NDArray:
-    return np.where(d > 0, 1 / np.sqrt(np.where(d > 0, d, 1.0)), 0.0)
 
 
 def start(

@@ -16,7 +16,8 @@ from sklearn.utils._param_validation import Interval
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import neighbor_graph
-from omcal.baselines._isometry import narrow
+from omcal.baselines._isometry import narrow, narrow_bytes
+from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._partitions import refill_empty, row_sums
 from omcal.simplex import minimize_on_simplex
 from omcal.views import Views
@@ -135,8 +136,7 @@ class CGFKM(Baseline):
 
     def _memory_needed(self, views: Views) -> float:
         n, d = views.n, views.widths[0]
-        narrowing = 3.0 * n**2 if d > n else 0.0
-        return 8 * max(narrowing, (self.n_filters + 4.0) * n * min(n, d))
+        return max(narrow_bytes(views), 8 * (self.n_filters + 4.0) * n * min(n, d))
 
 
 class FilteredClusters(NamedTuple):
@@ -195,5 +195,4 @@ def lloyd_step(X: NDArray, centers: NDArray) -> tuple[NDArray[np.intp], NDArray[
 
 
 def _squared_error(X: NDArray, labels: NDArray, centers: NDArray) -> float:
-    difference = X - centers[labels]
-    return float(np.vdot(difference, difference))
+    return sum_of_squares(X - centers[labels])

@@ -15,7 +15,8 @@ from sklearn.cluster import KMeans
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
-from omcal.baselines._isometry import narrow
+from omcal.baselines._isometry import narrow, narrow_bytes
+from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import one_hot
 from omcal.baselines._spectral import largest_eigenvectors, row_normalized
 from omcal.views import Matrix, Views
@@ -116,11 +117,10 @@ class ECPCS(Baseline):
         return meta_cluster_labels(self.similarity_, H, self.n_clusters, first_row)
 
     def _memory_needed(self, views: Views) -> float:
-        n, d = views.n, views.widths[0]
-        narrowing = 3.0 * n**2 if d > n else 0.0
+        n = views.n
         n_base = self.n_partitions * max(self.n_clusters, _most_clusters(n))
         pairs = 3.0 * n**2 if self.consensus == "hc" else 0.0
-        return 8 * max(narrowing, 5.0 * n_base**2 + pairs)
+        return max(narrow_bytes(views), 8 * (5.0 * n_base**2 + pairs))
 
 
 def _most_clusters(n: int) -> int:
@@ -176,8 +176,7 @@ def propagated_similarity(J: NDArray, walk_length: int) -> NDArray[np.float64]:
     for _ in range(walk_length - 1):
         walk = walk @ P
         W += walk @ walk.T
-    lengths = np.sqrt(W.diagonal())
-    scale = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0)
+    scale = inverse_root(W.diagonal())
     Z = W * np.outer(scale, scale)
     np.fill_diagonal(Z, 1.0)
     return Z

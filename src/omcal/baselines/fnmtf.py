@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._partitions import column_sums, refill_empty, row_sums
 from omcal.baselines._spectral import kmeans_labels
@@ -134,9 +134,11 @@ class FNMTF(Baseline):
         return solution.f
 
     def _memory_needed(self, views: Views) -> float:
-        # Sums, costs and centres: every sample and every feature with every cluster.
+        # Copies for k-means on the rows and on the columns; then sums, costs and
+        # centres: every sample and every feature with every cluster.
         widest = max(self.n_clusters, self.n_feature_clusters or 0)
-        return 8.0 * 9 * (views.n + views.widths[0]) * widest
+        copies = 2 * copy_bytes(views)
+        return copies + 8.0 * 9 * (views.n + views.widths[0]) * widest
 
 
 class TriFactors(NamedTuple):

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._base import N_CLUSTERS, Baseline
-from omcal.baselines._linalg import procrustes
+from omcal.baselines._linalg import procrustes, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
 from omcal.simplex import project_simplex
 from omcal.views import Views
@@ -179,19 +179,13 @@ def factorize(
         Z = project_simplex((projected @ A + lam1 * Z_joined @ Q.T) / (V + 2 * lam1))
 
         fit = sum(_misfit(x, Z, w @ A) for x, w in zip(X, W, strict=True))
-        ties = _sum_of_squares(Z - Z_joined @ Q.T, Z, Z_joined)
+        ties = sum(map(sum_of_squares, (Z - Z_joined @ Q.T, Z, Z_joined)))
         objective.append(
-            float(
-                fit + tau * _misfit(joined, Z_joined, D) + lam1 * ties + lam2 * _sum_of_squares(Q)
-            )
+            float(fit + tau * _misfit(joined, Z_joined, D) + lam1 * ties + lam2 * sum_of_squares(Q))
         )
     return Factors(W, A, D, Q, Z, Z_joined), objective
 
 
 def _misfit(X: NDArray, Z: NDArray, B: NDArray) -> float:
     """|X - Z Bᵀ|²."""
-    return _sum_of_squares(X - Z @ B.T)
-
-
-def _sum_of_squares(*matrices: NDArray) -> float:
-    return sum(float(np.vdot(matrix, matrix)) for matrix in matrices)
+    return sum_of_squares(X - Z @ B.T)

@@ -17,7 +17,7 @@ from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._components import component_labels
 from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import closed_form_weights
-from omcal.baselines._isometry import narrow
+from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.graph import nearest_columns
 from omcal.simplex import project_simplex
 from omcal.views import Matrix, Views
@@ -168,11 +168,10 @@ class KMM(Baseline):
         return self.n_prototypes
 
     def _memory_needed(self, views: Views) -> float:
-        n, d = views.n, views.widths[0]
+        n = views.n
         m = self._prototype_count(n)
-        narrowing = 3.0 * n**2 if d > n else 0.0
         # Distances between samples and prototypes, both ways, and their order.
-        return 8 * max(narrowing, 5.0 * n * m + 4.0 * m**2)
+        return max(narrow_bytes(views), 8 * (5.0 * n * m + 4.0 * m**2))
 
 
 class StructuredGraph(NamedTuple):

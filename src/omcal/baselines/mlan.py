@@ -15,6 +15,7 @@ from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._components import RankPenalty, component_labels
 from omcal.baselines._graphs import (
     closed_form_weights,
+    difference_bytes,
     distances_to,
     graph_bytes,
     graph_of_rows,
@@ -169,7 +170,8 @@ class MLAN(Baseline):
         features = 8.0 * views.n * sum(views.widths) if dense else copy_bytes(views)
         # The graph, its Laplacian and their sums; the distances of each view along its edges.
         edges = (3 + len(views)) * graph_bytes(views.n, self.n_neighbors)
-        return 2.0 * features + edges
+        differences = difference_bytes(views.n, self.n_neighbors, max(views.widths))
+        return 2.0 * features + edges + differences
 
     def _warn(self, what: str) -> None:
         warnings.warn(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._anchor_space import left_singular_vectors
 from omcal.baselines._base import N_CLUSTERS, Baseline
-from omcal.baselines._linalg import procrustes, standardize_features
+from omcal.baselines._linalg import procrustes, standardize_features, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
 from omcal.simplex import project_simplex
 from omcal.views import Views
@@ -146,22 +145,8 @@ class MVSCHFD(Baseline):
         X = [standardize_features(view) for view in views.dense()]
         sizes = level_sizes(narrowest.width, self.n_clusters, self.depth)
         descent = Descent.start(X, sizes, stale=self.suffix == "stale")
-        objective: list[float] = []
-        converged = self.tol == 0
-        for _ in range(self.max_iter):
-            objective.append(descent.step(squared=self.weights == "squared"))
-            if self.tol > 0 and _settled(objective, self.tol):
-                converged = True
-                break
-        if not converged:
-            warnings.warn(
-                f"MVSCHFD did not converge to tol={self.tol} in max_iter={self.max_iter} rounds; "
-                "raise one of them.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self.objective_ = np.array(objective)
-        self.n_iter_ = len(objective)
+        step = partial(descent.step, squared=self.weights == "squared")
+        self._iterate(step, _settled, warn=self.tol > 0)
         self.view_weights_ = descent.weights
         self.anchor_graph_ = descent.Z
         U = row_normalized(left_singular_vectors(descent.Z, self.n_clusters))
@@ -180,7 +165,9 @@ def level_sizes(narrowest: int, c: int, depth: int) -> list[int]:
 
 
 def _settled(objective: list[float], tol: float) -> bool:
-    return len(objective) > 1 and abs(objective[-2] - objective[-1]) <= tol * abs(objective[-2])
+    if tol == 0 or len(objective) < 2:
+        return False
+    return abs(objective[-2] - objective[-1]) <= tol * abs(objective[-2])
 
 
 @dataclass
@@ -218,7 +205,7 @@ class Descent:
         self.Z = project_simplex(projected @ self.A / a2.sum())
         residuals = np.array(
             [
-                _sum_of_squares(x - self.Z @ (P @ self.A).T)
+                sum_of_squares(x - self.Z @ (P @ self.A).T)
                 for x, P in zip(self.X, bases, strict=True)
             ]
         )
@@ -246,7 +233,3 @@ def _product(chain: list[NDArray]) -> NDArray:
     for factor in chain[1:]:
         product = product @ factor
     return product
-
-
-def _sum_of_squares(matrix: NDArray) -> float:
-    return float(np.vdot(matrix, matrix))

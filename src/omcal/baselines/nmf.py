@@ -13,7 +13,7 @@ from sklearn.decomposition import NMF
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.views import Matrix, Views
 
@@ -143,6 +143,11 @@ class NMFClustering(Baseline):
             random_state=random_state,
         )
         return model.fit_transform(X), model
+
+    def _memory_needed(self, views: Views) -> float:
+        # Copies of X, one more where it is weighted; both factors, and products of their shapes.
+        copies = (2 if self.weighting is None else 3) * copy_bytes(views)
+        return copies + 8.0 * 3 * (views.n + views.widths[0]) * self.n_clusters
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -12,14 +12,19 @@ from sklearn.metrics import silhouette_score
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
-from omcal.baselines._distances import as_floats
+from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
+from omcal.baselines._linalg import side_by_side
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
 from omcal.scaling import Scale, Scaling
 from omcal.views import Matrix, Views
 
-_POSITIVE = [Interval(Integral, 1, None, closed="left")]
-_SCALE = [StrOptions({"feature", "sample", "view"}), None]
+_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_clusters": N_CLUSTERS,
+    "scale": [StrOptions({"feature", "sample", "view"}), None],
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
 _SILHOUETTE_SAMPLES = 2000
 
 
@@ -57,12 +62,7 @@ class ConcatKMeans(Baseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "scale": _SCALE,
-        "n_init": _POSITIVE,
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _CONSTRAINTS
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ConcatKMeans(Baseline):
         self.random_state = random_state
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
-        X = _side_by_side(_scaled(views, self.scale))
+        X = side_by_side(_scaled(views, self.scale))
         return kmeans_labels(X, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:
@@ -124,12 +124,7 @@ class BestSingleView(Baseline):
     'good'
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "scale": _SCALE,
-        "n_init": _POSITIVE,
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _CONSTRAINTS
 
     def __init__(
         self,
@@ -196,11 +191,8 @@ class ConcatSpectral(Baseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_neighbors": _POSITIVE,
-        "scale": _SCALE,
-        "n_init": _POSITIVE,
-        "random_state": ["random_state"],
+        **_CONSTRAINTS,
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -221,7 +213,7 @@ class ConcatSpectral(Baseline):
         self.random_state = random_state
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
-        X = _side_by_side(_scaled(views, self.scale))
+        X = side_by_side(_scaled(views, self.scale))
         W = neighbor_graph(X, self.n_neighbors)
         _, U = largest_eigenvectors(normalized_adjacency(W), self.n_clusters)
         self.embedding_ = row_normalized(U)
@@ -232,15 +224,10 @@ class ConcatSpectral(Baseline):
 
 
 def _scaled(views: Views, scale: Scale) -> list[Matrix]:
+    for view in views:
+        squared_norms(as_floats(view.array))  # refuses what overflows below
     scaled = [Scaling.fit(view, scale).apply(view.rows(slice(None))) for view in views]
     return [as_floats(array) if sparse.issparse(array) else array for array in scaled]
-
-
-def _side_by_side(arrays: list[Matrix]) -> Matrix:
-    """All columns in one matrix: CSR as soon as one of them is sparse."""
-    if any(sparse.issparse(array) for array in arrays):
-        return sparse.csr_array(sparse.hstack(arrays, format="csr"))
-    return np.hstack(arrays)
 
 
 def _silhouette(X: Matrix, labels: NDArray) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import helmert
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
@@ -22,6 +20,7 @@ from omcal.baselines._graphs import (
     normalized_adjacency,
     symmetrized,
 )
+from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._simplex_batch import augmented_lagrangian_batch, minimize_batch
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
 from omcal.simplex import project_simplex
@@ -164,20 +163,7 @@ class SLMVGC(Baseline):
         consensus = Consensus(
             graphs, self.alpha, self.beta, self.lam, self.gamma, SOLVERS[self.z_solver]
         )
-        objective: list[float] = []
-        for _ in range(self.max_iter):
-            objective.append(consensus.step())
-            if _settled(objective, self.tol):
-                break
-        else:
-            warnings.warn(
-                f"SLMVGC did not converge to tol={self.tol} in max_iter={self.max_iter} rounds; "
-                "raise one of them.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self.objective_ = np.array(objective)
-        self.n_iter_ = len(objective)
+        self._iterate(consensus.step, _settled)
         self.sample_weights_ = consensus.weights
         self.graph_ = consensus.S
         U = largest_eigenvectors(normalized_adjacency(consensus.S), self.n_clusters)[1]
@@ -320,15 +306,11 @@ class Consensus:
         return total
 
     def _objective(self, mixture: NDArray) -> float:
-        total = self.alpha * _sum_of_squares(self.S - mixture)
-        total += self.beta * _sum_of_squares(self.S)
+        total = self.alpha * sum_of_squares(self.S - mixture)
+        total += self.beta * sum_of_squares(self.S)
         n = len(self.S)
         for Z, Q in zip(self.Z, self.Q, strict=True):
             total += (Z @ self.L).multiply(Z).sum()
-            total += self.lam * (_sum_of_squares(Z.data) + n)  # the diagonal of Z is 0
-            total += self.gamma * _sum_of_squares(Z - Q)
+            total += self.lam * (sum_of_squares(Z.data) + n)  # the diagonal of Z is 0
+            total += self.gamma * sum_of_squares(Z - Q)
         return float(total)
-
-
-def _sum_of_squares(M: Any) -> float:
-    return float(np.vdot(M, M))

@@ -9,19 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
-from omcal.baselines._smc import (
-    FILTER_CONSTRAINTS,
-    anchor_codes,
-    default_n_anchors,
-    stacked_embedding,
-    views_and_anchors,
-)
+from omcal.baselines._linalg import sum_of_squares
+from omcal.baselines._smc import AbstractSMC, anchor_codes, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
 from omcal.views import Views
 
 
-class SMC(Baseline):
+class SMC(AbstractSMC):
     """Scalable multi-view clustering with graph filtering.
 
     Each view, every sample standardised, is smoothed over its own neighbour graph with normalised
@@ -99,11 +93,9 @@ class SMC(Baseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FILTER_CONSTRAINTS,
-        "n_clusters": N_CLUSTERS,
+        **AbstractSMC._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -132,15 +124,7 @@ class SMC(Baseline):
         self.random_state = random_state
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
-        X, self.anchor_indices_ = views_and_anchors(
-            views,
-            self._anchor_count(views.n),
-            self.n_neighbors,
-            self.filter_strength,
-            self.filter_order,
-            self.sampling_power,
-            random_state,
-        )
+        X = self._filtered_views(views, random_state)
         codes = [anchor_codes(x, x[self.anchor_indices_], self.alpha) for x in X]
         costs = [
             _cost(x, z, self.anchor_indices_, self.alpha) for x, z in zip(X, codes, strict=True)
@@ -149,9 +133,6 @@ class SMC(Baseline):
         self.n_iter_ = 1
         U = stacked_embedding(codes, self.n_clusters)
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
-
-    def _anchor_count(self, n: int) -> int:
-        return self.n_anchors or default_n_anchors(n, self.n_clusters)
 
     def _memory_needed(self, views: Views) -> float:
         # Raw, scaled and filtered views; codes and their singular vectors, and what one view's
@@ -162,4 +143,4 @@ class SMC(Baseline):
 
 def _cost(x: NDArray, z: NDArray, anchors: NDArray, alpha: float) -> float:
     residual = x - z @ x[anchors]
-    return float(np.vdot(residual, residual) + alpha * np.vdot(z, z))
+    return sum_of_squares(residual) + alpha * sum_of_squares(z)

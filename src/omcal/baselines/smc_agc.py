@@ -10,19 +10,13 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
-from omcal.baselines._smc import (
-    FILTER_CONSTRAINTS,
-    default_n_anchors,
-    stacked_embedding,
-    views_and_anchors,
-)
+from omcal.baselines._smc import AbstractSMC, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
 from omcal.graph import anchor_weights, nearest_columns
 from omcal.views import Views
 
 
-class SMCAGC(Baseline):
+class SMCAGC(AbstractSMC):
     """SMC with the anchor graph construction of OMCAL.
 
     The views are standardised, filtered over their neighbour graphs and given m sampled anchors as
@@ -88,11 +82,9 @@ class SMCAGC(Baseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FILTER_CONSTRAINTS,
-        "n_clusters": N_CLUSTERS,
+        **AbstractSMC._parameter_constraints,
         "n_nearest": [Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -121,23 +113,12 @@ class SMCAGC(Baseline):
         self.random_state = random_state
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
-        X, self.anchor_indices_ = views_and_anchors(
-            views,
-            self._anchor_count(views.n),
-            self.n_neighbors,
-            self.filter_strength,
-            self.filter_order,
-            self.sampling_power,
-            random_state,
-        )
+        X = self._filtered_views(views, random_state)
         graphs = [dense_anchor_graph(x, x[self.anchor_indices_], self.n_nearest) for x in X]
         self.objective_ = np.array([sum(cost for _, cost in graphs)])
         self.n_iter_ = 1
         U = stacked_embedding([S for S, _ in graphs], self.n_clusters)
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
-
-    def _anchor_count(self, n: int) -> int:
-        return self.n_anchors or default_n_anchors(n, self.n_clusters)
 
     def _memory_needed(self, views: Views) -> float:
         # Raw, scaled and filtered views; graphs and their singular vectors, and what one view's

@@ -11,20 +11,14 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
-from omcal.baselines._smc import (
-    FILTER_CONSTRAINTS,
-    anchor_codes,
-    default_n_anchors,
-    views_and_anchors,
-)
+from omcal.baselines._smc import AbstractSMC, anchor_codes
 from omcal.graph import AnchorGraphs
 from omcal.rows.memory import MemoryRows
 from omcal.solver import Problem, Solution, solve
 from omcal.views import Views
 
 
-class SMCOCL(Baseline):
+class SMCOCL(AbstractSMC):
     """SMC with the one-step consensus learning of OMCAL.
 
     The views are standardised, filtered over their neighbour graphs and coded by m sampled anchors
@@ -102,15 +96,13 @@ class SMCOCL(Baseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FILTER_CONSTRAINTS,
-        "n_clusters": N_CLUSTERS,
+        **AbstractSMC._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "beta": [Interval(Real, 0, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="left")],
         "normalize_codes": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -150,15 +142,7 @@ class SMCOCL(Baseline):
         m, c = self._anchor_count(views.n), self.n_clusters
         if m < c:
             raise ValueError(f"n_anchors={m} must be at least n_clusters={c}; raise n_anchors.")
-        X, self.anchor_indices_ = views_and_anchors(
-            views,
-            m,
-            self.n_neighbors,
-            self.filter_strength,
-            self.filter_order,
-            self.sampling_power,
-            random_state,
-        )
+        X = self._filtered_views(views, random_state)
         codes = np.stack([anchor_codes(x, x[self.anchor_indices_], self.alpha) for x in X], axis=1)
         for v, name in enumerate(views.names):
             if not codes[:, v].any():
@@ -185,9 +169,6 @@ class SMCOCL(Baseline):
                 stacklevel=3,
             )
         return np.unique(labels, return_inverse=True)[1]
-
-    def _anchor_count(self, n: int) -> int:
-        return self.n_anchors or default_n_anchors(n, self.n_clusters)
 
     def _memory_needed(self, views: Views) -> float:
         # Raw, scaled and filtered views; codes, twice, once as a sparse matrix with its indices,

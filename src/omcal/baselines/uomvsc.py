@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -10,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
-from omcal.baselines._linalg import minmax_features, procrustes
+from omcal.baselines._linalg import minmax_features, procrustes, side_by_side
 from omcal.baselines._spectral import (
     kmeans_labels,
     largest_eigenvectors,
@@ -153,20 +151,7 @@ class UOMvSC(Baseline):
         if self.align:
             H = procrustes(A @ indicator(labels, self.n_clusters))
         ascent = Ascent(graphs, self.lam, H, labels, sequential=self.y_update == "refreshed")
-        objective: list[float] = []
-        for _ in range(self.max_iter):
-            objective.append(ascent.step())
-            if _settled(objective, self.tol):
-                break
-        else:
-            warnings.warn(
-                f"UOMvSC did not converge to tol={self.tol} in max_iter={self.max_iter} rounds; "
-                "raise one of them.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self.objective_ = np.array(objective)
-        self.n_iter_ = len(objective)
+        self._iterate(ascent.step, _settled)
         self.view_weights_, self.embedding_weights_ = ascent.a, ascent.b
         # Should a cluster have stayed empty, the numbers of the others close up.
         return np.unique(ascent.labels, return_inverse=True)[1].reshape(-1)
@@ -196,8 +181,7 @@ class Graphs:
 
     @classmethod
     def of_views(cls, X: list[Matrix], k: int, c: int) -> Graphs:
-        joined = sparse.hstack(X, format="csr") if any(map(sparse.issparse, X)) else np.hstack(X)
-        feature = [normalized_adjacency(neighbor_graph(x, k)) for x in [*X, joined]]
+        feature = [normalized_adjacency(neighbor_graph(x, k)) for x in [*X, side_by_side(X)]]
         embedded = [row_normalized(largest_eigenvectors(A, c)[1]) for A in feature]
         return cls(feature, [normalized_adjacency(neighbor_graph(U, k)) for U in embedded])
 

@@ -3,10 +3,11 @@
 import hashlib
 
 import numpy as np
+from scipy import sparse
 from scipy.io import loadmat
 
 
-def load_views_and_reference(shared, name):
+def load_reference(shared, name):
     """The raw views and the stored arrays of `reference/{name}_MSRCv1.npz`."""
     stored = np.load(shared / "reference" / f"{name}_MSRCv1.npz")
     cells = loadmat(shared / "data" / "MSRCv1.mat")["X"].ravel()
@@ -14,6 +15,12 @@ def load_views_and_reference(shared, name):
     for view, digest in zip(views, stored["view_sha256"], strict=True):
         assert hashlib.sha256(view.tobytes()).hexdigest() == digest
     return views, stored
+
+
+def stored_matrix(stored, name):
+    """The sparse matrix `name` of a reference file, as a dense array."""
+    parts = [stored[f"{name}_{part}"] for part in ("data", "indices", "indptr")]
+    return sparse.csr_array(tuple(parts), shape=stored[f"{name}_shape"]).toarray()
 
 
 def load_coil(shared):
