@@ -19,8 +19,8 @@ from omcal.metrics import evaluate
 Ended = namedtuple("Ended", "code out err")
 
 MADE = make_multiview(90, n_clusters=3, random_state=0)
-NEEDS = {".parquet": "pyarrow", ".h5": "h5py"}
-ENDINGS = [".npz", ".mat", ".h5", ".csv", ".parquet", ""]
+NEEDS = {".parquet": "pyarrow", ".h5": "h5py", ".h5ad": "h5py", ".zarr": "zarr"}
+ENDINGS = [".npz", ".mat", ".h5", ".h5ad", ".zarr", ".csv", ".parquet", ""]
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_samples_that_a_view_lacks(omcal_command, tmp_path, name, write, lacking
     assert is_one_error_line(ended) and f"{lacking} lacks 9, which --method" in ended.err
     report = tmp_path / "report.html"
     assert omcal_command("cluster", path, "--clusters", 3, "--report", report).code == 0
-    assert "to 81 of the samples" in report.read_text()  # those that can be studied
+    assert "for 81 samples" in report.read_text()  # those that are in every view
     alone = omcal_command("cluster", path, "--clusters", 3, "--views", lacking)
     assert is_one_error_line(alone) and "absent from every view" in alone.err
 
@@ -241,7 +241,7 @@ def test_convert_does_not_lose_which_samples_are_absent(omcal_command, tmp_path)
     save_views(tmp_path / "data.npz", data)
     ended = omcal_command("convert", tmp_path / "data.npz", tmp_path / "data.mat")
     assert is_one_error_line(ended)
-    assert "lacks 1 samples" in ended.err
+    assert "lacks 1 of 20 samples" in ended.err
     assert omcal_command("convert", tmp_path / "data.npz", tmp_path / "other.npz").code == 0
 
 

@@ -64,5 +64,5 @@ def test_commands_about_formats(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    made = {"digits.npz", "labels.csv", "digits.csv", "digits.mat", "digits.omcal", "predicted.csv"}
-    assert set(os.listdir(tmp_path)) == made
+    data = {"digits.npz", "digits.csv", "digits.mat", "digits.h5ad"}
+    assert set(os.listdir(tmp_path)) == data | {"labels.csv", "digits.omcal", "predicted.csv"}

@@ -322,3 +322,15 @@ def test_error_names_the_file(tmp_path):
     (tmp_path / "cut.npy").write_bytes(buffer.getvalue()[:-8])
     with pytest.raises(DataError, match=r"cut\.npy"):
         load_views(tmp_path / "cut.npy")
+
+
+def test_a_file_may_list_its_views(tmp_path, rng):
+    arrays = {name: rng.normal(size=(8, 4)) for name in ("a", "class", "spare")}
+    path = tmp_path / "data.npz"
+    np.savez(path, one=np.ones((8, 1)), view_names=["one", "class", "a"], y=[0, 1] * 4, **arrays)
+    data = load_views(path)
+    assert list(data.views) == ["one", "class", "a"] and data.label_name == "y"
+    assert "not taken as views: 'spare'" in data.notes
+    assert list(load_views(path, labels="one").views) == ["class", "a"]
+    np.savez(path, view_names=["a", "absent"], **arrays)
+    assert list(load_views(path).views) == ["a", "spare"]

@@ -5,7 +5,7 @@ import pytest
 from dataset_files import copy_to_zarr, put_observations, put_sparse, same_views
 from scipy import sparse
 
-from omcal.datasets import DataError, describe, load_views
+from omcal.datasets import DataError, MultiViewData, describe, load_views, save_views
 
 h5py = pytest.importorskip("h5py")
 
@@ -185,6 +185,33 @@ def test_files_of_anndata_and_mudata_themselves(tmp_path, rng):
         here = data.presence["rna"]
         expected = counts.toarray()[np.array(row)[here]]
         assert np.array_equal(data.views["rna"].toarray()[here], expected)
+
+
+@pytest.mark.filterwarnings("ignore")  # anndata warns of its own future
+def test_anndata_reads_what_is_written(tmp_path, counts, rng):
+    anndata = pytest.importorskip("anndata", reason="the extra omics is not installed")
+    here = np.arange(8) != 5
+    made = MultiViewData(
+        {"rna": counts, "protein": rng.normal(size=(8, 3)).astype(np.float32)},
+        labels=TYPES,
+        presence={"rna": here},
+    )
+    save_views(tmp_path / "data.h5ad", made)
+    cells = anndata.read_h5ad(tmp_path / "data.h5ad")
+    assert cells.shape == (8, 0) and list(cells.obs_names) == list("01234567")
+    assert cells.obs["labels"].astype(object).fillna("").tolist() == TYPES.tolist()
+    assert cells.obs["labels"].dtype == "category"
+    assert cells.obs["rna.present"].tolist() == here.tolist()
+    assert np.array_equal(cells.obsm["rna"].toarray(), counts.toarray())
+    assert np.array_equal(cells.obsm["protein"], made.views["protein"])
+    cells.write_h5ad(tmp_path / "again.h5ad")
+    again = load_views(tmp_path / "again.h5ad", views=["rna", "protein"])
+    assert same_views(again, made) and again.labels.tolist() == TYPES.tolist()
+    assert np.array_equal(again.presence["rna"], here)
+    titles = np.array([f"gene{j}" for j in range(30)])
+    save_views(tmp_path / "one.h5ad", MultiViewData({"X": counts}, feature_names={"X": titles}))
+    cells = anndata.read_h5ad(tmp_path / "one.h5ad")
+    assert cells.shape == (8, 30) and list(cells.var_names) == titles.tolist()
 
 
 def test_h5mu_by_masks_only(tmp_path, counts, rng):

@@ -5,10 +5,18 @@ import pytest
 from dataset_files import same_views
 from scipy import io, sparse
 
-from omcal.datasets import DataError, MultiViewData, load_views, make_multiview, save_views
+from omcal.datasets import (
+    DataError,
+    MultiViewData,
+    describe,
+    load_views,
+    make_multiview,
+    save_views,
+)
 
-NEEDS = {".parquet": "pyarrow", ".h5": "h5py"}
-DENSE = [".npz", ".mat", ".h5", ".csv", ".parquet", ""]
+NEEDS = {".parquet": "pyarrow", ".h5": "h5py", ".h5ad": "h5py", ".zarr": "zarr"}
+SPARSE = [".npz", ".mat", ".h5", ".h5ad", ".zarr"]
+DENSE = [*SPARSE, ".csv", ".parquet", ""]
 
 
 @pytest.mark.parametrize("ending", DENSE)
@@ -22,7 +30,7 @@ def test_dense_views_and_text_labels_return(tmp_path, dense, ending):
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("ending", [".npz", ".mat", ".h5"])
+@pytest.mark.parametrize("ending", SPARSE)
 def test_sparse_views_and_numbers_as_labels_return(tmp_path, mixed, ending):
     pytest.importorskip(NEEDS.get(ending, "numpy"))
     save_views(tmp_path / f"data{ending}", mixed)
@@ -49,11 +57,43 @@ def test_absent_samples_return(tmp_path, ending):
         assert np.array_equal(data.presence[name], mask)
 
 
-def test_absent_samples_of_a_sparse_view_return(tmp_path, mixed):
+@pytest.mark.parametrize("ending", [".npz", ".h5", ".h5ad", ".zarr"])
+def test_absent_samples_of_a_sparse_view_return(tmp_path, mixed, ending):
+    pytest.importorskip(NEEDS.get(ending, "numpy"))
     mask = np.arange(12) != 4
     everywhere = {"a": np.ones(12, dtype=bool), "s": mask}
-    save_views(tmp_path / "data.npz", MultiViewData(mixed.views, presence=everywhere))
-    assert np.array_equal(load_views(tmp_path / "data.npz").presence["s"], mask)
+    path = tmp_path / f"data{ending}"
+    save_views(path, MultiViewData(mixed.views, presence=everywhere))
+    data = load_views(path)
+    assert list(data.views) == ["a", "s"] and data.labels is None
+    assert np.array_equal(data.presence["s"], mask) and data.presence["a"].all()
+    assert describe(path)["label_candidates"] == []
+
+
+def test_absent_samples_of_a_sparse_view_do_not_get_lost(tmp_path, mixed):
+    lacking = MultiViewData(mixed.views, presence={"s": np.arange(12) != 4})
+    with pytest.raises(DataError, match=r"'s' is sparse and lacks 1 of 12 samples.*\.h5ad"):
+        save_views(tmp_path / "data.mat", lacking)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", DENSE)
+def test_views_keep_their_order_and_may_be_of_one_column(tmp_path, rng, ending):
+    pytest.importorskip(NEEDS.get(ending, "numpy"))
+    widths = {"X": 2, "shape": 2, "colour": 1, "X2": 3}
+    views = {name: rng.normal(size=(6, width)) for name, width in widths.items()}
+    save_views(tmp_path / f"data{ending}", MultiViewData(views))
+    assert same_views(load_views(tmp_path / f"data{ending}"), MultiViewData(views))
+
+
+@pytest.mark.parametrize("ending", [".h5ad", ".zarr"])
+def test_labels_that_are_not_known_return(tmp_path, dense, ending):
+    pytest.importorskip(NEEDS[ending])
+    for i, labels in enumerate((np.array([*"ä" * 6, *"b" * 5, ""]), np.arange(12) % 3 * 1.0)):
+        labels[0] = "" if i == 0 else np.nan
+        save_views(tmp_path / f"data{i}{ending}", MultiViewData(dense.views, labels=labels))
+        data = load_views(tmp_path / f"data{i}{ending}")
+        np.testing.assert_array_equal(data.labels, labels)
 
 
 def test_names_with_underscores_in_csv(tmp_path, rng):
@@ -97,8 +137,18 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, dense, monkeypatch):
 def test_refusals(tmp_path, dense):
     with pytest.raises(DataError, match=r"ends in '\.xlsx'"):
         save_views(tmp_path / "data.xlsx", dense)
-    with pytest.raises(DataError, match="rename it"):
-        save_views(tmp_path / "data.npz", MultiViewData({"labels": np.eye(3)}))
+    for name in ("labels", "view_names"):
+        with pytest.raises(DataError, match="rename it"):
+            save_views(tmp_path / "data.npz", MultiViewData({name: np.eye(3)}))
+    for target in ("new", "data.h5ad"):
+        with pytest.raises(DataError, match="view 'rna/X' has a '/'"):
+            save_views(tmp_path / target, MultiViewData({"rna/X": np.eye(3)}))
     save_views(tmp_path / "folder", dense)
     with pytest.raises(DataError, match="exists"):
         save_views(tmp_path / "folder", dense)
+    (tmp_path / "data.zarr").mkdir()
+    with pytest.raises(DataError, match="exists"):
+        save_views(tmp_path / "data.zarr", dense)
+    for names in (["X_pca"], ["a", "X"]):
+        with pytest.raises(DataError, match=f"view '{names[-1]}' cannot go to .h5ad"):
+            save_views(tmp_path / "data.h5ad", MultiViewData(dict.fromkeys(names, np.eye(3))))

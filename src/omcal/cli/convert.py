@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from scipy import sparse
 
 from omcal.cli import options
 from omcal.cli.console import print_json, stdout
 from omcal.cli.files import require_writable
-from omcal.datasets import DataError, MultiViewData, load_views, save_views
+from omcal.datasets import MultiViewData, load_views, save_views
 
 Source = Annotated[Path, typer.Argument(metavar="IN", help="The views, in one file or folder.")]
 Target = Annotated[
     Path,
     typer.Argument(
         metavar="OUT",
-        help="Its ending says the format: .npz .mat .h5 .csv .parquet; none: a folder of .npy.",
+        help="Its ending says the format: .npz .mat .h5 .h5ad .zarr .csv .parquet; none: a folder "
+        "of .npy.",
     ),
 ]
 
@@ -34,7 +34,6 @@ def convert(
     """Write the views and labels of IN to OUT, in another format."""
     require_writable(target, unlike=source, option="OUT")
     data = load_views(source, views=options.names(views), labels=labels)
-    _require_masks_survive(data, target)
     save_views(target, data)
     if as_json:
         print_json(
@@ -49,18 +48,6 @@ def convert(
         )
     elif not quiet:
         _show(data, target)
-
-
-def _require_masks_survive(data: MultiViewData, target: Path) -> None:
-    """Refuse to turn absent samples into samples of zeros."""
-    if target.suffix.lower() == ".npz":
-        return
-    for name, here in (data.presence or {}).items():
-        if sparse.issparse(data.views[name]) and not here.all():
-            raise DataError(
-                f"view {name!r} is sparse and lacks {int((~here).sum())} samples, which only .npz "
-                f"can say; choose an OUT that ends in .npz instead of {target}."
-            )
 
 
 def _show(data: MultiViewData, target: Path) -> None:

@@ -23,8 +23,8 @@ def group_columns(
 
     ``v1_mean`` belongs to the view ``v1`` (the separator is ":" where each name has one, else
     "_"). Where the names have no common prefixes, all numeric columns are the single view ``X``,
-    which can also be asked for by name. A column that holds lists is a view of its own. Labels
-    and text stay as they are.
+    which can also be asked for by name, unless some have the prefix ``X``. A column that holds
+    lists is a view of its own. Labels and text stay as they are.
     """
     columns = contents.variables
     lists = {name: value for name, value in columns.items() if value.ndim == 2}
@@ -37,7 +37,7 @@ def group_columns(
     vectors = {name: value for name, value in columns.items() if name not in {*lists, *numeric}}
     groups, bare = _by_prefix(numeric)
     default = list(views) if views is not None else list(lists) or _default(groups, bare)
-    if WHOLE in default and WHOLE not in lists and numeric:
+    if WHOLE in default and WHOLE not in {*groups, *lists} and numeric:
         groups = {**groups, WHOLE: numeric}
     unused = [
         name

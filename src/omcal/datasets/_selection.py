@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -117,7 +117,7 @@ def _choose_labels(
     usual = [
         name for name, values in vectors.items() if is_label_name(name) and could_be_labels(values)
     ]
-    if usual and all(np.array_equal(vectors[usual[0]], vectors[name]) for name in usual):
+    if usual and all(np.array_equal(vectors[usual[0]], vectors[name]) for name in usual[1:]):
         return usual[0]
     if labels:
         found = f"several could be: {listed(usual)}" if usual else f"there is {listed(vectors)}"
@@ -131,29 +131,45 @@ def _matrices(contents: Contents, label_name: str | None) -> tuple[dict[str, Var
     """Every variable that could be a view, and the names of those to take by default."""
     matrices: dict[str, Variable] = {}
     usual: list[str] = []
+    default = contents.default_views or _listed_views(contents)
     for name, value in contents.variables.items():
         called_views = name.lower() in VIEWS_NAMES
-        if name == label_name or is_label_name(name):
+        if name == label_name or (is_label_name(name) and name not in default):
             continue
         if isinstance(value, list):
             titles = _view_titles(contents, name, len(value))
             if value and all(_is_matrix(part) for part in value):
                 matrices |= dict(zip(titles, value, strict=True))
                 usual += titles if called_views else []
-        elif _is_matrix(value) and (called_views or not _is_vector(value)):
+        elif _is_matrix(value) and (called_views or name in default or not _is_vector(value)):
             matrices[name] = value
-    return matrices, list(contents.default_views) or usual or list(matrices)
+    return matrices, [name for name in default if name in matrices] or usual or list(matrices)
+
+
+def _listed_views(contents: Contents) -> list[str]:
+    """The matrices that the file itself lists as its views."""
+    for titles in _titles(contents):
+        if all(_is_matrix(contents.variables.get(title)) for title in titles):
+            return titles
+    return []
 
 
 def _view_titles(contents: Contents, cell_name: str, n_views: int) -> list[str]:
     """Names for the views in a cell."""
     if cell_name.lower() not in VIEWS_NAMES:
         return [f"{cell_name}{i}" for i in range(1, n_views + 1)]
+    for titles in _titles(contents):
+        if len(titles) == n_views:
+            return titles
+    return [f"view{i}" for i in range(1, n_views + 1)]
+
+
+def _titles(contents: Contents) -> Iterator[list[str]]:
+    """Lists of the names of views, each of which is there once."""
     for name, value in contents.variables.items():
         titles = _as_vector(value) if name.lower() in VIEW_TITLES else None
-        if titles is not None and len(set(titles.tolist())) == n_views == len(titles):
-            return [str(title) for title in titles]
-    return [f"view{i}" for i in range(1, n_views + 1)]
+        if titles is not None and len(set(titles.tolist())) == len(titles):
+            yield [str(title) for title in titles]
 
 
 def _is_matrix(value: Variable) -> bool:

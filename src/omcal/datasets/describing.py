@@ -12,7 +12,7 @@ from scipy import sparse
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, count_classes
-from omcal.datasets._names import is_label_name
+from omcal.datasets._names import PRESENCE_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors, select
 from omcal.datasets.loading import read_contents
 from omcal.views import row_blocks
@@ -94,6 +94,8 @@ def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, NDA
     """Vectors that are called labels, or repeat a few values over all samples."""
     found = {}
     for name, values in label_vectors(contents).items():
+        if name.endswith(PRESENCE_SUFFIX):
+            continue
         stored = contents.variables[name]
         measured = isinstance(stored, np.ndarray) and stored.dtype.kind == "f"
         n_classes = count_classes(values)

@@ -40,13 +40,14 @@ def load_views(
     CSV, Parquet                 the numeric columns, by the prefix of their names (``v1_mean``);
                                  in Parquet also each column of lists
     HDF5, zarr                   every matrix; CSR as in NumPy files
-    AnnData, MuData (.h5ad,      each modality: obsm/X_pca where there is one, else X
-    .h5mu, zarr)
+    AnnData, MuData (.h5ad,      each modality: obsm/X_pca where there is one, else X; of AnnData
+    .h5mu, zarr)                 also what else is in obsm, unless it is called X_...
     idx (MNIST), folder of them  the images as rows of pixels
     ===========================  ==================================================================
 
     Which side of a matrix is the samples is decided by the number of labels, and without labels
-    by the side on which all views agree. Parts called train and test are put together, in this
+    by the side on which all views agree. A list of names called view_names says which matrices
+    are the views, and their order. Parts called train and test are put together, in this
     order. A row that is NaN throughout means that the sample is absent from the view. Nothing is
     scaled, and nothing is ever unpickled.
 

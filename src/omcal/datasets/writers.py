@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import io, sparse
 
-from omcal.datasets._data import DataError, MultiViewData
+from omcal.datasets._data import DataError, Matrix, MultiViewData
 from omcal.datasets._names import PRESENCE_SUFFIX
-from omcal.datasets.readers._hdf5 import h5py
+from omcal.datasets.readers._hdf5 import SPARSE_PARTS, H5Object, h5py
+from omcal.datasets.readers.single_cell import is_computed
+from omcal.datasets.readers.zarr_store import require_zarr
 
-LABELS = "labels"
+LABELS, TITLES = "labels", "view_names"
 
 
 def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
@@ -28,12 +31,13 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
     Parameters
     ----------
     path : str or path-like
-        Its ending says the format: ``.npz``, ``.mat`` (MATLAB 5), ``.h5`` or ``.hdf5``, ``.csv``,
+        Its ending says the format: ``.npz``, ``.mat`` (MATLAB 5), ``.h5`` or ``.hdf5``, ``.zarr``
+        (a new folder), ``.h5ad`` (AnnData, the views in ``obsm``, one called X as X), ``.csv``,
         ``.parquet``. Without an ending it is a new folder with one .npy file per view. Sparse
-        views can go to .npz, .mat and .h5 only.
+        views can not go to .csv, .parquet and .npy.
     data : MultiViewData
-        Views and labels are written. Which samples are absent is kept by the rows of NaN; for
-        sparse views only .npz can say it.
+        Views and labels are written, and which samples are absent. .mat has no place for this but
+        the rows of NaN, so that sparse views that lack samples can not go there.
 
     Examples
     --------
@@ -51,13 +55,17 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
             f"path={str(path)!r} ends in {path.suffix!r}; use one of {[*filter(None, WRITERS)]}, "
             "or no ending for a folder."
         )
-    if LABELS in data.views:
-        raise DataError(f"a view is called {LABELS!r}; rename it, this is where the labels go.")
-    is_folder = write is _write_folder
-    if is_folder and path.exists():
+    for taken, use in {LABELS: "labels", TITLES: "names of the views"}.items():
+        if taken in data.views:
+            raise DataError(f"a view is called {taken!r}; rename it, this is where the {use} go.")
+    if write in (_write_folder, _write_zarr) and path.exists():
         raise DataError(f"path={str(path)!r} exists; name a new folder.")
-    if write not in (_write_npz, _write_mat, _write_hdf5):
+    if write in (_write_csv, _write_parquet, _write_folder):
         _require_dense(data, path)
+    if write in (_write_folder, _write_h5ad):
+        _require_plain_names(data, path)
+    if write is _write_mat:
+        _require_masks_survive(data, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=".writing-"))
     try:
@@ -73,29 +81,61 @@ def _require_dense(data: MultiViewData, path: Path) -> None:
         if sparse.issparse(view):
             raise DataError(
                 f"view {name!r} is sparse, which {path.suffix or 'a folder of .npy files'} cannot "
-                "hold; use .npz, .mat or .h5, or make it dense with toarray()."
+                "hold; use .npz, .mat, .h5, .zarr or .h5ad, or make it dense with toarray()."
+            )
+
+
+def _require_plain_names(data: MultiViewData, path: Path) -> None:
+    for name in data.views:
+        if "/" in name:
+            raise DataError(
+                f"view {name!r} has a '/' in its name, which {path} cannot hold; rename it, or use "
+                "another format such as .npz."
+            )
+
+
+def _require_masks_survive(data: MultiViewData, path: Path) -> None:
+    """Refuse to turn absent samples into samples of zeros."""
+    for name, here in (data.presence or {}).items():
+        if sparse.issparse(data.views[name]) and not here.all():
+            raise DataError(
+                f"view {name!r} is sparse and lacks {int((~here).sum())} of {len(here)} samples, "
+                f"which {path.suffix} cannot say; use .npz, .h5, .zarr or .h5ad instead of {path}."
             )
 
 
 def _write_npz(path: Path, data: MultiViewData) -> None:
-    arrays: dict[str, Any] = {}
+    np.savez_compressed(path, **_named_arrays(data))
+
+
+def _named_arrays(data: MultiViewData) -> dict[str, Any]:
+    """All that is written, sparse views in parts, for formats that know nothing but arrays."""
+    arrays: dict[str, Any] = {TITLES: np.array(list(data.views))}
     for name, view in data.views.items():
         if sparse.issparse(view):
             csr = sparse.csr_array(view)
             arrays[f"{name}.data"], arrays[f"{name}.indices"] = csr.data, csr.indices
             arrays[f"{name}.indptr"], arrays[f"{name}.shape"] = csr.indptr, np.array(csr.shape)
         else:
-            arrays[name] = view
+            arrays[name] = np.asarray(view)
     for name, mask in (data.presence or {}).items():
         arrays[name + PRESENCE_SUFFIX] = mask
     if data.labels is not None:
         arrays[LABELS] = data.labels
-    np.savez_compressed(path, **arrays)
+    return arrays
+
+
+def _write_zarr(path: Path, data: MultiViewData) -> None:
+    # Format 2 is read by every version of zarr, and it alone has text of a fixed length.
+    root = require_zarr().open_group(str(path), mode="w", zarr_format=2)
+    for name, array in _named_arrays(data).items():
+        root.create_array(name, data=array)
 
 
 def _write_folder(path: Path, data: MultiViewData) -> None:
     path.mkdir()
-    for name, array in {**data.views, LABELS: data.labels}.items():
+    titles = np.array(list(data.views))
+    for name, array in {TITLES: titles, **data.views, LABELS: data.labels}.items():
         if array is not None:
             np.save(path / f"{name}.npy", array, allow_pickle=False)
 
@@ -106,7 +146,7 @@ def _write_mat(path: Path, data: MultiViewData) -> None:
         # MATLAB knows neither half precision nor sparse arrays of other types than double.
         small = view.dtype == np.float16 or sparse.issparse(view)
         cell[0, i] = view.astype(np.float64) if small else np.asarray(view)
-    variables: dict[str, Any] = {"X": cell, "view_names": np.array(list(data.views), dtype=object)}
+    variables: dict[str, Any] = {"X": cell, TITLES: np.array(list(data.views), dtype=object)}
     if data.labels is not None:
         is_text = data.labels.dtype.kind in "UST"
         variables["Y"] = (data.labels.astype(object) if is_text else data.labels)[:, None]
@@ -115,17 +155,80 @@ def _write_mat(path: Path, data: MultiViewData) -> None:
 
 def _write_hdf5(path: Path, data: MultiViewData) -> None:
     with h5py().File(path, "w") as file:
+        file[TITLES] = np.char.encode(list(data.views), "utf-8")
         for name, view in data.views.items():
-            if sparse.issparse(view):
-                group = file.create_group(name)
-                group.attrs["shape"] = view.shape
-                for part in ("data", "indices", "indptr"):
-                    group[part] = getattr(view, part)
-            else:
-                file[name] = view
+            _put_matrix(file, name, view)
+        for name, mask in (data.presence or {}).items():
+            file[name + PRESENCE_SUFFIX] = mask
         if data.labels is not None:
             is_text = data.labels.dtype.kind in "UST"
             file[LABELS] = np.char.encode(data.labels, "utf-8") if is_text else data.labels
+
+
+def _put_matrix(group: H5Object, name: str, view: Matrix) -> None:
+    """A view in an HDF5 group, in the way of AnnData, which describes it by its attributes."""
+    if not sparse.issparse(view):
+        group[name] = view
+        _encode(group[name], "array", "0.2.0")
+        return
+    parts = _encode(group.create_group(name), "csr_matrix", "0.1.0", shape=view.shape)
+    for part in SPARSE_PARTS:
+        parts[part] = getattr(view, part)
+
+
+def _encode(item: H5Object, kind: str, version: str, **attributes: Any) -> H5Object:
+    attributes |= {"encoding-type": kind, "encoding-version": version}
+    for name, value in attributes.items():
+        item.attrs[name] = value
+    return item
+
+
+def _write_h5ad(path: Path, data: MultiViewData) -> None:
+    """The file of an AnnData object, after anndata's description of its format."""
+    first, *others = data.views
+    for name in [first] * (first != "X") + others:
+        if is_computed(name):
+            raise DataError(
+                f"view {name!r} cannot go to .h5ad, where X is the first view and X_... was "
+                "computed from it; rename it, or use .h5."
+            )
+    with h5py().File(path, "w", track_order=True) as file:
+        _encode(file, "anndata", "0.1.0")
+        masks = (data.presence or {}).items()
+        columns = {name + PRESENCE_SUFFIX: mask for name, mask in masks if not mask.all()}
+        if data.labels is not None:
+            columns[LABELS] = data.labels
+        _put_table(file, "obs", np.arange(data.n_samples), columns)
+        width = data.widths[0] if first == "X" else 0
+        _put_table(file, "var", (data.feature_names or {}).get("X", np.arange(width)), {})
+        views = _encode(file.create_group("obsm", track_order=True), "dict", "0.1.0")
+        for name, view in data.views.items():
+            _put_matrix(file if name == "X" else views, name, view)
+
+
+def _put_table(file: H5Object, name: str, index: NDArray, columns: dict[str, NDArray]) -> None:
+    """A data frame; columns of text are categories, in which an unknown label is -1."""
+    table = file.create_group(name)
+    order = np.array(list(columns), dtype=h5py().string_dtype())
+    _encode(table, "dataframe", "0.2.0", **{"_index": "_index", "column-order": order})
+    _put_text(table, "_index", index.astype(str))
+    for title, values in columns.items():
+        if values.dtype.kind not in "UST":
+            table[title] = values
+            _encode(table[title], "array", "0.2.0")
+            continue
+        text = values.astype(str)
+        known = np.unique(text[text != ""])
+        codes = np.where(text == "", -1, np.searchsorted(known, text)).astype(np.int32)
+        column = _encode(table.create_group(title), "categorical", "0.2.0", ordered=False)
+        column["codes"] = codes
+        _encode(column["codes"], "array", "0.2.0")
+        _put_text(column, "categories", known)
+
+
+def _put_text(group: H5Object, name: str, values: NDArray) -> None:
+    group.create_dataset(name, data=values.astype(object), dtype=h5py().string_dtype())
+    _encode(group[name], "string-array", "0.2.0")
 
 
 def _write_csv(path: Path, data: MultiViewData) -> None:
@@ -175,6 +278,8 @@ WRITERS: dict[str, Callable[[Path, MultiViewData], None]] = {
     ".mat": _write_mat,
     ".h5": _write_hdf5,
     ".hdf5": _write_hdf5,
+    ".zarr": _write_zarr,
+    ".h5ad": _write_h5ad,
     ".csv": _write_csv,
     ".parquet": _write_parquet,
     "": _write_folder,

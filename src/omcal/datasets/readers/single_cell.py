@@ -50,6 +50,11 @@ class Node(Protocol):
 Reopen: TypeAlias = Callable[[str], AbstractContextManager[Node]]
 
 
+def is_computed(name: str) -> bool:
+    """Whether this is X or, by its name, computed from X; whatever else is there was measured."""
+    return name == "X" or name.startswith("X_")
+
+
 def is_single_cell(root: Node) -> bool:
     """Whether this is the file of an AnnData or MuData object."""
     names = set(root.children())
@@ -67,8 +72,7 @@ def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:
     variables: dict[str, Variable] = dict(_columns(_table(root)))
     places = _representations(root)
     variables |= {name: Deferred(partial(_load, reopen, at)) for name, at in places.items()}
-    # By convention obsm/X_... is computed from X; whatever else is there was measured.
-    measured = [name for name in places if not name.startswith("X")]
+    measured = [name for name in places if not is_computed(name)]
     return Contents(f"AnnData ({container})", variables, default_views=(*_best(places), *measured))
 
 

@@ -31,7 +31,7 @@ CODECS = {
 
 def read_zarr(path: Path) -> Contents:
     """Every array of a zarr group by its path, or the one array that the folder is."""
-    _require_zarr()
+    require_zarr()
     root = ZarrNode(path)
     if is_single_cell(root):
         return read_single_cell(root, lambda place: nullcontext(ZarrNode(path, place)), "zarr")
@@ -43,7 +43,8 @@ def read_zarr(path: Path) -> Contents:
     return Contents("zarr", gather(variables))
 
 
-def _require_zarr() -> Any:
+def require_zarr() -> Any:
+    """The library, or the way to get it."""
     try:
         import zarr
     except ImportError as error:
@@ -73,7 +74,7 @@ class ZarrNode:
         if self.shape is None:
             return None
         _check_codecs(self._describe(DESCRIPTIONS), self.place)
-        array = _require_zarr().open_array(str(self._folder), mode="r")
+        array = require_zarr().open_array(str(self._folder), mode="r")
         return _read(array, self.place, self._folder)
 
     def read_sparse(self) -> Matrix | None:
