@@ -8,7 +8,7 @@ from scipy import sparse
 
 from omcal.datasets import make_multiview
 from omcal.graph import AnchorGraphs
-from omcal.select import _Half, n_clusters
+from omcal.select import _Half, leave_out, n_clusters
 
 
 def separated(c, n=600, **options):
@@ -20,6 +20,49 @@ def test_counts_separated_clusters(c):
     found = n_clusters(separated(c, 900).views, range(max(2, c - 3), c + 4), n_resamples=2)
     assert found.suggestion == c
     assert found.confidence > 0.9
+
+
+def round_clusters(c, n, d=6, distance=8.0):
+    """Clusters of different sizes and standard deviation 1, with centres that lie apart."""
+    rng = np.random.RandomState(c)
+    centres = []
+    while len(centres) < c:
+        centre = rng.uniform(-12, 12, size=d)
+        if all(np.linalg.norm(centre - other) >= distance for other in centres):
+            centres.append(centre)
+    shares = rng.uniform(0.5, 1.5, size=c)
+    labels = rng.choice(c, size=n, p=shares / shares.sum())
+    return np.array(centres)[labels] + rng.normal(size=(n, d))
+
+
+@pytest.mark.parametrize("c", [2, 3, 5, 8, 12, 16, 20, 23, 25, 27, 29, 30])
+def test_counts_round_clusters_of_one_view(c):
+    near = {2, 30, *range(max(2, c - 2), min(30, c + 2) + 1)}
+    assert n_clusters(round_clusters(c, 600), near, n_resamples=2).suggestion == c
+
+
+def test_counts_clusters_of_few_samples():
+    near = [2, *range(10, 15), 30]
+    assert n_clusters(round_clusters(12, 300), near, n_resamples=2).suggestion == 12
+
+
+def test_a_sample_is_left_out_of_its_own_anchor():
+    rng = np.random.RandomState(0)
+    labels = np.array([0] * 6 + [1] * 4 + [2])
+    views = [20 * rng.normal(size=(3, d))[labels] + rng.normal(size=(11, d)) for d in (2, 5)]
+
+    def anchors(X, left_out=None):
+        rows = np.arange(11) != left_out
+        return np.array([X[rows & (labels == j)].mean(axis=0) for j in range(3)])
+
+    distances = [np.square(X[:, None] - anchors(X)).sum(axis=2) for X in views]
+    expected = [d.copy() for d in distances]
+    leave_out(distances)
+    for X, old, new in zip(views, expected, distances, strict=True):
+        for i in range(10):
+            old[i, labels[i]] = np.square(X[i] - anchors(X, i)[labels[i]]).sum()
+        old[10, 2] = old[10].max()  # a sample with an anchor to itself
+        assert new == pytest.approx(old)
 
 
 def test_counts_over_a_wide_range():

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from omcal.estimators import OMCAL
-from omcal.graph import AnchorGraphs, anchor_graphs
-from omcal.graph_fits import Array, GraphFit, fit_graphs, sampled_rows, some_graphs
+from omcal.graph import AnchorGraphs, anchor_weights, nearest_columns
+from omcal.graph_fits import Array, GraphFit, fit_graphs, sampled_rows
 from omcal.metrics import ari
 from omcal.parallel import one_blas_thread
 from omcal.placement import GraphSettings, resolve_anchors
@@ -24,12 +26,15 @@ from omcal.rows.memory import MemoryRows
 from omcal.scaling import Scaling
 from omcal.solver import Problem
 from omcal.updates import mix
-from omcal.views import Views, validate_views
+from omcal.view_input import validate_views
+from omcal.views import View, Views
 
-# With fewer anchors to a cluster than neighbours to a sample, graphs would tie clusters together.
-ANCHORS_A_CLUSTER = 4  # of the largest number
-_LEAST_ANCHORS = 40
-_SAMPLES_AN_ANCHOR = 8  # an anchor that is the mean of few samples ties these in every view
+# With fewer anchors to a cluster than neighbours to a sample, graphs would tie clusters together:
+# even one of half the mean size is to have three.
+ANCHORS_A_CLUSTER = 6  # of the largest number
+_LEAST_ANCHORS, _MOST_ANCHORS = 40, 250  # with more, the fits take long
+_SAMPLES_AN_ANCHOR = 3  # with fewer, anchors are little more than samples, and hang together less
+_ROUNDING = 16 * np.finfo(np.float64).eps  # of distances that are equal
 _SOFT = 0.05  # differences between eigenvalues this near to 1 mean little
 _MAX_ITER = 5  # from a spectral start; the curves hardly change later
 _TOL = 1e-4
@@ -163,7 +168,7 @@ def n_clusters(
     everything = validate_views(
         OMCAL(), X, views=views, min_samples=2, lazy=True, gaps=True, present=present
     )
-    sample, _ = sampled_rows(everything, max_samples, random_state, "n_clusters")
+    sample = sampled_rows(everything, max_samples, random_state, "n_clusters")
     if sample.n <= 2 * max(numbers[-1], n_neighbors):
         raise ValueError(
             f"candidates go up to {numbers[-1]}, and n_neighbors={n_neighbors}, which is too many "
@@ -171,7 +176,7 @@ def n_clusters(
         )
     graphs = _graphs(sample, numbers[-1], scale, n_neighbors, random_state)
     halves = [
-        _Half(some_graphs(graphs, np.sort(random_state.permutation(graphs.n)[: graphs.n // 2])))
+        _Half(graphs[np.sort(random_state.permutation(graphs.n)[: graphs.n // 2])])
         for _ in range(max(n_resamples, _VOTES))
     ]
     with one_blas_thread():
@@ -188,12 +193,45 @@ def _checked(candidates: Iterable[int]) -> list[int]:
 def _graphs(
     sample: Views, most: int, scale: Any, k: int, random_state: np.random.RandomState
 ) -> AnchorGraphs:
-    wanted = max(ANCHORS_A_CLUSTER * most, _LEAST_ANCHORS)
+    wanted = min(max(ANCHORS_A_CLUSTER * most, _LEAST_ANCHORS), _MOST_ANCHORS)
     m = max(min(wanted, sample.n // _SAMPLES_AN_ANCHOR), most + 1, k + 1)
     scalings = [Scaling.fit(view, scale) for view in sample]
     settings = GraphSettings(most, m, k, scale, "kmeans")
     anchors = resolve_anchors(sample, scalings, settings, random_state)
-    return anchor_graphs(sample, scalings, anchors, k)
+    distances = list(map(_distances, sample, scalings, anchors))
+    leave_out(distances)
+    nearest = [nearest_columns(d, k + 1) for d in distances]
+    return AnchorGraphs(
+        np.stack([columns[:, :-1] for columns, _ in nearest], axis=1),
+        np.stack([anchor_weights(d, _ROUNDING * d[:, -1]) for _, d in nearest], axis=1),
+        m,
+    )
+
+
+def _distances(view: View, scaling: Scaling, anchors: NDArray) -> Array:
+    """Squared distances of all samples to the anchors, in the scaled space."""
+    X = scaling.apply(view.rows(slice(None)))
+    if not sparse.issparse(X):
+        # Distances far from the origin would drown in rounding.
+        mean = anchors.mean(axis=0)
+        X, anchors = X - mean, anchors - mean
+    return np.asarray(euclidean_distances(X, anchors, squared=True))
+
+
+def leave_out(distances: list[Array]) -> None:
+    """Measure each sample from its own anchor as if the sample had no part in it, in place.
+
+    An anchor is the mean of its samples, which makes it near to them in every view, the more so
+    the fewer they are: clusters would seem to fall apart into the samples of each anchor. Without
+    x, the mean of s samples is s / (s - 1) times as far from x. What a single sample leaves behind
+    is as far as the farthest anchor.
+    """
+    own = np.sum(distances, axis=0).argmin(axis=1)
+    rows = np.arange(len(own))
+    size = np.bincount(own)[own]
+    stretch = np.square(size / np.maximum(size - 1, 1))
+    for d in distances:
+        d[rows, own] = np.where(size > 1, stretch * d[rows, own], d.max(axis=1))
 
 
 class _Half:
