@@ -20,7 +20,7 @@ from omcal.scaling import Scaling
 from omcal.solver import Problem, solve
 from omcal.torch_fit import place_on_device
 from omcal.torchbackend.tensors import validate_tensors
-from omcal.views import validate_views
+from omcal.view_input import validate_views
 
 N_ITER = 30
 N_CLUSTERS = 10

@@ -238,3 +238,14 @@ def test_few_rows_of_many_features_by_their_inner_products(monkeypatch, dtype, m
     by_products = choose([X], 7)[0]
     monkeypatch.setattr(kmeans, "_MOST_PRODUCTS", 0)
     np.testing.assert_allclose(by_products, choose([X], 7)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_views_are_not_changed_and_may_lie_in_any_order(method):
+    views, _ = blobs()
+    before = [X.copy() for X in views]
+    found = choose(views, 9, method)
+    turned = choose([np.asfortranarray(X) for X in views], 9, method)
+    for X, unchanged, a, b in zip(views, before, found, turned, strict=True):
+        np.testing.assert_array_equal(X, unchanged)
+        np.testing.assert_array_equal(a, b)

@@ -152,3 +152,15 @@ def test_tables_of_the_front_page_are_those_of_the_benchmarks(results):
     rows = [line for line in printed.splitlines() if line.startswith("|")]
     shown = (ROOT / "README.md").read_text(encoding="utf-8")
     assert rows and all(row in shown for row in rows)
+
+
+@pytest.mark.parametrize("results", ["weighting", "weighting_sample"])
+def test_means_of_the_study_of_weights_are_those_of_the_benchmark(results):
+    printed = (ROOT / "benchmarks" / "results" / f"{results}.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:mean|furthest below the best rule) (\|.*)$", printed, re.MULTILINE)
+    of_conditions, furthest = rows[:3], rows[-1]
+    shown = (ROOT / "docs" / "weights.md").read_text(encoding="utf-8")
+    for row in (*of_conditions, furthest):
+        cells = re.findall(r"\| 0(\.\d+)", row)
+        assert len(cells) == 6
+        assert f"| {' | '.join(cells)} |" in shown

@@ -25,6 +25,12 @@ def clusters(n=300, c=3, **options):
     return make_multiview(n, n_clusters=c, noise=0.5, random_state=0, **options)
 
 
+def in_files(views, folder):
+    for name, X in views.items():
+        np.save(folder / f"{name}.npy", X)
+    return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in views}
+
+
 def said(explanation, *words):
     """The warnings in which all of these words occur."""
     return [text for text in explanation.warnings if all(word in text for word in words)]
@@ -181,23 +187,30 @@ def test_takes_what_fit_takes():
 
 def test_files_give_what_memory_gives(tmp_path):
     data = clusters()
-    stored = {}
-    for name, X in data.views.items():
-        np.save(tmp_path / f"{name}.npy", X)
-        stored[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    stored = in_files(data.views, tmp_path)
     model = fitted(data.views, 3)
     options = {"n_resamples": 1, "max_samples": 150}
     assert model.explain_views(stored, **options) == model.explain_views(data.views, **options)
 
 
-def test_looks_at_complete_samples_only():
+@pytest.mark.parametrize("options", [{}, {"missing": 0.2}])
+def test_the_model_alone_gives_what_the_data_give(options):
+    data = clusters(**options)
+    model = fitted(data.views, 3)
+    alone, given = (model.explain_views(X, n_resamples=2) for X in (None, data.views))
+    assert alone == given
+    assert model.explain_views(max_samples=100, n_resamples=0).n_samples == 100
+
+
+def test_looks_at_complete_samples_only(tmp_path):
     data = clusters(missing=0.2)
     complete = np.all(list(data.presence.values()), axis=0)
-    explanation = fitted(data.views, 3).explain_views(data.views, n_resamples=0)
+    model = fitted(data.views, 3)
+    explanation = model.explain_views(data.views, n_resamples=0)
     assert explanation.n_samples == complete.sum() < 300
+    assert model.explain_views(in_files(data.views, tmp_path), n_resamples=0) == explanation
     nowhere = {name: here & (np.arange(300) % 3 != v) for v, (name, here) in
                enumerate(data.presence.items())}  # fmt: skip
-    model = fitted(data.views, 3)
     with pytest.raises(ValueError, match="X has 0 of them"):
         model.explain_views(clusters().views, present=nowhere)
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.io import loadmat
 
 from omcal import graph
-from omcal.graph import anchor_graphs, anchor_weights, nearest_columns
+from omcal.graph import AnchorGraphs, anchor_graphs, anchor_weights, nearest_columns
 from omcal.scaling import SCALES, Scaling
 from omcal.views import View, Views
 
@@ -298,3 +298,25 @@ def test_wide_sparse_views_are_never_densified(build, rng):
     X = sparse.csr_array((rng.random(10_000), columns.reshape(-1), starts), shape=(1000, 10**6))
     graphs = build([X], [X[:4].toarray()], 2, "feature")  # the data would take 8 GB
     np.testing.assert_array_equal(graphs.indices[:4, 0, 0], np.arange(4))
+
+
+@pytest.mark.parametrize("known", [(), (0,), (1,), (0, 1)])
+def test_parts_are_joined_with_who_is_absent(known):
+    rng = np.random.RandomState(0)
+    indices, weights = rng.randint(9, size=(7, 2, 3)), rng.rand(7, 2, 3)
+    masks = [rng.rand(4, 2) < 0.5, rng.rand(3, 2) < 0.5]
+    parts = [
+        AnchorGraphs(indices[rows], weights[rows], 9, masks[i] if i in known else None)
+        for i, rows in enumerate((slice(0, 4), slice(4, 7)))
+    ]
+    whole = AnchorGraphs.joined(parts)
+    np.testing.assert_array_equal(whole.indices, indices)
+    np.testing.assert_array_equal(whole.weights, weights)
+    expected = [mask if i in known else np.ones_like(mask) for i, mask in enumerate(masks)]
+    if not known:
+        assert whole.present is None
+    else:
+        np.testing.assert_array_equal(whole.present, np.concatenate(expected))
+        view = whole[np.array([5, 0])].of_views([1])
+        np.testing.assert_array_equal(view.present, whole.present[[5, 0]][:, [1]])
+        np.testing.assert_array_equal(view.weights, weights[[5, 0]][:, [1]])

@@ -112,9 +112,11 @@ def test_everything_comes_back(models, name):
     folder, fitted = models
     model, loaded = fitted[name], load(folder / f"{name}.omcal")
     assert type(loaded) is type(model)
-    # Whoever adds fitted state must add it to the file, or predict will miss it.
-    assert set(vars(loaded)) == set(vars(model))
-    for key, value in vars(model).items():
+    # Whoever adds fitted state must add it to the file, or predict will miss it. The graphs are as
+    # large as data and stay behind.
+    state = {key: value for key, value in vars(model).items() if key != "_graphs"}
+    assert set(vars(loaded)) == set(state)
+    for key, value in state.items():
         assert same(getattr(loaded, key), value), key
 
 

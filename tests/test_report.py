@@ -1,23 +1,25 @@
 """The HTML report: what it says."""
 
 import json
+import pickle
 import re
 import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 from omcal import OCAL, OMCAL
 from omcal.cli import main
 from omcal.datasets import make_multiview
+from omcal.fitted_graphs import graphs_of
 from omcal.metrics import evaluate
+from omcal.persistence import load
 from omcal.report import write_report
 from omcal.report.findings import find
-from omcal.report.graphs import checked_views, indicator
 from omcal.report.html import page, paragraph, put
 from omcal.report.layout import sample_layout
-from omcal.report.study import ALL_VIEWS
 from omcal.tuning import tune_without_labels
 from report_cases import NASTY, SECTIONS, fit, make_data, report_with_nasty_names
 
@@ -34,7 +36,7 @@ def model(data):
 
 @pytest.fixture(scope="module")
 def found(model, data):
-    return find(model, data.views, data.labels)
+    return find(model, graphs_of(model), data.labels)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def test_without_classes_there_is_no_class_section(model, data, tmp_path):
 
 
 def test_doubtful_samples_are_those_between_clusters(found, model, data):
-    F = indicator(model, checked_views(model, data.views))
+    F = model.transform(data.views)
     own = F[np.arange(len(F)), model.labels_]
     rest = F.copy()
     rest[np.arange(len(F)), model.labels_] = -1
@@ -97,12 +99,111 @@ def test_doubtful_samples_are_those_between_clusters(found, model, data):
         assert margin[found.typical[c][0]] >= margin[members].max() - 0.01
 
 
-def test_the_study_tells_a_noise_view_from_a_useful_one(found):
-    rows = {row.name: row for row in found.study}
-    assert list(rows) == [ALL_VIEWS, "view1", "view2", "noise1"]
-    assert rows["noise1"].alone < 0.2 < rows["view1"].alone
-    assert rows["noise1"].without > 0.8
-    assert rows[ALL_VIEWS].alone is None
+def test_a_noise_view_is_told_from_a_useful_one(found):
+    views = {view.name: view for view in found.explanation.views}
+    assert list(views) == ["view1", "view2", "noise1"]
+    assert views["noise1"].alone < 0.2 < views["view1"].alone
+    assert views["noise1"].without > 0.8
+
+
+def test_the_warnings_about_views_are_on_the_page(tmp_path):
+    data = make_data()
+    twins = {"first": data.views["view1"], "second": data.views["view1"].copy()}
+    model = OMCAL(4, n_anchors=20, random_state=0).fit(twins)
+    text = model.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert '<p class="warn">Views &#x27;first&#x27; and &#x27;second&#x27; are the same' in text
+    assert "No single view decides the result." in text
+
+
+def test_views_that_share_no_two_samples(tmp_path):
+    data = make_data()
+    model = OMCAL(4, n_anchors=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(
+            data.views, present={"view1": np.arange(240) < 120, "view2": np.arange(240) >= 120}
+        )
+    text = model.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "No two samples are in all views" in text
+
+
+# from what it is made
+
+
+def pages(model, folder, *data):
+    """The report without data, and that from these data."""
+    kept = model.report(folder / "kept.html").read_text(encoding="utf-8")
+    return kept, model.report(folder / "given.html", *data).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_model_alone_gives_the_page_that_the_data_give(data, tmp_path, dtype):
+    views = {name: X.astype(dtype) for name, X in data.views.items()}
+    model = OMCAL(4, n_anchors=20, n_init=2, random_state=0).fit(views)
+    kept, given = pages(model, tmp_path, views)
+    assert kept == given
+
+
+def test_samples_that_a_view_lacks_are_known_without_the_data(tmp_path):
+    data = make_multiview(240, n_clusters=4, n_views=3, missing=0.2, random_state=0)
+    model = OMCAL(4, n_anchors=20, random_state=0).fit(data.views)
+    kept, given = pages(model, tmp_path, data.views)
+    assert kept == given
+    complete = np.all(list(data.presence.values()), axis=0).sum()
+    assert f"for {complete} samples" in kept
+    lacking = data.presence["view1"].sum()
+    assert lacking < 240 and f'<td data-label="samples">{lacking}</td>' in kept
+
+
+def test_data_in_files_give_the_page_that_the_model_gives(data, tmp_path):
+    stored = {}
+    for name, X in data.views.items():
+        X = X.copy()
+        X[7] = np.nan if name == "view1" else X[7]
+        np.save(tmp_path / f"{name}.npy", X)
+        stored[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    model = OMCAL(4, n_anchors=20, random_state=0).fit({k: np.array(X) for k, X in stored.items()})
+    kept, given = pages(model, tmp_path, stored)
+    assert kept == given
+
+
+def test_a_model_without_graphs_asks_for_the_data(model, data, tmp_path, monkeypatch):
+    model.save(tmp_path / "model.omcal")
+    monkeypatch.setattr("omcal.placement.LARGEST_KEPT", 10)
+    others = {
+        "loaded": load(tmp_path / "model.omcal"),
+        "unpickled": pickle.loads(pickle.dumps(model)),
+        "out of core": clone(model).set_params(memory_limit="1 MiB").fit(data.views),
+        "large": clone(model).fit(data.views),
+    }
+    for name, other in others.items():
+        with pytest.raises(ValueError, match=r"kept no anchor graphs; pass X"):
+            other.report(tmp_path / "r.html")
+        with pytest.raises(ValueError, match=r"kept no anchor graphs; pass X"):
+            other.explain_views()
+        assert other.report(tmp_path / f"{name}.html", data.views).exists()
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_another_fit_forgets_the_graphs(data):
+    model = fit(data)
+    assert model._graphs.n == 240
+    model.set_params(memory_limit="1 MiB").fit(data.views)
+    assert model._graphs is None
+
+
+def test_present_without_data_is_refused(model, data, tmp_path):
+    everyone = {name: np.ones(240, bool) for name in data.views}
+    for ask in (lambda **o: model.report(tmp_path / "r.html", **o), model.explain_views):
+        with pytest.raises(ValueError, match="present says which samples of X are absent; pass X"):
+            ask(present=everyone)
+
+
+def test_dask_is_refused(model, data, tmp_path):
+    array = pytest.importorskip("dask.array", reason="the extra dask is not installed")
+    lazy = {name: array.from_array(X) for name, X in data.views.items()}
+    with pytest.raises(ValueError, match="X is in Dask"):
+        model.report(tmp_path / "r.html", lazy)
 
 
 def test_one_view(tmp_path):
@@ -159,7 +260,7 @@ def test_large_data_are_sampled_and_this_is_said(tmp_path):
     data = make_multiview(60_000, n_clusters=10, n_views=2, n_features=4, random_state=0)
     model = OMCAL(10, n_anchors=25, max_iter=10, tol=1.0, random_state=0).fit(data.views)
     names = [f"a rather long name of sample number {i}" for i in range(data.n_samples)]
-    report = model.report(tmp_path / "r.html", data.views, data.labels, names=names)
+    report = model.report(tmp_path / "r.html", y=data.labels, names=names)
     assert report.stat().st_size < 2_000_000
     text = report.read_text(encoding="utf-8")
     drawn = payload_of(text)["map"]
@@ -168,7 +269,7 @@ def test_large_data_are_sampled_and_this_is_said(tmp_path):
     assert f"{count:,} of 60,000 samples are drawn" in text
     assert_array_equal(drawn["clusters"], model.labels_[drawn["samples"]])
     assert drawn["names"][7] == names[drawn["samples"][7]]
-    assert "4,000 of the samples without each view" in text
+    assert "Each view left out, and each view alone, for 4,000 samples" in text
 
 
 def test_the_layout_keeps_what_belongs_together():

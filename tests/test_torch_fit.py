@@ -21,7 +21,8 @@ from omcal.torchbackend.graph import TorchGraphs
 from omcal.torchbackend.tensors import TensorArray, holds_tensors, validate_tensors
 from omcal.torchbackend.views import DeviceViews
 from omcal.updates import Consensus
-from omcal.views import View, Views, validate_views
+from omcal.view_input import validate_views
+from omcal.views import View, Views
 from torch_cases import DEVICES, cut_small, host_views, tensor_views, torch, two_views
 
 

@@ -7,7 +7,9 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from omcal.views import View, row_blocks, split_columns, validate_views
+from omcal.columns import split_columns
+from omcal.view_input import validate_views
+from omcal.views import View, row_blocks
 
 
 class Estimator(BaseEstimator):

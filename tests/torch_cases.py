@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from omcal.torchbackend.tensors import validate_tensors
-from omcal.views import validate_views
+from omcal.view_input import validate_views
 
 torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
 

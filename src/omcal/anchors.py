@@ -9,9 +9,10 @@ from sklearn.utils.random import sample_without_replacement
 
 from omcal.kmeans import InnerProducts, Rows, RowsWithGaps, inner_products_pay, lloyd
 from omcal.scaling import Scaling
-from omcal.views import Matrix, Views
+from omcal.views import Matrix, View, Views, row_blocks
 
 SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change nothing measurable
+_BLOCK_ENTRIES = 1 << 18  # of the rows that are being scaled
 
 
 def choose_anchors(
@@ -27,15 +28,8 @@ def choose_anchors(
     takes samples as they are.
     """
     rows = sample_rows(views.n, n_anchors, method, random_state)
-    index = slice(None) if rows is None else rows
     return anchors_of_sample(
-        [view.rows(index) for view in views],
-        scalings,
-        n_anchors,
-        method,
-        random_state,
-        sampled=rows is not None,
-        present=None if views.present is None else views.present[index],
+        views, scalings, n_anchors, method, random_state, rows, sampled=rows is not None
     )
 
 
@@ -65,47 +59,63 @@ def _draw_rows(n: int, size: int, random_state: np.random.RandomState) -> NDArra
 
 
 def anchors_of_sample(
-    sample: list[Matrix],
+    views: Views,
     scalings: list[Scaling],
     n_anchors: int,
     method: str,
     random_state: np.random.RandomState,
+    rows: NDArray | None = None,
     *,
-    sampled: bool = True,
-    present: NDArray | None = None,
+    sampled: bool,
 ) -> list[NDArray]:
-    """The anchors from the rows that `sample_rows` named, one block a view, not scaled.
-
-    `present` says which of these rows are in which view; None: all in all.
-    """
-    masks = [None] * len(sample) if present is None else present.T
-    scaled = [
-        _with_mean(scaling.apply(block), mask)
-        for block, scaling, mask in zip(sample, scalings, masks, strict=True)
-    ]
-    joint = _side_by_side(scaled)
-    widths = [block.shape[1] for block in sample]
-    centres: Matrix = joint
+    """The anchors from the rows that `sample_rows` named; None: all that these views have."""
+    centres = _side_by_side(views, scalings, rows)
     if method != "random":
-        centres = _kmeans(joint, n_anchors, sampled, random_state, present, widths)
+        present = views.present
+        if present is not None and rows is not None:
+            present = present[rows]
+        centres = _kmeans(centres, n_anchors, sampled, random_state, present, views.widths)
     if sparse.issparse(centres):
         centres = centres.toarray()
-    return np.split(centres.astype(np.float64), np.cumsum(widths)[:-1], axis=1)
+    return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
 
 
-def _side_by_side(blocks: list[Matrix]) -> Matrix:
-    if any(sparse.issparse(block) for block in blocks):
-        return sparse.hstack(blocks, format="csr")
-    return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+def _side_by_side(views: Views, scalings: list[Scaling], rows: NDArray | None) -> Matrix:
+    """The scaled rows of all views; dense ones are copied once, however many views there are."""
+    n = views.n if rows is None else len(rows)
+    if any(view.sparse for view in views):
+        blocks = []
+        for view, scaling in zip(views, scalings, strict=True):
+            if view.sparse:
+                blocks.append(scaling.apply(view.rows(slice(None) if rows is None else rows)))
+            else:
+                block = np.empty((n, view.width), view.dtype)
+                _fill(block, view, scaling, rows)
+                blocks.append(_all_stored(block))
+        return sparse.hstack(blocks, format="csr") if len(blocks) > 1 else blocks[0].tocsr()
+    joint = np.empty((n, sum(views.widths)), views.dtype)
+    parts = np.split(joint, np.cumsum(views.widths)[:-1], axis=1)
+    for part, view, scaling in zip(parts, views, scalings, strict=True):
+        _fill(part, view, scaling, rows)
+    return joint
 
 
-def _with_mean(block: Matrix, present: NDArray | None) -> Matrix:
-    """Rows that are absent from a view count as its mean, or as zero where it is sparse."""
-    if present is None or sparse.issparse(block) or present.all() or not present.any():
-        return block
-    return np.where(present[:, None], block, block[present].mean(axis=0, dtype=np.float64)).astype(
-        block.dtype
-    )
+def _all_stored(block: NDArray) -> Matrix:
+    """A dense block as CSR; SciPy's own way would take several times the memory."""
+    n, width = block.shape
+    columns = np.tile(np.arange(width, dtype=np.int32), n)
+    return sparse.csr_array((block.ravel(), columns, np.arange(n + 1) * width), shape=block.shape)
+
+
+def _fill(block: NDArray, view: View, scaling: Scaling, rows: NDArray | None) -> None:
+    """Put the scaled rows of a dense view into `block`; absent ones count as its mean."""
+    for part in row_blocks(len(block), max(1, _BLOCK_ENTRIES // view.width)):
+        block[part] = scaling.apply(view.rows(part if rows is None else rows[part]))
+    if view.present is None:
+        return
+    there = view.present if rows is None else view.present[rows]
+    if there.any() and not there.all():
+        block[~there] = block[there].mean(axis=0, dtype=np.float64).astype(view.dtype)
 
 
 def _kmeans(
@@ -114,13 +124,14 @@ def _kmeans(
     sampled: bool,
     random_state: np.random.RandomState,
     present: NDArray | None,
-    widths: list[int],
+    widths: tuple[int, ...],
 ) -> NDArray:
+    """The centres of X, which is moved to its mean."""
     mean: NDArray | float = 0.0
     if not sparse.issparse(X):
         # Distances far from the origin would drown in rounding.
         mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        X = X - mean
+        X -= mean
     if present is not None:
         centres = lloyd(RowsWithGaps(X, present, widths), n_clusters, sampled, random_state)
     elif inner_products_pay(*X.shape):

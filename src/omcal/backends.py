@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from omcal.placement import GraphSettings, Placed, Room, place_in_memory
-from omcal.views import Views, validate_views
+from omcal.view_input import validate_views
+from omcal.views import Views
 
 
 def check_device(device: str) -> None:

@@ -33,10 +33,12 @@ from omcal.backends import check_device, on_device, place, read_views
 from omcal.callbacks import CallbackSupportMixin, FitTasks, StartTask, with_callbacks
 from omcal.checkpoint import Checkpoint
 from omcal.estimate import Estimate, ViewSize, view_sizes
+from omcal.graph import AnchorGraphs
 from omcal.indicator import Indicator
 from omcal.interruption import Interruption
 from omcal.memory import parse_bytes, require_memory
 from omcal.parallel import small_blas
+from omcal.parameters import check_init, resolve_n_anchors, start_weights
 from omcal.placement import GraphSettings, Room
 from omcal.solver import Problem, Solution, solve
 from omcal.views import Views
@@ -98,6 +100,7 @@ class AnchorClusterer(
     }
 
     _single_view: ClassVar[bool] = False
+    _graphs: AnchorGraphs | None = None
 
     def fit(self, X: Any, y: Any = None, present: Any = None) -> Self:
         """Cluster the samples of X.
@@ -148,7 +151,7 @@ class AnchorClusterer(
             )
         n_anchors = self._resolve_n_anchors(views.n)
         check_present(views.present, views.names, n_anchors)
-        self._check_init(n_anchors)
+        check_init(self.init, n_anchors, self.n_clusters)
         problem = self._problem(len(views))
         room = self._room()
         if room.holds_all(views) and not on_device(views, self.device):
@@ -168,6 +171,7 @@ class AnchorClusterer(
             say("going on after %d passes in %s", len(checkpoint.steps), checkpoint.path)
         placed = place(views, settings, random_state, room, self.device)
         self._scalings, self.anchors_ = placed.scalings, placed.anchors
+        self._graphs = placed.kept
         rows = placed.rows
         if checkpoint:
             rows = checkpoint.follow(rows, placed.anchors, random_state)
@@ -330,17 +334,22 @@ class AnchorClusterer(
             memory_limit=room.memory_limit,
             on_cluster=room.client is not None,
             device=self.device,
+            scale=self.scale,
         )
 
-    def report(self, path: str | os.PathLike[str], X: Any, y: Any = None, **options: Any) -> Path:
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    ) -> Path:
         """Describe the fit in one HTML file that needs no network.
 
         Parameters
         ----------
         path : str or path-like
             The file to write.
-        X : as in `fit`
-            The data that the model was fitted to.
+        X : as in `fit`, optional
+            The data that the model was fitted to. It is not needed after a fit on the CPU to data
+            in memory, of which the model keeps the anchor graphs if they take at most 256 MiB;
+            files and copies of the model do not hold them.
         y : array-like of shape (n,), optional
             Known classes, to compare the clusters with.
         **options
@@ -354,13 +363,13 @@ class AnchorClusterer(
 
         return write_report(self, path, X, y, **options)
 
-    def explain_views(self, X: Any, **options: Any) -> ViewExplanation:
+    def explain_views(self, X: Any = None, **options: Any) -> ViewExplanation:
         """Say what each view does: its weight, its agreement, and what changes without it.
 
         Parameters
         ----------
-        X : as in `fit`
-            The data that the model was fitted to.
+        X : as in `fit`, optional
+            The data that the model was fitted to; not needed where `report` does not need it.
         **options
             As in `omcal.explain.explain_views`: present, n_resamples, max_samples, random_state.
 
@@ -393,35 +402,7 @@ class AnchorClusterer(
         return self.n_clusters
 
     def _resolve_n_anchors(self, n: int) -> int:
-        """Check the sizes against each other and choose m where the user did not."""
-        c, k = self.n_clusters, self.n_neighbors
-        if c > n:
-            raise ValueError(
-                f"n_clusters={c} must be at most the number of samples, n_samples={n}."
-            )
-        if self.n_anchors is None and not isinstance(self.anchors, str):
-            one_view = getattr(self.anchors, "ndim", 0) == 2
-            m = len(self.anchors if one_view or not len(self.anchors) else self.anchors[0])
-        elif self.n_anchors is None:
-            m = min(max(default_n_anchors(n, c), k + 1), n)
-        else:
-            m = self.n_anchors
-            if m > n:
-                raise ValueError(
-                    f"n_anchors={m} must be at most the number of samples, n_samples={n}; "
-                    "lower n_anchors."
-                )
-        if m < c:
-            raise ValueError(f"n_anchors={m} must be at least n_clusters={c}; raise n_anchors.")
-        if k >= m:
-            remedy = f"use n_neighbors<={m - 1}" if m > 1 else "more samples are needed"
-            if m < n:
-                remedy += f" or n_anchors>={k + 1}"
-            raise ValueError(
-                f"n_neighbors={k} must be smaller than the number of anchors, {m} "
-                f"(n_samples={n}); {remedy}."
-            )
-        return m
+        return resolve_n_anchors(n, self.n_clusters, self.n_neighbors, self.n_anchors, self.anchors)
 
     def _graph_settings(self, n_anchors: int) -> GraphSettings:
         return GraphSettings(self.n_clusters, n_anchors, self.n_neighbors, self.scale, self.anchors)
@@ -450,23 +431,8 @@ class AnchorClusterer(
             return
         yield np.array(self.init, dtype=np.float64)
 
-    def _check_init(self, n_anchors: int) -> None:
-        if isinstance(self.init, str):
-            return
-        G, c = np.asarray(self.init, dtype=np.float64), self.n_clusters
-        if G.shape != (n_anchors, c):
-            raise ValueError(
-                f"init has shape {G.shape} but (n_anchors, n_clusters) = {(n_anchors, c)} is "
-                "needed."
-            )
-        if not np.allclose(G.T @ G, np.eye(c), atol=1e-6):
-            raise ValueError(
-                "init is not orthonormal: its columns must have length 1 and be perpendicular; "
-                "pass numpy.linalg.qr(init)[0]."
-            )
-
     def _problem(self, n_views: int) -> Problem:
-        weighting, alpha = _weights(getattr(self, "weighting", "uniform"), n_views)
+        weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)
         return Problem(
             self.beta, self.gamma, weighting, alpha, self.max_iter, self.tol, self.accelerate
         )
@@ -499,8 +465,11 @@ class AnchorClusterer(
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        # A client is a connection of this process; it is neither copied nor stored.
-        return {**super().__getstate__(), "client": None}
+        # A client is a connection of this process, and graphs are as large as data; neither is
+        # copied or stored.
+        state = {**super().__getstate__(), "client": None}
+        state.pop("_graphs", None)
+        return state
 
     def __sklearn_clone__(self) -> Self:
         twin = super(AnchorClusterer, copy(self)).__sklearn_clone__()
@@ -511,32 +480,6 @@ class AnchorClusterer(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def default_n_anchors(n: int, n_clusters: int) -> int:
-    """c + 10·√(n / 10⁴), between c + 10 and c + 150: few for ordinary n, more for large n."""
-    return n_clusters + int(np.clip(10 * np.sqrt(n / 1e4), 10, 150))
-
-
-def _weights(weighting: Any, n_views: int) -> tuple[Any, NDArray[np.float64]]:
-    """The kind of α step, and the weights to start from."""
-    uniform = np.full(n_views, 1.0 / n_views)
-    if isinstance(weighting, str):
-        return ("fixed" if weighting == "uniform" else weighting), uniform
-    try:
-        given = np.asarray(weighting, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"weighting={weighting!r} must be a name or numbers.") from error
-    if given.shape != (n_views,):
-        raise ValueError(
-            f"weighting={weighting!r} has shape {given.shape}; give one weight for each of the "
-            f"{n_views} views."
-        )
-    if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
-        raise ValueError(
-            f"weighting={weighting!r} must be non-negative numbers with a positive sum."
-        )
-    return "fixed", given / given.sum()
 
 
 def _reporter(verbose: int) -> Callable[..., None]:

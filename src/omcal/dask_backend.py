@@ -133,12 +133,7 @@ class GraphPart:
     @classmethod
     def merge(cls, parts: list[GraphPart]) -> GraphPart:
         """Consecutive parts as one."""
-        graphs = AnchorGraphs(
-            np.concatenate([part.graphs.indices for part in parts]),
-            np.concatenate([part.graphs.weights for part in parts]),
-            parts[0].graphs.n_anchors,
-        )
-        return replace(parts[0], graphs=graphs)
+        return replace(parts[0], graphs=AnchorGraphs.joined([part.graphs for part in parts]))
 
     def rows(self, F: NDArray | None = None) -> MemoryRows:
         return MemoryRows(self.graphs, self.n_clusters, compiled=compiled_pays(self.n), F=F)
@@ -146,7 +141,7 @@ class GraphPart:
 
 @sizeof.register(GraphPart)  # type: ignore[untyped-decorator]
 def _size_of_part(part: GraphPart) -> int:
-    return part.graphs.indices.nbytes + part.graphs.weights.nbytes
+    return part.graphs.nbytes
 
 
 @dataclass(frozen=True)

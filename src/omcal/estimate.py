@@ -17,11 +17,14 @@ from omcal.kernels import compiled_pays
 from omcal.kmeans import SEED_PER_ANCHOR, inner_products_pay
 from omcal.memory import available_memory, format_bytes
 from omcal.parallel import one_blas_thread, thread_count
+from omcal.scaling import Scale, needs_moments
 from omcal.views import View
 
 _BLOCK = 8192  # rows of a block in a pass
-_BLOCK_ENTRIES = 2**20  # numbers in a block of dense rows or of distances
-_BUFFERS = 4e6  # of BLAS and the like
+_BLOCK_ENTRIES = 2**18  # numbers in a block of dense rows
+_DISTANCES = 2**20  # numbers in a block of distances
+_BUFFERS = 2e6  # of BLAS and the like
+_BLAS_THREAD = 8e6  # more that BLAS takes in each further thread
 _NUMBA, _COMPILED_LOOPS = 50e6, 55e6  # code, once loaded
 _INDEX = 4  # bytes of a sparse index
 
@@ -110,6 +113,7 @@ class Estimate:
     memory_limit: int | None = None  # of what is kept of the rows; the rest is in files
     on_cluster: bool = False
     device: str = "cpu"
+    scale: Scale = "feature"
 
     @property
     def rows_in(self) -> str:
@@ -125,7 +129,10 @@ class Estimate:
     @property
     def memory(self) -> dict[str, dict[str, float]]:
         """Stage -> part -> bytes; the stages follow each other."""
-        return {"choosing anchors": self._anchor_bytes(), "iterating": self._row_bytes()}
+        stages = {"choosing anchors": self._anchor_bytes(), "iterating": self._row_bytes()}
+        if self._sparse and needs_moments(self.scale):
+            return {"scaling": self._scaling_bytes()} | stages
+        return stages
 
     @property
     def bytes(self) -> float:
@@ -166,7 +173,9 @@ class Estimate:
             f"{format_bytes(available_memory())} are available.",
         ]
         for stage, parts in self.memory.items():
-            listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items())
+            listed = ", ".join(
+                f"{name} {format_bytes(size)}" for name, size in parts.items() if size
+            )
             lines.append(f"  {stage}: {listed}")
         listed = ", ".join(f"{stage} {_format_seconds(s)}" for stage, s in self.time.items())
         lines.append(f"Time: at most about {_format_seconds(self.seconds)} ({listed}).")
@@ -187,46 +196,45 @@ class Estimate:
         sizes = {"given": 0, "random": m, "kmeans-full": n}
         return min(sizes.get(self.anchors, SAMPLE_PER_ANCHOR * m), n)
 
+    @property
+    def _sparse(self) -> list[ViewSize]:
+        return [view for view in self.views if view.density is not None]
+
+    def _scaling_bytes(self) -> dict[str, float]:
+        values = [view.row_entries for view in self._sparse if view.dtype != np.float64]
+        parts = {"values in float64": 8.0 * self.n_samples * max(values, default=0.0)}
+        return parts | {"workspace": self._workspace}
+
     def _anchor_bytes(self) -> dict[str, float]:
         s, m, t = self._sample, self.n_anchors, self._itemsize
         width = sum(view.width for view in self.views)
-        scaled = sum(view.row_bytes for view in self.views)
-        drawn = s if s < self.n_samples else 0
+        entries = sum(view.row_entries for view in self.views)
+        joint = s * entries * (t + (_INDEX if self._sparse else 0))
         seeds = min(s, SEED_PER_ANCHOR * m)
+        by_products = inner_products_pay(s, width)
+        copies = 1
+        if self._sparse:
+            # Rows that were drawn or lay in several views before; columns for the products, or
+            # the sparse form of dense views.
+            mixed = len(self._sparse) < len(self.views)
+            copies += (len(self.views) > 1 or s < self.n_samples) + (by_products or mixed)
+        centres = (2.0 * t + 8.0 if by_products else 6.0 * t) * m * width
         parts = {
-            "sample": (drawn + s) * scaled + s * self._joint_row_bytes(),
-            "start": seeds * scaled if drawn and seeds < s else 0.0,
-            "centres": 6.0 * t * m * width,
-            "distances": s * (t * _trials(m) + 24.0) + 2.0 * t * min(s * m, _BLOCK_ENTRIES),
+            "sample": joint * copies,
+            "start": joint * seeds / s if seeds < s < self.n_samples else 0.0,
+            # Half of them are gone whenever there is more than one copy of the sample.
+            "centres": max(centres / 2, centres - (copies - 1) * joint),
+            "distances": s * (t * _trials(m) + 24.0) + 2.0 * t * min(s * m, _DISTANCES),
             "workspace": self._workspace,
         }
-        if inner_products_pay(s, width):
-            parts["inner products"] = self._product_bytes(s)
+        if by_products:
+            parts["inner products"] = float(s**2) * t
         return parts | ({"compiled code": _NUMBA} if compiled_pays(self.n_samples) else {})
-
-    def _product_bytes(self, s: int) -> float:
-        """Bytes of the inner products of s rows; of sparse rows they are sparse first."""
-        t = self._itemsize
-        if all(view.density is None for view in self.views):
-            return float(s**2) * t
-        # Rows that share no entry have no product; entries lie as if by chance.
-        shared = sum(view.width * (view.density or 1.0) ** 2 for view in self.views)
-        return float(s**2) * (t + (1 - math.exp(-shared)) * (t + _INDEX))
-
-    def _joint_row_bytes(self) -> float:
-        """Bytes of a row in what k-means makes of the views together."""
-        t = self._itemsize
-        entries = sum(view.row_entries for view in self.views)
-        dense = sum(view.row_entries for view in self.views if view.density is None)
-        if all(view.density is None for view in self.views):
-            # The views side by side, unless there is one; and the same less their mean.
-            return entries * t * (2 if len(self.views) > 1 else 1)
-        # A dense view beside a sparse one is turned into rows, columns and values first.
-        return entries * (t + _INDEX) + dense * (2 * t + 6 * _INDEX)
 
     def _row_bytes(self) -> dict[str, float]:
         n, m, c, k, V = *self._sizes, len(self.views)
         t, compiled = self._itemsize, compiled_pays(n)
+        widths = [view.width for view in self.views]
         threads = min(thread_count(), math.ceil(n / _BLOCK))
         rows = {
             "graphs": float(n * V * k) * (np.min_scalar_type(m - 1).itemsize + t),
@@ -240,16 +248,20 @@ class Estimate:
             "labels": 12.0 * n,
             # Blocks of rows return their own sums before these are added up.
             "sums": 8.0 * (2 * threads + 2) * (V * m) ** 2,
-            "anchors": 8.0 * m * sum(view.width for view in self.views),
-            "workspace": self._workspace + threads * min(n, _BLOCK) * (32.0 * c + 12.0 * V * k),
+            # Those of one view at a time are made ready for products with its rows.
+            "anchors": 8.0 * m * (sum(widths) + 4 * max(widths)),
+            "workspace": threads * (_BUFFERS + min(n, _BLOCK) * (32.0 * c + 12.0 * V * k)),
         }
         return rows | rest | ({"compiled code": _NUMBA + _COMPILED_LOOPS} if compiled else {})
 
     @property
     def _workspace(self) -> float:
-        """Blocks of dense rows in work, and buffers."""
-        width = max((view.width for view in self.views if view.density is None), default=0)
-        return _BUFFERS + 8.0 * min(self.n_samples * width, _BLOCK_ENTRIES)
+        """What each thread has in work: a block of dense rows, and buffers of BLAS and others."""
+        n, widths = self.n_samples, [view.width for view in self.views]
+        dense = [view.width for view in self.views if view.density is None]
+        threads = min(thread_count(), math.ceil(n * max(widths) / _BLOCK_ENTRIES))
+        block = 8.0 * min(n * max(dense, default=0), _BLOCK_ENTRIES)
+        return threads * (_BUFFERS + block) + (threads - 1) * (_BLAS_THREAD if dense else 0.0)
 
 
 def _trials(m: int) -> int:

@@ -11,29 +11,29 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from omcal.fitted_graphs import fitted_views, kept_graphs
 from omcal.graph import AnchorGraphs, anchor_graphs
 from omcal.graph_fits import (
     Array,
     GraphFit,
+    complete_rows,
     cosines_within,
     explained_shares,
     fit_graphs,
     for_views,
     sampled_rows,
-    some_graphs,
 )
+from omcal.indicator import indicate
 from omcal.metrics import ari
-from omcal.rows.base import decide
 from omcal.rows.memory import MemoryRows
 from omcal.solver import Problem
-from omcal.updates import agreement, settle
+from omcal.updates import agreement
 from omcal.view_effects import Facts, Range, ViewEffect, ViewExplanation, warnings_about
-from omcal.views import validate_views
 
 
 def explain_views(
     model: Any,
-    X: Any,
+    X: Any = None,
     *,
     present: Any = None,
     n_resamples: int = 5,
@@ -42,17 +42,16 @@ def explain_views(
 ) -> ViewExplanation:
     """Say what each view does in a fitted model.
 
-    The anchor graphs of the model are built once; the clustering without a view, that of a view
-    alone and those of the resamples are small fits to parts of these graphs, which start from the
-    model's result.
+    The clustering without a view, that of a view alone and those of the resamples are small fits
+    to parts of the anchor graphs of the model, which start from its result.
 
     Parameters
     ----------
     model : fitted OMCAL
-    X : as in `fit`
-        The data that the model was fitted to.
+    X : as in `fit`, optional
+        The data that the model was fitted to; not needed where the model has kept its graphs.
     present : as in `fit`
-        Samples that are absent from a view are not looked at.
+        For X. Samples that are absent from a view are not looked at.
     n_resamples : int, default=5
         Bootstrap samples for the ranges; 0 for none.
     max_samples : int, default=5000
@@ -69,7 +68,7 @@ def explain_views(
     >>> from omcal.datasets import make_multiview
     >>> data = make_multiview(200, n_clusters=3, n_noise_views=1, noise=0.5, random_state=0)
     >>> model = OMCAL(n_clusters=3, weighting="agreement", random_state=0).fit(data.views)
-    >>> explanation = explain_views(model, data.views, n_resamples=2)
+    >>> explanation = explain_views(model, n_resamples=2)
     >>> min(explanation.views, key=lambda view: view.agreement).name
     'noise1'
     """
@@ -77,22 +76,30 @@ def explain_views(
     for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):
         if not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
-    views = validate_views(
-        model,
-        X,
-        views=getattr(model, "views", None),
-        reset=False,
-        lazy=True,
-        gaps=True,
-        present=present,
-    )
-    if len(views) < 2:
+    if len(model.view_names_) < 2:
         raise ValueError("X has one view, and there is nothing to compare it with; give several.")
     random_state = check_random_state(random_state)
-    sample, _ = sampled_rows(views, max_samples, random_state, "explain_views")
-    graphs = anchor_graphs(sample, model._scalings, model.anchors_, model.n_neighbors)
-    study = _Study(model, graphs)
-    return study.explanation(list(views.names), n_resamples, random_state)
+    if X is None:
+        graphs = sampled_graphs(kept_graphs(model, present), max_samples, random_state)
+    else:
+        views = fitted_views(model, X, present)
+        sample = sampled_rows(views, max_samples, random_state, "explain_views")
+        graphs = anchor_graphs(sample, model._scalings, model.anchors_, model.n_neighbors)
+    return explain_graphs(model, graphs, n_resamples, random_state)
+
+
+def sampled_graphs(
+    graphs: AnchorGraphs, most: int, random_state: np.random.RandomState
+) -> AnchorGraphs:
+    """The graphs of at most so many samples that are in every view."""
+    return graphs[complete_rows(graphs.n, graphs.present, most, random_state, "explain_views")]
+
+
+def explain_graphs(
+    model: Any, graphs: AnchorGraphs, n_resamples: int, random_state: np.random.RandomState
+) -> ViewExplanation:
+    """`explain_views` from the graphs of samples that are in every view."""
+    return _Study(model, graphs).explanation(model.view_names_, n_resamples, random_state)
 
 
 class _Study:
@@ -108,7 +115,8 @@ class _Study:
         self.short_problem = replace(self.problem, **short)
         self.StS = MemoryRows(graphs, model.n_clusters).gram()
         self.basis: Array = model.basis_
-        self.labels, self.F = _result(model, graphs)
+        U, self.labels = indicate(model._consensus, graphs)
+        self.F = np.maximum(U, 0)
 
     def explanation(
         self, names: list[str], n_resamples: int, random_state: np.random.RandomState
@@ -159,7 +167,7 @@ class _Study:
 
     def _fit(self, views: list[int], problem: Problem | None = None) -> GraphFit | None:
         return fit_graphs(
-            some_graphs(self.graphs, views=views),
+            self.graphs.of_views(views),
             self.basis,
             for_views(problem or self.problem, views),
             self.StS[np.ix_(views, views)],
@@ -173,7 +181,7 @@ class _Study:
 
     def _agreement_in(self, cluster: int) -> Array:
         rows = np.flatnonzero(self.labels == cluster)
-        return agreement_with(some_graphs(self.graphs, rows), self.F[rows], self.basis)
+        return agreement_with(self.graphs[rows], self.F[rows], self.basis)
 
     def _kept(self, fit: GraphFit | None) -> tuple[float, ...] | None:
         """For each cluster its Jaccard index with the most similar cluster of the other result."""
@@ -189,7 +197,7 @@ class _Resample:
     """The same fits on a bootstrap sample of the rows."""
 
     def __init__(self, study: _Study, without: list[GraphFit | None], rows: NDArray) -> None:
-        graphs = some_graphs(study.graphs, rows)
+        graphs = study.graphs[rows]
         labels = study.labels[rows]
         StS = MemoryRows(graphs, study.basis.shape[1]).gram()
         full = fit_graphs(graphs, study.basis, study.problem, StS)
@@ -201,7 +209,7 @@ class _Resample:
         for v, known in enumerate(without):
             others = study._others(v)
             fit = known and fit_graphs(
-                some_graphs(graphs, views=others),
+                graphs.of_views(others),
                 known.basis,
                 replace(study.short_problem, alpha=known.solution.consensus.alpha),
                 StS[np.ix_(others, others)],
@@ -216,16 +224,6 @@ def agreement_with(graphs: AnchorGraphs, F: NDArray, G: Array) -> Array:
     StF = (graphs.side_by_side().T @ F).reshape(V, m, -1)
     squares = np.square(graphs.weights, dtype=np.float64).sum(axis=(0, 2))
     return agreement(np.diag(squares), StF, F.T @ F, G)
-
-
-def _result(model: Any, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
-    """Labels and F of the model on these graphs, as for new samples."""
-    Z = model._consensus
-    P, R = Z.f_step()
-    S = graphs.side_by_side()
-    to_P, to_G = (np.concatenate([weight * M for weight in Z.alpha]) for M in (P, Z.G))
-    U = settle(S @ to_P, R)
-    return decide(U, S @ to_G, float(np.abs(P).max())).labels, np.maximum(U, 0)
 
 
 def _range(values: Sequence[float | None]) -> Range | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ class AnchorGraphs:
     indices: NDArray  # (n, V, k), the smallest unsigned integers that hold m
     weights: NDArray  # (n, V, k), rows sum to 1
     n_anchors: int
+    present: NDArray[np.bool_] | None = None  # (n, V), False where another view stands in
 
     @property
     def n(self) -> int:
@@ -35,8 +37,33 @@ class AnchorGraphs:
     def n_views(self) -> int:
         return self.indices.shape[1]
 
-    def __getitem__(self, rows: slice) -> AnchorGraphs:
-        return AnchorGraphs(self.indices[rows], self.weights[rows], self.n_anchors)
+    @property
+    def nbytes(self) -> int:
+        return self.indices.nbytes + self.weights.nbytes
+
+    def __getitem__(self, rows: slice | NDArray) -> AnchorGraphs:
+        return self._each(lambda array: array[rows])
+
+    def of_views(self, views: Sequence[int]) -> AnchorGraphs:
+        """The graphs of these views."""
+        return self._each(lambda array: array[:, list(views)])
+
+    def _each(self, part: Callable[[NDArray], NDArray]) -> AnchorGraphs:
+        present = None if self.present is None else part(self.present)
+        return AnchorGraphs(part(self.indices), part(self.weights), self.n_anchors, present)
+
+    @classmethod
+    def joined(cls, parts: Sequence[AnchorGraphs]) -> AnchorGraphs:
+        """The graphs of consecutive samples as one."""
+        whole = all(part.present is None for part in parts)
+        masks = [np.True_ if part.present is None else part.present for part in parts]
+        shapes = [part.indices.shape[:2] for part in parts]
+        return cls(
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            parts[0].n_anchors,
+            None if whole else np.concatenate(list(map(np.broadcast_to, masks, shapes))),
+        )
 
     def side_by_side(self) -> Any:
         """[S_1 … S_V] as one sparse n × Vm matrix."""
@@ -86,9 +113,10 @@ def anchor_graphs(
         # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
         size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // view.width)
         map_blocks(work, n, max(1, size))
-    if views.present is not None:
-        stand_in(indices, weights, views.present[rows], stand_ins(anchors))
-    return AnchorGraphs(indices, weights, m)
+    present = None if views.present is None else views.present[rows]
+    if present is not None:
+        stand_in(indices, weights, present, stand_ins(anchors))
+    return AnchorGraphs(indices, weights, m, present)
 
 
 def _shift(block: slice, start: int) -> slice:

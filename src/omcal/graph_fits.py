@@ -35,47 +35,58 @@ class GraphFit:
         return self.solution.consensus.G
 
 
+def complete_rows(
+    n: int,
+    present: NDArray[np.bool_] | None,
+    most: int,
+    random_state: np.random.RandomState,
+    asked_by: str,
+) -> NDArray:
+    """At most so many random samples that are in every view, in their order."""
+    complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
+    _require_two(len(complete), asked_by)
+    return np.sort(random_state.permutation(complete)[:most])
+
+
+def _require_two(count: int, asked_by: str) -> None:
+    if count < 2:
+        raise ValueError(
+            f"{asked_by} compares samples that are in every view; X has {count} of them."
+        )
+
+
 def sampled_rows(
     views: Views, most: int, random_state: np.random.RandomState, asked_by: str
-) -> tuple[Views, NDArray]:
-    """At most so many random samples that are in every view, in memory, and which they are."""
+) -> Views:
+    """At most so many random samples that are in every view, in memory."""
     if views.distributed:
         raise ValueError(
             f"{asked_by} works on a sample in memory; pass computed arrays of some thousand "
             "samples instead of those of Dask."
         )
-    present = views.present
-    complete = np.arange(views.n) if present is None else np.flatnonzero(present.all(axis=1))
-    if len(complete) < 2:
-        raise ValueError(
-            f"{asked_by} compares samples that are in every view; X has {len(complete)} of them."
-        )
-    rows = np.sort(random_state.permutation(complete)[:most])
-    if views.stored:
-        from omcal.out_of_core import loaded
-
-        parts, start = [], 0
-        for block in loaded(views):
-            inside = rows[(rows >= start) & (rows < start + block.n)] - start
-            parts.append([view.array[inside] for view in block])
-            start += block.n
-        arrays = [_stack(blocks) for blocks in zip(*parts, strict=True)]
-    else:
-        arrays = [view.array[rows] for view in views]
+    rows = complete_rows(views.n, views.present, most, random_state, asked_by)
+    arrays = _stored_rows(views, rows) if views.stored else [view.array[rows] for view in views]
+    _require_two(arrays[0].shape[0], asked_by)
     chosen = zip(views, arrays, strict=True)
-    return Views([replace(view, array=array, present=None) for view, array in chosen]), rows
+    return Views([replace(view, array=array, present=None) for view, array in chosen])
+
+
+def _stored_rows(views: Views, rows: NDArray) -> list[Any]:
+    """These rows of each view, less those that are found to be absent from one as they are read."""
+    from omcal.out_of_core import loaded
+
+    parts, start = [], 0
+    for block in loaded(views):
+        inside = rows[(rows >= start) & (rows < start + block.n)] - start
+        if block.present is not None:
+            inside = inside[block.present[inside].all(axis=1)]
+        parts.append([view.array[inside] for view in block])
+        start += block.n
+    return [_stack(blocks) for blocks in zip(*parts, strict=True)]
 
 
 def _stack(blocks: Sequence[Any]) -> Any:
     return sparse.vstack(blocks).tocsr() if sparse.issparse(blocks[0]) else np.concatenate(blocks)
-
-
-def some_graphs(graphs: AnchorGraphs, rows: Any = slice(None), views: Any = None) -> AnchorGraphs:
-    """The graphs of these rows and views; a row may come more than once."""
-    indices, weights = graphs.indices[rows], graphs.weights[rows]
-    if views is not None:
-        indices, weights = indices[:, views], weights[:, views]
-    return replace(graphs, indices=indices, weights=weights)
 
 
 def fit_graphs(

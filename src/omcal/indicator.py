@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.graph import anchor_graphs
+from omcal.graph import AnchorGraphs, anchor_graphs
 from omcal.rows.base import decide
 from omcal.scaling import Scaling
 from omcal.updates import Consensus, settle
@@ -26,15 +26,9 @@ class Indicator:
 
     def blocks(self, views: Views, size: int) -> Iterator[tuple[NDArray, NDArray]]:
         """Unclipped indicator and labels of consecutive blocks of at most `size` samples."""
-        Z = self.consensus
-        P, R = Z.f_step()
-        dtype = views.dtype
-        to_P, to_G = (np.concatenate([w * M for w in Z.alpha]).astype(dtype) for M in (P, Z.G))
         for rows in row_blocks(views.n, size):
             graphs = anchor_graphs(views, self.scalings, self.anchors, self.n_neighbors, rows)
-            S = graphs.side_by_side()
-            U = settle(S @ to_P, R)
-            yield U, decide(U, S @ to_G, float(np.abs(P).max())).labels
+            yield indicate(self.consensus, graphs)
 
     def labels(self, views: Views, size: int) -> NDArray[np.int32]:
         """Cluster of each sample."""
@@ -43,3 +37,12 @@ class Indicator:
     def transform(self, views: Views, size: int) -> NDArray:
         """F of each sample."""
         return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views, size)])
+
+
+def indicate(Z: Consensus, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
+    """Unclipped indicator and labels of the samples of these graphs, as for new ones."""
+    P, R = Z.f_step()
+    S = graphs.side_by_side()
+    to_P, to_G = (np.concatenate([w * M for w in Z.alpha]).astype(S.dtype) for M in (P, Z.G))
+    U = settle(S @ to_P, R)
+    return U, decide(U, S @ to_G, float(np.abs(P).max())).labels

@@ -21,6 +21,7 @@ MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than ano
 TOLERANCE = 1e-4
 _BLOCK_ENTRIES = 1 << 20
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
+_PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
 
 
 class Points(ABC):
@@ -212,8 +213,7 @@ class InnerProducts(Points):
     """
 
     def __init__(self, X: Matrix) -> None:
-        K = X @ X.T
-        self._K = np.asarray(K.toarray() if sparse.issparse(K) else K)
+        self._K = _products(X)
         self._X = X
         self.n = X.shape[0]
         self._norms = self._K.diagonal().copy()
@@ -253,6 +253,17 @@ class InnerProducts(Points):
     def rows(self, centres: Any) -> NDArray:
         """The centres in the space of the rows."""
         return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
+
+
+def _products(X: Matrix) -> NDArray:
+    """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
+    if not sparse.issparse(X):
+        return np.asarray(X @ X.T)
+    n, Xt = X.shape[0], X.T.tocsr()
+    products = np.empty((n, n), dtype=X.dtype)
+    for rows in row_blocks(n, _PRODUCT_ROWS):
+        (X[rows] @ Xt).toarray(out=products[rows])
+    return products
 
 
 def _dense(X: Matrix) -> NDArray:

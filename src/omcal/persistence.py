@@ -37,9 +37,9 @@ def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file; `load` reads it.
 
     The file appears under its name only when it is complete. It holds parameters, scaling,
-    anchors, weights, basis, threshold matrix, names and labels, not the data, and not the
-    parameters that say where a fit works: `device`, `memory_limit`, `scratch_dir`, `checkpoint`
-    and `client` are the defaults again after loading.
+    anchors, weights, basis, threshold matrix, names and labels, not the data or their graphs, and
+    not the parameters that say where a fit works: `device`, `memory_limit`, `scratch_dir`,
+    `checkpoint` and `client` are the defaults again after loading.
 
     Parameters
     ----------

@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omcal.anchors import choose_anchors
-from omcal.graph import anchor_graphs
+from omcal.graph import AnchorGraphs, anchor_graphs
 from omcal.kernels import compiled_pays
 from omcal.rows.base import AbstractRows
 from omcal.rows.memory import MemoryRows
 from omcal.scaling import Scale, Scaling
 from omcal.views import Views
+
+# Graphs up to this size stay with a fitted model, so that it can be described without its data:
+# those of a million samples in five views. Larger ones would fill the memory unnoticed.
+LARGEST_KEPT = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Placed:
     rows: AbstractRows
     scalings: list[Scaling]
     anchors: list[NDArray]
+    kept: AnchorGraphs | None = None  # the graphs, where they are to stay with the model
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,8 @@ def place_in_memory(
     anchors = resolve_anchors(views, scalings, settings, random_state)
     compiled = compiled_pays(views.n)
     graphs = anchor_graphs(views, scalings, anchors, settings.n_neighbors, compiled=compiled)
-    return Placed(MemoryRows(graphs, settings.n_clusters, compiled=compiled), scalings, anchors)
+    rows = MemoryRows(graphs, settings.n_clusters, compiled=compiled)
+    return Placed(rows, scalings, anchors, graphs if graphs.nbytes <= LARGEST_KEPT else None)
 
 
 def resolve_anchors(

@@ -14,7 +14,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from omcal.kernels import compiled_pays, moments_kernel
 from omcal.parallel import map_blocks
-from omcal.views import Matrix, View
+from omcal.views import Matrix, View, row_blocks
 
 Scale = Literal["feature", "sample", "view"] | None
 SCALES = ("feature", "sample", "view", None)
@@ -36,7 +36,8 @@ class Moments:
         """Moments of rows of which a float64 copy does not matter; a compiled loop takes none."""
         n = block.shape[0]
         if sparse.issparse(block):
-            mean, variance = mean_variance_axis(block.astype(np.float64, copy=False), axis=0)
+            parts = (block.data.astype(np.float64, copy=False), block.indices, block.indptr)
+            mean, variance = mean_variance_axis(sparse.csr_array(parts, block.shape), axis=0)
             return cls(n, mean, variance * n)
         if compiled:
             total, squares = np.zeros((2, block.shape[1]))
@@ -171,11 +172,20 @@ def _standardise_rows(block: Matrix) -> Matrix:
 def _sparse_row_factors(block: Matrix) -> NDArray[np.float64]:
     """1 / standard deviation of each row, its zeros counted; 0 for constant rows."""
     n, width = block.shape
-    stored = np.diff(block.indptr)
+    factors = np.empty(n)
+    # Each stored entry takes five numbers here: not of all rows at once.
+    for rows in row_blocks(n, max(1, _BLOCK_ENTRIES * n // max(block.nnz, 1))):
+        first, last = block.indptr[rows.start], block.indptr[rows.stop]
+        stored = np.diff(block.indptr[rows.start : rows.stop + 1])
+        factors[rows] = _row_factors(block.data[first:last].astype(np.float64), stored, width)
+    return factors
+
+
+def _row_factors(values: NDArray[np.float64], stored: NDArray, width: int) -> NDArray[np.float64]:
+    n = len(stored)
     row = np.repeat(np.arange(n), stored)
-    values = block.data.astype(np.float64)
     mean = np.bincount(row, values, minlength=n) / width
-    squares = np.bincount(row, np.square(values - mean[row]), minlength=n)
+    squares: NDArray = np.bincount(row, np.square(values - mean[row]), minlength=n)
     squares += (width - stored) * mean**2
     variance = squares / max(width - 1, 1)
     variance[variance <= (width * np.finfo(np.float64).eps * mean) ** 2] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,16 +84,15 @@ class Survey:
         ]
         if not isinstance(s.anchors, str):
             return scalings, check_anchors(s.anchors, s.n_anchors, views.widths)
-        sample = [_stacked(blocks) for blocks in zip(*seen.sample, strict=True)]
-        how = (s.n_anchors, s.anchors, self._random_state)
         present = np.concatenate(seen.present)
-        anchors = anchors_of_sample(
-            sample,
-            scalings,
-            *how,
-            sampled=self._rows is not None,
-            present=None if present.all() else present,
-        )
+        masks = [None] * len(views) if present.all() else list(present.T)
+        blocks = (_stacked(blocks) for blocks in zip(*seen.sample, strict=True))
+        sample = [
+            replace(view, array=block, present=mask)
+            for view, block, mask in zip(views, blocks, masks, strict=True)
+        ]
+        how = (s.n_anchors, s.anchors, self._random_state)
+        anchors = anchors_of_sample(Views(sample), scalings, *how, sampled=self._rows is not None)
         return scalings, anchors
 
 

@@ -18,7 +18,8 @@ from sklearn.utils import check_random_state
 from omcal.estimators import OMCAL
 from omcal.metrics import ari
 from omcal.scaling import Scaling
-from omcal.views import Views, validate_views
+from omcal.view_input import validate_views
+from omcal.views import Views
 
 _SILHOUETTE_SAMPLES = 2000
 

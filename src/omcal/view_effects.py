@@ -94,13 +94,17 @@ class ViewExplanation:
 
     def remarks(self) -> list[str]:
         """What the table does not say, in sentences; the warnings last."""
-        lines = [f"The clusters explain {self.explained:.1%} of the graphs of the views."]
+        lines = [
+            f"The clusters explain {self.explained:.1%} of the graphs of the views.",
+            "ARI: agreement with the clusters of all views; 1 if they are the same, about 0 if "
+            "they have nothing in common.",
+        ]
         if self.repeated_range is not None:
             low, high = self.repeated_range
             lines.append(
                 f"In brackets: range over {self.n_resamples} resamples of {self.n_samples} "
-                f"samples. With all views these give the same result up to an ARI of {low:.2f} to "
-                f"{high:.2f}; only lower values mean a change."
+                f"samples. With all views their ARI is {low:.2f} to {high:.2f}, by chance alone; "
+                "only lower values mean that a view makes a difference."
             )
         return lines + [f"Warning: {text}" for text in self.warnings]
 
@@ -123,10 +127,10 @@ class Facts:
 def warnings_about(found: ViewExplanation, facts: Facts) -> list[str]:
     """What a user should know about the views."""
     return [
+        *_leaning(found, facts),
         *_sufficient(found),
         *_ignored(found),
         *_twins(found, facts),
-        *_leaning(found, facts),
         *_beaten(found),
     ]
 
@@ -153,14 +157,14 @@ def _leaning(found: ViewExplanation, facts: Facts) -> list[str]:
         f"and the other {len(found.views) - 1} views share the rest."
     )
     if first.without is not None:
-        text += f" Without it the result agrees with this one by an ARI of {first.without:.2f}."
+        text += f" Without it the clusters agree with these by an ARI of {first.without:.2f}."
     score = facts.explained_by_agreement
     if facts.weighting == "adaptive" and score is not None and score > found.explained + CLEARLY:
         text += (
-            " That does not make it the best view: adaptive weights prefer the view with the "
-            "smoothest graph, good or bad, and weights by agreement give clusters that explain "
-            f"more of the views ({score:.1%} instead of {found.explained:.1%}); try "
-            'weighting="agreement".'
+            " That does not make it the best view: adaptive weights prefer the view that falls "
+            "most easily into groups (the smoothest graph), even if the other views show "
+            "different groups. Weights by agreement give clusters that explain more of all views "
+            f'({score:.1%} instead of {found.explained:.1%}): try weighting="agreement".'
         )
     return [text]
 
@@ -176,8 +180,8 @@ def _sufficient(found: ViewExplanation) -> list[str]:
 
 def _ignored(found: ViewExplanation) -> list[str]:
     return [
-        f"view {view.name!r} is ignored: its weight is {view.weight:.3f}; leave it out, or try "
-        'weighting="agreement".'
+        f"view {view.name!r} is ignored: its weight is {view.weight:.3f}. If it should count, try "
+        'weighting="agreement"; if not, leave it out.'
         for view in found.views
         if view.weight * len(found.views) < IGNORED
     ]

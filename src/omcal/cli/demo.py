@@ -20,8 +20,8 @@ from omcal.cli.files import require_writable
 from omcal.cli.options import Json, Seed
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
 from omcal.datasets import load_digits_views
+from omcal.fitted_graphs import consensus_graphs
 from omcal.metrics import evaluate
-from omcal.report.graphs import consensus_graphs
 
 _KMEANS_STARTS = 10
 _DRAWN_SAMPLES = 300

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from omcal.archive import replacing
+from omcal.fitted_graphs import graphs_of
 from omcal.report.findings import find
 from omcal.report.html import page
 from omcal.report.sections import all_sections, lead, payload
@@ -18,7 +21,7 @@ __all__ = ["write_report"]
 def write_report(
     model: Any,
     path: str | os.PathLike[str],
-    X: Any,
+    X: Any = None,
     y: Any = None,
     *,
     names: Sequence[Any] | None = None,
@@ -39,8 +42,9 @@ def write_report(
     model : fitted OMCAL or OCAL
     path : str or path-like
         The file to write; it is replaced where it exists.
-    X : as in `fit`
-        The data that the model was fitted to.
+    X : as in `fit`, optional
+        The data that the model was fitted to; not needed where the model has kept its graphs, as
+        after a fit on the CPU to data in memory.
     y : array-like of shape (n,), optional
         Known classes, to compare the clusters with.
     names : sequence of length n, optional
@@ -53,6 +57,7 @@ def write_report(
     command : str, optional
         The command line that made the model.
     present : as in `fit`
+        For X.
     random_state : int, default=0
         Seed of what is drawn; it has no influence on the model.
 
@@ -69,20 +74,20 @@ def write_report(
     >>> data = make_multiview(60, n_clusters=3, random_state=0)
     >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
     >>> folder = tempfile.mkdtemp()
-    >>> write_report(model, f"{folder}/report.html", data.views, data.labels).name
+    >>> write_report(model, f"{folder}/report.html", y=data.labels).name
     'report.html'
     """
+    check_is_fitted(model)
     path = Path(path)
     found = find(
         model,
-        X,
+        graphs_of(model, X, present),
         y,
         names=names,
         title=title,
         source=source,
         seconds=seconds,
         command=command,
-        present=present,
         random_state=random_state,
     )
     text = page(

@@ -10,22 +10,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
+from omcal.explain import explain_graphs, sampled_graphs
+from omcal.fitted_graphs import before_and_after, mixed
+from omcal.graph import AnchorGraphs
+from omcal.indicator import indicate
 from omcal.metrics import evaluate
-from omcal.report.graphs import (
-    before_and_after,
-    checked_views,
-    indicator,
-    some_rows,
-    weighted_graph,
-)
 from omcal.report.layout import sample_layout
-from omcal.report.study import StudyRow, study_views
-from omcal.views import Views, row_blocks
+from omcal.view_effects import ViewExplanation
+from omcal.views import row_blocks
 
 MAP_SAMPLES = 4000
 STRUCTURE_SAMPLES = 240
+EXPLAINED_SAMPLES = 4000
+RESAMPLES = 5
 LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
 EXAMPLES = 5
 _BLOCK = 8192
@@ -37,7 +35,7 @@ class ViewFacts:
 
     name: str
     n_features: int
-    sparse: bool
+    n_samples: int
     weight: float
 
 
@@ -85,8 +83,7 @@ class Findings:
     map_positions: NDArray
     structure: Structure
     class_table: ClassTable | None
-    study: list[StudyRow]
-    study_samples: int
+    explanation: ViewExplanation | None  # where views can be compared
     typical: list[list[int]]
     doubtful: list[list[Doubtful]]
     same_rule: float  # share of samples that `predict` would put into the same cluster
@@ -102,7 +99,7 @@ class Findings:
 
 def find(
     model: Any,
-    X: Any,
+    graphs: AnchorGraphs,
     y: Any = None,
     *,
     names: Sequence[Any] | None = None,
@@ -110,33 +107,28 @@ def find(
     source: str = "",
     seconds: float | None = None,
     command: str | None = None,
-    present: Any = None,
     random_state: int = 0,
 ) -> Findings:
-    """Look at a fitted model and its data; see `write_report` for the parameters."""
-    check_is_fitted(model)
-    views = checked_views(model, X, present)
+    """Look at a fitted model and the graphs of its data; see `write_report` for the parameters."""
+    n = graphs.n
     labels = np.asarray(model.labels_)
-    if len(labels) != views.n:
+    if len(labels) != n:
         raise ValueError(
-            f"X has {views.n} samples and the model was fitted to {len(labels)}; pass the X of fit."
+            f"X has {n} samples and the model was fitted to {len(labels)}; pass the X of fit."
         )
-    classes = _one_per_sample("y", y, views.n)
-    listed = _one_per_sample("names", names, views.n)
+    classes = _one_per_sample("y", y, n)
+    listed = _one_per_sample("names", names, n)
     rng = np.random.RandomState(random_state)
     n_clusters = model.n_clusters
     sizes = np.bincount(labels, minlength=n_clusters)
-    certainty, second, strength, same = _certainty(model, views, labels)
+    certainty, second, strength, same = _certainty(model, graphs, labels)
     rows = _spread_sample(labels, MAP_SAMPLES, rng)
-    positions = sample_layout(weighted_graph(model, some_rows(views, rows)), rng)
-    study, n_studied = study_views(model, views, labels, classes, rng)
+    # The graph before learning, so that the map does not flatter the clusters.
+    positions = sample_layout(mixed(graphs[rows], model._consensus.alpha), rng)
     return Findings(
-        title=title or f"{views.n:,} samples in {n_clusters} clusters",
+        title=title or f"{n:,} samples in {n_clusters} clusters",
         source=source,
-        views=[
-            ViewFacts(view.name, view.width, view.sparse, float(weight))
-            for view, weight in zip(views, model.view_weights_, strict=True)
-        ],
+        views=_view_facts(model, graphs),
         labels=labels,
         certainty=certainty,
         names=None if listed is None else [str(name) for name in listed],
@@ -144,10 +136,9 @@ def find(
         sizes=sizes,
         map_rows=rows,
         map_positions=positions,
-        structure=_structure(model, views, labels, classes, rng),
+        structure=_structure(model, graphs, labels, classes, rng),
         class_table=None if classes is None else _class_table(classes, labels, n_clusters),
-        study=study,
-        study_samples=n_studied,
+        explanation=_explanation(model, graphs, rng),
         typical=_typical(labels, certainty, strength, n_clusters),
         doubtful=_doubtful(labels, certainty, second, n_clusters),
         same_rule=same,
@@ -168,21 +159,41 @@ def _one_per_sample(what: str, values: Any, n: int) -> NDArray | None:
     return array
 
 
+def _view_facts(model: Any, graphs: AnchorGraphs) -> list[ViewFacts]:
+    V = graphs.n_views
+    counts = [graphs.n] * V if graphs.present is None else graphs.present.sum(axis=0).tolist()
+    weights = model.view_weights_.tolist()
+    facts = zip(model.view_names_, model.n_features_per_view_, counts, weights, strict=True)
+    return [ViewFacts(*view) for view in facts]
+
+
+def _explanation(
+    model: Any, graphs: AnchorGraphs, rng: np.random.RandomState
+) -> ViewExplanation | None:
+    """What each view contributes; None for one view, or where no two samples are in all views."""
+    complete = graphs.n if graphs.present is None else int(graphs.present.all(axis=1).sum())
+    if graphs.n_views < 2 or complete < 2:
+        return None
+    sample = sampled_graphs(graphs, EXPLAINED_SAMPLES, rng)
+    return explain_graphs(model, sample, RESAMPLES, rng)
+
+
 def _certainty(
-    model: Any, views: Views, labels: NDArray
+    model: Any, graphs: AnchorGraphs, labels: NDArray
 ) -> tuple[NDArray, NDArray, NDArray, float]:
     """Of each sample how sure its cluster is, the next best one, and the strength of its tie.
 
     The last value is the share of samples that the rule for new ones leaves where they are.
     """
-    n = views.n
+    n = graphs.n
     certainty, strength = np.zeros(n), np.zeros(n)
     second = np.zeros(n, dtype=np.intp)
     same = 0
     for block in row_blocks(n, _BLOCK):
-        F = indicator(model, some_rows(views, block))
-        own, at = labels[block], np.arange(block.stop - block.start)
-        same += int((F.argmax(axis=1) == own).sum())
+        U, predicted = indicate(model._consensus, graphs[block])
+        F = np.maximum(U, 0)
+        own, at = labels[block], np.arange(len(F))
+        same += int((predicted == own).sum())
         mine, total = F[at, own].copy(), F.sum(axis=1)
         F[at, own] = -1.0
         second[block] = F.argmax(axis=1)
@@ -207,15 +218,15 @@ def _spread_sample(labels: NDArray, count: int, rng: np.random.RandomState) -> N
 
 def _structure(
     model: Any,
-    views: Views,
+    graphs: AnchorGraphs,
     labels: NDArray,
     classes: NDArray | None,
     rng: np.random.RandomState,
 ) -> Structure:
-    some = rng.permutation(views.n)[:STRUCTURE_SAMPLES]
+    some = rng.permutation(graphs.n)[:STRUCTURE_SAMPLES]
     groups = labels if classes is None else np.unique(classes, return_inverse=True)[1]
     some = some[np.lexsort((labels[some], groups[some]))]
-    before, after = before_and_after(model, some_rows(views, some))
+    before, after = before_and_after(model._consensus, graphs[some])
     return Structure(
         _shades(before),
         _shades(after),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from omcal.report.charts import line_chart
 from omcal.report.findings import Findings
 from omcal.report.html import Cell, Html, Section, TableRow, bar, facts, join, paragraph, table
+from omcal.view_effects import ViewExplanation
 
 SCORES = {
     "accuracy": "accuracy",
@@ -126,46 +127,53 @@ def views(f: Findings) -> Section | None:
         "Weight of each view in the consensus graph",
         kind="full",
     )
-    if len(f.views) == 1:
-        body = paragraph("There is one view; it has all the weight.")
-        return Section("views", "What each view contributes", "Views", body)
-    scored = f.class_table is not None
-    header = ["view", "agreement without it", "agreement alone"]
-    header += ["accuracy without it", "accuracy alone"] if scored else []
-    rows: list[TableRow] = []
-    for row in f.study:
-        cells: list[Any] = [row.name, _shade(row.without), _shade(row.alone)]
-        if scored:
-            cells += [_shade(row.accuracy_without), _shade(row.accuracy_alone)]
-        rows.append(cells)
-    sampled = "" if f.study_samples == len(f.labels) else f" to {f.study_samples:,} of the samples"
-    body = join(
-        weights,
-        paragraph(
-            "A weight says how much of a view is in the consensus graph, not how useful the view "
-            "is. For that, the model was fitted anew"
-            f"{sampled} without each view, and with each view alone. Agreement is the adjusted "
-            "Rand index with the result: 1 means the same clusters, 0 no more than chance. The "
-            "first row shows how much changes by chance alone."
-        ),
-        table(header, rows, "Each view left out, and each view alone"),
-        paragraph(_verdict(f), "lead"),
+    body = (
+        join(weights, *_effects(f.explanation))
+        if len(f.views) > 1
+        else paragraph("There is one view; it has all the weight.")
     )
     return Section("views", "What each view contributes", "Views", body)
 
 
-def _verdict(f: Findings) -> str:
-    chance = f.study[0].without
-    known = [row for row in f.study[1:] if row.without is not None]
-    if chance is None or not known:
+def _effects(found: ViewExplanation | None) -> list[Html]:
+    if found is None:
+        return [paragraph("No two samples are in all views, and the views cannot be compared.")]
+    rows: list[TableRow] = [
+        [view.name, _shade(view.agreement), _shade(view.without), _shade(view.alone)]
+        for view in found.views
+    ]
+    return [
+        paragraph(
+            "A weight says how much of a view is in the consensus graph, not how useful the view "
+            "is. Agreement is the cosine between the graph of the view and the clusters. The "
+            "adjusted Rand index (ARI) compares the clusters that are found without the view, and "
+            "from it alone, with the result: 1 means the same clusters, 0 no more than chance."
+        ),
+        table(
+            ("view", "agreement", "ARI without it", "ARI alone"),
+            rows,
+            f"Each view left out, and each view alone, for {found.n_samples:,} samples",
+        ),
+        paragraph(_verdict(found), "lead"),
+        *(paragraph(text[0].upper() + text[1:], "warn") for text in found.warnings),
+    ]
+
+
+def _verdict(found: ViewExplanation) -> str:
+    if found.repeated_range is None:
         return "The fits could not be compared."
-    # Below what another start changes, a difference says nothing.
-    matters = [row.name for row in known if row.without is not None and row.without < chance - 0.1]
+    low, high = found.repeated_range
+    chance = (
+        f"With all views, random resamples give the result again up to an ARI of {low:.2f} to "
+        f"{high:.2f}; only lower values mean a change."
+    )
+    # Below what other samples change, a difference says nothing.
+    without = {view.name: view.without for view in found.views}
+    matters = [name for name, value in without.items() if value is not None and value < low - 0.1]
     if not matters:
-        return "No single view decides the result: without any one of them it changes little."
-    listed = ", ".join(matters)
-    which = "it" if len(matters) == 1 else "any one of them"
-    return f"The result rests on {listed}: without {which} the clusters change clearly."
+        return f"No single view decides the result. {chance}"
+    listed, which = ", ".join(matters), "it" if len(matters) == 1 else "any one of them"
+    return f"The result rests on {listed}: without {which} the clusters change clearly. {chance}"
 
 
 def classes(f: Findings) -> Section | None:
@@ -279,10 +287,7 @@ def convergence(f: Findings) -> Section:
 
 def data(f: Findings) -> Section:
     """What was clustered."""
-    rows: list[TableRow] = [
-        [v.name, f"{v.n_features:,}", Cell("sparse" if v.sparse else "dense", "text")]
-        for v in f.views
-    ]
+    rows: list[TableRow] = [[v.name, f"{v.n_features:,}", f"{v.n_samples:,}"] for v in f.views]
     scale = f.parameters.get("scale")
     words = {
         "feature": "Every feature was brought to mean 0 and deviation 1.",
@@ -293,7 +298,7 @@ def data(f: Findings) -> Section:
     source = [paragraph(Html(f"Source: <code>{escape(f.source)}</code>"))] if f.source else []
     body = join(
         *source,
-        table(("view", "features", "kind"), rows, f"{len(f.labels):,} samples in each view"),
+        table(("view", "features", "samples"), rows, f"{len(f.labels):,} samples in all"),
         paragraph(words.get(scale, "")),
         paragraph(
             f"The rule for new samples (predict) puts {f.same_rule:.1%} of these samples into the "

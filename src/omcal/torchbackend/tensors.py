@@ -15,7 +15,8 @@ from omcal.absence import read_masks
 from omcal.columns import split_columns
 from omcal.torchbackend import _torch as torch
 from omcal.torchbackend._torch import Device, Tensor, torch_dtype
-from omcal.views import View, Views, _compare_columns, _in_fitted_order, _named_arrays
+from omcal.view_input import compare_columns, in_fitted_order, named_arrays
+from omcal.views import View, Views
 
 
 def holds_tensors(X: Any) -> bool:
@@ -70,7 +71,7 @@ def validate_tensors(
     Parameters and result are the same; each view holds a `TensorArray`. NaN and infinity are
     found later, by the first sums over the data.
     """
-    named = _named_arrays(X, views)
+    named = named_arrays(X, views)
     table = named is None
     members = {"X": X} if named is None else named
     for name, member in members.items():
@@ -89,8 +90,8 @@ def validate_tensors(
         estimator._view_columns = [None] * len(checked)
         return checked
     if not table:
-        checked = _in_fitted_order(estimator, checked, by_name=isinstance(X, Mapping))
-    _compare_columns(estimator, checked)
+        checked = in_fitted_order(estimator, checked, by_name=isinstance(X, Mapping))
+    compare_columns(estimator, checked)
     return checked
 
 

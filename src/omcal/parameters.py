@@ -1,0 +1,90 @@
+"""Parameters that hang together, or on the data: checked, and chosen where they are left open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def default_n_anchors(n: int, n_clusters: int) -> int:
+    """c + 10·√(n / 10⁴), between c + 10 and c + 150: few for ordinary n, more for large n."""
+    return n_clusters + int(np.clip(10 * np.sqrt(n / 1e4), 10, 150))
+
+
+def resolve_n_anchors(
+    n: int, n_clusters: int, n_neighbors: int, n_anchors: int | None, anchors: Any
+) -> int:
+    """The number of anchors: as asked for, as many as are given, or by default.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    n_clusters, n_neighbors, n_anchors, anchors
+        As in `OMCAL`.
+    """
+    c, k = n_clusters, n_neighbors
+    if c > n:
+        raise ValueError(f"n_clusters={c} must be at most the number of samples, n_samples={n}.")
+    if n_anchors is not None:
+        m = n_anchors
+        if m > n:
+            raise ValueError(
+                f"n_anchors={m} must be at most the number of samples, n_samples={n}; "
+                "lower n_anchors."
+            )
+    elif isinstance(anchors, str):
+        m = min(max(default_n_anchors(n, c), k + 1), n)
+    else:
+        one_view = getattr(anchors, "ndim", 0) == 2
+        m = len(anchors if one_view or not len(anchors) else anchors[0])
+    if m < c:
+        raise ValueError(f"n_anchors={m} must be at least n_clusters={c}; raise n_anchors.")
+    if k >= m:
+        remedy = f"use n_neighbors<={m - 1}" if m > 1 else "more samples are needed"
+        if m < n:
+            remedy += f" or n_anchors>={k + 1}"
+        raise ValueError(
+            f"n_neighbors={k} must be smaller than the number of anchors, {m} "
+            f"(n_samples={n}); {remedy}."
+        )
+    return m
+
+
+def check_init(init: Any, n_anchors: int, n_clusters: int) -> None:
+    """Raise where a given basis has the wrong shape, or columns that are not orthonormal."""
+    if isinstance(init, str):
+        return
+    G, needed = np.asarray(init, dtype=np.float64), (n_anchors, n_clusters)
+    if G.shape != needed:
+        raise ValueError(
+            f"init has shape {G.shape} but (n_anchors, n_clusters) = {needed} is needed."
+        )
+    if not np.allclose(G.T @ G, np.eye(n_clusters), atol=1e-6):
+        raise ValueError(
+            "init is not orthonormal: its columns must have length 1 and be perpendicular; "
+            "pass numpy.linalg.qr(init)[0]."
+        )
+
+
+def start_weights(weighting: Any, n_views: int) -> tuple[Any, NDArray[np.float64]]:
+    """The kind of α step, and the weights to start from."""
+    uniform = np.full(n_views, 1.0 / n_views)
+    if isinstance(weighting, str):
+        return ("fixed" if weighting == "uniform" else weighting), uniform
+    try:
+        given = np.asarray(weighting, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"weighting={weighting!r} must be a name or numbers.") from error
+    if given.shape != (n_views,):
+        raise ValueError(
+            f"weighting={weighting!r} has shape {given.shape}; give one weight for each of the "
+            f"{n_views} views."
+        )
+    if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
+        raise ValueError(
+            f"weighting={weighting!r} must be non-negative numbers with a positive sum."
+        )
+    return "fixed", given / given.sum()
