@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, validate_data
 from omcal import columns as column_sets
 from omcal.absence import rows_for_none
 from omcal.columns import split_columns
+from omcal.parallel import map_blocks
 from omcal.stored import StoredArray, StoredTable, is_stored
 from omcal.views import (
     Matrix,
@@ -24,6 +25,8 @@ from omcal.views import (
     mark_absent,
     require_finite,
 )
+
+_BLOCK_ENTRIES = 1 << 22  # that are looked at at once
 
 
 def validate_views(
@@ -85,7 +88,7 @@ def validate_views(
         checked = mark_absent(checked, present)
     for view in checked:
         if not (view.stored or view.distributed):
-            require_finite(view.name, *count_nonfinite(view.array, view.present))
+            require_finite(view.name, *_count_nonfinite(view))
     if reset:
         estimator.view_names_ = list(checked.names)
         estimator.n_features_per_view_ = list(checked.widths)
@@ -279,6 +282,17 @@ def compare_columns(estimator: Any, checked: Views) -> None:
                 f"the columns of view {view.name!r} are not those of fit; they must have the "
                 "same names in the same order."
             )
+
+
+def _count_nonfinite(view: View) -> NDArray:
+    if view.sparse:
+        return np.array(count_nonfinite(view.array, view.present))
+
+    def count(rows: slice) -> tuple[int, int]:
+        part = view.part(view.array[rows], rows)
+        return count_nonfinite(part.array, part.present)
+
+    return np.sum(map_blocks(count, len(view.array), max(1, _BLOCK_ENTRIES // view.width)), axis=0)
 
 
 def _columns(array: Any) -> tuple[str, ...] | None:

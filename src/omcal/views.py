@@ -141,9 +141,10 @@ class Views(Sequence[View]):
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Consecutive slices that cover range(n), each of at most `size` rows."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
+    """Consecutive slices that cover range(n), each of at most `size` rows, as even as can be."""
+    count = -(-n // size)
+    for i in range(count):
+        yield slice(i * n // count, (i + 1) * n // count)
 
 
 def mark_absent(views: Views, given: Any = None) -> Views:
