@@ -141,10 +141,13 @@ class Views(Sequence[View]):
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Consecutive slices that cover range(n), each of at most `size` rows, as even as can be."""
+    """Consecutive slices that cover range(n), each of at most `size` rows, as even as can be.
+
+    None has more rows than the first.
+    """
     count = -(-n // size)
-    for i in range(count):
-        yield slice(i * n // count, (i + 1) * n // count)
+    cuts = [-(-i * n // count) for i in range(count + 1)] if n else []
+    yield from map(slice, cuts, cuts[1:])
 
 
 def mark_absent(views: Views, given: Any = None) -> Views:
