@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import reference
 from omcal import OCAL, OMCAL
 from omcal.graph import AnchorGraphs
+from omcal.rows.memory import MemoryRows
 from omcal.solver import Problem, VanishedGraphError, solve
 
 exhaustive = settings(
@@ -195,3 +196,26 @@ def _fixed_problem():
     centres, points = rng.normal(size=(2, 10, 3)), rng.normal(size=(2, 80, 3))
     S = np.stack([reference.anchor_graph(points[v], centres[v], 4) for v in range(2)])
     yield S, np.linalg.qr(rng.normal(size=(10, 4)))[0], 4
+
+
+@pytest.mark.parametrize("c", [1, 10, 23, 50])
+@pytest.mark.parametrize("k", [1, 5])
+def test_sums_of_many_rows_in_float32_are_as_exact_as_the_rows(c, k):
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(c)
+    n, V, m = 20_011, 2, 30
+    indices = np.argsort(rng.random((n, V, m)), axis=2)[:, :, :k].astype(np.uint8)
+    graphs = AnchorGraphs(indices, rng.dirichlet(np.ones(k), (n, V)).astype(np.float32), m)
+    rows = MemoryRows(graphs, c, compiled=True)
+    rows.F[:] = old = rng.random((n, c), dtype=np.float32)
+    old = old.astype(np.float64)
+    alpha, P, R = np.array([0.3, 0.7]), rng.normal(size=(m, c)), 0.1 * rng.random((c, c))
+    sums = rows.sweep(alpha, P, R)
+    S = graphs.side_by_side().astype(np.float64)
+    new = np.maximum(S @ np.concatenate([weight * P for weight in alpha]) + old @ R, 0)
+    np.testing.assert_allclose(rows.F, new, atol=1e-6 * new.max())
+    expected = {"StF": (S.T @ new).reshape(V, m, c), "FtF": new.T @ new, "FoldtF": old.T @ new}
+    for name, value in expected.items():
+        found = getattr(sums, name)
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-7 * value.max())

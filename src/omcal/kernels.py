@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
 _IN_REGISTERS = 20  # columns of a row that the registers hold at once
+_UNROLLED = 5  # neighbours: the default number is worth code of its own
 _PARTS_OF_ROWS = 4  # times V m rows to a part of the sums: 4 V k terms to an entry on average
 
 
@@ -48,7 +49,8 @@ def sweep(indices: Any, weights: Any, U: Any, stacked: Any, StF: Any) -> None:
     slices = -(-n_columns // _IN_REGISTERS)
     cuts = [i * n_columns // slices for i in range(slices + 1)]
     for first, end in pairwise(cuts):
-        kernel = _sweep_columns(end - first, indices.shape[2], indices.dtype, U.dtype)
+        k = _UNROLLED if indices.shape[2] == _UNROLLED else None
+        kernel = _sweep_columns(end - first, k, indices.dtype, U.dtype)
         columns = slice(first, end)
         StF[:, columns] += kernel(indices, weights, U, stacked[:, columns].ravel(), first)
 
@@ -58,8 +60,8 @@ def sweep(indices: Any, weights: Any, U: Any, stacked: Any, StF: Any) -> None:
 # for a few dozen terms in each are taken in the type of the rows, which is as exact as the terms
 # are and twice as fast in float32, and those sums are added up in float64.
 _SWEEP_COLUMNS = """
-def sweep_{width}_columns_{k}_neighbours(indices, weights, U, stacked, first):
-    n, V, _ = indices.shape
+def {name}(indices, weights, U, stacked, first):
+    n, V, k = indices.shape
     m = np.uint64(stacked.size // (V * {width}))
     j = np.uint64(first)
     zero = U.dtype.type(0)
@@ -70,14 +72,14 @@ def sweep_{width}_columns_{k}_neighbours(indices, weights, U, stacked, first):
         for i in range(start, min(start + rows_of_a_part, n)):
             uJ = U[i, j + np.uint64(J)]
             for v in range(V):
-                for a in range({k}):
+                for a in range({neighbours}):
                     weight = weights[i, v, a]
                     q = (np.uint64(v) * m + np.uint64(indices[i, v, a])) * np.uint64({width})
                     uJ += weight * stacked[q + np.uint64(J)]
             uJ = max(uJ, zero)
             U[i, j + np.uint64(J)] = uJ
             for v in range(V):
-                for a in range({k}):
+                for a in range({neighbours}):
                     weight = weights[i, v, a]
                     q = (np.uint64(v) * m + np.uint64(indices[i, v, a])) * np.uint64({width})
                     part[q + np.uint64(J)] += weight * uJ
@@ -89,23 +91,28 @@ def sweep_{width}_columns_{k}_neighbours(indices, weights, U, stacked, first):
 
 
 @cache
-def _sweep_columns(width: int, k: int, index: DTypeLike, real: DTypeLike) -> Callable[..., Any]:
-    """The pass over `width` consecutive columns of U from a given one on."""
+def _sweep_columns(
+    width: int, k: int | None, index: DTypeLike, real: DTypeLike
+) -> Callable[..., Any]:
+    """The pass over `width` consecutive columns of U from a given one on; None: any k."""
     import numba
     import numpy as np
 
-    lines = _SWEEP_COLUMNS.format(width=width, k=k, terms=_PARTS_OF_ROWS).splitlines()
+    name = f"sweep_{width}_columns_{k or 'any'}_neighbours"
+    lines = _SWEEP_COLUMNS.format(
+        name=name, width=width, neighbours=k or "k", terms=_PARTS_OF_ROWS
+    ).splitlines()
     source = [
         line.replace("J", str(j)) for line in lines for j in range(width if "J" in line else 1)
     ]
     names: dict[str, Any] = {"np": np, "__name__": __name__}
     # Under the name of this file, so that Numba finds a place for its cache.
     exec(compile("\n".join(source), __file__, "exec"), names)
-    function = names[f"sweep_{width}_columns_{k}_neighbours"]
-    compiled = numba.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})(function)
+    fast = {"contract", "reassoc", "nsz"}
+    compiled = numba.njit(nogil=True, cache=True, fastmath=fast)(names[name])
     with _statements_joined():
         compiled(
-            *(np.empty((0, 1, k), index), np.empty((0, 1, k), real), np.empty((0, width), real)),
+            *(np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty((0, width), real)),
             *(np.empty(width, real), 0),
         )
     return compiled
