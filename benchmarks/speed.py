@@ -108,6 +108,11 @@ def phases(repeats: int):
     G = np.linalg.qr(np.random.RandomState(0).standard_normal((30, 10)))[0]
     alpha, R = np.full(3, 1 / 3), 0.1 * np.eye(10)
     problem = Problem(0.3, 0.1, "adaptive", alpha, 30, 0.0)
+
+    def iterate():
+        with small_blas(30):
+            solve(rows, StS, G, problem)
+
     t = interleaved(
         repeats,
         scaling=lambda: [Scaling.fit(view, "feature") for view in views],
@@ -115,7 +120,7 @@ def phases(repeats: int):
         graph=lambda: anchor_graphs(views, scalings, anchors, 5, compiled=compiled),
         gram=rows.gram,
         one_pass=lambda: rows.sweep(alpha, G, R),
-        iteration=lambda: solve(rows, StS, G, problem),
+        iteration=iterate,
         copy=lambda: [x.copy() for x in X],
     )
     for name in ("scaling", "anchors", "graph", "gram"):
