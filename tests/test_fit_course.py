@@ -138,6 +138,8 @@ PRESSING = """
 import logging, os, signal
 from omcal.cli import main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start it with none
+
 class Press(logging.Handler):
     def emit(self, record):
         if "iteration 20:" in record.getMessage():
