@@ -106,6 +106,16 @@ def test_one_anchor_and_as_many_as_rows(method, m):
         np.testing.assert_allclose(found[0], joint.mean(axis=0))
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "few rows"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_seed_gives_the_centres_of_scikit_learn(kind, seed):
+    # Few rows of many features go by their inner products.
+    X = sparse.random_array((150, 400) if kind == "few rows" else (300, 20), density=0.3, rng=seed)
+    X = X.toarray() if kind == "dense" else sparse.csr_array(X)
+    expected = KMeans(12, n_init=1, random_state=seed).fit(X).cluster_centers_
+    np.testing.assert_allclose(choose([X], 12, seed=seed)[0], expected, atol=1e-12)
+
+
 # Sampling
 
 

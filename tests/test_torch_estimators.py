@@ -79,6 +79,19 @@ def test_results_come_back_as_what_was_passed_in(device, kind):
     np.testing.assert_array_equal(on_host(other), expected.predict(arrays))
 
 
+@pytest.mark.parametrize("kind", ["tensors", "arrays"])
+def test_labels_are_written_where_they_are_wanted(device, kind):
+    arrays = two_views(2, n=300)
+    X = tensors(arrays, device) if kind == "tensors" else arrays
+    found = model(device=device).fit(X)
+    expected = model().fit(arrays).predict(arrays)
+    for out in (np.full(300, -1), torch.full((300,), -1))[: 2 if kind == "tensors" else 1]:
+        assert found.predict(X, out=out) is out
+        np.testing.assert_array_equal(on_host(out), expected)
+    with pytest.raises(ValueError, match=r"out has shape \(300,\); X has 10 samples"):
+        found.predict([x[:10] for x in X], out=out)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_labels_of_narrow_types_are_those_of_the_cpu(device, dtype):
     given = [x.to(getattr(torch, dtype)) for x in tensors(two_views(2, n=2000), device)]

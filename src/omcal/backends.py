@@ -1,16 +1,22 @@
-"""Which of the places the rows go to; each is loaded only where it is used."""
+"""Which of the places the work on the rows is done in; each is loaded only where it is used."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from omcal.indicator import Indicator, write_blocks
 from omcal.placement import GraphSettings, Placed, Room, place_in_memory
 from omcal.view_input import validate_views
 from omcal.views import Views
+
+_BLOCK = 8192  # new samples at a time
 
 
 def check_device(device: str) -> None:
@@ -83,3 +89,46 @@ def place(
     from omcal.out_of_core import place_out_of_core
 
     return place_out_of_core(views, settings, random_state, room)
+
+
+def predict(indicator: Indicator, views: Views, device: str, out: Any = None) -> Any:
+    """Cluster of each sample, where the views are, or where it is wanted; in `out` if given."""
+    if out is not None and tuple(out.shape) != (views.n,):
+        raise ValueError(f"out has shape {tuple(out.shape)}; X has {views.n} samples.")
+    if views.distributed:
+        from omcal.dask_backend import map_rows
+
+        if out is not None:
+            raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
+        return map_rows(views, partial(indicator.labels, size=_BLOCK), 0, np.int32)
+    if on_device(views, device):
+        from omcal.torch_fit import predict_on_device
+
+        return predict_on_device(indicator, views, device, out)
+    labels = np.empty(views.n, dtype=np.int32) if out is None else out
+    return write_blocks((block for _, block in _blocks(indicator, views)), labels)
+
+
+def transform(indicator: Indicator, views: Views, device: str) -> Any:
+    """F of each sample, where the views are, or where it is wanted."""
+    if views.distributed:
+        from omcal.dask_backend import map_rows
+
+        n_clusters = indicator.consensus.G.shape[1]
+        return map_rows(views, partial(indicator.transform, size=_BLOCK), n_clusters, views.dtype)
+    if on_device(views, device):
+        from omcal.torch_fit import transform_on_device
+
+        return transform_on_device(indicator, views, device)
+    return np.concatenate([np.maximum(U, 0) for U, _ in _blocks(indicator, views)])
+
+
+def _blocks(indicator: Indicator, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
+    """Unclipped indicator and labels of consecutive blocks, of views in memory or in files."""
+    if not views.stored:
+        yield from indicator.blocks(views, _BLOCK)
+        return
+    from omcal.out_of_core import loaded
+
+    for block in loaded(views):
+        yield from indicator.blocks(block, _BLOCK)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import warnings
 from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,20 +21,20 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.absence import check_present
-from omcal.backends import check_device, on_device, place, read_views
-from omcal.callbacks import CallbackSupportMixin, FitTasks, StartTask, with_callbacks
+from omcal.backends import check_device, on_device, place, predict, read_views, transform
+from omcal.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from omcal.checkpoint import Checkpoint
 from omcal.estimate import Estimate, ViewSize, view_sizes
 from omcal.graph import AnchorGraphs
 from omcal.indicator import Indicator
 from omcal.interruption import Interruption
 from omcal.memory import parse_bytes, require_memory
+from omcal.messages import progress_of, reporter, warn_about_result
 from omcal.parallel import small_blas
 from omcal.parameters import check_init, resolve_n_anchors, start_weights
 from omcal.placement import GraphSettings, Room
@@ -45,10 +43,6 @@ from omcal.views import Views
 
 if TYPE_CHECKING:
     from omcal.view_effects import ViewExplanation
-
-logger = logging.getLogger("omcal")
-
-_PREDICT_BLOCK = 8192
 
 
 def _all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
@@ -132,7 +126,7 @@ class AnchorClusterer(
         self._validate_params()
         with self.client.as_current() if self.client is not None else nullcontext():
             interrupted = self._fit(X, y, present)
-            self._warn_about_result()
+            warn_about_result(self)
         if interrupted:
             raise KeyboardInterrupt
         return self
@@ -162,7 +156,7 @@ class AnchorClusterer(
                 "estimate(n, dims) says more.",
             )
         random_state = check_random_state(self.random_state)
-        say = _reporter(self.verbose)
+        say = reporter(self.verbose)
 
         checkpoint = self._checkpoint(views, n_anchors)
         settings = self._graph_settings(n_anchors)
@@ -183,7 +177,7 @@ class AnchorClusterer(
         for run, G in enumerate(self._starts(n_anchors, random_state), start=1):
             with small_blas(n_anchors), interruption.held():
                 task = tasks.start(self.max_iter)
-                progress = _progress(say, run, task, interruption)
+                progress = progress_of(say, run, task, interruption)
                 solution = solve(rows, StS, G, problem, progress)
             if best is None or solution.history[-1] < best.history[-1]:
                 Z = solution.consensus
@@ -222,25 +216,7 @@ class AnchorClusterer(
         labels : array of shape (n,)
             `out` where it is given; a Dask array, not yet computed, where X is in Dask.
         """
-        indicator, views = self._indicator(X, present)
-        if out is not None and tuple(out.shape) != (views.n,):
-            raise ValueError(f"out has shape {tuple(out.shape)}; X has {views.n} samples.")
-        if views.distributed:
-            from omcal.dask_backend import map_rows
-
-            if out is not None:
-                raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
-            return map_rows(views, partial(indicator.labels, size=_PREDICT_BLOCK), 0, np.int32)
-        if on_device(views, self.device) and out is None:
-            from omcal.torch_fit import predict_on_device
-
-            return predict_on_device(indicator, views, self.device)
-        labels = np.empty(views.n, dtype=np.int32) if out is None else out
-        start = 0
-        for _, block in self._indicator_blocks(indicator, views):
-            labels[start : start + len(block)] = block
-            start += len(block)
-        return labels
+        return predict(*self._indicator(X, present), self.device, out)
 
     def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
         """`fit`, then `transform` of the same samples."""
@@ -258,35 +234,13 @@ class AnchorClusterer(
         F : array of shape (n, n_clusters)
             Non-negative; rows do not sum to 1. A Dask array, not yet computed, where X is in Dask.
         """
-        indicator, views = self._indicator(X, present)
-        if views.distributed:
-            from omcal.dask_backend import map_rows
-
-            function = partial(indicator.transform, size=_PREDICT_BLOCK)
-            return map_rows(views, function, self.n_clusters, views.dtype)
-        if on_device(views, self.device):
-            from omcal.torch_fit import transform_on_device
-
-            return transform_on_device(indicator, views, self.device)
-        blocks = self._indicator_blocks(indicator, views)
-        return np.concatenate([np.maximum(U, 0) for U, _ in blocks])
+        return transform(*self._indicator(X, present), self.device)
 
     def _indicator(self, X: Any, present: Any = None) -> tuple[Indicator, Views]:
         check_is_fitted(self)
         views = read_views(self, X, reset=False, present=present)
         check_present(views.present, views.names)
         return Indicator(self._consensus, self._scalings, self.anchors_, self.n_neighbors), views
-
-    @staticmethod
-    def _indicator_blocks(indicator: Indicator, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
-        """Unclipped indicator and labels of consecutive blocks of new samples."""
-        if not views.stored:
-            yield from indicator.blocks(views, _PREDICT_BLOCK)
-            return
-        from omcal.out_of_core import loaded
-
-        for block in loaded(views):
-            yield from indicator.blocks(block, _PREDICT_BLOCK)
 
     def estimate(
         self,
@@ -437,33 +391,6 @@ class AnchorClusterer(
             self.beta, self.gamma, weighting, alpha, self.max_iter, self.tol, self.accelerate
         )
 
-    def _warn_about_result(self) -> None:
-        for name, anchors in zip(self.view_names_, self.anchors_, strict=True):
-            if (anchors == anchors[0]).all():
-                warnings.warn(
-                    f"view {name!r} is the same for all samples after scaling, and says nothing "
-                    "about clusters; leave it out.",
-                    UserWarning,
-                    stacklevel=3,
-                )
-        # A callback may have stopped it earlier, which is no surprise to its user.
-        if not self.converged_ and self.n_iter_ == self.max_iter:
-            warnings.warn(
-                f"the objective still changes by more than tol={self.tol:g} after "
-                f"max_iter={self.max_iter} iterations; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        unique = getattr(self.labels_, "unique", None)  # of a tensor
-        found = len(unique() if unique else np.asarray(np.unique(self.labels_)))
-        if found < self.n_clusters:
-            warnings.warn(
-                f"only {found} of n_clusters={self.n_clusters} clusters hold samples; lower "
-                "n_clusters, raise n_init, or change beta or n_anchors.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
     def __getstate__(self) -> dict[str, Any]:
         # A client is a connection of this process, and graphs are as large as data; neither is
         # copied or stored.
@@ -480,26 +407,3 @@ class AnchorClusterer(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _reporter(verbose: int) -> Callable[..., None]:
-    """Send progress to the logger: visible from verbose=1 on, each iteration from verbose=2 on."""
-    if verbose and not logger.hasHandlers():
-        logger.addHandler(logging.StreamHandler())
-    if verbose and logger.getEffectiveLevel() > logging.INFO:
-        logger.setLevel(logging.INFO)
-
-    def say(message: str, *args: Any, detail: int = 1) -> None:
-        logger.log(logging.INFO if verbose >= detail else logging.DEBUG, message, *args)
-
-    return say
-
-
-def _progress(
-    say: Callable[..., None], run: int, task: StartTask, interruption: Interruption
-) -> Callable[[int, float], bool]:
-    def progress(iteration: int, value: float) -> bool:
-        say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
-        return task.iterated(iteration) or interruption.asked
-
-    return progress

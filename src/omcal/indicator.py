@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,3 +47,12 @@ def indicate(Z: Consensus, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
     to_P, to_G = (np.concatenate([w * M for w in Z.alpha]).astype(S.dtype) for M in (P, Z.G))
     U = settle(S @ to_P, R)
     return U, decide(U, S @ to_G, float(np.abs(P).max())).labels
+
+
+def write_blocks(blocks: Iterable[Any], out: Any) -> Any:
+    """`out`, with the blocks written to its rows one after another."""
+    start = 0
+    for block in blocks:
+        out[start : start + len(block)] = block
+        start += len(block)
+    return out

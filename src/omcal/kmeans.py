@@ -86,14 +86,17 @@ def _filled(labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
 def _seed(
     points: Points, n_clusters: int, sampled: bool, random_state: np.random.RandomState
 ) -> list[int]:
-    """Greedy k-means++: of a few points drawn by squared distance, take the one that helps most."""
+    """Greedy k-means++: of a few points drawn by squared distance, take the one that helps most.
+
+    The draws are those of scikit-learn, so that the same seed gives the centres of its `KMeans`.
+    """
     few = SEED_PER_ANCHOR * n_clusters
     if sampled and few < points.n:
         some = sample_without_replacement(points.n, few, random_state=random_state)
         chosen = _seed(points[some], n_clusters, False, random_state)
         return [int(some[i]) for i in chosen]
     n_trials = 2 + int(np.log(n_clusters))
-    chosen = [random_state.randint(points.n)]
+    chosen = [int(random_state.uniform() * points.n)]
     closest = points.distances_to(chosen)[:, 0]
     for _ in range(1, n_clusters):
         cumulative = np.cumsum(closest, dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from omcal.indicator import Indicator
+from omcal.indicator import Indicator, write_blocks
 from omcal.placement import GraphSettings, Placed, check_anchors
 from omcal.rows.chunked import ChunkedRows
 from omcal.rows.torch import TorchRows
@@ -86,9 +86,14 @@ def bytes_per_row(views: Views, settings: GraphSettings) -> int:
     return edges * index + floats * views.dtype.itemsize + np.dtype(np.int32).itemsize
 
 
-def predict_on_device(indicator: Indicator, views: Views, device: Any) -> Any:
-    """Cluster of each sample: a tensor where the views are tensors, else an array."""
-    return _collect((labels for _, labels in _blocks(indicator, views, device)), views)
+def predict_on_device(indicator: Indicator, views: Views, device: Any, out: Any = None) -> Any:
+    """Cluster of each sample: in `out`, or a tensor where the views are tensors, else an array."""
+    blocks = (labels for _, labels in _blocks(indicator, views, device))
+    if out is None:
+        return _collect(blocks, views)
+    if torch.is_tensor(out):
+        return write_blocks(blocks, out)
+    return write_blocks((block.cpu().numpy() for block in blocks), out)
 
 
 def transform_on_device(indicator: Indicator, views: Views, device: Any) -> Any:

@@ -104,7 +104,7 @@ def _seed(
     n, device = len(X), X.device
     wide = wide_type(device)
     n_trials = 2 + int(np.log(n_clusters))
-    first = random_state.randint(n)
+    first = int(random_state.uniform() * n)
     draws = torch.from_numpy(random_state.uniform(size=(n_clusters - 1, n_trials)))
     draws = draws.to(device=device, dtype=wide)
     chosen = torch.full((n_clusters,), first, device=device)
