@@ -31,6 +31,7 @@ from omcal.kernels import compiled_pays
 from omcal.parallel import small_blas
 from omcal.rows.memory import MemoryRows
 from omcal.scaling import Scaling
+from omcal.simplex import minimize_on_simplex
 from omcal.solver import Problem, solve
 from omcal.views import View, Views
 
@@ -130,14 +131,18 @@ def phases(repeats: int):
     yield "for scale: copying the views (ms)", spread(1e3 * t["copy"])
 
 
-def dense_iteration(S, Z, F, G, alpha, beta=0.3, gamma=0.1):
-    """One iteration of Algorithm 1 with the n×m matrices of the paper."""
+def dense_iteration(S, H, Z, G, alpha, beta=0.3, gamma=0.1):
+    """One iteration of Algorithm 1 with the n×m matrices of the paper: F, G, Z, α, objective."""
     F = np.maximum(Z @ G, 0)
     U, _, Vt = np.linalg.svd(Z.T @ F, full_matrices=False)
-    G = U @ Vt
-    M = (sum(a * s for a, s in zip(alpha, S, strict=True)) + gamma * F @ G.T) / (1 + gamma)
+    FGt = F @ (U @ Vt).T
+    M = (sum(a * s for a, s in zip(alpha, S, strict=True)) + gamma * FGt) / (1 + gamma)
     P, sigma, Qt = np.linalg.svd(M, full_matrices=False)
-    return (P * np.maximum(sigma - beta / (2 * (1 + gamma)), 0)) @ Qt, F, G
+    rho = np.maximum(sigma - beta / (2 * (1 + gamma)), 0)
+    Z = (P * rho) @ Qt
+    alpha = minimize_on_simplex(H, 2 * np.array([np.vdot(s, Z) for s in S]))
+    A = sum(a * s for a, s in zip(alpha, S, strict=True))
+    return np.square(Z - A).sum() + beta * rho.sum() + gamma * np.square(Z - FGt).sum()
 
 
 def against_dense(repeats: int):
@@ -151,7 +156,7 @@ def against_dense(repeats: int):
         rows, narrow = in_float64_and_32(graphs, c)
         StS = rows.gram()
         problem = Problem(0.3, 0.1, "adaptive", alpha, 10, 0.0)
-        Z = sum(S) / V
+        Z, H = sum(S) / V, np.einsum("uvii->uv", StS)
 
         def fit(rows):
             with small_blas(m):  # noqa: B023
@@ -161,7 +166,7 @@ def against_dense(repeats: int):
             min(repeats, 3),
             fast=lambda: fit(rows),  # noqa: B023
             narrow=lambda: fit(narrow),  # noqa: B023
-            dense=lambda: dense_iteration(S, Z, None, G, alpha),  # noqa: B023
+            dense=lambda: dense_iteration(S, H, Z, G, alpha),  # noqa: B023
         )
         yield (
             f"dense iteration / ours, n = 60000, V = 3, m = {m}, c = {c}",

@@ -25,7 +25,7 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("step", ["read_views", "place", "solve", "_progress"])
+@pytest.mark.parametrize("step", ["read_views", "place", "solve", "progress_of"])
 def test_an_interrupted_fit_changes_nothing(monkeypatch, step):
     model = OMCAL(3, random_state=0).fit(MADE.views)
     labels, before = model.predict(MADE.views), dict(vars(model))

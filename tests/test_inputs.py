@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from omcal import OCAL, OMCAL, clusterer, graph, kmeans, scaling
+from omcal import OCAL, OMCAL, backends, graph, kmeans, scaling
 from omcal.metrics import ari
 from omcal.rows import memory
 
@@ -306,7 +306,7 @@ def test_the_blocks_do_not_show(monkeypatch, scale, dtype):
         (graph, "_BLOCK_ENTRIES", 333),
         (kmeans, "_BLOCK_ENTRIES", 500),
         (memory, "_BLOCK", 37),
-        (clusterer, "_PREDICT_BLOCK", 7),
+        (backends, "_BLOCK", 7),
     ):
         monkeypatch.setattr(module, name, size)
     parts = OMCAL(**SETTINGS, scale=scale).fit(views)

@@ -246,7 +246,7 @@ def test_other_data_are_refused(model, data, tmp_path):
 
 def test_many_classes_are_listed_not_tabled(tmp_path):
     data = make_multiview(400, n_clusters=50, n_views=2, noise=0.2, random_state=0)
-    model = OMCAL(50, n_anchors=70, max_iter=5, tol=1.0, random_state=0)
+    model = OMCAL(50, n_anchors=70, init="random", max_iter=5, tol=1.0, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some clusters stay empty, which is part of the test
         model.fit(data.views)

@@ -146,10 +146,21 @@ def test_projection_equals_the_reference(shared):
     rank=st.integers(1, 12),
     seed=st.integers(0, 2**31),
     target=st.sampled_from(["outside", "hull"]),
+    start=st.sampled_from(["vertex", "solution", "near", "anywhere"]),
 )
-def test_gap_certifies_the_optimum(V, rank, seed, target):
+def test_gap_certifies_the_optimum(V, rank, seed, target, start):
     M, m = mixture(seed, V, rank, target)
-    a = minimize_on_simplex(M, m)
+    rng = np.random.default_rng(seed + 1)
+    a = minimize_on_simplex(
+        M,
+        m,
+        {
+            "vertex": None,
+            "solution": minimize_on_simplex(M, m),
+            "near": minimize_on_simplex(M, m + 0.1 * M @ rng.normal(size=V)),
+            "anywhere": rng.dirichlet(np.ones(V)),
+        }[start],
+    )
     assert a.shape == (V,)
     assert (a >= 0).all()
     assert a.sum() == pytest.approx(1, abs=1e-12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -36,9 +36,11 @@ from omcal.interruption import Interruption
 from omcal.memory import parse_bytes, require_memory
 from omcal.messages import progress_of, reporter, warn_about_result
 from omcal.parallel import small_blas
-from omcal.parameters import check_init, resolve_n_anchors, start_weights
+from omcal.parameters import resolve_n_anchors, start_weights
 from omcal.placement import GraphSettings, Room
 from omcal.solver import Problem, Solution, solve
+from omcal.starts import check_init, starts
+from omcal.updates import mix
 from omcal.views import Views
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ class AnchorClusterer(
         "gamma": [Interval(Real, 0, None, closed="left")],
         "scale": [StrOptions({"feature", "sample", "view"}), None],
         "anchors": [StrOptions({"kmeans", "kmeans-full", "random"}), list, tuple, np.ndarray],
-        "init": [StrOptions({"random"}), "array-like"],
+        "init": [StrOptions({"spectral", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -171,10 +173,12 @@ class AnchorClusterer(
             rows = checkpoint.follow(rows, placed.anchors, random_state)
         say("%d samples in %d views tied to %d anchors", views.n, len(views), n_anchors)
         StS = rows.gram()
+        AtA = mix(problem.alpha, mix(problem.alpha, StS))
+        bases = starts(self.init, self.n_init, AtA, self.n_clusters, random_state)
 
         best: Solution | None = None
         interruption = Interruption()
-        for run, G in enumerate(self._starts(n_anchors, random_state), start=1):
+        for run, G in enumerate(bases, start=1):
             with small_blas(n_anchors), interruption.held():
                 task = tasks.start(self.max_iter)
                 progress = progress_of(say, run, task, interruption)
@@ -374,16 +378,6 @@ class AnchorClusterer(
             return None
         data = {"n_samples": views.n, "n_features": views.widths, "n_anchors": n_anchors}
         return Checkpoint(self.checkpoint, data | {"dtype": str(views.dtype)}, self.get_params())
-
-    def _starts(
-        self, n_anchors: int, random_state: np.random.RandomState
-    ) -> Iterator[NDArray[np.float64]]:
-        c = self.n_clusters
-        if isinstance(self.init, str):
-            for _ in range(self.n_init):
-                yield np.linalg.qr(random_state.standard_normal((n_anchors, c)))[0]
-            return
-        yield np.array(self.init, dtype=np.float64)
 
     def _problem(self, n_views: int) -> Problem:
         weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)

@@ -77,7 +77,7 @@ def lloyd(
 
 def _filled(labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
     """Give each empty cluster the point farthest from its own centre."""
-    empty = np.setdiff1d(np.arange(n_clusters), labels)
+    empty = np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0)
     if empty.size:
         labels[np.argsort(-distances, kind="stable")[: empty.size]] = empty
     return labels

@@ -53,22 +53,6 @@ def resolve_n_anchors(
     return m
 
 
-def check_init(init: Any, n_anchors: int, n_clusters: int) -> None:
-    """Raise where a given basis has the wrong shape, or columns that are not orthonormal."""
-    if isinstance(init, str):
-        return
-    G, needed = np.asarray(init, dtype=np.float64), (n_anchors, n_clusters)
-    if G.shape != needed:
-        raise ValueError(
-            f"init has shape {G.shape} but (n_anchors, n_clusters) = {needed} is needed."
-        )
-    if not np.allclose(G.T @ G, np.eye(n_clusters), atol=1e-6):
-        raise ValueError(
-            "init is not orthonormal: its columns must have length 1 and be perpendicular; "
-            "pass numpy.linalg.qr(init)[0]."
-        )
-
-
 def start_weights(weighting: Any, n_views: int) -> tuple[Any, NDArray[np.float64]]:
     """The kind of α step, and the weights to start from."""
     uniform = np.full(n_views, 1.0 / n_views)

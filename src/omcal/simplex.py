@@ -38,7 +38,9 @@ def project_simplex(v: NDArray, total: float = 1.0) -> NDArray:
     return np.maximum(v - threshold, 0)
 
 
-def minimize_on_simplex(M: NDArray, m: NDArray) -> NDArray[np.float64]:
+def minimize_on_simplex(
+    M: NDArray, m: NDArray, start: NDArray | None = None
+) -> NDArray[np.float64]:
     """Minimise a'Ma - m'a over the simplex, exactly, by Wolfe's finite active-set method.
 
     Parameters
@@ -47,6 +49,9 @@ def minimize_on_simplex(M: NDArray, m: NDArray) -> NDArray[np.float64]:
         Symmetric positive semi-definite; may be singular.
     m : array of shape (V,)
         In range(M) + span(1), as in every least-squares mixture of V points.
+    start : array of shape (V,), optional
+        The solution of a similar problem: where it has the same zeros, one step leads from it to
+        the solution. By default the best vertex.
 
     Returns
     -------
@@ -72,12 +77,17 @@ def minimize_on_simplex(M: NDArray, m: NDArray) -> NDArray[np.float64]:
     N = (M + M.T) / (2 * scale)
     q = m / scale
 
-    support = [int((N.diagonal() - q).argmin())]
-    a[support] = 1.0
+    if start is None:
+        support = [int((N.diagonal() - q).argmin())]
+        a[support] = 1.0
+    else:
+        a[:] = start
+        support = np.flatnonzero(a).tolist()
+        _shrink_to_interior(N, q, a, support)
     for _ in range(50 * V):
         gradient = 2 * N @ a - q
         level = a @ gradient
-        if max(abs(gradient[v] - level) for v in support) > 1e-8:
+        if np.abs(gradient[support] - level).max() > 1e-8:
             raise ValueError("m must lie in range(M) + span(1) for this method; it does not.")
         gradient[support] = np.inf
         entering = int(gradient.argmin())

@@ -90,7 +90,7 @@ def solve(
             Z = Consensus(alpha, G, T, gamma)
             SZ = graph_products(Z, StS, sums.StF)
             if problem.weighting == "adaptive":
-                alpha = adaptive_weights(H, SZ)
+                alpha = adaptive_weights(H, SZ, alpha if history else None)
             elif problem.weighting == "agreement":
                 alpha = agreement_weights(H, sums.StF, sums.FtF, G)
         history.append(objective(Z, alpha, rho, H, SZ, sums.StF, sums.FtF, beta))

@@ -6,6 +6,7 @@ Nothing here has n rows: the rows enter through the sums that one pass over them
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +38,17 @@ class Consensus:
     def s(self) -> float:
         return 1.0 / (1.0 + self.gamma)
 
+    @cached_property
+    def projection(self) -> Array:
+        """T·G, with which Z G = s (A(alpha) + γ F Gᵀ) T G."""
+        return self.T @ self.G
+
     def f_step(self, basis: Array | None = None) -> tuple[Array, Array]:
         """Eq. 13 row by row: (P, R) with F⁺ = max(A(alpha) P + F R, 0) = max(Z basis, 0).
 
         The basis is G, unless the step is to run ahead of it.
         """
-        P = self.s * (self.T @ (self.G if basis is None else basis))
+        P = self.s * (self.projection if basis is None else self.T @ basis)
         return P, self.gamma * (self.G.T @ P)
 
     def transposed_times_f(self, StF: Array, FoldtF: Array) -> Array:
@@ -89,13 +95,16 @@ def graph_products(consensus: Consensus, StS: Array, StF: Array) -> Array:
     # ⟨Σ_u alpha_u StS[v, u] + γ StF[v] Gᵀ, T⟩ without the m×m products; T is symmetric.
     V = len(StF)
     from_graphs = (StS.reshape(V, V, -1) @ c.T.ravel()) @ c.alpha
-    from_factor = StF.reshape(V, -1) @ (c.T @ c.G).ravel()
+    from_factor = StF.reshape(V, -1) @ c.projection.ravel()
     return c.s * (from_graphs + c.gamma * from_factor)
 
 
-def adaptive_weights(H: Array, SZ: Array) -> Array:
-    """Update alpha, Eq. 27: the mixture of the graphs nearest to Z; H_uv = ⟨S_u, S_v⟩."""
-    return minimize_on_simplex(H, 2.0 * SZ)
+def adaptive_weights(H: Array, SZ: Array, last: Array | None = None) -> Array:
+    """Update alpha, Eq. 27: the mixture of the graphs nearest to Z; H_uv = ⟨S_u, S_v⟩.
+
+    The result of the last update, if any, is where to look first.
+    """
+    return minimize_on_simplex(H, 2.0 * SZ, last)
 
 
 def agreement(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
@@ -124,11 +133,10 @@ def objective(
 ) -> float:
     """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and singular values ρ."""
     c = consensus
-    AtF = mix(c.alpha, StF)
-    FtM = c.s * (AtF.T + c.gamma * (FtF @ c.G.T))
+    MtF = c.s * (mix(c.alpha, StF) + c.gamma * (c.G @ FtF))
     rho_squared = rho @ rho
     fusion = rho_squared - 2.0 * alpha @ SZ + alpha @ H @ alpha
-    factor = rho_squared - 2.0 * np.sum((FtM @ c.T) * c.G.T) + np.trace(FtF)
+    factor = rho_squared - 2.0 * np.vdot(MtF, c.projection) + np.trace(FtF)
     return float(fusion + beta * rho.sum() + c.gamma * factor)
 
 
