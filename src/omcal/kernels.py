@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any
 
 from numpy.typing import DTypeLike
@@ -19,7 +18,8 @@ from numpy.typing import DTypeLike
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
 _IN_REGISTERS = 20  # columns of a row that the registers hold at once
 _UNROLLED = 5  # neighbours: the default number is worth code of its own
-_PARTS_OF_ROWS = 4  # times V m rows to a part of the sums: 4 V k terms to an entry on average
+_TILE_ROWS = 512  # rows whose sums of products are taken in the type of the rows
+_PARTS_OF_ROWS = 4  # times V m rows to a part of SᵀF: 4 V k terms to an entry on average
 
 
 def compiled_pays(n: int) -> bool:
@@ -43,64 +43,108 @@ def _numba_works() -> bool:
     return True
 
 
-def sweep(indices: Any, weights: Any, U: Any, stacked: Any, StF: Any) -> None:
-    """U ← max(U + [S_1 … S_V] stacked, 0) and StF += [S_1 … S_V]ᵀ U: the sparse half of a pass."""
-    n_columns = U.shape[1]
-    slices = -(-n_columns // _IN_REGISTERS)
-    cuts = [i * n_columns // slices for i in range(slices + 1)]
-    for first, end in pairwise(cuts):
+def sweep(stacked: Any, R: Any) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
+    """The pass over a block of rows, F ← max([S_1 … S_V] stacked + F R, 0), as a function.
+
+    It takes the indices and weights of the graphs and F, changes F in place, and returns the sums
+    [S_1 … S_V]ᵀF, FᵀF and FoldᵀF in float64.
+    """
+    import numpy as np
+
+    c = len(R)
+    slices = -(-c // _IN_REGISTERS)
+    width = -(-c // slices)
+    # Columns of zeros make all slices equally wide.
+    wide = [np.zeros((len(M), slices * width), R.dtype) for M in (stacked, R)]
+    wide[0][:, :c], wide[1][:, :c] = stacked, R
+    in_slices = wide[0].reshape(-1, slices, width).swapaxes(0, 1).ravel()
+
+    def work(indices: Any, weights: Any, F: Any) -> tuple[Any, Any, Any]:
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None
-        kernel = _sweep_columns(end - first, k, indices.dtype, U.dtype)
-        columns = slice(first, end)
-        StF[:, columns] += kernel(indices, weights, U, stacked[:, columns].ravel(), first)
+        kernel = _sweep_kernel(width, k, indices.dtype, F.dtype)
+        StF, FtF, FoldtF = kernel(indices, weights, F, in_slices, wide[1])
+        StF = StF.reshape(slices, -1, width).swapaxes(0, 1).reshape(len(stacked), -1)
+        return StF[:, :c], FtF[:c, :c], FoldtF[:, :c]
+
+    return work
 
 
-# A line that holds a J stands for one such line for each of the columns: as variables of their
-# own they stay in registers, which a loop over columns does not achieve. The sums of rows enough
-# for a few dozen terms in each are taken in the type of the rows, which is as exact as the terms
-# are and twice as fast in float32, and those sums are added up in float64.
-_SWEEP_COLUMNS = """
-def {name}(indices, weights, U, stacked, first):
+# A line that holds a J stands for one such line for each of the columns of a slice: as variables of
+# their own they stay in registers, which a loop over columns does not achieve. A tile of rows stays
+# in the cache from its first use to its last, without a word of Python in between. The sums of rows
+# enough for a few dozen terms in each are taken in the type of the rows, which is as exact as the
+# terms are and twice as fast in float32, and those sums are added up in float64.
+_SWEEP = """
+def {name}(indices, weights, F, stacked, R):
     n, V, k = indices.shape
-    m = np.uint64(stacked.size // (V * {width}))
-    j = np.uint64(first)
-    zero = U.dtype.type(0)
+    c, columns = R.shape
+    slices = columns // {width}
+    entries = stacked.size // slices
+    m = np.uint64(entries // (V * {width}))
+    zero = F.dtype.type(0)
+    tile = np.empty(({tile_rows}, columns), F.dtype)
+    FtF_of_tile = np.empty((columns, columns), F.dtype)
+    FoldtF_of_tile = np.empty((c, columns), F.dtype)
+    FtF = np.zeros((columns, columns))
+    FoldtF = np.zeros((c, columns))
     total = np.zeros(stacked.size)
     part = np.zeros_like(stacked)
-    rows_of_a_part = {terms} * V * m
-    for start in range(0, n, rows_of_a_part):
-        for i in range(start, min(start + rows_of_a_part, n)):
-            uJ = U[i, j + np.uint64(J)]
-            for v in range(V):
-                for a in range({neighbours}):
-                    weight = weights[i, v, a]
-                    q = (np.uint64(v) * m + np.uint64(indices[i, v, a])) * np.uint64({width})
-                    uJ += weight * stacked[q + np.uint64(J)]
-            uJ = max(uJ, zero)
-            U[i, j + np.uint64(J)] = uJ
-            for v in range(V):
-                for a in range({neighbours}):
-                    weight = weights[i, v, a]
-                    q = (np.uint64(v) * m + np.uint64(indices[i, v, a])) * np.uint64({width})
-                    part[q + np.uint64(J)] += weight * uJ
-        for q in range(stacked.size):
-            total[q] += part[q]
-            part[q] = zero
-    return total.reshape(-1, {width})
+    rows_in_part = 0
+    for start in range(0, n, {tile_rows}):
+        stop = min(start + {tile_rows}, n)
+        old = F[start:stop]
+        new = tile[: stop - start]
+        np.dot(old, R, new)
+        for s in range(slices):
+            j = np.uint64(s * {width})
+            first = np.uint64(s * entries)
+            for i in range(start, stop):
+                row = np.uint64(i - start)
+                uJ = tile[row, j + np.uint64(J)]
+                for v in range(V):
+                    for a in range({neighbours}):
+                        weight = weights[i, v, a]
+                        anchor = np.uint64(v) * m + np.uint64(indices[i, v, a])
+                        q = first + anchor * np.uint64({width})
+                        uJ += weight * stacked[q + np.uint64(J)]
+                uJ = max(uJ, zero)
+                tile[row, j + np.uint64(J)] = uJ
+                for v in range(V):
+                    for a in range({neighbours}):
+                        weight = weights[i, v, a]
+                        anchor = np.uint64(v) * m + np.uint64(indices[i, v, a])
+                        q = first + anchor * np.uint64({width})
+                        part[q + np.uint64(J)] += weight * uJ
+        np.dot(new.T, new, FtF_of_tile)
+        FtF += FtF_of_tile
+        np.dot(old.T, new, FoldtF_of_tile)
+        FoldtF += FoldtF_of_tile
+        old[:] = new[:, :c]
+        rows_in_part += stop - start
+        if rows_in_part >= {terms} * V * m or stop == n:
+            rows_in_part = 0
+            for q in range(stacked.size):
+                total[q] += part[q]
+                part[q] = zero
+    return total, FtF, FoldtF
 """
 
 
 @cache
-def _sweep_columns(
+def _sweep_kernel(
     width: int, k: int | None, index: DTypeLike, real: DTypeLike
 ) -> Callable[..., Any]:
-    """The pass over `width` consecutive columns of U from a given one on; None: any k."""
+    """The pass, `width` columns of F at a time; None: any k."""
     import numba
     import numpy as np
 
     name = f"sweep_{width}_columns_{k or 'any'}_neighbours"
-    lines = _SWEEP_COLUMNS.format(
-        name=name, width=width, neighbours=k or "k", terms=_PARTS_OF_ROWS
+    lines = _SWEEP.format(
+        name=name,
+        width=width,
+        neighbours=k or "k",
+        terms=_PARTS_OF_ROWS,
+        tile_rows=_TILE_ROWS,
     ).splitlines()
     source = [
         line.replace("J", str(j)) for line in lines for j in range(width if "J" in line else 1)
@@ -113,7 +157,7 @@ def _sweep_columns(
     with _statements_joined():
         compiled(
             *(np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty((0, width), real)),
-            *(np.empty(width, real), 0),
+            *(np.empty(width, real), np.empty((width, width), real)),
         )
     return compiled
 

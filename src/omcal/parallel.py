@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache, reduce
-from operator import add
-from typing import Any, TypeVar
+from functools import cache
+from threading import Condition
+from typing import Any, Generic, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
@@ -24,11 +23,9 @@ def map_blocks(work: Callable[[slice], Result], n: int, size: int) -> list[Resul
 
     Threads share the blocks out; the blocks, and so every rounding, are the same for any number.
     """
-    blocks = list(row_blocks(n, size))
-    if len(blocks) == 1 or thread_count() == 1:
-        return [work(rows) for rows in blocks]
-    with one_blas_thread():
-        return list(_in_order(work, blocks))
+    results: list[Result] = []
+    _share_out(work, list(row_blocks(n, size)), results.append)
+    return results
 
 
 def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
@@ -36,11 +33,83 @@ def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
 
     Only a few results exist at a time, so they may be large.
     """
-    blocks = list(row_blocks(n, size))
-    if len(blocks) == 1 or thread_count() == 1:
-        return reduce(add, map(work, blocks))
+    total: list[Result] = []
+
+    def add(result: Result) -> None:
+        total[:] = [total[0] + result] if total else [result]  # type: ignore[operator]
+
+    _share_out(work, list(row_blocks(n, size)), add)
+    return total[0]
+
+
+def _share_out(
+    work: Callable[[slice], Result], blocks: list[slice], take: Callable[[Result], None]
+) -> None:
+    """Let `take` have the results in the order of the blocks; only a few wait for their turn."""
+    workers = min(thread_count(), len(blocks)) if len(blocks) > 1 else 1
+    if workers == 1:
+        for rows in blocks:
+            take(work(rows))
+        return
+    line = _Line(work, blocks, take, 2 * workers)
     with one_blas_thread():
-        return reduce(add, _in_order(work, blocks))
+        # This thread works, too: to wake one more would cost as much as a short block.
+        pool = _pool(workers - 1, os.getpid())
+        helpers = [pool.submit(line.work_off) for _ in range(workers - 1)]
+        try:
+            line.work_off()
+        finally:  # after an error nothing goes on in the background
+            for helper in helpers:
+                helper.cancel()  # those that never began; all work may be done by now
+            wait(helpers)
+    for helper in helpers:
+        if not helper.cancelled():
+            helper.result()
+
+
+class _Line(Generic[Result]):
+    """Blocks that threads work off together."""
+
+    def __init__(
+        self,
+        work: Callable[[slice], Result],
+        blocks: list[slice],
+        take: Callable[[Result], None],
+        most_waiting: int,
+    ) -> None:
+        self._work, self._take, self._most_waiting = work, take, most_waiting
+        self._blocks = iter(enumerate(blocks))
+        self._changed = Condition()
+        self._waiting: dict[int, Result] = {}
+        self._taken = 0
+        self._failed = False
+
+    def work_off(self) -> None:
+        """Work on one block after another until there is none."""
+        try:
+            while (block := self._next()) is not None:
+                number, rows = block
+                self._hand_in(number, self._work(rows))
+        except BaseException:
+            with self._changed:
+                self._failed = True
+                self._changed.notify_all()
+            raise
+
+    def _next(self) -> tuple[int, slice] | None:
+        with self._changed:
+            return None if self._failed else next(self._blocks, None)
+
+    def _hand_in(self, number: int, result: Result) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._failed or number - self._taken <= self._most_waiting
+            )
+            self._waiting[number] = result
+            while self._taken in self._waiting and not self._failed:
+                self._take(self._waiting.pop(self._taken))
+                self._taken += 1
+            self._changed.notify_all()
 
 
 @cache
@@ -50,24 +119,6 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
     A process that was forked off has none of them, hence its number.
     """
     return ThreadPoolExecutor(workers, thread_name_prefix="omcal")
-
-
-def _in_order(work: Callable[[slice], Result], blocks: list[slice]) -> Iterator[Result]:
-    """Results in the order of the blocks, of which only a few are begun beforehand."""
-    workers = thread_count()
-    pool = _pool(workers, os.getpid())
-    begun: deque[Future[Result]] = deque()
-    try:
-        for rows in blocks:
-            begun.append(pool.submit(work, rows))
-            if len(begun) > 2 * workers:
-                yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
-    finally:  # after an error nothing goes on in the background
-        for future in begun:
-            future.cancel()
-        wait(begun)
 
 
 @contextmanager
@@ -98,4 +149,10 @@ def _controller() -> ThreadpoolController:
 def thread_count() -> int:
     """Threads to use: OMP_NUM_THREADS where it is set, else the cores this process may use."""
     asked: Any = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdigit() and int(asked) > 0 else joblib.cpu_count()
+    return int(asked) if asked.isdigit() and int(asked) > 0 else _cores(os.getpid())
+
+
+@cache
+def _cores(process: int) -> int:
+    """Cores this process may use; to ask the system takes as long as a pass over few rows."""
+    return int(joblib.cpu_count())

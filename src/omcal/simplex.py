@@ -66,10 +66,10 @@ def minimize_on_simplex(
     """
     M = np.asarray(M, dtype=np.float64)
     m = np.asarray(m, dtype=np.float64)
-    if not (np.isfinite(M).all() and np.isfinite(m).all()):
-        raise ValueError("M and m must be finite; they contain NaN or infinity.")
     V = len(m)
-    scale = max(np.abs(M).max(), np.abs(m).max())
+    scale = np.abs(M).max() + np.abs(m).max()
+    if not np.isfinite(scale):
+        raise ValueError("M and m must be finite; they contain NaN or infinity.")
     a = np.zeros(V)
     if scale == 0:
         a[0] = 1.0

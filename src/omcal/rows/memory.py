@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,14 +15,13 @@ from omcal.views import row_blocks
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
-_TILE = 512  # rows whose products with each other are summed in the type of the rows
 
 
 class MemoryRows(AbstractRows):
     """All rows in memory, swept in blocks by threads.
 
-    The products with c×c matrices are BLAS's; those with the sparse graphs are compiled loops
-    where `compiled` asks for them, else SciPy's. A given F is gone on from, and written to.
+    The pass is one compiled function where `compiled` asks for it, else SciPy's and BLAS's
+    products. A given F is gone on from, and written to.
     """
 
     def __init__(
@@ -52,19 +53,34 @@ class MemoryRows(AbstractRows):
     def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
         stacked = self._stacked(alpha, P)
         R = R.astype(self.F.dtype)
-        products = _tiled_products if self._compiled else _products
-
-        def work(rows: slice) -> Sums:
-            old = self.F[rows]
-            new = old @ R
-            StF = self._apply(rows, new, stacked)
-            sums = Sums(StF, products(new, new), products(old, new))
-            self.F[rows] = new
-            return sums
-
+        work = self._compiled_pass(stacked, R) if self._compiled else self._plain_pass(stacked, R)
         total = sum_blocks(work, self._graphs.n, _BLOCK)
         shape = (self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1])
         return Sums(total.StF.reshape(shape), total.FtF, total.FoldtF)
+
+    def _compiled_pass(self, stacked: NDArray, R: NDArray) -> Callable[[slice], Sums]:
+        sweep = kernels.sweep(stacked, R)
+
+        def work(rows: slice) -> Sums:
+            graphs = self._graphs[rows]
+            return Sums(*sweep(graphs.indices, graphs.weights, self.F[rows]))
+
+        return work
+
+    def _plain_pass(self, stacked: NDArray, R: NDArray) -> Callable[[slice], Sums]:
+        def work(rows: slice) -> Sums:
+            S, St = self._sparse[rows.start]
+            old = self.F[rows]
+            new = old @ R
+            new += S @ stacked
+            np.maximum(new, 0, out=new)
+            # In float32 the objective would lose up to three digits.
+            wide = new.astype(np.float64, copy=False)
+            sums = Sums(St @ wide, wide.T @ wide, old.T.astype(np.float64, copy=False) @ wide)
+            self.F[rows] = new
+            return sums
+
+        return work
 
     def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
         stacked, basis = self._stacked(alpha, P), self._stacked(alpha, G)
@@ -83,36 +99,9 @@ class MemoryRows(AbstractRows):
             sum(part.n_undecided for part in parts),
         )
 
-    def _apply(self, rows: slice, U: NDArray, stacked: NDArray) -> Array:
-        """U ← max(U + [S_1 … S_V] stacked, 0); returns [S_1 … S_V]ᵀ U."""
-        if self._compiled:
-            StF = np.zeros(stacked.shape)
-            graphs = self._graphs[rows]
-            kernels.sweep(graphs.indices, graphs.weights, U, stacked, StF)
-            return StF
-        S, St = self._sparse[rows.start]
-        U += S @ stacked
-        np.maximum(U, 0, out=U)
-        return St @ U.astype(np.float64, copy=False)
-
     def _stacked(self, alpha: Array, P: Array) -> NDArray:
         """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
         return np.concatenate([weight * P for weight in alpha]).astype(self.F.dtype)
-
-
-def _products(X: NDArray, Y: NDArray) -> Array:
-    """XᵀY in float64: in float32 the objective would lose up to three digits."""
-    return np.asarray(X.astype(np.float64, copy=False).T @ Y.astype(np.float64, copy=False))
-
-
-def _tiled_products(X: NDArray, Y: NDArray) -> Array:
-    """XᵀY: tiles of a few rows in their own type, twice as fast in float32, added in float64."""
-    if X.dtype == np.float64:
-        return _products(X, Y)
-    tiled = len(X) // _TILE * _TILE
-    shape = (-1, _TILE, X.shape[1])
-    tiles = X[:tiled].reshape(shape).swapaxes(1, 2) @ Y[:tiled].reshape(shape)
-    return np.asarray(tiles.sum(axis=0, dtype=np.float64) + X[tiled:].T @ Y[tiled:])
 
 
 def _gram(graphs: AnchorGraphs) -> Array:
