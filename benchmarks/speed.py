@@ -28,7 +28,7 @@ from omcal import OMCAL
 from omcal.anchors import choose_anchors
 from omcal.graph import AnchorGraphs, anchor_graphs
 from omcal.kernels import compiled_pays
-from omcal.parallel import small_blas
+from omcal.parallel import small_blas, thread_count
 from omcal.rows.memory import MemoryRows
 from omcal.scaling import Scaling
 from omcal.simplex import minimize_on_simplex
@@ -305,7 +305,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "speed.md")
     options = parser.parse_args()
     lines = [
-        f"{os.cpu_count()} cores; median (smallest to largest) of {options.repeats} interleaved "
+        f"{thread_count()} cores; median (smallest to largest) of {options.repeats} interleaved "
         f"repeats, 3 where one takes seconds.",
         "",
         "| what | value |",

@@ -184,6 +184,7 @@ def test_cluster_passes_every_option_on(omcal, file):
         "--gamma": ("gamma", 0.05),
         "--scale": ("scale", "view"),
         "--weighting": ("weighting", "uniform"),
+        "--init": ("init", "random"),
         "--n-init": ("n_init", 2),
         "--max-iter": ("max_iter", 70),
         "--tol": ("tol", 1e-3),

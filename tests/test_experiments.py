@@ -1,6 +1,7 @@
 """The experiments of the paper: what was published, what is planned, how tables are made."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from omcal.cli import main
 from omcal.cli.reproduce import RECORDS
 from omcal.experiments.contents import (
     all_tables,
+    best_of_grid_table,
     difference,
     format_measured,
     published_numbers,
@@ -189,6 +191,19 @@ def test_a_later_record_of_the_same_cell_counts():
     assert Summary([better, record(cell, "error")]).measure(cell, "ACC").mean == 0.9
     other = record(cell, "error", file_print="2")
     assert Summary([better, other]).measure(cell, "ACC").word == "error"
+
+
+def test_points_of_a_curve_have_one_seed():
+    plan = Plan(PAPER, 2, False, frozenset())
+    shared = plan.table_cell("Coil", PAPER.row("OMCAL"), 0)
+    other = replace(shared, seed=1)
+    summary = Summary(
+        record(cell, scores=dict.fromkeys(PAPER.metrics, value))
+        for cell, value in ((shared, 0.5), (other, 0.9))
+    )
+    assert summary.measure(shared, "ACC").mean == pytest.approx(0.7)
+    assert summary.measure(shared, "ACC", one_seed=True).mean == 0.5
+    assert best_of_grid_table(plan, summary).rows[2][1] == "0.500"  # Coil
 
 
 def test_from_records_alone(tmp_path):

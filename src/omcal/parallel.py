@@ -59,12 +59,12 @@ def _share_out(
         try:
             line.work_off()
         finally:  # after an error nothing goes on in the background
-            for helper in helpers:
-                helper.cancel()  # those that never began; all work may be done by now
-            wait(helpers)
-    for helper in helpers:
-        if not helper.cancelled():
-            helper.result()
+            # Those that never began are not waited for: where work shares out work, they may
+            # stand in line behind this thread.
+            begun = [helper for helper in helpers if not helper.cancel()]
+            wait(begun)
+    for helper in begun:
+        helper.result()
 
 
 class _Line(Generic[Result]):

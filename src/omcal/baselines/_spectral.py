@@ -145,12 +145,17 @@ def _dense(L: Any, c: int) -> Pairs:
     n = L.shape[0]
     require_memory(3 * 8 * n**2, f"the dense eigenproblem of {n} samples", "Use fewer samples.")
     full = L.toarray() if sparse.issparse(L) else L
+    return some_eigenpairs(full, 0, c - 1)
+
+
+def some_eigenpairs(A: NDArray, first: int, last: int) -> Pairs:
+    """Eigenpairs `first` to `last` of a symmetric matrix, ascending."""
     try:
-        return linalg.eigh(full, subset_by_index=[0, c - 1])
+        return linalg.eigh(A, subset_by_index=[first, last])
     except linalg.LinAlgError:
         # LAPACK's search for a few can give up on many equal eigenvalues; that for all does not.
-        values, vectors = linalg.eigh(full, driver="evd")
-        return values[:c], vectors[:, :c]
+        values, vectors = linalg.eigh(A, driver="evd")
+        return values[first : last + 1], vectors[:, first : last + 1]
 
 
 def row_normalized(U: NDArray) -> NDArray[np.float64]:

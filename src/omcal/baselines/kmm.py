@@ -18,6 +18,7 @@ from omcal.baselines._components import component_labels
 from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._isometry import narrow, narrow_bytes
+from omcal.baselines._spectral import some_eigenpairs
 from omcal.graph import nearest_columns
 from omcal.simplex import project_simplex
 from omcal.views import Matrix, Views
@@ -313,7 +314,7 @@ def embed(Z: sparse.csr_array, c: int) -> Embedding:
     root = np.sqrt(Z.sum(axis=0))
     Z1 = Z @ sparse.diags_array(1 / root)
     first = max(m - c - 1, 0)
-    values, vectors = linalg.eigh((Z1.T @ Z1).toarray(), subset_by_index=[first, m - 1])
+    values, vectors = some_eigenpairs((Z1.T @ Z1).toarray(), first, m - 1)
     values, V = values[::-1], vectors[:, ::-1][:, :c]
     U = Z1 @ V / np.sqrt(np.maximum(values[:c], np.finfo(np.float64).tiny))
     return Embedding(U / np.sqrt(2), V / root[:, None] / np.sqrt(2), values)

@@ -26,6 +26,13 @@ class Scale(StrEnum):
         return None if self is Scale.none else self.value
 
 
+class Init(StrEnum):
+    """What the estimator's `init` takes by name."""
+
+    spectral = "spectral"
+    random = "random"
+
+
 class Weighting(StrEnum):
     """What the estimator's `weighting` takes by name."""
 
@@ -56,7 +63,10 @@ Beta = Annotated[float, typer.Option("--beta", help="Weight of the nuclear norm.
 Gamma = Annotated[float, typer.Option("--gamma", help="Weight of the factorisation.")]
 ScaleOption = Annotated[Scale, typer.Option("--scale", help="How views are scaled.")]
 WeightingOption = Annotated[Weighting, typer.Option("--weighting", help="How views are weighted.")]
-Starts = Annotated[int, typer.Option("--n-init", help="Random starts; the best is kept.")]
+InitOption = Annotated[Init, typer.Option("--init", help="Where the iterations start.")]
+Starts = Annotated[
+    int, typer.Option("--n-init", help="Starts, random after the first; the best is kept.")
+]
 Iterations = Annotated[int, typer.Option("--max-iter", help="Most iterations of each start.")]
 Tolerance = Annotated[float, typer.Option("--tol", help="Relative change to stop at.")]
 Seed = Annotated[

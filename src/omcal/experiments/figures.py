@@ -54,7 +54,7 @@ def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
         points = {}
         for cell in plan.grid(0):
             if cell.dataset == dataset:
-                value = summary.measure(cell, "ACC").mean
+                value = summary.measure(cell, "ACC", one_seed=True).mean
                 points[cell.parameters["beta"], cell.parameters["gamma"]] = value
         if sum(value is not None for value in points.values()) < 2:
             continue  # the point of the tables is no grid
@@ -73,8 +73,11 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
         curves = {}
         for dataset, _ in plan.paper.figure_datasets("sensitivity"):
             cells = [cell for cell in plan.anchors(0) if cell.dataset == dataset]
-            pairs = [(c.parameters["n_anchors"], summary.measure(c, metric).mean) for c in cells]
-            known = [(m, value) for m, value in pairs if value is not None]
+            pairs = [
+                (c.parameters["n_anchors"], summary.measure(c, metric, one_seed=True))
+                for c in cells
+            ]
+            known = [(m, value.mean) for m, value in pairs if value.mean is not None]
             if len(known) > 1:
                 curves[dataset] = known
         if not curves:

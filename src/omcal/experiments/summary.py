@@ -68,9 +68,12 @@ class Summary:
         """The records of all seeds of a cell's setting."""
         return list(self._by_setting.get(cell.settings_key, {}).values())
 
-    def measure(self, cell: Cell, metric: str) -> Measured:
-        """Mean and spread of a metric, or of "seconds", over the seeds."""
-        runs = self.runs(cell)
+    def measure(self, cell: Cell, metric: str, *, one_seed: bool = False) -> Measured:
+        """Mean and spread of a metric, or of "seconds", over the seeds, or the cell's own only.
+
+        Points of a curve have one seed; the one that tables share with it would else have more.
+        """
+        runs = [run for run in self.runs(cell) if not one_seed or run["seed"] == cell.seed]
         good = [record for record in runs if record["status"] == "ok"]
         over = [record for record in runs if record["status"] in ("timeout", "memory")]
         if over:
