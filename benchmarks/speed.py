@@ -61,11 +61,19 @@ def random_graphs(n, V, m, k, dtype=np.float64, seed=0):
     return AnchorGraphs(indices.astype(np.min_scalar_type(m - 1)), weights.astype(dtype), m)
 
 
-def interleaved(repeats: int, **works: Callable[[], object]) -> dict[str, np.ndarray]:
-    """Seconds of each piece of work, after one warm-up round, in turns."""
+def interleaved(
+    repeats: int, *, pause: float = 0.0, **works: Callable[[], object]
+) -> dict[str, np.ndarray]:
+    """Seconds of each piece of work, after one warm-up round, in turns.
+
+    Some machines that lend cores take them away for a while after seconds of work: a pause before
+    each piece then gives all the same start. Some take memory away in a pause, so there is none
+    where one side asks for much more of it than the other.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for repeat in range(repeats + 1):
         for name, work in works.items():
+            time.sleep(pause)
             start = time.perf_counter()
             work()
             if repeat:
@@ -84,6 +92,7 @@ def against_kmeans(repeats: int):
     model = OMCAL(10, n_anchors=30, random_state=0)
     t = interleaved(
         repeats,
+        pause=1.0,
         omcal=lambda: model.fit(X),
         accelerated=lambda: OMCAL(10, n_anchors=30, accelerate=True, random_state=0).fit(X),
         mini=lambda: MiniBatchKMeans(10, n_init=1, random_state=0).fit(joint),
