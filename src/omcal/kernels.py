@@ -13,6 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
@@ -49,8 +50,6 @@ def sweep(stacked: Any, R: Any) -> Callable[[Any, Any, Any], tuple[Any, Any, Any
     It takes the indices and weights of the graphs and F, changes F in place, and returns the sums
     [S_1 … S_V]ᵀF, FᵀF and FoldᵀF in float64.
     """
-    import numpy as np
-
     c = len(R)
     slices = -(-c // _IN_REGISTERS)
     width = -(-c // slices)
@@ -136,7 +135,6 @@ def _sweep_kernel(
 ) -> Callable[..., Any]:
     """The pass, `width` columns of F at a time; None: any k."""
     import numba
-    import numpy as np
 
     name = f"sweep_{width}_columns_{k or 'any'}_neighbours"
     lines = _SWEEP.format(
@@ -182,7 +180,6 @@ def _statements_joined() -> Iterator[None]:
 def moments_kernel() -> Callable[..., None]:
     """Sums of x − origin and of their squares over the rows x of a block."""
     import numba
-    import numpy as np
 
     @numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
     def moments(block, origin, total, squares):  # type: ignore[no-untyped-def]
@@ -200,7 +197,6 @@ def moments_kernel() -> Callable[..., None]:
 def gram_kernel() -> Callable[..., None]:
     """StS[u, v] += S_uᵀ S_v for the pairs of views u <= v."""
     import numba
-    import numpy as np
 
     @numba.njit(nogil=True, cache=True)
     def gram(indices, weights, StS):  # type: ignore[no-untyped-def]
@@ -222,7 +218,6 @@ def gram_kernel() -> Callable[..., None]:
 def nearest_kernel() -> Callable[..., None]:
     """Eq. 2 from relative distances (products + bias): the k nearest columns and their weights."""
     import numba
-    import numpy as np
 
     @numba.njit(nogil=True, cache=True)
     def nearest(products, bias, tolerance, indices, weights):  # type: ignore[no-untyped-def]
