@@ -6,8 +6,9 @@
 Each set is clustered as it is, with one view of pure noise added, and with its widest view given
 twice; every rule works on the same anchor graphs and from the same start. The tables have the mean
 accuracy (sd) over the seeds. Of larger sets a random sample of --samples is used. Records go to
-NAME.json and tables to NAME.md after every set, NAME given by --out; what is recorded there already
-is not repeated, unless --fresh is given. After --budget seconds no further set is begun.
+NAME.json after every set and tables to NAME.md in the end, NAME given by --out; what is recorded
+there already is not repeated, unless --fresh is given. After --budget seconds no further set is
+begun.
 """
 
 from __future__ import annotations
@@ -39,7 +40,12 @@ SETS = (
     *("Movies.mat", "BBC4view.mat", "Reuters1200.mat", "Reuters600.mat", "Cora.mat"),
     *("CiteSeer.mat", "USPS_views_derived.npz", "NoisyMNIST_derived_30000_0.npz"),
 )
+COUNTS = {"Movies", "BBC4view", "WebKB", "Reuters1200", "Reuters600", "Cora", "CiteSeer"}
 CONDITIONS = ("plain", "noise", "twice")
+COMPARED = (
+    *(("distinct", "adaptive"), ("agreement", "adaptive"), ("distinct", "agreement")),
+    ("corrected, distinct", "distinct"),
+)
 _SHARPNESS = 50  # a cosine of .99 between two graphs counts as 0.6 of a copy, one of .93 as 0.03
 Array = np.ndarray
 Rule = Callable[[Array, Array, Array, Array, Array], Array]  # of StS, H, StF, FtF, G
@@ -185,7 +191,42 @@ def tables(records: list[dict[str, Any]]) -> str:
     lines.append(f"| mean | {' | '.join(f'{mean:.3f}' for mean in total)} |")
     worst = _worst(records, names, rules)
     lines.append(f"| furthest below the best rule | {' | '.join(worst)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *comparisons(records, names)]) + "\n"
+
+
+def comparisons(records: list[dict[str, Any]], names: list[str]) -> Iterator[str]:
+    """Differences between rules over the cells, a cell being a set in a condition."""
+    spreads = [
+        np.std(values, ddof=1)
+        for condition in CONDITIONS
+        for name in names
+        for rule in RULES
+        if len(values := cells(records, condition, name, rule)) > 1
+    ]
+    yield ""
+    yield "### rules compared"
+    yield ""
+    yield f"sd over the seeds of a cell: mean {np.mean(spreads):.3f}, largest {max(spreads):.3f}"
+    yield ""
+    yield "| difference | sets | conditions | cells | mean ± se | > .01 | < -.01 | least |"
+    yield "|---|---|---|---|---|---|---|---|"
+    plain = [name for name in names if name not in COUNTS]
+    for first, second in COMPARED:
+        for which, chosen in (("all", names), ("no counts", plain)):
+            for some in (CONDITIONS, *((condition,) for condition in CONDITIONS)):
+                pairs = [
+                    [cells(records, condition, name, rule) for rule in (first, second)]
+                    for condition in some
+                    for name in chosen
+                ]
+                gains = np.array([np.mean(a) - np.mean(b) for a, b in pairs if a and b])
+                if len(gains) < 2:
+                    continue
+                error = gains.std(ddof=1) / np.sqrt(len(gains))
+                shown = [f"{first} - {second}", which, ", ".join(some), str(len(gains))]
+                shown += [f"{gains.mean():+.4f} ± {error:.4f}", str((gains > 0.01).sum())]
+                shown += [str((gains < -0.01).sum()), f"{gains.min():+.3f}"]
+                yield f"| {' | '.join(shown)} |"
 
 
 def _cell(values: list[float], best: float) -> str:
@@ -239,8 +280,8 @@ def main() -> None:
             break
         records += run_set(options.folder / name, rules, options)
         path.write_text(json.dumps(records) + "\n")
-        path.with_suffix(".md").write_text(tables(records))
         print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
+    path.with_suffix(".md").write_text(tables(records))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,11 @@ def fit(placed, settings, V, init, n_iter=15):
 
 
 def given_problem(arrays, c=4, m=12, k=4, scale="feature"):
-    """Anchors, start and settings that leave nothing to chance."""
+    """Anchors, start and settings that leave nothing to chance.
+
+    With seed 3 rounding decides which of two clusters is which: on the CPU alone, moving the start
+    by 1e-7 exchanges them in half of all cases.
+    """
     views = host_views(arrays)
     rng = np.random.RandomState(4)
     scalings = [Scaling.fit(view, scale) for view in views]
