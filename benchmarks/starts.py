@@ -46,6 +46,8 @@ def main() -> None:
     ]
     print("\n".join(lines), flush=True)
     for name, method, parameters in settings():
+        if "anchors" in parameters:
+            continue
         data = load(name, options.folder)
         random, spectral = (
             runs(data, method, parameters, init, options.seeds) for init in ("random", "spectral")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils.random import sample_without_replacement
 
@@ -106,14 +106,35 @@ def test_one_anchor_and_as_many_as_rows(method, m):
         np.testing.assert_allclose(found[0], joint.mean(axis=0))
 
 
+def scattered(kind, seed):
+    # Few rows of many features go by their inner products.
+    X = sparse.random_array((150, 400) if kind == "few rows" else (300, 20), density=0.3, rng=seed)
+    return X.toarray() if kind == "dense" else sparse.csr_array(X)
+
+
 @pytest.mark.parametrize("kind", ["dense", "sparse", "few rows"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_seed_gives_the_centres_of_scikit_learn(kind, seed):
-    # Few rows of many features go by their inner products.
-    X = sparse.random_array((150, 400) if kind == "few rows" else (300, 20), density=0.3, rng=seed)
-    X = X.toarray() if kind == "dense" else sparse.csr_array(X)
+    X = scattered(kind, seed)
     expected = KMeans(12, n_init=1, random_state=seed).fit(X).cluster_centers_
     np.testing.assert_allclose(choose([X], 12, seed=seed)[0], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "few rows"])
+def test_the_thorough_start_is_that_of_scikit_learn_with_as_many_trials(kind):
+    X = scattered(kind, 0)
+    start, _ = kmeans_plusplus(X, 12, random_state=0, n_local_trials=12)
+    expected = KMeans(12, init=start, n_init=1).fit(X).cluster_centers_
+    np.testing.assert_allclose(choose([X], 12, "kmeans-full")[0], expected, atol=1e-12)
+
+
+def test_how_many_points_are_tried():
+    assert kmeans.trials(10_000, 40, thorough=False) == 5
+    assert kmeans.trials(10_000, 40, thorough=True) == 40
+    # Their distances to all points are in memory at the same time.
+    assert kmeans.trials(1_000_000, 40, thorough=True) == 16
+    assert kmeans.trials(100_000_000, 40, thorough=True) == 5
+    assert kmeans.trials(5, 1, thorough=True) == 2
 
 
 # Sampling

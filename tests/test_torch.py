@@ -240,7 +240,7 @@ def test_an_empty_cluster_of_the_anchors_is_filled(device, monkeypatch):
     X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]], dtype=torch.float64, device=device)
     start = torch.tensor([[0.1], [100.0], [200.0]], dtype=torch.float64, device=device)
     monkeypatch.setattr(device_anchors, "_start", lambda *args: start)
-    centres = device_anchors._lloyd(X, 3, 100, np.random.RandomState(0))
+    centres = device_anchors._lloyd(X, 3, False, 3, np.random.RandomState(0))
     np.testing.assert_allclose(np.sort(centres.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
 
 

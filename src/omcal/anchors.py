@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.random import sample_without_replacement
 
-from omcal.kmeans import InnerProducts, Rows, RowsWithGaps, inner_products_pay, lloyd
+from omcal.kmeans import InnerProducts, Rows, RowsWithGaps, inner_products_pay, lloyd, trials
 from omcal.scaling import Scaling
 from omcal.views import Matrix, View, Views, row_blocks
 
@@ -24,8 +24,8 @@ def choose_anchors(
 ) -> list[NDArray]:
     """Choose m anchors in the scaled space: one (m, d_v) array a view, row j the same point in all.
 
-    "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows, "random"
-    takes samples as they are.
+    "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows and with more
+    care for its start, "random" takes samples as they are.
     """
     rows = sample_rows(views.n, n_anchors, method, random_state)
     return anchors_of_sample(
@@ -74,7 +74,9 @@ def anchors_of_sample(
         present = views.present
         if present is not None and rows is not None:
             present = present[rows]
-        centres = _kmeans(centres, n_anchors, sampled, random_state, present, views.widths)
+        n_trials = trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full")
+        how = (n_anchors, sampled, n_trials, random_state)
+        centres = _kmeans(centres, how, present, views.widths)
     if sparse.issparse(centres):
         centres = centres.toarray()
     return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
@@ -120,23 +122,21 @@ def _fill(block: NDArray, view: View, scaling: Scaling, rows: NDArray | None) ->
 
 def _kmeans(
     X: Matrix,
-    n_clusters: int,
-    sampled: bool,
-    random_state: np.random.RandomState,
+    how: tuple[int, bool, int, np.random.RandomState],
     present: NDArray | None,
     widths: tuple[int, ...],
 ) -> NDArray:
-    """The centres of X, which is moved to its mean."""
+    """The centres of X, which is moved to its mean, found as `lloyd` is told."""
     mean: NDArray | float = 0.0
     if not sparse.issparse(X):
         # Distances far from the origin would drown in rounding.
         mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         X -= mean
     if present is not None:
-        centres = lloyd(RowsWithGaps(X, present, widths), n_clusters, sampled, random_state)
+        centres = lloyd(RowsWithGaps(X, present, widths), *how)
     elif inner_products_pay(*X.shape):
         points = InnerProducts(X)
-        centres = points.rows(lloyd(points, n_clusters, sampled, random_state))
+        centres = points.rows(lloyd(points, *how))
     else:
-        centres = lloyd(Rows(X), n_clusters, sampled, random_state)
+        centres = lloyd(Rows(X), *how)
     return np.asarray(centres + mean)

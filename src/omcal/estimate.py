@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from omcal.anchors import SAMPLE_PER_ANCHOR
 from omcal.kernels import compiled_pays
-from omcal.kmeans import SEED_PER_ANCHOR, inner_products_pay
+from omcal.kmeans import SEED_PER_ANCHOR, inner_products_pay, trials
 from omcal.memory import available_memory, format_bytes
 from omcal.parallel import one_blas_thread, thread_count
 from omcal.scaling import Scale, needs_moments
@@ -147,7 +147,7 @@ class Estimate:
         thin = sum(view.row_operations(thin=True) for view in self.views)
         steps = _LLOYD_STEPS if self._sample < n else _LLOYD_STEPS_FULL
         seeds = min(self._sample, SEED_PER_ANCHOR * m)
-        anchors = m * (self._sample * steps * row + seeds * _trials(m) * thin)
+        anchors = m * (self._sample * steps * row + seeds * self._trials * thin)
         compiled = compiled_pays(n)
         graphs = n * m * (row + V * (_SELECT_COMPILED if compiled else _SELECT))
         iteration = n * (4 * V * k * c * _GATHER + 6 * c**2) + 60 * m**3
@@ -197,6 +197,12 @@ class Estimate:
         return min(sizes.get(self.anchors, SAMPLE_PER_ANCHOR * m), n)
 
     @property
+    def _trials(self) -> int:
+        """Points that are tried for each anchor in the k-means++ start."""
+        n, m = max(self._sample, 1), self.n_anchors
+        return trials(n, m, thorough=self.anchors == "kmeans-full")
+
+    @property
     def _sparse(self) -> list[ViewSize]:
         return [view for view in self.views if view.density is not None]
 
@@ -224,7 +230,7 @@ class Estimate:
             "start": joint * seeds / s if seeds < s < self.n_samples else 0.0,
             # Half of them are gone whenever there is more than one copy of the sample.
             "centres": max(centres / 2, centres - (copies - 1) * joint),
-            "distances": s * (t * _trials(m) + 24.0) + 2.0 * t * min(s * m, _DISTANCES),
+            "distances": s * (t * self._trials + 24.0) + 2.0 * t * min(s * m, _DISTANCES),
             "workspace": self._workspace,
         }
         if by_products:
@@ -262,11 +268,6 @@ class Estimate:
         threads = min(thread_count(), math.ceil(n * max(widths) / _BLOCK_ENTRIES))
         block = 8.0 * min(n * max(dense, default=0), _BLOCK_ENTRIES)
         return threads * (_BUFFERS + block) + (threads - 1) * (_BLAS_THREAD if dense else 0.0)
-
-
-def _trials(m: int) -> int:
-    """Candidates for each anchor in the k-means++ start."""
-    return 2 + int(math.log(m))
 
 
 @cache

@@ -44,8 +44,10 @@ default="adaptive"
         proportion to the cosine between the view's graph and the current clustering; often
         better where views differ in quality. "uniform", or given weights, stay fixed.
     anchors : {"kmeans", "kmeans-full", "random"} or list of arrays, default="kmeans"
-        "kmeans": joint k-means of all views on a random sample of 256·m rows; "kmeans-full": on
-        all rows; "random": random samples; or one (m, d_v) array a view, in the scaled space.
+        "kmeans": joint k-means of all views on a random sample of 256·m rows. "kmeans-full": on
+        all rows, from a start that tries up to m points for each anchor where the other tries
+        2 + log m; slower, and mostly less dependent on the seed. "random": random samples. Or one
+        (m, d_v) array a view, in the scaled space.
     init : {"spectral", "random"} or array of shape (n_anchors, n_clusters), default="spectral"
         Orthonormal start of G. "spectral": leading eigenvectors of the mixed graph, turned towards
         an indicator; as good as a random one and often there in fewer iterations. "random": as in

@@ -20,6 +20,7 @@ MAX_ITER = 100
 MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than another sample differs
 TOLERANCE = 1e-4
 _BLOCK_ENTRIES = 1 << 20
+_TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
 _PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
 
@@ -43,7 +44,7 @@ class Points(ABC):
 
     @abstractmethod
     def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
-        """Squared distances of all points to the chosen ones."""
+        """Squared distances of the chosen points to all."""
 
     @abstractmethod
     def at(self, chosen: Sequence[int]) -> Any:
@@ -59,10 +60,14 @@ class Points(ABC):
 
 
 def lloyd(
-    points: Points, n_clusters: int, sampled: bool, random_state: np.random.RandomState
+    points: Points,
+    n_clusters: int,
+    sampled: bool,
+    n_trials: int,
+    random_state: np.random.RandomState,
 ) -> Any:
     """Centres by Lloyd's algorithm; with `sampled` fewer points seed it and fewer steps do."""
-    centres = points.at(_seed(points, n_clusters, sampled, random_state))
+    centres = points.at(_start(points, n_clusters, sampled, n_trials, random_state))
     labels = np.full(points.n, -1)
     for _ in range(MAX_ITER_SAMPLED if sampled else MAX_ITER):
         new_labels, distances = points.nearest(centres)
@@ -75,6 +80,16 @@ def lloyd(
     return centres
 
 
+def trials(n: int, n_clusters: int, thorough: bool) -> int:
+    """How many points to try for each centre of the start.
+
+    As few as scikit-learn tries, or up to one for each centre: the centres then depend less on the
+    seed, and the start takes as long as so many Lloyd iterations.
+    """
+    few = 2 + int(np.log(n_clusters))
+    return max(few, min(n_clusters, _TRIED_DISTANCES // n)) if thorough else few
+
+
 def _filled(labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
     """Give each empty cluster the point farthest from its own centre."""
     empty = np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0)
@@ -83,29 +98,39 @@ def _filled(labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
     return labels
 
 
-def _seed(
-    points: Points, n_clusters: int, sampled: bool, random_state: np.random.RandomState
+def _start(
+    points: Points,
+    n_clusters: int,
+    sampled: bool,
+    n_trials: int,
+    random_state: np.random.RandomState,
 ) -> list[int]:
-    """Greedy k-means++: of a few points drawn by squared distance, take the one that helps most.
+    """Points to start from; of a sample they are drawn from a part."""
+    few = SEED_PER_ANCHOR * n_clusters
+    if not sampled or few >= points.n:
+        return _seed(points, n_clusters, n_trials, random_state)
+    some = sample_without_replacement(points.n, few, random_state=random_state)
+    return [int(some[i]) for i in _seed(points[some], n_clusters, n_trials, random_state)]
+
+
+def _seed(
+    points: Points, n_clusters: int, n_trials: int, random_state: np.random.RandomState
+) -> list[int]:
+    """Greedy k-means++: of some points drawn by squared distance, take the one that helps most.
 
     The draws are those of scikit-learn, so that the same seed gives the centres of its `KMeans`.
     """
-    few = SEED_PER_ANCHOR * n_clusters
-    if sampled and few < points.n:
-        some = sample_without_replacement(points.n, few, random_state=random_state)
-        chosen = _seed(points[some], n_clusters, False, random_state)
-        return [int(some[i]) for i in chosen]
-    n_trials = 2 + int(np.log(n_clusters))
     chosen = [int(random_state.uniform() * points.n)]
-    closest = points.distances_to(chosen)[:, 0]
+    closest = points.distances_to(chosen)[0]
     for _ in range(1, n_clusters):
         cumulative = np.cumsum(closest, dtype=np.float64)
         drawn = np.searchsorted(cumulative, random_state.uniform(size=n_trials) * cumulative[-1])
-        trials = np.minimum(drawn, points.n - 1)
-        candidates = np.minimum(points.distances_to(trials), closest[:, None])
-        best = candidates.sum(axis=0, dtype=np.float64).argmin()
-        closest = candidates[:, best]
-        chosen.append(int(trials[best]))
+        tried = np.minimum(drawn, points.n - 1)
+        candidates = points.distances_to(tried)
+        np.minimum(candidates, closest, out=candidates)
+        best = candidates.sum(axis=1, dtype=np.float64).argmin()
+        closest = candidates[best].copy()  # the rest may go
+        chosen.append(int(tried[best]))
     return chosen
 
 
@@ -127,8 +152,8 @@ class Rows(Points):
         return max(total, 0.0) / self.X.shape[1]
 
     def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
-        d = np.asarray(self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T))
-        return _squared_distances(d, self._norms, chosen)
+        products = (self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T)).T
+        return _squared_distances(products, self._norms, chosen)
 
     def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
         return _dense(self.X[chosen])
@@ -186,7 +211,7 @@ class RowsWithGaps(Rows):
             have = np.flatnonzero(self._present[:, v])
             for j in np.flatnonzero(~self._present[chosen, v]):
                 if have.size:
-                    nearest = have[[distances[have, j].argmin()]]
+                    nearest = have[[distances[j, have].argmin()]]
                     there = slice(start, start + width)
                     centres[j, there] = _dense(self.X[nearest])[0, there]
         return centres
@@ -229,7 +254,7 @@ class InnerProducts(Points):
         return InnerProducts(self._X[some])
 
     def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
-        return _squared_distances(self._K[:, chosen], self._norms, chosen)
+        return _squared_distances(self._K[chosen], self._norms, chosen)
 
     def at(self, chosen: Sequence[int]) -> Any:
         ones = np.ones(len(chosen), dtype=self._K.dtype)
@@ -280,10 +305,10 @@ def inner_products_pay(n: int, width: int) -> bool:
 
 def _squared_distances(products: NDArray, norms: NDArray, chosen: Any) -> NDArray:
     d = -2.0 * products
-    d += norms[:, None]
-    d += norms[chosen]
+    d += norms
+    d += norms[chosen, None]
     # A chosen row is at distance 0 from itself, which rounding must not hide.
-    d[chosen, np.arange(len(chosen))] = 0
+    d[np.arange(len(chosen)), chosen] = 0
     return np.maximum(d, 0, out=d)
 
 

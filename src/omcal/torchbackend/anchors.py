@@ -40,20 +40,25 @@ def choose_anchors(
     ]
     centres = torch.cat(blocks, dim=1).to(torch_dtype(views.dtype))
     if method != "random":
-        max_iter = kmeans.MAX_ITER if rows is None else kmeans.MAX_ITER_SAMPLED
+        n_trials = kmeans.trials(len(centres), n_anchors, thorough=method == "kmeans-full")
         # Distances far from the origin would drown in rounding.
         mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
-        centres = _lloyd(centres - mean, n_anchors, max_iter, random_state) + mean
+        centres = _lloyd(centres - mean, n_anchors, rows is not None, n_trials, random_state)
+        centres += mean
     edges = np.cumsum(views.host.widths)[:-1]
     return np.split(centres.cpu().numpy().astype(np.float64), edges, axis=1)
 
 
 def _lloyd(
-    X: Tensor, n_clusters: int, max_iter: int, random_state: np.random.RandomState
+    X: Tensor,
+    n_clusters: int,
+    sampled: bool,
+    n_trials: int,
+    random_state: np.random.RandomState,
 ) -> Tensor:
     """Lloyd's algorithm from a k-means++ start."""
     x_norms = X.square().sum(dim=1)
-    centres = _start(X, x_norms, n_clusters, random_state)
+    centres = _start(X, x_norms, n_clusters, sampled, n_trials, random_state)
     limit = kmeans.TOLERANCE * X.var(dim=0, correction=0).mean()
     distances = torch.empty_like(x_norms)
     empty = torch.empty(n_clusters, dtype=torch.bool, device=X.device)
@@ -70,7 +75,7 @@ def _lloyd(
             kept.copy_(new)
 
     iterate_on_device = Repeated(iterate, X.device)
-    for iteration in range(1, max_iter + 1):
+    for iteration in range(1, (kmeans.MAX_ITER_SAMPLED if sampled else kmeans.MAX_ITER) + 1):
         iterate_on_device()
         if iteration % _CHECK_EVERY:
             continue
@@ -84,26 +89,35 @@ def _lloyd(
 
 
 def _start(
-    X: Tensor, x_norms: Tensor, n_clusters: int, random_state: np.random.RandomState
+    X: Tensor,
+    x_norms: Tensor,
+    n_clusters: int,
+    sampled: bool,
+    n_trials: int,
+    random_state: np.random.RandomState,
 ) -> Tensor:
+    """Rows to start from; of a sample they are drawn from a part."""
     few = kmeans.SEED_PER_ANCHOR * n_clusters
-    if few < len(X):
+    if sampled and few < len(X):
         rows = sample_without_replacement(len(X), few, random_state=random_state)
         some = torch.from_numpy(rows.astype(np.int64)).to(X.device)
         X, x_norms = X.index_select(0, some), x_norms.index_select(0, some)
-    return X[_seed(X, x_norms, n_clusters, random_state)]
+    return X[_seed(X, x_norms, n_clusters, n_trials, random_state)]
 
 
 def _seed(
-    X: Tensor, x_norms: Tensor, n_clusters: int, random_state: np.random.RandomState
+    X: Tensor,
+    x_norms: Tensor,
+    n_clusters: int,
+    n_trials: int,
+    random_state: np.random.RandomState,
 ) -> Tensor:
-    """Rows chosen by greedy k-means++: of a few drawn by squared distance, the one that helps most.
+    """Rows chosen by greedy k-means++: of some drawn by squared distance, the one that helps most.
 
     All random numbers are drawn beforehand, so that nothing here waits for the device.
     """
     n, device = len(X), X.device
     wide = wide_type(device)
-    n_trials = 2 + int(np.log(n_clusters))
     first = int(random_state.uniform() * n)
     draws = torch.from_numpy(random_state.uniform(size=(n_clusters - 1, n_trials)))
     draws = draws.to(device=device, dtype=wide)
