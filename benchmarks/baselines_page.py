@@ -123,7 +123,7 @@ def one_view(data: str) -> Iterator[list[str]]:
             ours += [seconds(done), f"{max(r['peak_gb'] for r in done):.2f}", str(len(done))]
         else:
             ours = [rows[0]["failed"] if rows else "not run", *[""] * (len(SCORES) + 2)]
-        published = baselines_singleview.PAPER[data][method.removesuffix("-published")]
+        published = baselines_singleview.PAPER[data][method.split("-")[0]]
         acc, nmi, time = published or ("", "", "")
         yield [method, *ours, f"{acc} / {nmi}" if published else "---", time]
 

@@ -1,12 +1,17 @@
 """True and suggested numbers of clusters, on artificial clusters and on labelled sets.
 
     python benchmarks/n_clusters.py FOLDER
+    python benchmarks/n_clusters.py --draws 348 [--jobs 2]
 
 The artificial ones lie apart: clusters of make_multiview with noise 0.3 in three views, and round
 clusters in one view of six features whose centres are at least eight standard deviations from one
 another, 2 to 30 of each. Of the sets in FOLDER a random sample of at most --samples is used; labels
 are used to compare only. The table goes to NAME.md and the records to NAME.json, NAME given by
 --out, after each set; recorded sets are not repeated, unless --fresh is given.
+
+--draws takes other artificial sets instead: 2 to 30 round clusters, the centres at least eight
+standard deviations apart in every view; one to four views of 2 to 20 features each, 300 to 1500
+samples, sizes equal or different by up to three times. Its table goes to NAME_draws.md.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +52,60 @@ def round_clusters(c: int, n: int = 1200, distance: float = 8.0) -> np.ndarray:
         if all(np.linalg.norm(centre - other) >= distance for other in centres):
             centres.append(centre)
     return np.array(centres)[np.arange(n) % c] + rng.normal(size=(n, 6))
+
+
+def centres_apart(rng: np.random.RandomState, c: int, width: int, distance: float) -> np.ndarray:
+    """Centres drawn in a cube that grows until there is room for all."""
+    side = distance
+    centres: list[np.ndarray] = []
+    while len(centres) < c:
+        centre = rng.uniform(-side, side, size=width)
+        if all(np.linalg.norm(centre - other) >= distance for other in centres):
+            centres.append(centre)
+        else:
+            side *= 1.01
+    return np.array(centres)
+
+
+def draw(seed: int) -> tuple[int, list[np.ndarray], dict[str, Any]]:
+    """The true number, the views, and what there is to know of such a set."""
+    rng = np.random.RandomState(seed)
+    c, n = rng.randint(2, 31), int(rng.choice([300, 600, 1000, 1500]))
+    widths = rng.randint(2, 21, size=rng.randint(1, 5))
+    equal = bool(rng.randint(2))
+    share = np.ones(c) if equal else rng.uniform(1, 3, size=c)
+    # Each cluster gets its share, to a sample; whoever is left over goes to any.
+    cluster = np.repeat(np.arange(c), (share / share.sum() * n).astype(int))
+    cluster = np.append(cluster, rng.randint(c, size=n - len(cluster)))
+    views = [centres_apart(rng, c, d, 8.0)[cluster] + rng.normal(size=(n, d)) for d in widths]
+    known = {
+        "samples": n,
+        "widths": widths.tolist(),
+        "equal": equal,
+        "smallest": int(np.bincount(cluster).min()),
+    }
+    return c, views, known
+
+
+def run_draw(seed: int) -> dict[str, Any]:
+    warnings.simplefilter("ignore")
+    c, views, known = draw(seed)
+    return run("draw", f"seed {seed}", c, views, FEW) | known
+
+
+def table_of_draws(records: list[dict[str, Any]]) -> str:
+    lines = ["| samples | right | of |", "|---|---|---|"]
+    for n in sorted({r["samples"] for r in records}):
+        some = [r for r in records if r["samples"] == n]
+        right = sum(r["suggested"] == r["true"] for r in some)
+        lines.append(f"| {n} | {right} | {len(some)} |")
+    wrong = [r for r in records if r["suggested"] != r["true"]]
+    lines.append(f"| all | {len(records) - len(wrong)} | {len(records)} |")
+    lines += ["", "Those that are wrong:", ""]
+    columns = ("set", "samples", "widths", "equal", "smallest", "true", "suggested", "confidence")
+    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines += [f"| {' | '.join(str(r[column]) for column in columns)} |" for r in wrong]
+    return "\n".join(lines) + "\n"
 
 
 def artificial() -> Iterator[tuple[str, int, Any]]:
@@ -117,12 +177,22 @@ def tables(records: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Run what is not recorded yet; save after each set."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where the data files are")
+    parser.add_argument("folder", type=Path, nargs="?", help="where the data files are")
+    parser.add_argument("--draws", type=int, help="so many other artificial sets instead")
+    parser.add_argument("--jobs", type=int, default=2, help="draws side by side")
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--fresh", action="store_true", help="forget the recorded runs")
     results = Path(__file__).parent / "results" / "n_clusters"
     parser.add_argument("--out", type=Path, default=results)
     options = parser.parse_args()
+    if options.draws:
+        with ProcessPoolExecutor(options.jobs) as pool:
+            text = table_of_draws(list(pool.map(run_draw, range(options.draws))))
+        options.out.with_name(f"{options.out.name}_draws.md").write_text(text)
+        print(text, end="")
+        return
+    if options.folder is None:
+        parser.error("name the folder with the data files, or give --draws")
     path = options.out.with_suffix(".json")
     records = [] if options.fresh or not path.exists() else json.loads(path.read_text())
     warnings.simplefilter("ignore")

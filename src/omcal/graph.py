@@ -18,6 +18,7 @@ from omcal.views import Matrix, View, Views
 
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
 _COPY_ENTRIES = 1 << 20
+_FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,9 @@ def nearest_columns(d: NDArray, count: int) -> tuple[NDArray, NDArray]:
 
     Equal entries are taken in the order of their columns.
     """
+    if d.shape[1] <= _FEW_ANCHORS:
+        nearest = np.argsort(d, axis=1, kind="stable")[:, :count]
+        return nearest, np.take_along_axis(d, nearest, axis=1)
     if count < d.shape[1]:
         some = np.argpartition(d, count - 1, axis=1)[:, :count]
         limit = np.take_along_axis(d, some[:, -1:], axis=1)

@@ -21,6 +21,7 @@ MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than ano
 TOLERANCE = 1e-4
 _BLOCK_ENTRIES = 1 << 20
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
+_FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
 _PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
 
@@ -177,15 +178,18 @@ class Rows(Points):
         return row_norms(centres, squared=True)
 
     def means(self, labels: NDArray, centres: NDArray) -> tuple[NDArray, float]:
-        member = _members(labels, len(centres), self.X.dtype)
+        if self.n * len(centres) <= _FEW_MEMBERS:
+            member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
+        else:
+            member = _members(labels, len(centres), self.X.dtype)
         sums = safe_sparse_dot(member, self.X, dense_output=True)
-        counts = self._counts(member)
+        counts = self._counts(labels, len(centres))
         means = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(self.X.dtype)
         return means, float(np.square(means - centres).sum())
 
-    def _counts(self, member: Any) -> NDArray:
+    def _counts(self, labels: NDArray, n_clusters: int) -> NDArray:
         """Number of points behind each entry of the sums."""
-        return np.diff(member.indptr)[:, None]
+        return np.bincount(labels, minlength=n_clusters)[:, None]
 
 
 class RowsWithGaps(Rows):
@@ -230,8 +234,9 @@ class RowsWithGaps(Rows):
         norms = np.add.reduceat(np.square(centres), self._starts, axis=1)
         return self._present[rows].astype(centres.dtype) @ norms.T
 
-    def _counts(self, member: Any) -> NDArray:
-        return np.repeat(member @ self._present.astype(np.int64), self._widths, axis=1)
+    def _counts(self, labels: NDArray, n_clusters: int) -> NDArray:
+        counts = [np.bincount(labels, there, n_clusters) for there in self._present.T]
+        return np.repeat(np.stack(counts, axis=1), self._widths, axis=1)
 
 
 class InnerProducts(Points):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgesv
 
 _TOLERANCE = 1e-12
 
@@ -67,8 +70,8 @@ def minimize_on_simplex(
     M = np.asarray(M, dtype=np.float64)
     m = np.asarray(m, dtype=np.float64)
     V = len(m)
-    scale = np.abs(M).max() + np.abs(m).max()
-    if not np.isfinite(scale):
+    scale = float(np.abs(M).max() + np.abs(m).max())
+    if not isfinite(scale):
         raise ValueError("M and m must be finite; they contain NaN or infinity.")
     a = np.zeros(V)
     if scale == 0:
@@ -82,16 +85,16 @@ def minimize_on_simplex(
         a[support] = 1.0
     else:
         a[:] = start
-        support = np.flatnonzero(a).tolist()
+        support = a.nonzero()[0].tolist()
         _shrink_to_interior(N, q, a, support)
     for _ in range(50 * V):
-        gradient = 2 * N @ a - q
-        level = a @ gradient
-        if np.abs(gradient[support] - level).max() > 1e-8:
+        gradient = 2 * (N @ a) - q
+        above = gradient - a @ gradient
+        if np.abs(above[support]).max() > 1e-8:
             raise ValueError("m must lie in range(M) + span(1) for this method; it does not.")
-        gradient[support] = np.inf
-        entering = int(gradient.argmin())
-        if gradient[entering] >= level - _TOLERANCE:
+        above[support] = 0.0
+        entering = int(above.argmin())
+        if above[entering] >= -_TOLERANCE:
             return a
         support.append(entering)
         _shrink_to_interior(N, q, a, support)
@@ -104,8 +107,8 @@ def _shrink_to_interior(N: NDArray, q: NDArray, a: NDArray, support: list[int]) 
     Changes `a` and `support` in place. Terminates because each round drops a vertex.
     """
     while len(support) > 1:
-        y = _affine_minimum(N[support][:, support], q[support])
-        if (y > 0).all():
+        y = _affine_minimum(N.take(support, 0).take(support, 1), q.take(support))
+        if y.min() > 0:
             a[support] = y / y.sum()
             return
         here = a[support]
@@ -124,13 +127,14 @@ def _affine_minimum(N: NDArray, q: NDArray) -> NDArray:
     """Minimiser of y'Ny - q'y subject to sum y = 1 only."""
     size = len(q)
     bordered = np.zeros((size + 1, size + 1))
-    np.multiply(N, 2, out=bordered[:size, :size])
-    bordered[:size, size] = -1.0
+    bordered[:size, :size] = N
+    bordered[:size, size] = -0.5
     bordered[size, :size] = 1.0
-    right = np.empty(size + 1)
+    right = np.ones(size + 1)
     right[:size] = q
-    right[size] = 1.0
-    try:
-        return np.linalg.solve(bordered, right)[:size]
-    except np.linalg.LinAlgError:
-        return np.linalg.lstsq(bordered, right, rcond=None)[0][:size]
+    right[:size] *= 0.5
+    # For so few unknowns the checks of numpy.linalg take longer than the solution.
+    *_, y, singular = dgesv(bordered, right)
+    if singular:
+        y = np.linalg.lstsq(bordered, right, rcond=None)[0]
+    return np.asarray(y[:size])

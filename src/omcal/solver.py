@@ -83,9 +83,10 @@ def solve(
         sums = rows.sweep(Z.alpha, *Z.f_step(ahead.basis(G) if ahead else None))
         G = orthogonal_factor(Z.transposed_times_f(sums.StF, sums.FoldtF))
         for _ in range(small_steps):
-            MtM = fused_gram(alpha, StS, mix(alpha, sums.StF), sums.FtF, G, gamma)
+            AtF = mix(alpha, sums.StF)
+            MtM = fused_gram(alpha, StS, AtF, sums.FtF, G, gamma)
             T, rho = soft_threshold(MtM, tau)
-            if rho.size == 0 or rho.max() == 0:
+            if rho[-1] == 0:  # the largest
                 raise VanishedGraphError(_vanished(beta, gamma, MtM))
             Z = Consensus(alpha, G, T, gamma)
             SZ = graph_products(Z, StS, sums.StF)
@@ -93,7 +94,7 @@ def solve(
                 alpha = adaptive_weights(H, SZ, alpha if history else None)
             elif problem.weighting == "agreement":
                 alpha = agreement_weights(H, sums.StF, sums.FtF, G)
-        history.append(objective(Z, alpha, rho, H, SZ, sums.StF, sums.FtF, beta))
+        history.append(objective(Z, alpha, rho, H, SZ, AtF, sums.FtF, beta))
         if progress(iteration, history[-1]):
             break
         if iteration == 1:

@@ -71,22 +71,19 @@ def orthogonal_factor(ZtF: Array) -> Array:
 def fused_gram(alpha: Array, StS: Array, AtF: Array, FtF: Array, G: Array, gamma: float) -> Array:
     """MᵀM for M = (A(alpha) + γ F Gᵀ) / (1+γ), the matrix that Z is a shrunken copy of."""
     AtA = mix(alpha, mix(alpha, StS))
-    cross = gamma * (AtF @ G.T)
-    MtM = AtA + cross + cross.T + gamma**2 * (G @ FtF @ G.T)
-    MtM /= (1.0 + gamma) ** 2
-    return (MtM + MtM.T) / 2
+    # γ AᵀF Gᵀ + γ G FᵀA + γ² G FᵀF Gᵀ is this and its transpose, added.
+    half = (gamma * AtF + 0.5 * gamma**2 * (G @ FtF)) @ G.T
+    return (AtA + half + half.T) / (1.0 + gamma) ** 2
 
 
 def soft_threshold(MtM: Array, tau: float) -> tuple[Array, Array]:
-    """Update Z, Eq. 23: (T, ρ) with Z = M T and ρ the positive singular values of Z."""
+    """Update Z, Eq. 23: (T, ρ) with Z = M T and ρ the singular values of Z."""
     squares, Q = np.linalg.eigh(MtM)
     sigma = np.sqrt(np.maximum(squares, 0))
     if tau == 0:
         return np.eye(len(MtM)), sigma
-    kept = sigma > tau
-    rho = sigma[kept] - tau
-    Q = Q[:, kept]
-    return (Q * (rho / sigma[kept])) @ Q.T, rho
+    rho = np.maximum(sigma - tau, 0)
+    return (Q * (rho / np.maximum(sigma, tau))) @ Q.T, rho
 
 
 def graph_products(consensus: Consensus, StS: Array, StF: Array) -> Array:
@@ -127,13 +124,16 @@ def objective(
     rho: Array,
     H: Array,
     SZ: Array,
-    StF: Array,
+    AtF: Array,
     FtF: Array,
     beta: float,
 ) -> float:
-    """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and singular values ρ."""
+    """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and singular values ρ.
+
+    A is the mixture of graphs that went into Z, `alpha` may be newer.
+    """
     c = consensus
-    MtF = c.s * (mix(c.alpha, StF) + c.gamma * (c.G @ FtF))
+    MtF = c.s * (AtF + c.gamma * (c.G @ FtF))
     rho_squared = rho @ rho
     fusion = rho_squared - 2.0 * alpha @ SZ + alpha @ H @ alpha
     factor = rho_squared - 2.0 * np.vdot(MtF, c.projection) + np.trace(FtF)

@@ -15,6 +15,7 @@ from omcal.views import row_blocks
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
+_FEW_COLUMNS = 128  # of all graphs: so few that their products are quicker dense
 
 
 class MemoryRows(AbstractRows):
@@ -88,7 +89,8 @@ class MemoryRows(AbstractRows):
         scale = float(np.abs(P).max())
 
         def work(rows: slice) -> Assignment:
-            S = self._graphs[rows].side_by_side()
+            kept = self._sparse.get(rows.start)
+            S = kept[0] if kept else self._graphs[rows].side_by_side()
             U = S @ stacked + self.F[rows] @ R
             self.F[rows] = np.maximum(U, 0)
             return decide(U, S @ basis, scale)
@@ -101,13 +103,16 @@ class MemoryRows(AbstractRows):
 
     def _stacked(self, alpha: Array, P: Array) -> NDArray:
         """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
-        return np.concatenate([weight * P for weight in alpha]).astype(self.F.dtype)
+        return (alpha[:, None, None] * P).reshape(-1, P.shape[1]).astype(self.F.dtype, copy=False)
 
 
 def _gram(graphs: AnchorGraphs) -> Array:
     """S_uᵀ S_v of the pairs of views u <= v."""
     _, V, k = graphs.indices.shape
     m = graphs.n_anchors
+    if V * m <= _FEW_COLUMNS:
+        S = graphs.side_by_side().toarray().astype(np.float64, copy=False)
+        return np.ascontiguousarray((S.T @ S).reshape(V, m, V, m).swapaxes(1, 2))
     columns = graphs.indices.astype(np.intp)
     weights = graphs.weights.astype(np.float64, copy=False)
     StS = np.zeros((V, V, m * m))
