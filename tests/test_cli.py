@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 
 from omcal import OMCAL, __version__
 from omcal.cli import main
+from omcal.cli.cluster import _command
 from omcal.cli.demo import consensus_graphs
 from omcal.datasets import load_digits_views, make_multiview
 from omcal.metrics import evaluate
@@ -179,6 +180,7 @@ def test_cluster_passes_every_option_on(omcal, file):
     options = {
         "--clusters": ("n_clusters", 4),
         "--anchors": ("n_anchors", 20),
+        "--anchors-by": ("anchors", "kmeans-full"),
         "--neighbors": ("n_neighbors", 3),
         "--beta": ("beta", 0.2),
         "--gamma": ("gamma", 0.05),
@@ -191,9 +193,38 @@ def test_cluster_passes_every_option_on(omcal, file):
         "--seed": ("random_state", 9),
     }
     words = [word for option, (_, value) in options.items() for word in (option, value)]
-    result = json.loads(omcal("cluster", file, *words, "--json").out)
+    result = json.loads(omcal("cluster", file, *words, "--accelerate", "--json").out)
     for name, value in options.values():
         assert result["parameters"][name] == value
+    assert result["parameters"]["accelerate"] is True
+
+
+def test_the_command_of_a_report_spells_every_parameter():
+    parameters = {"n_anchors": 20, "anchors": "kmeans-full", "scale": None, "accelerate": True}
+    words = _command(Path("a b.npz"), 3, parameters | {"tol": 1e-6}, 7, {})
+    assert words == (
+        "omcal cluster 'a b.npz' --clusters 3 --seed 7 --anchors 20 --anchors-by kmeans-full "
+        "--scale none --accelerate"
+    )
+
+
+def test_cluster_on_a_device(omcal, file):
+    torch = pytest.importorskip("torch", reason="the extra gpu is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("there is no CUDA GPU here")
+    words = ("cluster", file, "--clusters", 3, "--json")
+    here, there = (json.loads(omcal(*words, *more).out) for more in ((), ("--device", "cuda")))
+    assert there["parameters"]["device"] == "cuda"
+    assert there["cluster_sizes"] == here["cluster_sizes"]
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
+def test_cluster_on_a_device_that_is_not_there(omcal, file, device):
+    pytest.importorskip("torch", reason="the extra gpu is not installed")
+    ended = omcal("cluster", file, "--clusters", 3, "--device", device)
+    assert ended.code == 2
+    assert device in ended.err
+    assert len(ended.err.splitlines()) == 1
 
 
 def test_cluster_scale_none_leaves_the_data_as_they_are(omcal, file):

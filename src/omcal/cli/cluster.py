@@ -55,6 +55,7 @@ def cluster(
     views: options.ViewNames = None,
     labels: options.LabelName = None,
     anchors: options.Anchors = DEFAULTS["n_anchors"],
+    anchors_by: options.AnchorsByOption = DEFAULTS["anchors"],
     neighbors: options.Neighbors = DEFAULTS["n_neighbors"],
     beta: options.Beta = DEFAULTS["beta"],
     gamma: options.Gamma = DEFAULTS["gamma"],
@@ -64,6 +65,8 @@ def cluster(
     n_init: options.Starts = DEFAULTS["n_init"],
     max_iter: options.Iterations = DEFAULTS["max_iter"],
     tol: options.Tolerance = DEFAULTS["tol"],
+    accelerate: options.Accelerate = DEFAULTS["accelerate"],
+    device: options.Device = DEFAULTS["device"],
     seed: options.Seed = 0,
     memory_limit: places.MemoryLimit = None,
     scratch_dir: places.ScratchDir = None,
@@ -75,6 +78,7 @@ def cluster(
     """Cluster the samples of FILE; where it holds classes, compare the clusters with them."""
     parameters: dict[str, Any] = {
         "n_anchors": anchors,
+        "anchors": anchors_by.value,
         "n_neighbors": neighbors,
         "beta": beta,
         "gamma": gamma,
@@ -84,6 +88,8 @@ def cluster(
         "n_init": n_init,
         "max_iter": max_iter,
         "tol": tol,
+        "accelerate": accelerate,
+        "device": device,
         "memory_limit": memory_limit,
         "scratch_dir": None if scratch_dir is None else str(scratch_dir),
         "checkpoint": None if checkpoint is None else str(checkpoint),
@@ -218,14 +224,16 @@ def _command(
     """The command line that gives the same clusters."""
     words = ["omcal", "cluster", str(file), "--clusters", str(clusters), "--seed", str(seed)]
     for name, value in {**reading, **parameters}.items():
-        if value != DEFAULTS.get(name):
+        if value is True:
+            words.append(_option(name))
+        elif value != DEFAULTS.get(name):
             words += [_option(name), "none" if value is None else str(value)]
     return shlex.join(words)
 
 
 def _option(parameter: str) -> str:
     """How a parameter is spelled on the command line."""
-    spelled = {"n_anchors": "anchors", "n_neighbors": "neighbors"}
+    spelled = {"n_anchors": "anchors", "anchors": "anchors-by", "n_neighbors": "neighbors"}
     return "--" + spelled.get(parameter, parameter).replace("_", "-")
 
 

@@ -26,6 +26,14 @@ class Scale(StrEnum):
         return None if self is Scale.none else self.value
 
 
+class AnchorsBy(StrEnum):
+    """What the estimator's `anchors` takes by name."""
+
+    kmeans = "kmeans"
+    kmeans_full = "kmeans-full"
+    random = "random"
+
+
 class Init(StrEnum):
     """What the estimator's `init` takes by name."""
 
@@ -58,6 +66,10 @@ ClustersOrAuto = Annotated[
 Anchors = Annotated[
     int | None, typer.Option("--anchors", help="Number of anchors; by default set by n.")
 ]
+AnchorsByOption = Annotated[
+    AnchorsBy,
+    typer.Option("--anchors-by", help="How anchors are chosen; kmeans-full: from all rows."),
+]
 Neighbors = Annotated[int, typer.Option("--neighbors", help="Nearest anchors of a sample.")]
 Beta = Annotated[float, typer.Option("--beta", help="Weight of the nuclear norm.")]
 Gamma = Annotated[float, typer.Option("--gamma", help="Weight of the factorisation.")]
@@ -68,6 +80,12 @@ Starts = Annotated[
     int, typer.Option("--n-init", help="Starts, random after the first; the best is kept.")
 ]
 Iterations = Annotated[int, typer.Option("--max-iter", help="Most iterations of each start.")]
+Accelerate = Annotated[
+    bool, typer.Option("--accelerate", help="About the same objective in fewer iterations.")
+]
+Device = Annotated[
+    str, typer.Option("--device", help="cpu, or a device of PyTorch: cuda, cuda:0,cuda:1 …")
+]
 Tolerance = Annotated[float, typer.Option("--tol", help="Relative change to stop at.")]
 Seed = Annotated[
     int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the random numbers.")

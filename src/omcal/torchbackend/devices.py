@@ -15,6 +15,10 @@ from omcal.torchbackend._torch import Device
 _RECORDING = Lock()  # one thread at a time
 
 
+class MissingDeviceError(ValueError, RuntimeError):
+    """A device that PyTorch knows, and this machine does not have."""
+
+
 def resolve_device(device: Any) -> Device:
     """Turn "cpu", "cuda", "cuda:1" or "mps" into a device that is there."""
     try:
@@ -24,7 +28,7 @@ def resolve_device(device: Any) -> Device:
     if found.type == "cuda":
         return _cuda_device(device, found)
     if found.type == "mps" and not torch.backends.mps.is_available():
-        raise RuntimeError(
+        raise MissingDeviceError(
             f"device={device!r} needs an Apple GPU, and PyTorch finds none here; use device='cpu'."
         )
     if found.type not in ("cpu", "mps"):
@@ -52,14 +56,14 @@ def _cuda_device(given: Any, device: Device) -> Device:
             if torch.version.cuda is None
             else "PyTorch finds no usable NVIDIA GPU or driver"
         )
-        raise RuntimeError(
+        raise MissingDeviceError(
             f"device={given!r} needs CUDA, but {reason}; use device='cpu' or install a CUDA "
             "build of PyTorch."
         )
     index = torch.cuda.current_device() if device.index is None else device.index
     count = torch.cuda.device_count()
     if index >= count:
-        raise RuntimeError(
+        raise MissingDeviceError(
             f"device={given!r} does not exist: PyTorch sees {count} GPU(s), "
             f"'cuda:0' to 'cuda:{count - 1}'."
         )
