@@ -296,6 +296,16 @@ def test_predict_with_a_model_of_one_view(omcal_command, tmp_path):
     assert_array_equal(read_labels(out).astype(int), expected)
 
 
+def test_predict_with_a_model_from_a_machine_with_a_gpu(omcal_command, file, tmp_path):
+    model = OMCAL(3, random_state=0).fit(MADE.views)
+    expected = model.predict(MADE.views)
+    model.set_params(device="cuda:99").save(tmp_path / "made.omcal")
+    words = ("predict", tmp_path / "made.omcal", file, "--json")
+    assert omcal_command(*words).code == 2
+    result = json.loads(omcal_command(*words, "--device", "cpu").out)
+    assert result["cluster_sizes"] == np.bincount(expected).tolist()
+
+
 def test_predict_refuses(omcal_command, file, tmp_path):
     model = tmp_path / "made.omcal"
     omcal_command("cluster", file, "--clusters", 3, "--save-model", model)
