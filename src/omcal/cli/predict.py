@@ -27,9 +27,6 @@ OrderedViews = Annotated[
         "--views", metavar="A,B", help="The views of FILE, in the order of the model's views."
     ),
 ]
-DeviceOrModels = Annotated[
-    str | None, typer.Option("--device", help="Where to work; by default where the fit did.")
-]
 
 
 def predict(
@@ -38,14 +35,12 @@ def predict(
     out: Out = None,
     views: OrderedViews = None,
     labels: options.LabelName = None,
-    device: DeviceOrModels = None,
+    device: options.Device = options.DEFAULTS["device"],
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Assign the samples of FILE to the clusters of MODEL; FILE has the views of its fit."""
-    model = load(model_file)
-    if device is not None:
-        model.set_params(device=device)
+    model = load(model_file).set_params(device=device)
     if out is not None:
         for taken in (file, model_file):
             require_writable(out, unlike=taken)
