@@ -172,7 +172,9 @@ def normalized_adjacency(W: Any) -> Any:
     # The product of the two factors first: it is the same number on both sides of the diagonal,
     # so that a symmetric W stays symmetric to the last bit.
     if not sparse.issparse(W):
-        return np.multiply.outer(scale, scale) * W
+        A = np.multiply.outer(scale, scale)
+        A *= W
+        return A
     A = sparse.csr_array(W, dtype=np.float64, copy=True)
     A.data *= np.repeat(scale, np.diff(A.indptr)) * scale[A.indices]
     return A

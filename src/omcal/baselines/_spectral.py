@@ -42,6 +42,8 @@ def smallest_eigenvectors(L: Any, c: int) -> Pairs:
     """
     n = L.shape[0]
     L = sparse.csr_array(L) if sparse.issparse(L) else L
+    if _hub(L):
+        return _smallest_of_connected(L, c)
     n_parts, part = connected_components(L != 0, directed=False)
     if n_parts == 1:
         return _smallest_of_connected(L, c)
@@ -51,6 +53,17 @@ def smallest_eigenvectors(L: Any, c: int) -> Pairs:
     scattered = np.empty((n, c))
     scattered[order] = vectors
     return values, scattered
+
+
+def _hub(L: Any) -> bool:
+    """Whether some row of a dense matrix is tied to all others, so that there is but one part.
+
+    The search for parts would make a sparse graph of it, twice as large.
+    """
+    if sparse.issparse(L):
+        return False
+    ties = np.count_nonzero(L, axis=1) - (L.diagonal() != 0)
+    return bool(ties.max() == len(L) - 1)
 
 
 def largest_eigenvectors(A: Any, c: int) -> Pairs:

@@ -86,14 +86,16 @@ class SC(Baseline):
         X = centred(views[0].array)
         squared = squared_distances(X, X)
         self.sigma_ = median_distance(squared, random_state) if self.sigma is None else self.sigma
-        A = normalized_adjacency(gaussian_affinity(squared, self.sigma_))
+        A = gaussian_affinity(squared, self.sigma_)
+        del squared  # each of these takes as much memory as all the rest
+        A = normalized_adjacency(A)
         _, U = largest_eigenvectors(A, self.n_clusters)
         self.embedding_ = row_normalized(U)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state)
 
     def _memory_needed(self, views: Views) -> float:
-        # Distances, affinities, scaled affinities, their negative, and its edges as a sparse graph.
-        return 8.0 * 6.2 * views.n**2
+        # Distances and affinities, then affinities, scaled ones and their negative; centred data.
+        return 8.0 * (3.1 * views.n**2 + views[0].array.size)
 
 
 def median_distance(squared: NDArray, random_state: np.random.RandomState) -> float:
