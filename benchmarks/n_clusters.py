@@ -43,28 +43,24 @@ MANY = list(range(10, 131, 10))  # for the two sets of about 100 classes
 WITH_MANY = ("100leaves.mat", "caltech101_silhouettes_28.mat")
 
 
-def round_clusters(c: int, n: int = 1200, distance: float = 8.0) -> np.ndarray:
-    """Round clusters of standard deviation 1 in six features, their centres kept apart."""
-    rng = np.random.RandomState(c)
-    centres: list[np.ndarray] = []
-    while len(centres) < c:
-        centre = rng.uniform(-12, 12, size=6)
-        if all(np.linalg.norm(centre - other) >= distance for other in centres):
-            centres.append(centre)
-    return np.array(centres)[np.arange(n) % c] + rng.normal(size=(n, 6))
-
-
-def centres_apart(rng: np.random.RandomState, c: int, width: int, distance: float) -> np.ndarray:
-    """Centres drawn in a cube that grows until there is room for all."""
-    side = distance
+def centres_apart(
+    rng: np.random.RandomState, c: int, width: int, side: float, growth: float = 1.0
+) -> np.ndarray:
+    """Centres at least eight apart, drawn in a cube that grows whenever there is no room."""
     centres: list[np.ndarray] = []
     while len(centres) < c:
         centre = rng.uniform(-side, side, size=width)
-        if all(np.linalg.norm(centre - other) >= distance for other in centres):
+        if all(np.linalg.norm(centre - other) >= 8.0 for other in centres):
             centres.append(centre)
         else:
-            side *= 1.01
+            side *= growth
     return np.array(centres)
+
+
+def round_clusters(c: int, n: int = 1200) -> np.ndarray:
+    """Round clusters of standard deviation 1 in six features, their centres kept apart."""
+    rng = np.random.RandomState(c)
+    return centres_apart(rng, c, 6, side=12)[np.arange(n) % c] + rng.normal(size=(n, 6))
 
 
 def draw(seed: int) -> tuple[int, list[np.ndarray], dict[str, Any]]:
@@ -77,7 +73,10 @@ def draw(seed: int) -> tuple[int, list[np.ndarray], dict[str, Any]]:
     # Each cluster gets its share, to a sample; whoever is left over goes to any.
     cluster = np.repeat(np.arange(c), (share / share.sum() * n).astype(int))
     cluster = np.append(cluster, rng.randint(c, size=n - len(cluster)))
-    views = [centres_apart(rng, c, d, 8.0)[cluster] + rng.normal(size=(n, d)) for d in widths]
+    views = [
+        centres_apart(rng, c, d, side=8, growth=1.01)[cluster] + rng.normal(size=(n, d))
+        for d in widths
+    ]
     known = {
         "samples": n,
         "widths": widths.tolist(),

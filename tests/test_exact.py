@@ -79,7 +79,10 @@ def test_equals_algorithm_1(make_rows, problem, weighting):
     S, G, k, beta, gamma = problem
     expected = reference.algorithm1(S, G, beta, gamma, 8, weighting)
     assume(expected.conditioning > 1e-5)
-    assume(np.abs(expected.Z).max() > 1e-12)  # else it is reported, which has a test of its own
+    if not expected.Z.any():  # gone in the last iteration; sooner, it has no conditioning left
+        with pytest.raises(VanishedGraphError):
+            run(make_rows, S, G, k, beta, gamma, weighting)
+        return
     # Near a balance that any nudge upsets, rounding decides where the iteration goes.
     nudge = 1e-13 * np.cos(np.arange(G.size)).reshape(G.shape)
     nudged = reference.algorithm1(S, G + nudge, beta, gamma, 8, weighting)

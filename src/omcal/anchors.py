@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.random import sample_without_replacement
 
-from omcal.kmeans import InnerProducts, Rows, RowsWithGaps, inner_products_pay, lloyd, trials
+from omcal.kmeans import (
+    InnerProducts,
+    Points,
+    Rows,
+    RowsWithGaps,
+    inner_products_pay,
+    lloyd,
+    trials,
+)
 from omcal.scaling import Scaling
 from omcal.views import Matrix, View, Views, row_blocks
 
@@ -74,9 +86,14 @@ def anchors_of_sample(
         present = views.present
         if present is not None and rows is not None:
             present = present[rows]
-        n_trials = trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full")
-        how = (n_anchors, sampled, n_trials, random_state)
-        centres = _kmeans(centres, how, present, views.widths)
+        find = partial(
+            lloyd,
+            n_clusters=n_anchors,
+            sampled=sampled,
+            n_trials=trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full"),
+            random_state=random_state,
+        )
+        centres = _kmeans(centres, find, present, views.widths)
     if sparse.issparse(centres):
         centres = centres.toarray()
     return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
@@ -122,21 +139,21 @@ def _fill(block: NDArray, view: View, scaling: Scaling, rows: NDArray | None) ->
 
 def _kmeans(
     X: Matrix,
-    how: tuple[int, bool, int, np.random.RandomState],
+    find: Callable[[Points], Any],
     present: NDArray | None,
     widths: tuple[int, ...],
 ) -> NDArray:
-    """The centres of X, which is moved to its mean, found as `lloyd` is told."""
+    """The centres of X, which is moved to its mean; `find` gives those of points."""
     mean: NDArray | float = 0.0
     if not sparse.issparse(X):
         # Distances far from the origin would drown in rounding.
         mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         X -= mean
     if present is not None:
-        centres = lloyd(RowsWithGaps(X, present, widths), *how)
+        centres = find(RowsWithGaps(X, present, widths))
     elif inner_products_pay(*X.shape):
         points = InnerProducts(X)
-        centres = points.rows(lloyd(points, *how))
+        centres = points.rows(find(points))
     else:
-        centres = lloyd(Rows(X), *how)
+        centres = find(Rows(X))
     return np.asarray(centres + mean)

@@ -199,8 +199,7 @@ class Estimate:
     @property
     def _trials(self) -> int:
         """Points that are tried for each anchor in the k-means++ start."""
-        n, m = max(self._sample, 1), self.n_anchors
-        return trials(n, m, thorough=self.anchors == "kmeans-full")
+        return trials(self._sample, self.n_anchors, thorough=self.anchors == "kmeans-full")
 
     @property
     def _sparse(self) -> list[ViewSize]:

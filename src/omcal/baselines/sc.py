@@ -87,7 +87,7 @@ class SC(Baseline):
         squared = squared_distances(X, X)
         self.sigma_ = median_distance(squared, random_state) if self.sigma is None else self.sigma
         A = gaussian_affinity(squared, self.sigma_)
-        del squared  # each of these takes as much memory as all the rest
+        del squared  # n×n, and done with
         A = normalized_adjacency(A)
         _, U = largest_eigenvectors(A, self.n_clusters)
         self.embedding_ = row_normalized(U)
