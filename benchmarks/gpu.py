@@ -35,19 +35,20 @@ from gpu_checks import (
     setting,
 )
 
-from omcal.parallel import small_blas
-from omcal.placement import GraphSettings
-from omcal.rows import _cuda, _triton
-from omcal.rows.torch import TorchRows
-from omcal.scaling import Scaling
-from omcal.solver import Problem, solve
-from omcal.torchbackend import views as device_views
-from omcal.torchbackend.anchors import choose_anchors
-from omcal.torchbackend.devices import Repeated, resolve_device, working_on
-from omcal.torchbackend.graph import TorchGraphs, anchor_graphs
-from omcal.torchbackend.scaling import fit_scaling
-from omcal.torchbackend.tensors import validate_tensors
-from omcal.torchbackend.views import DeviceViews
+from omcal.machine.threads import small_blas
+from omcal.method.scaling import Scaling
+from omcal.method.solver import Problem, solve
+from omcal.places.gpu import cuda as _cuda
+from omcal.places.gpu import triton_pass as _triton
+from omcal.places.gpu import views as device_views
+from omcal.places.gpu.anchors import choose_anchors
+from omcal.places.gpu.devices import Repeated, resolve_device, working_on
+from omcal.places.gpu.graph import TorchGraphs, anchor_graphs
+from omcal.places.gpu.rows import TorchRows
+from omcal.places.gpu.scaling import fit_scaling
+from omcal.places.gpu.views import DeviceViews
+from omcal.places.placement import GraphSettings
+from omcal.views.tensors import validate_tensors
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from omcal.anchors import choose_anchors as host_anchors
-from omcal.graph import AnchorGraphs
-from omcal.parallel import small_blas
-from omcal.placement import GraphSettings, place_in_memory
-from omcal.rows import _cuda, _triton
-from omcal.rows.memory import MemoryRows
-from omcal.rows.torch import TorchRows
-from omcal.scaling import Scaling
-from omcal.solver import Problem, solve
-from omcal.torch_fit import place_on_device
-from omcal.torchbackend.tensors import validate_tensors
-from omcal.view_input import validate_views
+from omcal.machine.threads import small_blas
+from omcal.method.anchors import choose_anchors as host_anchors
+from omcal.method.graph import AnchorGraphs
+from omcal.method.scaling import Scaling
+from omcal.method.solver import Problem, solve
+from omcal.places.gpu import cuda as _cuda
+from omcal.places.gpu import triton_pass as _triton
+from omcal.places.gpu.fit import place_on_device
+from omcal.places.gpu.rows import TorchRows
+from omcal.places.memory import MemoryRows
+from omcal.places.placement import GraphSettings, place_in_memory
+from omcal.views.reading import validate_views
+from omcal.views.tensors import validate_tensors
 
 N_ITER = 30
 N_CLUSTERS = 10

@@ -139,10 +139,10 @@ def on_dask(parts: list[int], rows: list[int]) -> str:
     import psutil
     from distributed import Client, LocalCluster
 
-    from omcal.dask_backend import GraphPart
-    from omcal.graph import AnchorGraphs
-    from omcal.rows.dask import DaskRows
-    from omcal.rows.memory import MemoryRows
+    from omcal.method.graph import AnchorGraphs
+    from omcal.places.cluster import GraphPart
+    from omcal.places.dask_rows import DaskRows
+    from omcal.places.memory import MemoryRows
 
     V, k, m, c = 2, 5, 50, 10
     rng = np.random.default_rng(0)

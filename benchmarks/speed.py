@@ -25,15 +25,15 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal import OMCAL
-from omcal.anchors import choose_anchors
-from omcal.graph import AnchorGraphs, anchor_graphs
-from omcal.kernels import compiled_pays
-from omcal.parallel import small_blas, thread_count
-from omcal.rows.memory import MemoryRows
-from omcal.scaling import Scaling
-from omcal.simplex import minimize_on_simplex
-from omcal.solver import Problem, solve
-from omcal.views import View, Views
+from omcal.machine.compiled import compiled_pays
+from omcal.machine.threads import small_blas, thread_count
+from omcal.method.anchors import choose_anchors
+from omcal.method.graph import AnchorGraphs, anchor_graphs
+from omcal.method.scaling import Scaling
+from omcal.method.simplex import minimize_on_simplex
+from omcal.method.solver import Problem, solve
+from omcal.places.memory import MemoryRows
+from omcal.views.view import View, Views
 
 warnings.simplefilter("ignore", ConvergenceWarning)
 MNIST_WIDTHS = (342, 1024, 64)

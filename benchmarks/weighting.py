@@ -27,12 +27,12 @@ import numpy as np
 from scipy import sparse
 
 from omcal import OMCAL
-from omcal.backends import read_views
 from omcal.datasets import load_views
+from omcal.method.solver import Problem, solve
+from omcal.method.updates import agreement_weights
 from omcal.metrics import clustering_accuracy, nmi
-from omcal.placement import GraphSettings, place_in_memory
-from omcal.solver import Problem, solve
-from omcal.updates import agreement_weights
+from omcal.places.base import read_views
+from omcal.places.placement import GraphSettings, place_in_memory
 
 SETS = (
     *("Coil.mat", "Wiki.mat", "Handwritten.mat", "100leaves.mat", "MNIST4.mat", "MSRCv1.mat"),
@@ -139,7 +139,7 @@ def clusterings(
         kind: Any = {"adaptive": "adaptive", "uniform": "fixed"}.get(name, "agreement")
         problem = Problem(model.beta, model.gamma, kind, np.full(V, 1 / V), options.max_iter, 1e-5)
         new = agreement_weights if rule is None else partial(rule, StS)
-        with patch("omcal.solver.agreement_weights", new):
+        with patch("omcal.method.solver.agreement_weights", new):
             solution = solve(placed.rows, StS, start, problem)
         Z = solution.consensus
         labels = placed.rows.assign(Z.alpha, *Z.f_step(), Z.G).labels

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omcal.graph import AnchorGraphs
-from omcal.rows.chunked import ChunkedRows, RowsOnDemand
-from omcal.rows.memory import MemoryRows
-from omcal.rows.torch import TorchRows
-from omcal.scratch import Scratch
-from omcal.views import row_blocks
+from omcal.machine.scratch import Scratch
+from omcal.machine.threads import row_blocks
+from omcal.method.graph import AnchorGraphs
+from omcal.places.gpu.rows import TorchRows
+from omcal.places.memory import MemoryRows
+from omcal.places.parts import ChunkedRows, RowsOnDemand
 
 
 class Chunked(ChunkedRows):

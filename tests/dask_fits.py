@@ -7,9 +7,9 @@ pytest.importorskip("distributed", reason="the extra dask is not installed")
 
 import dask.array as da
 
-from omcal.dask_backend import GraphPart
-from omcal.rows.dask import DaskRows
-from omcal.views import row_blocks
+from omcal.machine.threads import row_blocks
+from omcal.places.cluster import GraphPart
+from omcal.places.dask_rows import DaskRows
 
 SETTINGS = {"n_clusters": 4, "n_anchors": 9, "max_iter": 12, "tol": 0.0, "random_state": 0}
 

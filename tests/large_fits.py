@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from omcal.rows.memory import MemoryRows
+from omcal.places.memory import MemoryRows
 
 
 def overlapping(n=6000, widths=(6, 4), dtype=np.float32, seed=0):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from omcal.simplex import minimize_on_simplex
+from omcal.method.simplex import minimize_on_simplex
 
 
 def anchor_graph(X, anchors, k):

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from omcal.torchbackend.tensors import validate_tensors
-from omcal.view_input import validate_views
+from omcal.views.reading import validate_views
+from omcal.views.tensors import validate_tensors
 
 torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
 
@@ -33,9 +33,8 @@ def tensor_views(arrays, device, dtype=None):
 
 def cut_small(monkeypatch):
     """A few rows make many blocks."""
-    from omcal import torch_fit
-    from omcal.rows import torch as rows
-    from omcal.torchbackend import anchors, views
+    from omcal.places.gpu import anchors, rows, views
+    from omcal.places.gpu import fit as torch_fit
 
     for module in (rows, anchors, views, torch_fit):
         monkeypatch.setattr(module, "block_entries", lambda device: 1000)

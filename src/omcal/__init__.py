@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from omcal.estimators import OCAL, OMCAL
-from omcal.persistence import load
+from omcal.model.estimators import OCAL, OMCAL
+from omcal.model.files import load
 
 __version__ = "0.1.0"
 __all__ = ["OMCAL", "OCAL", "load", "__version__"]

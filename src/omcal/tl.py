@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from omcal.datasets._data import spread_rows
-from omcal.estimators import OMCAL
+from omcal.model.estimators import OMCAL
 
 _PREFERRED = "X_pca"
 

@@ -33,7 +33,7 @@ from omcal.baselines._spectral import (
     row_normalized,
     smallest_eigenvectors,
 )
-from omcal.simplex import project_simplex
+from omcal.method.simplex import project_simplex
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from omcal.baselines import _simplex_batch
 from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._simplex_batch import minimize_batch
 from omcal.baselines.slmvgc import SLMVGC, SOLVERS, Consensus
+from omcal.method.simplex import minimize_on_simplex
 from omcal.metrics import ari, clustering_accuracy
-from omcal.simplex import minimize_on_simplex
 
 
 @pytest.fixture(scope="module")

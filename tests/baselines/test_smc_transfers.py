@@ -12,7 +12,7 @@ from omcal.baselines._linalg import standardize_samples
 from omcal.baselines._smc import anchor_codes, filtered_views
 from omcal.baselines.smc_agc import SMCAGC, dense_anchor_graph
 from omcal.baselines.smc_ocl import SMCOCL, consensus, rows_with_sum_one
-from omcal.solver import Problem
+from omcal.method.solver import Problem
 
 
 @pytest.mark.parametrize("k", [1, 5, 11])

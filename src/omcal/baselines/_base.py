@@ -12,11 +12,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval
 
-from omcal.memory import require_memory
-from omcal.view_input import validate_views
-from omcal.views import Views
+from omcal.machine.memory import require_memory
+from omcal.machine.scikit import Interval
+from omcal.views.reading import validate_views
+from omcal.views.view import Views
 
 N_CLUSTERS = [Interval(Integral, 1, None, closed="left")]
 

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.metrics import euclidean_distances
 from sklearn.utils.extmath import row_norms
 
-from omcal.views import Matrix
+from omcal.views.view import Matrix
 
 
 def as_floats(X: Matrix) -> Matrix:

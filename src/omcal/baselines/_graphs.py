@@ -11,8 +11,9 @@ from scipy import sparse
 
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._linalg import inverse_root
-from omcal.graph import nearest_columns
-from omcal.views import Matrix, row_blocks
+from omcal.machine.threads import row_blocks
+from omcal.method.graph import nearest_columns
+from omcal.views.view import Matrix
 
 _BLOCK_ENTRIES = 1 << 22
 

@@ -8,7 +8,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from omcal.baselines._base import copy_bytes
 from omcal.baselines._distances import centred, squared_norms
-from omcal.views import Matrix, Views
+from omcal.views.view import Matrix, Views
 
 
 def narrow_bytes(views: Views) -> float:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.baselines._distances import squared_norms
-from omcal.scaling import Scaling
-from omcal.views import Matrix, View
+from omcal.method.scaling import Scaling
+from omcal.views.view import Matrix, View
 
 
 def procrustes(N: NDArray) -> NDArray[np.float64]:

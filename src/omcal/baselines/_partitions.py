@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
-from omcal.views import Matrix
+from omcal.views.view import Matrix
 
 
 def one_hot(labels: NDArray, n_clusters: int) -> sparse.csr_array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.simplex import minimize_on_simplex, project_simplex
+from omcal.method.simplex import minimize_on_simplex, project_simplex
 
 _MAX_EXCHANGES = 20
 _TOLERANCE = 1e-13

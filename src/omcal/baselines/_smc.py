@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._box import BoxLeastSquares
 from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import sum_of_squares
-from omcal.views import Views
+from omcal.machine.scikit import Interval
+from omcal.views.view import Views
 
 
 class AbstractSMC(Baseline):

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 
-from omcal.memory import require_memory
+from omcal.machine.memory import require_memory
 
 Pairs = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_laplacian
 from omcal.baselines._spectral import kmeans_labels, smallest_eigenvectors
-from omcal.views import Views
+from omcal.machine.scikit import Interval
+from omcal.views.view import Views
 
 # A view whose graph F cuts without loss has trace 0 and would get an infinite weight.
 _SMALLEST_TRACE = 1e-12

@@ -12,14 +12,14 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import column_sums, row_sums
 from omcal.baselines._spectral import kmeans_labels
-from omcal.views import Matrix, Views
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.views.view import Matrix, Views
 
 
 class BKM(Baseline):

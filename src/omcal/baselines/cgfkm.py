@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._distances import squared_distances
@@ -19,8 +18,9 @@ from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._partitions import refill_empty, row_sums
-from omcal.simplex import minimize_on_simplex
-from omcal.views import Views
+from omcal.machine.scikit import Interval
+from omcal.method.simplex import minimize_on_simplex
+from omcal.views.view import Views
 
 
 class CGFKM(Baseline):

@@ -12,14 +12,14 @@ from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.cluster import KMeans
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import one_hot
 from omcal.baselines._spectral import largest_eigenvectors, row_normalized
-from omcal.views import Matrix, Views
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.views.view import Matrix, Views
 
 _MOST_BASE_CLUSTERS = 100  # in one partition
 _NO_NEIGHBOURS = 1e-9

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._partitions import column_sums, refill_empty, row_sums
 from omcal.baselines._spectral import kmeans_labels
-from omcal.views import Matrix, Views
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.views.view import Matrix, Views
 
 
 class FNMTF(Baseline):

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._linalg import procrustes, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
-from omcal.simplex import project_simplex
-from omcal.views import Views
+from omcal.machine.scikit import Interval
+from omcal.method.simplex import project_simplex
+from omcal.views.view import Views
 
 
 class FSMSC(Baseline):

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.cluster import KMeans
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
@@ -19,9 +18,10 @@ from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._spectral import some_eigenpairs
-from omcal.graph import nearest_columns
-from omcal.simplex import project_simplex
-from omcal.views import Matrix, Views
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.method.graph import nearest_columns
+from omcal.method.simplex import project_simplex
+from omcal.views.view import Matrix, Views
 
 _ZERO = 1e-4  # how far a sum of c unit eigenvalues may be from c
 _PROTOTYPE_STEPS = {"affinity", "published_code"}

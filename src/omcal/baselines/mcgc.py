@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._components import RankPenalty, component_labels
@@ -22,8 +21,10 @@ from omcal.baselines._graphs import (
     without_rounding,
 )
 from omcal.baselines._spectral import largest_eigenvectors
-from omcal.simplex import project_simplex
-from omcal.views import Matrix, Views, row_blocks
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.threads import row_blocks
+from omcal.method.simplex import project_simplex
+from omcal.views.view import Matrix, Views
 
 _BLOCK_ENTRIES = 1 << 20
 

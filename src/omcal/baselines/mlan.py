@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._components import RankPenalty, component_labels
@@ -23,8 +22,9 @@ from omcal.baselines._graphs import (
     symmetrized,
 )
 from omcal.baselines._linalg import standardize_samples
-from omcal.simplex import project_simplex
-from omcal.views import Matrix, Views
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.method.simplex import project_simplex
+from omcal.views.view import Matrix, Views
 
 
 class MLAN(Baseline):

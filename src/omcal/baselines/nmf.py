@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
-from omcal.views import Matrix, Views
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.views.view import Matrix, Views
 
 
 class NMFClustering(Baseline):

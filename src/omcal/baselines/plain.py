@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import silhouette_score
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import side_by_side
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.scaling import Scale, Scaling
-from omcal.views import Matrix, Views
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.method.scaling import Scale, Scaling
+from omcal.views.view import Matrix, Views
 
 _CONSTRAINTS: dict[str, list[Any]] = {
     "n_clusters": N_CLUSTERS,

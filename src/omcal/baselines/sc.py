@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import normalized_adjacency
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.views import Views
+from omcal.machine.scikit import Interval
+from omcal.views.view import Views
 
 _MEDIAN_SAMPLES = 2000
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import helmert
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._graphs import (
@@ -23,8 +22,10 @@ from omcal.baselines._graphs import (
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._simplex_batch import augmented_lagrangian_batch, minimize_batch
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.simplex import project_simplex
-from omcal.views import Views, row_blocks
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.threads import row_blocks
+from omcal.method.simplex import project_simplex
+from omcal.views.view import Views
 
 _BLOCK_ENTRIES = 1 << 22
 _AGREEMENT = 1e-10

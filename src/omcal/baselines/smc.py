@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._smc import AbstractSMC, anchor_codes, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
-from omcal.views import Views
+from omcal.machine.scikit import Interval
+from omcal.views.view import Views
 
 
 class SMC(AbstractSMC):

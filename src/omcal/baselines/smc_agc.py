@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._smc import AbstractSMC, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
-from omcal.graph import anchor_weights, nearest_columns
-from omcal.views import Views
+from omcal.machine.scikit import Interval
+from omcal.method.graph import anchor_weights, nearest_columns
+from omcal.views.view import Views
 
 
 class SMCAGC(AbstractSMC):

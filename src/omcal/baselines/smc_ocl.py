@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
 from omcal.baselines._smc import AbstractSMC, anchor_codes
-from omcal.graph import AnchorGraphs
-from omcal.rows.memory import MemoryRows
-from omcal.solver import Problem, Solution, solve
-from omcal.views import Views
+from omcal.machine.scikit import Interval
+from omcal.method.graph import AnchorGraphs
+from omcal.method.solver import Problem, Solution, solve
+from omcal.places.memory import MemoryRows
+from omcal.views.view import Views
 
 
 class SMCOCL(AbstractSMC):

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
@@ -19,7 +18,8 @@ from omcal.baselines._spectral import (
     largest_eigenvectors,
     row_normalized,
 )
-from omcal.views import Matrix, View, Views
+from omcal.machine.scikit import Interval, StrOptions
+from omcal.views.view import Matrix, View, Views
 
 _EPS = np.finfo(np.float64).eps
 

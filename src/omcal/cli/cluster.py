@@ -19,8 +19,8 @@ from omcal.cli.files import absences, require_complete, require_writable, write_
 from omcal.cli.options import DEFAULTS
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES, agreement
 from omcal.datasets import MultiViewData, describe, load_views
-from omcal.select import ClusterNumber
-from omcal.select import n_clusters as suggest_n_clusters
+from omcal.select.number import ClusterNumber
+from omcal.select.number import n_clusters as suggest_n_clusters
 
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="CSV", help="Write sample,cluster to this file.")

@@ -14,14 +14,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from omcal import OMCAL, plots
-from omcal.archive import replacing
 from omcal.cli.console import collected_warnings, print_json, print_table, stdout
 from omcal.cli.files import require_writable
 from omcal.cli.options import Json, Seed
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
 from omcal.datasets import load_digits_views
-from omcal.fitted_graphs import consensus_graphs
+from omcal.machine.archive import replacing
 from omcal.metrics import evaluate
+from omcal.model.small_fits import consensus_graphs
 
 _KMEANS_STARTS = 10
 _DRAWN_SAMPLES = 300

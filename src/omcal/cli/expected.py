@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from omcal import OMCAL
-from omcal.estimate import Estimate
-from omcal.memory import available_memory
+from omcal.machine.memory import available_memory
+from omcal.model.cost import Estimate
 
 
 def expected_fit(model: OMCAL, views: Sequence[dict[str, Any]], *, mapped: bool) -> Estimate:

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from omcal import OMCAL, __version__
-from omcal.archive import replacing
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
 from omcal.cli.files import require_writable
 from omcal.cli.options import DEFAULTS
 from omcal.datasets import load_views
-from omcal.view_effects import COLUMNS, ViewExplanation, table_row
+from omcal.machine.archive import replacing
+from omcal.model.view_effects import COLUMNS, ViewExplanation, table_row
 
 Resamples = Annotated[
     int, typer.Option("--resamples", min=0, help="Bootstrap samples for the ranges.")
@@ -82,7 +82,7 @@ def explain(
 
 
 def _draw(found: ViewExplanation, path: Path) -> None:
-    from omcal.study_plots import view_effects
+    from omcal.plots.studies import view_effects
 
     with replacing(path) as temporary:
         view_effects(found).figure.savefig(temporary, format="png", dpi=150)

@@ -11,7 +11,7 @@ from omcal.cli import options
 from omcal.cli.console import print_json, print_table, stdout
 from omcal.cli.expected import estimate_record, expected_fit
 from omcal.datasets import describe
-from omcal.memory import format_bytes
+from omcal.machine.memory import format_bytes
 
 _SHOWN_VIEWS = 50
 _MAPPED = ("NumPy array", "folder of NumPy arrays")

@@ -15,7 +15,7 @@ from omcal.cli.console import print_json, print_table, stdout
 from omcal.cli.files import absences, require_writable, write_labels
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES, agreement
 from omcal.datasets import DataError, MultiViewData, load_views
-from omcal.persistence import load
+from omcal.model.files import load
 
 ModelFile = Annotated[
     Path,

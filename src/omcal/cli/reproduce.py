@@ -22,9 +22,9 @@ from omcal.experiments.outputs import copy_document, write_outputs
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell, Plan
 from omcal.experiments.records import Record
-from omcal.memory import available_memory
-from omcal.parallel import thread_count
-from omcal.plots import require_matplotlib
+from omcal.machine.memory import available_memory
+from omcal.machine.threads import thread_count
+from omcal.plots.figures import require_matplotlib
 
 RECORDS = "records.jsonl"
 

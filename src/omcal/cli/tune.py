@@ -10,7 +10,7 @@ import typer
 from omcal.cli import options
 from omcal.cli.console import print_json, print_table, report_line, stdout
 from omcal.datasets import load_views
-from omcal.tuning import Trial, tune_without_labels
+from omcal.select.parameters import Trial, tune_without_labels
 
 _LISTED = 12
 

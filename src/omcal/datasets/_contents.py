@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets._data import DataError, Matrix
-from omcal.memory import available_memory, format_bytes
+from omcal.machine.memory import available_memory, format_bytes
 
 # Deflate cannot turn one byte into more; what declares more than that was not stored. Some packing
 # is denser, and chunks without values need not be stored: so much is allowed per file beyond it.

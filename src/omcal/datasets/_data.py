@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from omcal.absence import rows_present
+from omcal.views.absence import rows_present
 
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
 

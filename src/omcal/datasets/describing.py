@@ -15,7 +15,7 @@ from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, 
 from omcal.datasets._names import PRESENCE_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors, select
 from omcal.datasets.loading import read_contents
-from omcal.views import row_blocks
+from omcal.machine.threads import row_blocks
 
 
 def describe(data: str | os.PathLike[str] | MultiViewData) -> dict[str, Any]:

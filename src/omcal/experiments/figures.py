@@ -11,6 +11,7 @@ from omcal import plots
 from omcal.experiments.plan import Plan
 from omcal.experiments.records import Record
 from omcal.experiments.summary import Summary
+from omcal.plots.figures import require_matplotlib
 
 Figure = Any
 
@@ -137,7 +138,7 @@ def _number(value: float | None) -> float:
 
 
 def _panels(lines: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Any]]:
-    figure = plots.require_matplotlib("matplotlib.figure").Figure(
+    figure = require_matplotlib("matplotlib.figure").Figure(
         figsize=(columns * size[0], lines * size[1]), layout="constrained"
     )
     return figure, [figure.add_subplot(lines, columns, k + 1) for k in range(lines * columns)]

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from omcal.archive import replacing
 from omcal.datasets import PAPER_DATASETS
 from omcal.experiments.contents import all_tables
 from omcal.experiments.document import document
@@ -17,7 +16,8 @@ from omcal.experiments.records import read_records
 from omcal.experiments.summary import Summary
 from omcal.experiments.tables import Table
 from omcal.experiments.webpage import webpage
-from omcal.plots import require_matplotlib
+from omcal.machine.archive import replacing
+from omcal.plots.figures import require_matplotlib
 
 
 def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> list[Path]:

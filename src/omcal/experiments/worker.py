@@ -25,8 +25,8 @@ from omcal.baselines import METHODS
 from omcal.datasets import MultiViewData, load_paper_dataset
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell
-from omcal.fitted_graphs import consensus_graphs
 from omcal.metrics import evaluate
+from omcal.model.small_fits import consensus_graphs
 
 _TITLES = {
     "ACC": "accuracy",

@@ -9,8 +9,8 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.archive import replacing
-from omcal.fitted_graphs import graphs_of
+from omcal.machine.archive import replacing
+from omcal.model.small_fits import graphs_of
 from omcal.report.findings import find
 from omcal.report.html import page
 from omcal.report.sections import all_sections, lead, payload

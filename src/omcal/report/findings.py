@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.explain import explain_graphs, sampled_graphs
-from omcal.fitted_graphs import before_and_after, mixed
-from omcal.graph import AnchorGraphs
-from omcal.indicator import indicate
+from omcal.machine.threads import row_blocks
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import indicate
 from omcal.metrics import evaluate
+from omcal.model.explain import explain_graphs, sampled_graphs
+from omcal.model.small_fits import before_and_after, mixed
+from omcal.model.view_effects import ViewExplanation
 from omcal.report.layout import sample_layout
-from omcal.view_effects import ViewExplanation
-from omcal.views import row_blocks
 
 MAP_SAMPLES = 4000
 STRUCTURE_SAMPLES = 240

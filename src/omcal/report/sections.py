@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal.model.view_effects import ViewExplanation
 from omcal.report.charts import line_chart
 from omcal.report.findings import Findings
 from omcal.report.html import Cell, Html, Section, TableRow, bar, facts, join, paragraph, table
-from omcal.view_effects import ViewExplanation
 
 SCORES = {
     "accuracy": "accuracy",

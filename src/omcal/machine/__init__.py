@@ -1,0 +1,1 @@
+"""This computer: threads, free memory, compiled loops, files written whole, lazy PyTorch."""

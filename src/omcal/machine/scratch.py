@@ -1,0 +1,66 @@
+"""Arrays in files without a name: they are gone with the process, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import tempfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from omcal.machine.memory import format_bytes
+
+_ZEROS = bytes(1 << 20)
+
+
+class Scratch:
+    """Memory-mapped arrays in a folder, the system's folder for temporary files by default.
+
+    The files are deleted as they are made; what they hold is freed with the last array that uses
+    it, after an error, an interrupt or a kill as well.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = Path(tempfile.gettempdir() if folder is None else folder)
+        if not self.folder.is_dir():
+            raise ValueError(f"scratch_dir={str(folder)!r} is not a folder; create it first.")
+        self._mappings: list[mmap.mmap] = []
+
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """A new array of zeros; its room on the disk is taken at once."""
+        dtype = np.dtype(dtype)
+        n_bytes = int(np.prod(shape)) * dtype.itemsize
+        try:
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                # A mapped file that cannot grow would end the process at its first write.
+                _take_room(file, n_bytes)
+                mapping = mmap.mmap(file.fileno(), n_bytes)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise OSError(
+                error.errno,
+                f"scratch_dir={str(self.folder)!r} has no room for {format_bytes(n_bytes)} more; "
+                "free some, choose another folder, or raise memory_limit",
+            ) from error
+        self._mappings.append(mapping)
+        return np.frombuffer(mapping, dtype=dtype).reshape(shape)
+
+    def release(self) -> None:
+        """Let go of the memory; the arrays stay as they are, in their files."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for mapping in self._mappings:
+                mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def _take_room(file: IO[bytes], n_bytes: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+        return
+    for start in range(0, n_bytes, len(_ZEROS)):
+        file.write(_ZEROS[: n_bytes - start])
+    file.flush()

@@ -1,0 +1,166 @@
+"""Work on blocks of rows by threads, with results that do not depend on their number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import cache
+from threading import Condition
+from typing import Any, Generic, TypeVar
+
+import joblib
+from threadpoolctl import ThreadpoolController
+
+Result = TypeVar("Result")
+
+
+def row_blocks(n: int, size: int) -> Iterator[slice]:
+    """Consecutive slices that cover range(n), each of at most `size` rows, as even as can be.
+
+    None has more rows than the first.
+    """
+    count = -(-n // size)
+    cuts = [-(-i * n // count) for i in range(count + 1)] if n else []
+    yield from map(slice, cuts, cuts[1:])
+
+
+def map_blocks(work: Callable[[slice], Result], n: int, size: int) -> list[Result]:
+    """Results of `work` on blocks of `size` of the n rows, in their order.
+
+    Threads share the blocks out; the blocks, and so every rounding, are the same for any number.
+    """
+    results: list[Result] = []
+    _share_out(work, list(row_blocks(n, size)), results.append)
+    return results
+
+
+def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
+    """Sum of the results of `work` on the same blocks, added in their order.
+
+    Only a few results exist at a time, so they may be large.
+    """
+    total: list[Result] = []
+
+    def add(result: Result) -> None:
+        total[:] = [total[0] + result] if total else [result]  # type: ignore[operator]
+
+    _share_out(work, list(row_blocks(n, size)), add)
+    return total[0]
+
+
+def _share_out(
+    work: Callable[[slice], Result], blocks: list[slice], take: Callable[[Result], None]
+) -> None:
+    """Let `take` have the results in the order of the blocks; only a few wait for their turn."""
+    workers = min(thread_count(), len(blocks)) if len(blocks) > 1 else 1
+    if workers == 1:
+        for rows in blocks:
+            take(work(rows))
+        return
+    line = _Line(work, blocks, take, 2 * workers)
+    with one_blas_thread():
+        # This thread works, too: to wake one more would cost as much as a short block.
+        pool = _pool(workers - 1, os.getpid())
+        helpers = [pool.submit(line.work_off) for _ in range(workers - 1)]
+        try:
+            line.work_off()
+        finally:  # after an error nothing goes on in the background
+            # Those that never began are not waited for: where work shares out work, they may
+            # stand in line behind this thread.
+            begun = [helper for helper in helpers if not helper.cancel()]
+            wait(begun)
+    for helper in begun:
+        helper.result()
+
+
+class _Line(Generic[Result]):
+    """Blocks that threads work off together."""
+
+    def __init__(
+        self,
+        work: Callable[[slice], Result],
+        blocks: list[slice],
+        take: Callable[[Result], None],
+        most_waiting: int,
+    ) -> None:
+        self._work, self._take, self._most_waiting = work, take, most_waiting
+        self._blocks = iter(enumerate(blocks))
+        self._changed = Condition()
+        self._waiting: dict[int, Result] = {}
+        self._taken = 0
+        self._failed = False
+
+    def work_off(self) -> None:
+        """Work on one block after another until there is none."""
+        try:
+            while (block := self._next()) is not None:
+                number, rows = block
+                self._hand_in(number, self._work(rows))
+        except BaseException:
+            with self._changed:
+                self._failed = True
+                self._changed.notify_all()
+            raise
+
+    def _next(self) -> tuple[int, slice] | None:
+        with self._changed:
+            return None if self._failed else next(self._blocks, None)
+
+    def _hand_in(self, number: int, result: Result) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._failed or number - self._taken <= self._most_waiting
+            )
+            self._waiting[number] = result
+            while self._taken in self._waiting and not self._failed:
+                self._take(self._waiting.pop(self._taken))
+                self._taken += 1
+            self._changed.notify_all()
+
+
+@cache
+def _pool(workers: int, process: int) -> ThreadPoolExecutor:
+    """Threads that wait for the next pass: to start them would take a third of a short one.
+
+    A process that was forked off has none of them, hence its number.
+    """
+    return ThreadPoolExecutor(workers, thread_name_prefix="omcal")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread: inside our own threads, and for matrices too small to share out."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@contextmanager
+def small_blas(size: int) -> Iterator[None]:
+    """BLAS for matrices of this many rows and columns: one thread, unless they are large.
+
+    For small ones the threads cost more than they save, and much more on a busy machine.
+    """
+    if size < 256:
+        with one_blas_thread():
+            yield
+    else:
+        yield
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def thread_count() -> int:
+    """Threads to use: OMP_NUM_THREADS where it is set, else the cores this process may use."""
+    asked: Any = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdigit() and int(asked) > 0 else _cores(os.getpid())
+
+
+@cache
+def _cores(process: int) -> int:
+    """Cores this process may use; to ask the system takes as long as a pass over few rows."""
+    return int(joblib.cpu_count())

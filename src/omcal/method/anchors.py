@@ -1,0 +1,160 @@
+"""Anchors: the same m points in every view, from one k-means over all views together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.random import sample_without_replacement
+
+from omcal.machine.threads import row_blocks
+from omcal.method.kmeans import (
+    InnerProducts,
+    Points,
+    Rows,
+    RowsWithGaps,
+    inner_products_pay,
+    lloyd,
+    trials,
+)
+from omcal.method.scaling import Scaling
+from omcal.views.view import Matrix, View, Views
+
+SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change nothing measurable
+_BLOCK_ENTRIES = 1 << 18  # of the rows that are being scaled
+
+
+def choose_anchors(
+    views: Views,
+    scalings: list[Scaling],
+    n_anchors: int,
+    method: str,
+    random_state: np.random.RandomState,
+) -> list[NDArray]:
+    """Choose m anchors in the scaled space: one (m, d_v) array a view, row j the same point in all.
+
+    "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows and with more
+    care for its start, "random" takes samples as they are.
+    """
+    rows = sample_rows(views.n, n_anchors, method, random_state)
+    return anchors_of_sample(
+        views, scalings, n_anchors, method, random_state, rows, sampled=rows is not None
+    )
+
+
+def sample_rows(
+    n: int, n_anchors: int, method: str, random_state: np.random.RandomState
+) -> NDArray | None:
+    """Which of the n rows `anchors_of_sample` is to see, ascending; None for all."""
+    size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
+    if method == "kmeans-full" or size >= n > n_anchors:
+        size = n
+    if size >= n:
+        return None
+    return _draw_rows(n, size, random_state)
+
+
+def _draw_rows(n: int, size: int, random_state: np.random.RandomState) -> NDArray:
+    """`size` of the n rows, ascending, each as likely as any other."""
+    if size > 0.01 * n:
+        return np.sort(sample_without_replacement(n, size, random_state=random_state))
+    # The numbers that scikit-learn draws one at a time, which takes longer than a fit on a GPU.
+    drawn = np.empty(0, dtype=np.int64)
+    while len(drawn) < size:
+        more = random_state.randint(n, size=size - len(drawn))
+        drawn = np.sort(np.append(drawn, more))
+        drawn = drawn[np.append(True, drawn[1:] != drawn[:-1])]
+    return drawn
+
+
+def anchors_of_sample(
+    views: Views,
+    scalings: list[Scaling],
+    n_anchors: int,
+    method: str,
+    random_state: np.random.RandomState,
+    rows: NDArray | None = None,
+    *,
+    sampled: bool,
+) -> list[NDArray]:
+    """The anchors from the rows that `sample_rows` named; None: all that these views have."""
+    centres = _side_by_side(views, scalings, rows)
+    if method != "random":
+        present = views.present
+        if present is not None and rows is not None:
+            present = present[rows]
+        find = partial(
+            lloyd,
+            n_clusters=n_anchors,
+            sampled=sampled,
+            n_trials=trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full"),
+            random_state=random_state,
+        )
+        centres = _kmeans(centres, find, present, views.widths)
+    if sparse.issparse(centres):
+        centres = centres.toarray()
+    return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
+
+
+def _side_by_side(views: Views, scalings: list[Scaling], rows: NDArray | None) -> Matrix:
+    """The scaled rows of all views; dense ones are copied once, however many views there are."""
+    n = views.n if rows is None else len(rows)
+    if any(view.sparse for view in views):
+        blocks = []
+        for view, scaling in zip(views, scalings, strict=True):
+            if view.sparse:
+                blocks.append(scaling.apply(view.rows(slice(None) if rows is None else rows)))
+            else:
+                block = np.empty((n, view.width), view.dtype)
+                _fill(block, view, scaling, rows)
+                blocks.append(_all_stored(block))
+        return sparse.hstack(blocks, format="csr") if len(blocks) > 1 else blocks[0].tocsr()
+    joint = np.empty((n, sum(views.widths)), views.dtype)
+    parts = np.split(joint, np.cumsum(views.widths)[:-1], axis=1)
+    for part, view, scaling in zip(parts, views, scalings, strict=True):
+        _fill(part, view, scaling, rows)
+    return joint
+
+
+def _all_stored(block: NDArray) -> Matrix:
+    """A dense block as CSR; SciPy's own way would take several times the memory."""
+    n, width = block.shape
+    columns = np.tile(np.arange(width, dtype=np.int32), n)
+    return sparse.csr_array((block.ravel(), columns, np.arange(n + 1) * width), shape=block.shape)
+
+
+def _fill(block: NDArray, view: View, scaling: Scaling, rows: NDArray | None) -> None:
+    """Put the scaled rows of a dense view into `block`; absent ones count as its mean."""
+    for part in row_blocks(len(block), max(1, _BLOCK_ENTRIES // view.width)):
+        block[part] = scaling.apply(view.rows(part if rows is None else rows[part]))
+    if view.present is None:
+        return
+    there = view.present if rows is None else view.present[rows]
+    if there.any() and not there.all():
+        block[~there] = block[there].mean(axis=0, dtype=np.float64).astype(view.dtype)
+
+
+def _kmeans(
+    X: Matrix,
+    find: Callable[[Points], Any],
+    present: NDArray | None,
+    widths: tuple[int, ...],
+) -> NDArray:
+    """The centres of X, which is moved to its mean; `find` gives those of points."""
+    mean: NDArray | float = 0.0
+    if not sparse.issparse(X):
+        # Distances far from the origin would drown in rounding.
+        mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        X -= mean
+    if present is not None:
+        centres = find(RowsWithGaps(X, present, widths))
+    elif inner_products_pay(*X.shape):
+        points = InnerProducts(X)
+        centres = points.rows(find(points))
+    else:
+        centres = find(Rows(X))
+    return np.asarray(centres + mean)

@@ -1,0 +1,199 @@
+"""Anchor graphs, Eq. 2: each sample tied to its k nearest anchors in every view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.machine.compiled import nearest_kernel
+from omcal.machine.threads import map_blocks
+from omcal.method.scaling import Scaling
+from omcal.views.absence import stand_in, stand_ins
+from omcal.views.view import Matrix, View, Views
+
+_BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
+_COPY_ENTRIES = 1 << 20
+_FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
+
+
+@dataclass(frozen=True)
+class AnchorGraphs:
+    """The graphs S_1 … S_V, compactly: row i of S_v has weights[i, v] at columns indices[i, v]."""
+
+    indices: NDArray  # (n, V, k), the smallest unsigned integers that hold m
+    weights: NDArray  # (n, V, k), rows sum to 1
+    n_anchors: int
+    present: NDArray[np.bool_] | None = None  # (n, V), False where another view stands in
+
+    @property
+    def n(self) -> int:
+        return self.indices.shape[0]
+
+    @property
+    def n_views(self) -> int:
+        return self.indices.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        return self.indices.nbytes + self.weights.nbytes
+
+    def __getitem__(self, rows: slice | NDArray) -> AnchorGraphs:
+        return self._each(lambda array: array[rows])
+
+    def of_views(self, views: Sequence[int]) -> AnchorGraphs:
+        """The graphs of these views."""
+        return self._each(lambda array: array[:, list(views)])
+
+    def _each(self, part: Callable[[NDArray], NDArray]) -> AnchorGraphs:
+        present = None if self.present is None else part(self.present)
+        return AnchorGraphs(part(self.indices), part(self.weights), self.n_anchors, present)
+
+    @classmethod
+    def joined(cls, parts: Sequence[AnchorGraphs]) -> AnchorGraphs:
+        """The graphs of consecutive samples as one."""
+        whole = all(part.present is None for part in parts)
+        masks = [np.True_ if part.present is None else part.present for part in parts]
+        shapes = [part.indices.shape[:2] for part in parts]
+        return cls(
+            np.concatenate([part.indices for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            parts[0].n_anchors,
+            None if whole else np.concatenate(list(map(np.broadcast_to, masks, shapes))),
+        )
+
+    def side_by_side(self) -> Any:
+        """[S_1 … S_V] as one sparse n × Vm matrix."""
+        n, V, k = self.indices.shape
+        columns = self.indices.astype(np.int32)
+        columns += (np.arange(V, dtype=np.int32) * self.n_anchors)[:, None]
+        starts = np.arange(0, n * V * k + 1, V * k, dtype=np.int32)
+        return sparse.csr_array(
+            (self.weights.reshape(-1), columns.reshape(-1), starts),
+            shape=(n, V * self.n_anchors),
+        )
+
+
+def anchor_graphs(
+    views: Views,
+    scalings: list[Scaling],
+    anchors: list[NDArray],
+    k: int,
+    rows: slice = slice(None),
+    *,
+    compiled: bool = False,
+) -> AnchorGraphs:
+    """Build the graphs of all views; `anchors` are in the scaled space.
+
+    Each view is read once, in blocks of rows; the distances of a block stay in the cache. Where a
+    sample is absent from a view, its row in the graph of another view stands in.
+    """
+    m = len(anchors[0])
+    start, stop, _ = rows.indices(views.n)
+    n = stop - start
+    indices = np.empty((n, len(views), k), dtype=np.min_scalar_type(m - 1))
+    weights = np.empty((n, len(views), k), dtype=views.dtype)
+    for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
+        distances = RelativeDistances(view, scaling, centres)
+        tie = _tie_limit(distances.bias.dtype)
+        nearest = nearest_kernel() if compiled else _nearest
+
+        def work(block: slice, v: int = v, view: View = view) -> None:
+            products = distances.products(view.rows(_shift(block, start)))  # noqa: B023
+            if not np.isfinite(products.sum(dtype=np.float64) + distances.bias.sum()):  # noqa: B023
+                raise ValueError(
+                    f"view {view.name!r} holds values too large for products in {view.dtype}; "
+                    "rescale it, or pass float64."
+                )
+            nearest(products, distances.bias, tie, indices[block, v], weights[block, v])  # noqa: B023
+
+        # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
+        size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // view.width)
+        map_blocks(work, n, max(1, size))
+    present = None if views.present is None else views.present[rows]
+    if present is not None:
+        stand_in(indices, weights, present, stand_ins(anchors))
+    return AnchorGraphs(indices, weights, m, present)
+
+
+def _shift(block: slice, start: int) -> slice:
+    return slice(start + block.start, start + block.stop)
+
+
+class RelativeDistances:
+    """Squared distances to the anchors less the squared distance to their mean.
+
+    A row's common shift drops out of Eq. 2 and of every comparison, so the norm of x is never
+    needed: with a_j = c_j − c̄ the value is (c_j + c̄)·a_j − 2 x·a_j, one product with the scaling
+    folded into it. The view is never copied.
+    """
+
+    def __init__(self, view: View, scaling: Scaling, anchors: NDArray) -> None:
+        centres = anchors.astype(np.float64, copy=False)
+        mean = centres.mean(axis=0)
+        away = centres - mean
+        W, shift = scaling.fold(-2.0 * away.T)
+        self._scaling = scaling
+        self._W = np.ascontiguousarray(W, dtype=view.dtype)
+        self.bias = (shift + np.einsum("jd,jd->j", centres + mean, away)).astype(view.dtype)
+
+    def products(self, block: Matrix) -> NDArray:
+        """Distances less the bias, (rows × m)."""
+        return np.asarray(self._scaling.standardise(block) @ self._W)
+
+
+def _tie_limit(dtype: np.dtype) -> Any:
+    """Sums of weights this small, relative to the terms behind them, are rounding."""
+    return dtype.type(16 * np.finfo(dtype).eps)
+
+
+def _nearest(
+    products: NDArray, bias: NDArray, tie: Any, indices: NDArray, weights: NDArray
+) -> None:
+    """Eq. 2 for a block of rows, into `indices` and `weights`."""
+    scale = np.maximum(np.abs(products).max(axis=1), np.abs(bias).max())
+    products += bias
+    nearest, d = nearest_columns(products, indices.shape[1] + 1)
+    indices[:] = nearest[:, :-1]
+    weights[:] = anchor_weights(d, tie * scale)
+
+
+def nearest_columns(d: NDArray, count: int) -> tuple[NDArray, NDArray]:
+    """Columns of the `count` smallest entries of each row, ascending, and these entries.
+
+    Equal entries are taken in the order of their columns.
+    """
+    if d.shape[1] <= _FEW_ANCHORS:
+        nearest = np.argsort(d, axis=1, kind="stable")[:, :count]
+        return nearest, np.take_along_axis(d, nearest, axis=1)
+    if count < d.shape[1]:
+        some = np.argpartition(d, count - 1, axis=1)[:, :count]
+        limit = np.take_along_axis(d, some[:, -1:], axis=1)
+        # Where the limit is shared, which columns argpartition took is an accident.
+        shared = np.flatnonzero(np.count_nonzero(d <= limit, axis=1) > count)
+        some[shared] = np.argsort(d[shared], axis=1, kind="stable")[:, :count]
+        some.sort(axis=1)
+    else:
+        some = np.broadcast_to(np.arange(count), d.shape)
+    found = np.take_along_axis(d, some, axis=1)
+    order = np.argsort(found, axis=1, kind="stable")
+    return np.take_along_axis(some, order, axis=1), np.take_along_axis(found, order, axis=1)
+
+
+def anchor_weights(d: NDArray, rounding: NDArray | float = 0.0) -> NDArray:
+    """Eq. 2: weights of the k nearest from k + 1 ascending squared distances, up to a common shift.
+
+    Rows whose weights sum to no more than `rounding` before normalisation are ties.
+    """
+    k = d.shape[1] - 1
+    weights = d[:, -1:] - d[:, :-1]
+    total = weights.sum(axis=1, keepdims=True)
+    # Equal distances (duplicate points, all-zero rows): share the weight evenly.
+    tied = total <= np.broadcast_to(rounding, len(d))[:, None]
+    np.divide(weights, total, out=weights, where=~tied)
+    weights[tied[:, 0]] = 1.0 / k
+    return weights

@@ -1,0 +1,326 @@
+"""k-means from a k-means++ start; sums and draws do not depend on the number of threads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.random import sample_without_replacement
+
+from omcal.machine.threads import row_blocks
+from omcal.views.view import Matrix
+
+SEED_PER_ANCHOR = 64  # rows per anchor of a sample that its k-means++ start is drawn from
+MAX_ITER = 100
+MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than another sample differs
+TOLERANCE = 1e-4
+_BLOCK_ENTRIES = 1 << 20
+_TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
+_FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
+_MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
+_PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
+
+
+class Points(ABC):
+    """What k-means asks of the points: their distances, and means of some of them.
+
+    What stands for the centres is the business of each kind of points.
+    """
+
+    n: int
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """Mean variance of a feature, the scale of the stopping rule."""
+
+    @abstractmethod
+    def __getitem__(self, some: NDArray) -> Points:
+        """Some of the points."""
+
+    @abstractmethod
+    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        """Squared distances of the chosen points to all."""
+
+    @abstractmethod
+    def at(self, chosen: Sequence[int]) -> Any:
+        """Centres at these points."""
+
+    @abstractmethod
+    def nearest(self, centres: Any) -> tuple[NDArray, NDArray]:
+        """Label and squared distance of the nearest centre of each point."""
+
+    @abstractmethod
+    def means(self, labels: NDArray, centres: Any) -> tuple[Any, float]:
+        """Mean of each cluster, and how far the centres have moved, squared; empty ones stay."""
+
+
+def lloyd(
+    points: Points,
+    n_clusters: int,
+    sampled: bool,
+    n_trials: int,
+    random_state: np.random.RandomState,
+) -> Any:
+    """Centres by Lloyd's algorithm; with `sampled` fewer points seed it and fewer steps do."""
+    centres = points.at(_start(points, n_clusters, sampled, n_trials, random_state))
+    labels = np.full(points.n, -1)
+    for _ in range(MAX_ITER_SAMPLED if sampled else MAX_ITER):
+        new_labels, distances = points.nearest(centres)
+        if np.array_equal(new_labels, labels):
+            break
+        labels = _filled(new_labels, distances, n_clusters)
+        centres, moved = points.means(labels, centres)
+        if moved <= TOLERANCE * points.spread:
+            break
+    return centres
+
+
+def trials(n: int, n_clusters: int, thorough: bool) -> int:
+    """How many points to try for each centre of the start.
+
+    As few as scikit-learn tries, or up to one for each centre: the centres then depend less on the
+    seed, and the start takes as long as so many Lloyd iterations.
+    """
+    few = 2 + int(np.log(n_clusters))
+    return max(few, min(n_clusters, _TRIED_DISTANCES // n)) if thorough else few
+
+
+def _filled(labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
+    """Give each empty cluster the point farthest from its own centre."""
+    empty = np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0)
+    if empty.size:
+        labels[np.argsort(-distances, kind="stable")[: empty.size]] = empty
+    return labels
+
+
+def _start(
+    points: Points,
+    n_clusters: int,
+    sampled: bool,
+    n_trials: int,
+    random_state: np.random.RandomState,
+) -> list[int]:
+    """Points to start from; of a sample they are drawn from a part."""
+    few = SEED_PER_ANCHOR * n_clusters
+    if not sampled or few >= points.n:
+        return _seed(points, n_clusters, n_trials, random_state)
+    some = sample_without_replacement(points.n, few, random_state=random_state)
+    return [int(some[i]) for i in _seed(points[some], n_clusters, n_trials, random_state)]
+
+
+def _seed(
+    points: Points, n_clusters: int, n_trials: int, random_state: np.random.RandomState
+) -> list[int]:
+    """Greedy k-means++: of some points drawn by squared distance, take the one that helps most.
+
+    The draws are those of scikit-learn, so that the same seed gives the centres of its `KMeans`.
+    """
+    chosen = [int(random_state.uniform() * points.n)]
+    closest = points.distances_to(chosen)[0]
+    for _ in range(1, n_clusters):
+        cumulative = np.cumsum(closest, dtype=np.float64)
+        drawn = np.searchsorted(cumulative, random_state.uniform(size=n_trials) * cumulative[-1])
+        tried = np.minimum(drawn, points.n - 1)
+        candidates = points.distances_to(tried)
+        np.minimum(candidates, closest, out=candidates)
+        best = candidates.sum(axis=1, dtype=np.float64).argmin()
+        closest = candidates[best].copy()  # the rest may go
+        chosen.append(int(tried[best]))
+    return chosen
+
+
+class Rows(Points):
+    """Points as the rows of a matrix, dense or sparse."""
+
+    def __init__(self, X: Matrix, norms: NDArray | None = None) -> None:
+        self.X = X
+        self.n = X.shape[0]
+        self._norms = row_norms(X, squared=True) if norms is None else norms
+
+    def __getitem__(self, some: NDArray) -> Rows:
+        return Rows(self.X[some], self._norms[some])
+
+    @cached_property
+    def spread(self) -> float:
+        mean = np.asarray(self.X.mean(axis=0)).reshape(-1)
+        total = float(self._norms.mean(dtype=np.float64) - mean @ mean)
+        return max(total, 0.0) / self.X.shape[1]
+
+    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        products = (self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T)).T
+        return _squared_distances(products, self._norms, chosen)
+
+    def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        return _dense(self.X[chosen])
+
+    def nearest(self, centres: NDArray) -> tuple[NDArray, NDArray]:
+        labels = np.empty(self.n, dtype=np.int32)
+        distances = np.empty(self.n, dtype=centres.dtype)
+        W = np.ascontiguousarray(-2.0 * centres.T)
+        for rows in row_blocks(self.n, max(1, _BLOCK_ENTRIES // len(centres))):
+            d = safe_sparse_dot(self.X[rows], W, dense_output=True)
+            d += self._centre_norms(centres, rows)
+            labels[rows] = self._smallest(d)
+            distances[rows] = d[np.arange(len(d)), labels[rows]]
+        return labels, np.maximum(distances + self._norms, 0)
+
+    def _smallest(self, d: NDArray) -> NDArray:
+        """Column of the smallest entry of each row."""
+        return d.argmin(axis=1)
+
+    def _centre_norms(self, centres: NDArray, rows: slice) -> NDArray:
+        return row_norms(centres, squared=True)
+
+    def means(self, labels: NDArray, centres: NDArray) -> tuple[NDArray, float]:
+        if self.n * len(centres) <= _FEW_MEMBERS:
+            member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
+        else:
+            member = _members(labels, len(centres), self.X.dtype)
+        sums = safe_sparse_dot(member, self.X, dense_output=True)
+        counts = self._counts(labels, len(centres))
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(self.X.dtype)
+        return means, float(np.square(means - centres).sum())
+
+    def _counts(self, labels: NDArray, n_clusters: int) -> NDArray:
+        """Number of points behind each entry of the sums."""
+        return np.bincount(labels, minlength=n_clusters)[:, None]
+
+
+class RowsWithGaps(Rows):
+    """Rows of several views side by side, zero in the views that a row is absent from.
+
+    The views have mean zero, so that in the choice of a start a gap counts as the mean. Distances
+    to centres, and means, are over the views that are there; centres have no gaps.
+    """
+
+    def __init__(self, X: Matrix, present: NDArray, widths: Sequence[int]) -> None:
+        super().__init__(X)
+        self._present = present
+        self._widths = widths
+
+    def __getitem__(self, some: NDArray) -> RowsWithGaps:
+        return RowsWithGaps(self.X[some], self._present[some], self._widths)
+
+    def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        """The chosen rows; what they lack is taken from the nearest row that has it."""
+        centres = np.array(super().at(chosen))
+        distances = self.distances_to(chosen)
+        for v, (start, width) in enumerate(zip(self._starts, self._widths, strict=True)):
+            have = np.flatnonzero(self._present[:, v])
+            for j in np.flatnonzero(~self._present[chosen, v]):
+                if have.size:
+                    nearest = have[[distances[j, have].argmin()]]
+                    there = slice(start, start + width)
+                    centres[j, there] = _dense(self.X[nearest])[0, there]
+        return centres
+
+    def _smallest(self, d: NDArray) -> NDArray:
+        # Centres that took what they lacked from the same row are equally far from a row that has
+        # only that: the first of them is taken, not the one that rounding prefers.
+        rounding = 64 * np.finfo(d.dtype).eps * np.abs(d).max(axis=1, keepdims=True)
+        return (d <= d.min(axis=1, keepdims=True) + rounding).argmax(axis=1)
+
+    @property
+    def _starts(self) -> NDArray:
+        return np.cumsum((0, *self._widths[:-1]))
+
+    def _centre_norms(self, centres: NDArray, rows: slice) -> NDArray:
+        norms = np.add.reduceat(np.square(centres), self._starts, axis=1)
+        return self._present[rows].astype(centres.dtype) @ norms.T
+
+    def _counts(self, labels: NDArray, n_clusters: int) -> NDArray:
+        counts = [np.bincount(labels, there, n_clusters) for there in self._present.T]
+        return np.repeat(np.stack(counts, axis=1), self._widths, axis=1)
+
+
+class InnerProducts(Points):
+    """Few rows of many features, by their inner products; a centre is its weights of the rows.
+
+    All distances are the same, and cost as many operations as there are rows, not features.
+    """
+
+    def __init__(self, X: Matrix) -> None:
+        self._K = _products(X)
+        self._X = X
+        self.n = X.shape[0]
+        self._norms = self._K.diagonal().copy()
+
+    @cached_property
+    def spread(self) -> float:
+        return max(float(self._norms.mean() - self._K.mean()), 0.0) / self._X.shape[1]
+
+    def __getitem__(self, some: NDArray) -> InnerProducts:
+        return InnerProducts(self._X[some])
+
+    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+        return _squared_distances(self._K[chosen], self._norms, chosen)
+
+    def at(self, chosen: Sequence[int]) -> Any:
+        ones = np.ones(len(chosen), dtype=self._K.dtype)
+        return sparse.csr_array((ones, (np.arange(len(chosen)), chosen)), (len(chosen), self.n))
+
+    def nearest(self, centres: Any) -> tuple[NDArray, NDArray]:
+        products = centres @ self._K
+        # ‖c‖² of each centre: weights times its products with the rows.
+        norms = np.asarray(centres.multiply(products).sum(axis=1)).ravel()
+        d = norms[:, None] - 2.0 * products
+        labels = d.argmin(axis=0)
+        return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
+
+    def means(self, labels: NDArray, centres: Any) -> tuple[Any, float]:
+        member = _members(labels, centres.shape[0], self._K.dtype)
+        counts = np.diff(member.indptr)
+        dtype = self._K.dtype
+        full = sparse.diags_array(((counts > 0) / np.maximum(counts, 1)).astype(dtype))
+        kept = sparse.diags_array((counts == 0).astype(dtype))
+        means = (full @ member + kept @ centres).tocsr()
+        change = means - centres
+        return means, float(change.multiply(change @ self._K).sum())
+
+    def rows(self, centres: Any) -> NDArray:
+        """The centres in the space of the rows."""
+        return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
+
+
+def _products(X: Matrix) -> NDArray:
+    """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
+    if not sparse.issparse(X):
+        return np.asarray(X @ X.T)
+    n, Xt = X.shape[0], X.T.tocsr()
+    products = np.empty((n, n), dtype=X.dtype)
+    for rows in row_blocks(n, _PRODUCT_ROWS):
+        (X[rows] @ Xt).toarray(out=products[rows])
+    return products
+
+
+def _dense(X: Matrix) -> NDArray:
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def inner_products_pay(n: int, width: int) -> bool:
+    """Whether there are so few rows, and features so many, that their products are cheaper."""
+    return n <= _MOST_PRODUCTS and 2 * n <= width
+
+
+def _squared_distances(products: NDArray, norms: NDArray, chosen: Any) -> NDArray:
+    d = -2.0 * products
+    d += norms
+    d += norms[chosen, None]
+    # A chosen row is at distance 0 from itself, which rounding must not hide.
+    d[np.arange(len(chosen)), chosen] = 0
+    return np.maximum(d, 0, out=d)
+
+
+def _members(labels: NDArray, n_clusters: int, dtype: Any) -> Any:
+    """The (clusters × points) matrix with a one where the point is in the cluster."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(n_clusters + 1))
+    ones = np.ones(len(labels), dtype=dtype)
+    return sparse.csr_array((ones, order, starts), shape=(n_clusters, len(labels)))

@@ -1,0 +1,163 @@
+"""The updates of Algorithm 1 on small float64 matrices, in the paper's order; and Eq. 10.
+
+Nothing here has n rows: the rows enter through the sums that one pass over them returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.method.simplex import minimize_on_simplex
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """The consensus graph Z = s (A(alpha) + γ F Gᵀ) T without its n rows, s = 1/(1+γ).
+
+    T is m×m and carries the singular value threshold. The start Z = A(alpha) has T = I, s = 1 and
+    γ = 0.
+    """
+
+    alpha: Array
+    G: Array
+    T: Array
+    gamma: float
+
+    @classmethod
+    def start(cls, alpha: Array, G: Array) -> Consensus:
+        """Z = A(alpha), as Algorithm 1 begins."""
+        return cls(alpha, G, np.eye(len(G)), 0.0)
+
+    @property
+    def s(self) -> float:
+        return 1.0 / (1.0 + self.gamma)
+
+    @cached_property
+    def projection(self) -> Array:
+        """T·G, with which Z G = s (A(alpha) + γ F Gᵀ) T G."""
+        return self.T @ self.G
+
+    def f_step(self, basis: Array | None = None) -> tuple[Array, Array]:
+        """Eq. 13 row by row: (P, R) with F⁺ = max(A(alpha) P + F R, 0) = max(Z basis, 0).
+
+        The basis is G, unless the step is to run ahead of it.
+        """
+        P = self.s * (self.projection if basis is None else self.T @ basis)
+        return P, self.gamma * (self.G.T @ P)
+
+    def transposed_times_f(self, StF: Array, FoldtF: Array) -> Array:
+        """ZᵀF⁺ from the sums of the pass."""
+        AtF = mix(self.alpha, StF)
+        return self.s * (self.T @ (AtF + self.gamma * (self.G @ FoldtF)))
+
+
+def mix(alpha: Array, matrices: Array) -> Array:
+    """Σ_v alpha_v matrices[v]."""
+    return (alpha @ matrices.reshape(len(alpha), -1)).reshape(matrices.shape[1:])
+
+
+def orthogonal_factor(ZtF: Array) -> Array:
+    """Update G, Eq. 20: the orthogonal polar factor of ZᵀF."""
+    U, _, Vt = np.linalg.svd(ZtF, full_matrices=False)
+    return U @ Vt
+
+
+def fused_gram(alpha: Array, StS: Array, AtF: Array, FtF: Array, G: Array, gamma: float) -> Array:
+    """MᵀM for M = (A(alpha) + γ F Gᵀ) / (1+γ), the matrix that Z is a shrunken copy of."""
+    AtA = mix(alpha, mix(alpha, StS))
+    # γ AᵀF Gᵀ + γ G FᵀA + γ² G FᵀF Gᵀ is this and its transpose, added.
+    half = (gamma * AtF + 0.5 * gamma**2 * (G @ FtF)) @ G.T
+    return (AtA + half + half.T) / (1.0 + gamma) ** 2
+
+
+def soft_threshold(MtM: Array, tau: float) -> tuple[Array, Array]:
+    """Update Z, Eq. 23: (T, ρ) with Z = M T and ρ the singular values of Z."""
+    squares, Q = np.linalg.eigh(MtM)
+    sigma = np.sqrt(np.maximum(squares, 0))
+    if tau == 0:
+        return np.eye(len(MtM)), sigma
+    rho = np.maximum(sigma - tau, 0)
+    return (Q * (rho / np.maximum(sigma, tau))) @ Q.T, rho
+
+
+def graph_products(consensus: Consensus, StS: Array, StF: Array) -> Array:
+    """⟨S_v, Z⟩ for every view, with the F that went into Z."""
+    c = consensus
+    # ⟨Σ_u alpha_u StS[v, u] + γ StF[v] Gᵀ, T⟩ without the m×m products; T is symmetric.
+    V = len(StF)
+    from_graphs = (StS.reshape(V, V, -1) @ c.T.ravel()) @ c.alpha
+    from_factor = StF.reshape(V, -1) @ c.projection.ravel()
+    return c.s * (from_graphs + c.gamma * from_factor)
+
+
+def adaptive_weights(H: Array, SZ: Array, last: Array | None = None) -> Array:
+    """Update alpha, Eq. 27: the mixture of the graphs nearest to Z; H_uv = ⟨S_u, S_v⟩.
+
+    The result of the last update, if any, is where to look first.
+    """
+    return minimize_on_simplex(H, 2.0 * SZ, last)
+
+
+def agreement(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+    """Cosine between each graph and the clustering F Gᵀ, at least 0."""
+    inner = StF.reshape(len(StF), -1) @ G.ravel()
+    size = np.sqrt(np.diag(H) * np.trace(FtF))
+    return np.maximum(np.divide(inner, size, out=np.zeros_like(inner), where=size > 0), 0)
+
+
+def agreement_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+    """Weights proportional to the agreement of each graph with the clustering."""
+    cosine = agreement(H, StF, FtF, G)
+    total = cosine.sum()
+    return cosine / total if total > 0 else np.full(len(H), 1.0 / len(H))
+
+
+def objective(
+    consensus: Consensus,
+    alpha: Array,
+    rho: Array,
+    H: Array,
+    SZ: Array,
+    AtF: Array,
+    FtF: Array,
+    beta: float,
+) -> float:
+    """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and singular values ρ.
+
+    A is the mixture of graphs that went into Z, `alpha` may be newer.
+    """
+    c = consensus
+    MtF = c.s * (AtF + c.gamma * (c.G @ FtF))
+    rho_squared = rho @ rho
+    fusion = rho_squared - 2.0 * alpha @ SZ + alpha @ H @ alpha
+    factor = rho_squared - 2.0 * np.vdot(MtF, c.projection) + np.trace(FtF)
+    return float(fusion + beta * rho.sum() + c.gamma * factor)
+
+
+def settle(B: NDArray, R: Array, max_sweeps: int = 1000) -> NDArray:
+    """U = B + F R at the fixed point F = max(B + F R, 0) of Eq. 13, for rows with A P = B.
+
+    The fixed point is the minimiser of a strictly convex quadratic over F ≥ 0 (R is positive
+    semi-definite with norm below 1), found by coordinate descent on all rows at once: unlike
+    plain iteration it does not slow down as γ grows.
+    """
+    wide = B.astype(np.float64, copy=False)
+    F = np.maximum(wide, 0)
+    own = np.diag(R)
+    limit = max(1e-10, np.finfo(B.dtype).eps) * float(np.abs(wide).max(initial=0.0))
+    for _ in range(max_sweeps):
+        change = 0.0
+        for j in range(len(R)):
+            column = wide[:, j] + F @ R[:, j] - own[j] * F[:, j]
+            column = np.maximum(column / (1.0 - own[j]), 0)
+            change = max(change, float(np.abs(column - F[:, j]).max(initial=0.0)))
+            F[:, j] = column
+        if change <= limit:
+            break
+    return (wide + F @ R).astype(B.dtype)

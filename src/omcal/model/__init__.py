@@ -1,0 +1,1 @@
+"""What the user fits, saves and asks."""

@@ -1,0 +1,288 @@
+"""What a fit will take, before it starts: memory beyond the input, time, where the rows live."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from omcal.machine.compiled import compiled_pays
+from omcal.machine.memory import available_memory, format_bytes
+from omcal.machine.threads import one_blas_thread, thread_count
+from omcal.method.anchors import SAMPLE_PER_ANCHOR
+from omcal.method.kmeans import SEED_PER_ANCHOR, inner_products_pay, trials
+from omcal.method.scaling import Scale, needs_moments
+from omcal.views.view import View
+
+_BLOCK = 8192  # rows of a block in a pass
+_BLOCK_ENTRIES = 2**18  # numbers in a block of dense rows
+_DISTANCES = 2**20  # numbers in a block of distances
+_BUFFERS = 2e6  # of BLAS and the like
+_BLAS_THREAD = 8e6  # more that BLAS takes in each further thread
+_NUMBA, _COMPILED_LOOPS = 50e6, 55e6  # code, once loaded
+_INDEX = 4  # bytes of a sparse index
+
+# Time is counted in operations of dense products, whose speed is measured on the spot. How many
+# times slower other operations are was measured once: a factor of two either way is usual.
+_SPARSE = 15.0  # products with sparse rows
+_THIN = 20.0  # dense products with a few columns
+_GATHER = 12.0  # products with the graphs
+_SELECT, _SELECT_COMPILED = 800.0, 220.0  # operations a distance to find the nearest anchors
+_LLOYD_STEPS, _LLOYD_STEPS_FULL = 10, 50
+_ITERATION_SECONDS = 0.001
+_COMPILED_SECONDS = 1.5  # to load the compiled loops
+
+
+@dataclass(frozen=True)
+class ViewSize:
+    """A view as far as its size goes: width, share of stored entries (None: dense), float type."""
+
+    width: int
+    density: float | None
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, view: View) -> ViewSize:
+        n, width = view.array.shape
+        return cls(width, view.array.nnz / (n * width) if view.sparse else None, view.dtype)
+
+    @property
+    def row_entries(self) -> float:
+        """Numbers in a row."""
+        return self.width * (1.0 if self.density is None else self.density)
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of a row in a copy."""
+        index = 0 if self.density is None else _INDEX
+        return self.row_entries * (self.dtype.itemsize + index)
+
+    def row_operations(self, *, thin: bool = False) -> float:
+        """Operations of the product of a row with one column, of many or of a few."""
+        if self.density is not None:
+            return 2 * self.row_entries * _SPARSE
+        return self.row_entries * self.dtype.itemsize / 4 * (_THIN if thin else 1.0)
+
+
+def view_sizes(
+    dims: int | Sequence[int], dtype: DTypeLike, density: float | Sequence[float | None] | None
+) -> tuple[ViewSize, ...]:
+    """Sizes of views that are described, not given."""
+    widths = [_width(width) for width in (dims if isinstance(dims, Sequence) else [dims])]
+    shares = list(density) if isinstance(density, Sequence) else [density] * len(widths)
+    if not widths or len(shares) != len(widths):
+        raise ValueError(
+            f"dims={dims!r} and density={density!r}: give at least one width, and one density or "
+            "one a view."
+        )
+    if any(share is not None and not 0 <= share <= 1 for share in shares):
+        raise ValueError(f"density={density!r} must be the share of stored entries, 0 to 1.")
+    used = View("", np.empty((0, 1), np.dtype(dtype))).dtype
+    return tuple(ViewSize(*size, used) for size in zip(widths, shares, strict=True))
+
+
+def _width(width: Any) -> int:
+    if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
+        raise ValueError(f"dims has the entry {width!r}; give the number of features of each view.")
+    return int(width)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a fit is expected to take.
+
+    `print` it, or read its properties. Bytes are beyond the input, which is not copied; where
+    they were measured the peak was within a factor of 1.5, while seconds are rough. Both are for
+    the CPU, whatever the device.
+    """
+
+    n_samples: int
+    views: tuple[ViewSize, ...]
+    n_anchors: int
+    n_clusters: int
+    n_neighbors: int
+    anchors: str  # how they are chosen, or "given"
+    n_starts: int
+    max_iter: int
+    memory_limit: int | None = None  # of what is kept of the rows; the rest is in files
+    on_cluster: bool = False
+    device: str = "cpu"
+    scale: Scale = "feature"
+
+    @property
+    def rows_in(self) -> str:
+        """Where the rows would live, in words."""
+        if self.on_cluster:
+            return "the memory of the Dask workers"
+        if self.device != "cpu":
+            return f"the memory of the device {self.device}"
+        if "graphs and indicator" in self._row_bytes():
+            return f"files, {format_bytes(self.memory_limit or 0)} of them in memory at a time"
+        return "the memory of this machine"
+
+    @property
+    def memory(self) -> dict[str, dict[str, float]]:
+        """Stage -> part -> bytes; the stages follow each other."""
+        stages = {"choosing anchors": self._anchor_bytes(), "iterating": self._row_bytes()}
+        if self._sparse and needs_moments(self.scale):
+            return {"scaling": self._scaling_bytes()} | stages
+        return stages
+
+    @property
+    def bytes(self) -> float:
+        """Bytes at the fullest moment."""
+        return max(sum(parts.values()) for parts in self.memory.values())
+
+    @property
+    def time(self) -> dict[str, float]:
+        """Stage -> seconds on this machine; the iterations are `max_iter` of each start."""
+        n, m, c, k, V = *self._sizes, len(self.views)
+        row = sum(view.row_operations() for view in self.views)
+        thin = sum(view.row_operations(thin=True) for view in self.views)
+        steps = _LLOYD_STEPS if self._sample < n else _LLOYD_STEPS_FULL
+        seeds = min(self._sample, SEED_PER_ANCHOR * m)
+        anchors = m * (self._sample * steps * row + seeds * self._trials * thin)
+        compiled = compiled_pays(n)
+        graphs = n * m * (row + V * (_SELECT_COMPILED if compiled else _SELECT))
+        iteration = n * (4 * V * k * c * _GATHER + 6 * c**2) + 60 * m**3
+        passes = self.n_starts * self.max_iter
+        speed = _operations_per_second()
+        return {
+            "anchors": anchors / speed,
+            "graphs": graphs / speed + (_COMPILED_SECONDS if compiled else 0.0),
+            f"{passes} iterations": passes * (iteration / speed + _ITERATION_SECONDS),
+        }
+
+    @property
+    def seconds(self) -> float:
+        """Seconds where every iteration is used."""
+        return sum(self.time.values())
+
+    def __str__(self) -> str:
+        widths = " + ".join(str(view.width) for view in self.views)
+        lines = [
+            f"{self.n_samples} samples, {widths} features, {self.n_anchors} anchors; the rows "
+            f"would live in {self.rows_in}.",
+            f"Memory beyond the input: about {format_bytes(self.bytes)}; "
+            f"{format_bytes(available_memory())} are available.",
+        ]
+        for stage, parts in self.memory.items():
+            listed = ", ".join(
+                f"{name} {format_bytes(size)}" for name, size in parts.items() if size
+            )
+            lines.append(f"  {stage}: {listed}")
+        listed = ", ".join(f"{stage} {_format_seconds(s)}" for stage, s in self.time.items())
+        lines.append(f"Time: at most about {_format_seconds(self.seconds)} ({listed}).")
+        return "\n".join(lines)
+
+    @property
+    def _sizes(self) -> tuple[int, int, int, int]:
+        return self.n_samples, self.n_anchors, self.n_clusters, self.n_neighbors
+
+    @property
+    def _itemsize(self) -> int:
+        return np.result_type(*(view.dtype for view in self.views)).itemsize
+
+    @property
+    def _sample(self) -> int:
+        """Rows from which the anchors are chosen."""
+        n, m = self.n_samples, self.n_anchors
+        sizes = {"given": 0, "random": m, "kmeans-full": n}
+        return min(sizes.get(self.anchors, SAMPLE_PER_ANCHOR * m), n)
+
+    @property
+    def _trials(self) -> int:
+        """Points that are tried for each anchor in the k-means++ start."""
+        return trials(self._sample, self.n_anchors, thorough=self.anchors == "kmeans-full")
+
+    @property
+    def _sparse(self) -> list[ViewSize]:
+        return [view for view in self.views if view.density is not None]
+
+    def _scaling_bytes(self) -> dict[str, float]:
+        values = [view.row_entries for view in self._sparse if view.dtype != np.float64]
+        parts = {"values in float64": 8.0 * self.n_samples * max(values, default=0.0)}
+        return parts | {"workspace": self._workspace}
+
+    def _anchor_bytes(self) -> dict[str, float]:
+        s, m, t = self._sample, self.n_anchors, self._itemsize
+        width = sum(view.width for view in self.views)
+        entries = sum(view.row_entries for view in self.views)
+        joint = s * entries * (t + (_INDEX if self._sparse else 0))
+        seeds = min(s, SEED_PER_ANCHOR * m)
+        by_products = inner_products_pay(s, width)
+        copies = 1
+        if self._sparse:
+            # Rows that were drawn or lay in several views before; columns for the products, or
+            # the sparse form of dense views.
+            mixed = len(self._sparse) < len(self.views)
+            copies += (len(self.views) > 1 or s < self.n_samples) + (by_products or mixed)
+        centres = (2.0 * t + 8.0 if by_products else 6.0 * t) * m * width
+        parts = {
+            "sample": joint * copies,
+            "start": joint * seeds / s if seeds < s < self.n_samples else 0.0,
+            # Half of them are gone whenever there is more than one copy of the sample.
+            "centres": max(centres / 2, centres - (copies - 1) * joint),
+            "distances": s * (t * self._trials + 24.0) + 2.0 * t * min(s * m, _DISTANCES),
+            "workspace": self._workspace,
+        }
+        if by_products:
+            parts["inner products"] = float(s**2) * t
+        return parts | ({"compiled code": _NUMBA} if compiled_pays(self.n_samples) else {})
+
+    def _row_bytes(self) -> dict[str, float]:
+        n, m, c, k, V = *self._sizes, len(self.views)
+        t, compiled = self._itemsize, compiled_pays(n)
+        widths = [view.width for view in self.views]
+        threads = min(thread_count(), math.ceil(n / _BLOCK))
+        rows = {
+            "graphs": float(n * V * k) * (np.min_scalar_type(m - 1).itemsize + t),
+            "indicator": float(n * c) * t,
+        }
+        if not compiled:
+            rows["sparse form"] = 4.0 * n * (V * k + 1)
+        if self.memory_limit is not None and sum(rows.values()) > self.memory_limit:
+            rows = {"graphs and indicator": float(self.memory_limit)}
+        rest = {
+            "labels": 12.0 * n,
+            # Blocks of rows return their own sums before these are added up.
+            "sums": 8.0 * (2 * threads + 2) * (V * m) ** 2,
+            # Those of one view at a time are made ready for products with its rows.
+            "anchors": 8.0 * m * (sum(widths) + 4 * max(widths)),
+            "workspace": threads * (_BUFFERS + min(n, _BLOCK) * (32.0 * c + 12.0 * V * k)),
+        }
+        return rows | rest | ({"compiled code": _NUMBA + _COMPILED_LOOPS} if compiled else {})
+
+    @property
+    def _workspace(self) -> float:
+        """What each thread has in work: a block of dense rows, and buffers of BLAS and others."""
+        n, widths = self.n_samples, [view.width for view in self.views]
+        dense = [view.width for view in self.views if view.density is None]
+        threads = min(thread_count(), math.ceil(n * max(widths) / _BLOCK_ENTRIES))
+        block = 8.0 * min(n * max(dense, default=0), _BLOCK_ENTRIES)
+        return threads * (_BUFFERS + block) + (threads - 1) * (_BLAS_THREAD if dense else 0.0)
+
+
+@cache
+def _operations_per_second() -> float:
+    """Speed of dense products in float64; the best of a few, since other work only slows them."""
+    A = np.ones((256, 256))
+    seconds = []
+    with one_blas_thread():
+        for _ in range(8):
+            began = perf_counter()
+            A @ A
+            seconds.append(perf_counter() - began)
+    return thread_count() * 2.0 * A.shape[0] ** 3 / min(seconds)
+
+
+def _format_seconds(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,237 @@
+"""OMCAL and OCAL as scikit-learn estimators: their parameters and attributes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar
+
+from omcal.machine.scikit import StrOptions
+from omcal.model.fitting import AnchorClusterer
+
+
+class OMCAL(AnchorClusterer):
+    """One-step multi-view clustering with adaptive low-rank anchor-graph learning.
+
+    Minimises, over the consensus graph Z, the view weights α, the indicator F and the basis G, ::
+
+        ‖Z − Σ_v α_v S_v‖² + β ‖Z‖_* + γ ‖Z − F Gᵀ‖²
+        subject to F ≥ 0, GᵀG = I, α ≥ 0, Σ_v α_v = 1
+
+    where S_v is the graph of view v between the samples and m anchors. The cluster of a sample is
+    the largest entry of its row of F. Time and memory are linear in the number of samples.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters c.
+    n_anchors : int, optional
+        Number of anchors m, at least `n_clusters`. By default c + 10·√(n / 10⁴), but no fewer than
+        c + 10 and no more than c + 150, the range the paper recommends; and at most n.
+    n_neighbors : int, default=5
+        Number k of nearest anchors a sample is tied to in each view; below `n_anchors`.
+    beta : float, default=0.3
+        Weight of the nuclear norm; more means a consensus graph of lower rank.
+    gamma : float, default=0.1
+        Weight of the factorisation; the paper recommends 1e-5 to 1.
+    scale : {"feature", "sample", "view"} or None, default="feature"
+        "feature": z-score of each feature (constant ones become 0; sparse input is not centred).
+        "sample": z-score of each sample within each view. "view": one factor a view, so that each
+        has total variance 1. None: the data as they are.
+    weighting : {"adaptive", "agreement", "uniform"} or array of shape (n_views,), \
+default="adaptive"
+        "adaptive": the paper's weights, the mixture of graphs nearest to Z. "agreement": in
+        proportion to the cosine between the view's graph and the current clustering; often
+        better where views differ in quality. "uniform", or given weights, stay fixed.
+    anchors : {"kmeans", "kmeans-full", "random"} or list of arrays, default="kmeans"
+        "kmeans": joint k-means of all views on a random sample of 256·m rows. "kmeans-full": on
+        all rows, from a start that tries up to m points for each anchor where the other tries
+        2 + log m; slower, and mostly less dependent on the seed. "random": random samples. Or one
+        (m, d_v) array a view, in the scaled space.
+    init : {"spectral", "random"} or array of shape (n_anchors, n_clusters), default="spectral"
+        Orthonormal start of G. "spectral": leading eigenvectors of the mixed graph, turned towards
+        an indicator; as good as a random one and often there in fewer iterations. "random": as in
+        the paper. With given anchors only a random start has chance in it.
+    n_init : int, default=1
+        Number of starts of G, random after the first; the lowest objective wins.
+    max_iter : int, default=100
+        Most iterations of each start.
+    tol : float, default=1e-6
+        Stop when the objective changes by less than this, relatively.
+    accelerate : bool, default=False
+        Reach about the same objective in a half to a third of the passes over the samples, by
+        repeating the steps that need no pass and running the others ahead along their last move.
+        False is the paper's iteration.
+    views : optional
+        Where X is one table: which columns form which view. A list, or a mapping from names, of
+        slices, positions or column names; or ``"prefix_"`` for one view a column-name prefix.
+    device : {"cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps"}, default="cpu"
+        Where the rows live and the work is done; other than "cpu" needs PyTorch (extra "gpu").
+        Several GPUs share the rows out. Tensors that are on a device already are used there, and
+        the results are tensors.
+    memory_limit : int or str, optional
+        Most bytes of memory, such as ``"4GB"``, for what grows with the number of samples: the
+        graphs, F and the blocks that are read. What does not fit goes to files in `scratch_dir`.
+        By default half of what is free where a view lies on disk, and no limit otherwise.
+    scratch_dir : path, optional
+        Folder for these files, which vanish when the fit ends, however it ends; by default the
+        system's for temporary files.
+    checkpoint : path, optional
+        File that the small state of the fit is saved to every five iterations. A fit that finds
+        it goes on from there; it is removed when the fit has ended.
+    client : distributed.Client, optional
+        The cluster that views in Dask, or files, are worked on by; by default the current client
+        where a view is in Dask, and this process otherwise.
+    random_state : int, RandomState or None, default=None
+        Seed of the anchors and of the start.
+    verbose : int, default=0
+        1 reports each start, 2 each iteration, through the logger "omcal".
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
+    view_weights_ : array of shape (n_views,)
+        α, in the order of `view_names_`.
+    basis_ : array of shape (n_anchors, n_clusters)
+        G.
+    anchors_ : list of arrays of shape (n_anchors, d_v)
+        In the scaled space.
+    objective_ : array of shape (n_iter_,)
+        The objective after each iteration.
+    n_iter_ : int
+    converged_ : bool
+    n_undecided_ : int
+        Samples without a positive entry in F; their label is the least negative one.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_, view_names_ : list
+
+    References
+    ----------
+    Xue, Yang, Zhang, Wang, Lin: One-step Multi-view Clustering With Adaptive Low-rank
+    Anchor-graph Learning, arXiv 2509.14724.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(300, n_clusters=3, random_state=0)
+    >>> model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
+    >>> model.labels_.shape, model.view_weights_.shape
+    ((300,), (3,))
+    >>> bool((model.predict(data.views) == model.labels_).mean() > 0.99)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AnchorClusterer._parameter_constraints,
+        "weighting": [StrOptions({"adaptive", "agreement", "uniform"}), "array-like"],
+        "views": [None, str, dict, list, tuple],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_anchors: int | None = None,
+        n_neighbors: int = 5,
+        beta: float = 0.3,
+        gamma: float = 0.1,
+        scale: str | None = "feature",
+        weighting: Any = "adaptive",
+        anchors: Any = "kmeans",
+        init: Any = "spectral",
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        accelerate: bool = False,
+        views: Any = None,
+        device: str = "cpu",
+        memory_limit: float | str | None = None,
+        scratch_dir: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_anchors = n_anchors
+        self.n_neighbors = n_neighbors
+        self.beta = beta
+        self.gamma = gamma
+        self.scale = scale
+        self.weighting = weighting
+        self.anchors = anchors
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.accelerate = accelerate
+        self.views = views
+        self.device = device
+        self.memory_limit = memory_limit
+        self.scratch_dir = scratch_dir
+        self.checkpoint = checkpoint
+        self.client = client
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class OCAL(AnchorClusterer):
+    """OMCAL for data with one view: one-step clustering by low-rank anchor-graph learning.
+
+    Parameters and attributes are those of :class:`OMCAL` without `weighting` and `views`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from omcal import OCAL
+    >>> X, y = make_blobs(200, centers=3, random_state=0)
+    >>> OCAL(n_clusters=3, random_state=0).fit_predict(X).shape
+    (200,)
+    """
+
+    _single_view = True
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_anchors: int | None = None,
+        n_neighbors: int = 5,
+        beta: float = 0.3,
+        gamma: float = 0.1,
+        scale: str | None = "feature",
+        anchors: Any = "kmeans",
+        init: Any = "spectral",
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        accelerate: bool = False,
+        device: str = "cpu",
+        memory_limit: float | str | None = None,
+        scratch_dir: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        client: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_anchors = n_anchors
+        self.n_neighbors = n_neighbors
+        self.beta = beta
+        self.gamma = gamma
+        self.scale = scale
+        self.anchors = anchors
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.accelerate = accelerate
+        self.device = device
+        self.memory_limit = memory_limit
+        self.scratch_dir = scratch_dir
+        self.checkpoint = checkpoint
+        self.client = client
+        self.random_state = random_state
+        self.verbose = verbose

@@ -1,0 +1,232 @@
+"""What each view does in a fitted model: its weight, its agreement, and what changes without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.method.graph import AnchorGraphs, anchor_graphs
+from omcal.method.new_samples import indicate
+from omcal.method.solver import Problem
+from omcal.method.updates import agreement
+from omcal.metrics import ari
+from omcal.model.small_fits import (
+    Array,
+    GraphFit,
+    complete_rows,
+    cosines_within,
+    explained_shares,
+    fit_graphs,
+    fitted_views,
+    for_views,
+    kept_graphs,
+    sampled_rows,
+)
+from omcal.model.view_effects import Facts, Range, ViewEffect, ViewExplanation, warnings_about
+from omcal.places.memory import MemoryRows
+
+
+def explain_views(
+    model: Any,
+    X: Any = None,
+    *,
+    present: Any = None,
+    n_resamples: int = 5,
+    max_samples: int = 5000,
+    random_state: Any = 0,
+) -> ViewExplanation:
+    """Say what each view does in a fitted model.
+
+    The clustering without a view, that of a view alone and those of the resamples are small fits
+    to parts of the anchor graphs of the model, which start from its result.
+
+    Parameters
+    ----------
+    model : fitted OMCAL
+    X : as in `fit`, optional
+        The data that the model was fitted to; not needed where the model has kept its graphs.
+    present : as in `fit`
+        For X. Samples that are absent from a view are not looked at.
+    n_resamples : int, default=5
+        Bootstrap samples for the ranges; 0 for none.
+    max_samples : int, default=5000
+        Of more samples a random choice is used.
+    random_state : int, RandomState or None, default=0
+
+    Returns
+    -------
+    ViewExplanation
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(200, n_clusters=3, n_noise_views=1, noise=0.5, random_state=0)
+    >>> model = OMCAL(n_clusters=3, weighting="agreement", random_state=0).fit(data.views)
+    >>> explanation = explain_views(model, n_resamples=2)
+    >>> min(explanation.views, key=lambda view: view.agreement).name
+    'noise1'
+    """
+    check_is_fitted(model)
+    for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):
+        if not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
+    if len(model.view_names_) < 2:
+        raise ValueError("X has one view, and there is nothing to compare it with; give several.")
+    random_state = check_random_state(random_state)
+    if X is None:
+        graphs = sampled_graphs(kept_graphs(model, present), max_samples, random_state)
+    else:
+        views = fitted_views(model, X, present)
+        sample = sampled_rows(views, max_samples, random_state, "explain_views")
+        graphs = anchor_graphs(sample, model._scalings, model.anchors_, model.n_neighbors)
+    return explain_graphs(model, graphs, n_resamples, random_state)
+
+
+def sampled_graphs(
+    graphs: AnchorGraphs, most: int, random_state: np.random.RandomState
+) -> AnchorGraphs:
+    """The graphs of at most so many samples that are in every view."""
+    return graphs[complete_rows(graphs.n, graphs.present, most, random_state, "explain_views")]
+
+
+def explain_graphs(
+    model: Any, graphs: AnchorGraphs, n_resamples: int, random_state: np.random.RandomState
+) -> ViewExplanation:
+    """`explain_views` from the graphs of samples that are in every view."""
+    return _Study(model, graphs).explanation(model.view_names_, n_resamples, random_state)
+
+
+class _Study:
+    """The graphs of a model, its result on them, and the results of parts of them."""
+
+    def __init__(self, model: Any, graphs: AnchorGraphs) -> None:
+        self.graphs = graphs
+        self.everything = list(range(graphs.n_views))
+        self.weights: Array = model.view_weights_
+        self.problem: Problem = model._problem(graphs.n_views)
+        # A resample is near a result that is known, and only its range matters.
+        short = {"max_iter": min(self.problem.max_iter, 30), "tol": max(self.problem.tol, 1e-4)}
+        self.short_problem = replace(self.problem, **short)
+        self.StS = MemoryRows(graphs, model.n_clusters).gram()
+        self.basis: Array = model.basis_
+        U, self.labels = indicate(model._consensus, graphs)
+        self.F = np.maximum(U, 0)
+
+    def explanation(
+        self, names: list[str], n_resamples: int, random_state: np.random.RandomState
+    ) -> ViewExplanation:
+        without = [self._fit(self._others(v)) for v in self.everything]
+        alone = [self._fit([v]) for v in self.everything]
+        draws = [
+            _Resample(self, without, random_state.randint(self.graphs.n, size=self.graphs.n))
+            for _ in range(n_resamples)
+        ]
+        agreements = agreement_with(self.graphs, self.F, self.basis)
+        shares = explained_shares(self.graphs, self.labels)
+        clusters = range(self.basis.shape[1])
+        by_cluster = [self._agreement_in(cluster) for cluster in clusters]
+        effects = tuple(
+            ViewEffect(
+                name=name,
+                weight=float(self.weights[v]),
+                agreement=float(agreements[v]),
+                without=self._ari(without[v]),
+                alone=self._ari(alone[v]),
+                explained=float(shares[v]),
+                explained_alone=self._explained(alone[v]),
+                weight_range=_range([draw.weights[v] for draw in draws]),
+                agreement_range=_range([draw.agreement[v] for draw in draws]),
+                without_range=_range([draw.without[v] for draw in draws]),
+                agreement_by_cluster=tuple(float(values[v]) for values in by_cluster),
+                kept_without_by_cluster=self._kept(without[v]),
+            )
+            for v, name in enumerate(names)
+        )
+        result = ViewExplanation(
+            views=effects,
+            warnings=(),
+            explained=float(shares.mean()),
+            repeated_range=_range([draw.repeated for draw in draws]),
+            cluster_sizes=tuple(np.bincount(self.labels, minlength=len(clusters)).tolist()),
+            n_samples=self.graphs.n,
+            n_resamples=n_resamples,
+        )
+        evened = self._fit(self.everything, replace(self.problem, weighting="agreement"))
+        cosines = cosines_within(self.graphs, np.einsum("uvii->uv", self.StS), self.labels)
+        facts = Facts(cosines, self.problem.weighting, self._explained(evened))
+        return replace(result, warnings=tuple(warnings_about(result, facts)))
+
+    def _others(self, v: int) -> list[int]:
+        return [u for u in self.everything if u != v]
+
+    def _fit(self, views: list[int], problem: Problem | None = None) -> GraphFit | None:
+        return fit_graphs(
+            self.graphs.of_views(views),
+            self.basis,
+            for_views(problem or self.problem, views),
+            self.StS[np.ix_(views, views)],
+        )
+
+    def _ari(self, fit: GraphFit | None) -> float | None:
+        return None if fit is None else ari(self.labels, fit.labels)
+
+    def _explained(self, fit: GraphFit | None) -> float | None:
+        return None if fit is None else float(explained_shares(self.graphs, fit.labels).mean())
+
+    def _agreement_in(self, cluster: int) -> Array:
+        rows = np.flatnonzero(self.labels == cluster)
+        return agreement_with(self.graphs[rows], self.F[rows], self.basis)
+
+    def _kept(self, fit: GraphFit | None) -> tuple[float, ...] | None:
+        """For each cluster its Jaccard index with the most similar cluster of the other result."""
+        if fit is None:
+            return None
+        c = self.basis.shape[1]
+        table = np.bincount(self.labels * c + fit.labels, minlength=c * c).reshape(c, c)
+        either = table.sum(axis=1)[:, None] + table.sum(axis=0) - table
+        return tuple((table / np.maximum(either, 1)).max(axis=1).tolist())
+
+
+class _Resample:
+    """The same fits on a bootstrap sample of the rows."""
+
+    def __init__(self, study: _Study, without: list[GraphFit | None], rows: NDArray) -> None:
+        graphs = study.graphs[rows]
+        labels = study.labels[rows]
+        StS = MemoryRows(graphs, study.basis.shape[1]).gram()
+        full = fit_graphs(graphs, study.basis, study.problem, StS)
+        nothing: Any = [None] * graphs.n_views
+        self.repeated = None if full is None else ari(labels, full.labels)
+        self.weights = nothing if full is None else full.solution.alpha
+        self.agreement = nothing if full is None else agreement_with(graphs, full.F, full.basis)
+        self.without: list[float | None] = []
+        for v, known in enumerate(without):
+            others = study._others(v)
+            fit = known and fit_graphs(
+                graphs.of_views(others),
+                known.basis,
+                replace(study.short_problem, alpha=known.solution.consensus.alpha),
+                StS[np.ix_(others, others)],
+            )
+            self.without.append(ari(labels, fit.labels) if fit else None)
+
+
+def agreement_with(graphs: AnchorGraphs, F: NDArray, G: Array) -> Array:
+    """Cosine between the graph of each view and the clustering F Gᵀ."""
+    F = F.astype(np.float64, copy=False)
+    V, m = graphs.n_views, graphs.n_anchors
+    StF = (graphs.side_by_side().T @ F).reshape(V, m, -1)
+    squares = np.square(graphs.weights, dtype=np.float64).sum(axis=(0, 2))
+    return agreement(np.diag(squares), StF, F.T @ F, G)
+
+
+def _range(values: Sequence[float | None]) -> Range | None:
+    known = [float(value) for value in values if value is not None]
+    return (min(known), max(known)) if known else None

@@ -1,0 +1,349 @@
+"""Models on disk: parameters and fitted state as a JSON header and plain arrays, never a pickle.
+
+Every shape and type follows from the header, and what does not fit is an error, never a guess.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.machine.archive import Archive, ModelError, write_archive
+from omcal.method.scaling import Scaling
+from omcal.method.updates import Consensus
+from omcal.model.estimators import OCAL, OMCAL
+
+__all__ = ["ModelError", "load", "save"]
+
+FORMAT = "omcal model"
+FORMAT_VERSION = 1
+
+_CLASSES: dict[str, type[OMCAL] | type[OCAL]] = {"OMCAL": OMCAL, "OCAL": OCAL}
+
+# Where a fit works belongs to a machine, and a file must not name other files to write to.
+_NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client"}
+
+
+def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file; `load` reads it.
+
+    The file appears under its name only when it is complete. It holds parameters, scaling,
+    anchors, weights, basis, threshold matrix, names and labels, not the data or their graphs, and
+    not the parameters that say where a fit works: `device`, `memory_limit`, `scratch_dir`,
+    `checkpoint` and `client` are the defaults again after loading.
+
+    Parameters
+    ----------
+    model : OMCAL or OCAL
+        Fitted. A `random_state` must be an integer or None.
+    path : str or path-like
+        Any name; ``.omcal`` is usual.
+
+    Examples
+    --------
+    >>> import tempfile, omcal
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(200, n_clusters=3, random_state=0)
+    >>> model = omcal.OMCAL(n_clusters=3, random_state=0).fit(data.views)
+    >>> path = Path(tempfile.mkdtemp()) / "made.omcal"
+    >>> save(model, path)
+    >>> bool((load(path).predict(data.views) == model.predict(data.views)).all())
+    True
+    """
+    name = type(model).__name__
+    if _CLASSES.get(name) is not type(model):
+        raise ModelError(f"{name} cannot be saved; only {' and '.join(_CLASSES)} can.")
+    check_is_fitted(model)
+    arrays = _fitted_arrays(model)
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "class": name,
+        "versions": _versions(),
+        "parameters": {
+            key: _encode(value, key, arrays)
+            for key, value in model.get_params().items()
+            if key not in _NOT_STORED
+        },
+        **_fitted_values(model),
+    }
+    write_archive(Path(path), header, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> OMCAL | OCAL:
+    """Read a model that `save` wrote; it predicts as before.
+
+    The file may come from anywhere: nothing in it is executed, and no more memory is taken than
+    its size justifies.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    OMCAL or OCAL
+        Fitted.
+
+    Raises
+    ------
+    ModelError
+        Where the file is damaged, is no model, or was written by a newer version.
+    """
+    with open(path, "rb") as stream:
+        try:
+            with Archive.open(stream) as archive:
+                return _read_model(archive)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from error.__cause__
+        # Damaged bytes make the parsers fail in any way they can: KeyError, struct.error, ...
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise ModelError(
+                f"{path}: cannot be read as a model ({reason}); the file is damaged: get it again."
+            ) from error
+
+
+def _versions() -> dict[str, str]:
+    from omcal import __version__
+
+    return {
+        "omcal": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
+    """The fitted state that is no array."""
+    names = getattr(model, "feature_names_in_", None)
+    views = zip(
+        model.view_names_,
+        model.n_features_per_view_,
+        model._view_columns,
+        model._scalings,
+        strict=True,
+    )
+    return {
+        "views": [
+            {
+                "name": name,
+                "width": int(width),
+                "columns": None if columns is None else list(columns),
+                "per_sample": scaling.per_sample,
+                "center": scaling.center is not None,
+                "factor": scaling.factor is not None,
+            }
+            for name, width, columns, scaling in views
+        ],
+        "columns": None if names is None else [str(name) for name in names],
+        "n_samples": len(model.labels_),
+        "n_features": int(model.n_features_in_),
+        "n_anchors": len(model.basis_),
+        "gamma": float(model._consensus.gamma),
+        "n_iter": int(model.n_iter_),
+        "converged": bool(model.converged_),
+        "n_undecided": int(model.n_undecided_),
+    }
+
+
+def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, NDArray]:
+    """The fitted arrays under the names of their members."""
+    Z, labels = model._consensus, model.labels_
+    arrays = {
+        # They are on the device where the views were.
+        "labels": np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels),
+        "objective": model.objective_,
+        "view_weights": model.view_weights_,
+        "alpha": Z.alpha,
+        "basis": Z.G,
+        "threshold": Z.T,
+    }
+    for v, (anchors, scaling) in enumerate(zip(model.anchors_, model._scalings, strict=True)):
+        arrays[f"anchors.{v}"] = anchors
+        for part in ("center", "factor"):
+            if getattr(scaling, part) is not None:
+                arrays[f"{part}.{v}"] = getattr(scaling, part)
+    return arrays
+
+
+def _encode(value: Any, name: str, arrays: dict[str, NDArray]) -> Any:
+    """A parameter as JSON; arrays go to members of their own."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
+        arrays[f"parameter.{name}"] = value
+        return {"array": f"parameter.{name}"}
+    if isinstance(value, slice):
+        return {
+            "slice": [_encode(end, name, arrays) for end in (value.start, value.stop, value.step)]
+        }
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [_encode(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]}
+    if isinstance(value, dict):
+        pairs = enumerate(value.items())
+        return {"mapping": [[str(k), _encode(v, f"{name}.{i}", arrays)] for i, (k, v) in pairs]}
+    raise ModelError(
+        f"{name}={value!r} cannot be saved; give plain numbers, text, lists or arrays of numbers, "
+        f"for instance model.set_params({name.partition('.')[0]}=None)."
+    )
+
+
+def _read_model(archive: Archive) -> OMCAL | OCAL:
+    header = archive.header
+    if header.get("format") != FORMAT:
+        raise ModelError("this archive is not a saved model.")
+    version = header.get("format_version")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise ModelError(
+            f"it has format_version={version!r:.80}, of which this omcal reads {FORMAT_VERSION}; "
+            f"upgrade omcal (the file was written by {header.get('versions')!r:.200})."
+        )
+    if header.get("class") not in _CLASSES:
+        raise ModelError(f"it holds a {header.get('class')!r:.80}, not {' or '.join(_CLASSES)}.")
+    model = _unfitted(header, archive)
+    _set_fitted(model, header, archive)
+    archive.require_none_left()
+    return model
+
+
+def _unfitted(header: dict[str, Any], archive: Archive) -> OMCAL | OCAL:
+    """The estimator with the stored parameters, which are checked as in `fit`."""
+    kind = _CLASSES[header["class"]]
+    encoded = header["parameters"]
+    unknown = sorted(set(encoded) - (set(kind._get_param_names()) - _NOT_STORED))
+    if unknown:
+        raise ModelError(f"its parameters {unknown!r:.200} are unknown; upgrade omcal.")
+    model = kind(**{name: _decode(value, archive) for name, value in encoded.items()})
+    model._validate_params()
+    return model
+
+
+def _decode(value: Any, archive: Archive) -> Any:
+    if not isinstance(value, dict):
+        if isinstance(value, list):
+            raise ModelError("a parameter is malformed; the file is damaged.")
+        return value
+    ((kind, content),) = value.items()
+    match kind:
+        case "array":
+            return archive.take(content, None, "biuf")
+        case "slice":
+            return slice(*(_optional_integer(end) for end in content))
+        case "list":
+            return [_decode(item, archive) for item in content]
+        case "tuple":
+            return tuple(_decode(item, archive) for item in content)
+        case "mapping":
+            return {_text(key): _decode(item, archive) for key, item in content}
+    raise ModelError(f"a parameter is of the unknown kind {kind!r:.80}; the file is damaged.")
+
+
+def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -> None:
+    """Read the fitted state, whose sizes all follow from the header."""
+    views = header["views"]
+    V, c = len(views), model.n_clusters
+    widths = [_integer(view["width"], least=1) for view in views]
+    m = _integer(header["n_anchors"], least=max(c, model.n_neighbors + 1))
+    model.labels_ = archive.take("labels", (_integer(header["n_samples"]),), "i")
+    model.n_iter_ = _integer(header["n_iter"], least=1)
+    model.objective_ = archive.take("objective", (model.n_iter_,))
+    model.view_weights_ = archive.take("view_weights", (V,))
+    Z = Consensus(
+        archive.take("alpha", (V,)),
+        archive.take("basis", (m, c)),
+        archive.take("threshold", (m, m)),
+        _gamma(header["gamma"]),
+    )
+    _check_solution(model, Z)
+    model._consensus, model.basis_ = Z, Z.G
+    model.anchors_ = [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)]
+    model._scalings = [_scaling(view, v, archive) for v, view in enumerate(views)]
+    model.converged_ = _flag(header["converged"])
+    model.n_undecided_ = _integer(header["n_undecided"])
+    model.view_names_ = [_text(view["name"]) for view in views]
+    if not views or len(set(model.view_names_)) < V:
+        raise ModelError("the names of its views are not distinct; the file is damaged.")
+    model.n_features_per_view_ = widths
+    # Where views overlap or leave columns out, the table is not as wide as they are together.
+    model.n_features_in_ = _integer(header["n_features"], least=1)
+    columns = [_names(view["columns"], width) for view, width in zip(views, widths, strict=True)]
+    model._view_columns = [None if names is None else tuple(names) for names in columns]
+    if header["columns"] is not None:
+        names = _names(header["columns"], model.n_features_in_)
+        model.feature_names_in_ = np.array(names, dtype=object)
+
+
+def _check_solution(model: OMCAL | OCAL, Z: Consensus) -> None:
+    """What holds for every solution; it keeps `predict` within bounds."""
+    labels = model.labels_
+    sound = (
+        (len(labels) == 0 or 0 <= labels.min() <= labels.max() < model.n_clusters)
+        and all((w >= 0).all() and abs(w.sum() - 1) < 1e-6 for w in (Z.alpha, model.view_weights_))
+        and np.allclose(Z.G.T @ Z.G, np.eye(Z.G.shape[1]), atol=1e-6)
+        and np.allclose(Z.T, Z.T.T, atol=1e-6)
+        and np.abs(Z.T).max() <= 1 + 1e-6
+    )
+    if not sound:
+        raise ModelError("its weights, basis or labels are not those of a model; it is damaged.")
+
+
+def _scaling(view: dict[str, Any], v: int, archive: Archive) -> Scaling:
+    shape = (view["width"],)
+    center, factor = (
+        archive.take(f"{part}.{v}", shape) if _flag(view[part]) else None
+        for part in ("center", "factor")
+    )
+    return Scaling(_flag(view["per_sample"]), center, factor)
+
+
+def _names(names: Any, width: int) -> list[str] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or len(names) != width:
+        raise ModelError(f"it does not name all {width} columns; the file is damaged.")
+    return [_text(name) for name in names]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ModelError(f"{value!r:.80} is not a name; the file is damaged.")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ModelError(f"{value!r:.80} is neither true nor false; the file is damaged.")
+    return value
+
+
+def _integer(value: Any, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ModelError(
+            f"{value!r:.80} is not a whole number from {least} on; the file is damaged."
+        )
+    return value
+
+
+def _optional_integer(value: Any) -> int | None:
+    return None if value is None else _integer(value, least=-(2**63))
+
+
+def _gamma(value: Any) -> float:
+    if not isinstance(value, float) or not 0 <= value < math.inf:
+        raise ModelError(f"gamma={value!r:.80} is not a number from 0 on; the file is damaged.")
+    return value

@@ -1,0 +1,408 @@
+"""What OMCAL and OCAL do: fit, predict, transform, and what surrounds them."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import replace
+from functools import wraps
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.machine.memory import parse_bytes, require_memory
+from omcal.machine.scikit import (
+    CallbackSupportMixin,
+    HasMethods,
+    Interval,
+    StrOptions,
+    with_callbacks,
+)
+from omcal.machine.threads import small_blas
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import Indicator
+from omcal.method.settings import resolve_n_anchors, start_weights
+from omcal.method.solver import Problem, Solution, solve
+from omcal.method.starts import check_init, starts
+from omcal.method.updates import mix
+from omcal.model.checkpoint import Checkpoint
+from omcal.model.cost import Estimate, ViewSize, view_sizes
+from omcal.model.watching import FitTasks, Interruption, progress_of, reporter, warn_about_result
+from omcal.places.base import check_device, on_device, place, predict, read_views, transform
+from omcal.places.placement import GraphSettings, Room
+from omcal.views.absence import check_present
+from omcal.views.view import Views
+
+if TYPE_CHECKING:
+    from omcal.model.view_effects import ViewExplanation
+
+
+def _all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
+    """Give the attributes back as they were where the method fails or is interrupted."""
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any) -> bool:
+        before = dict(vars(self))
+        try:
+            return method(self, *args)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
+
+
+class AnchorClusterer(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+    ABC,
+):
+    """What OMCAL and OCAL share: everything but the parameters that speak of several views."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="left")],
+        "scale": [StrOptions({"feature", "sample", "view"}), None],
+        "anchors": [StrOptions({"kmeans", "kmeans-full", "random"}), list, tuple, np.ndarray],
+        "init": [StrOptions({"spectral", "random"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "accelerate": ["boolean"],
+        "device": [str],
+        "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
+        "scratch_dir": [str, os.PathLike, None],
+        "checkpoint": [str, os.PathLike, None],
+        "client": [HasMethods(["submit", "compute"]), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    _single_view: ClassVar[bool] = False
+    _graphs: AnchorGraphs | None = None
+
+    def fit(self, X: Any, y: Any = None, present: Any = None) -> Self:
+        """Cluster the samples of X.
+
+        Parameters
+        ----------
+        X : list or mapping of 2-D arrays, or one 2-D array
+            The views, dense or sparse; row i is the same sample in each. One array, data frame
+            or sparse matrix is one view, or several where `views` splits its columns. Views may
+            be larger than the memory: memory-mapped files, datasets of h5py, arrays of zarr,
+            anything else that has a shape, a dtype and slices of rows; arrays, data frames or
+            lists of delayed blocks of Dask. A sample may be absent from some views, but not from
+            all: its row there is None, or NaN in all of its features.
+        y : ignored
+        present : mapping or list of boolean arrays, or one of shape (n, n_views), optional
+            Which samples are in which view, for views that cannot hold NaN, such as sparse ones;
+            None in place of an array: all.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. While the fit iterates, it ends with the iteration in progress, and the
+            model is fitted as far as it came; earlier, or pressed twice, the model is as before.
+        """
+        self._validate_params()
+        with self.client.as_current() if self.client is not None else nullcontext():
+            interrupted = self._fit(X, y, present)
+            warn_about_result(self)
+        if interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    @_all_or_nothing
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _fit(self, X: Any, y: Any, present: Any) -> bool:
+        """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
+        tasks = FitTasks(self, X, y, self._n_starts)
+        check_device(self.device)
+        views = read_views(self, X, min_samples=2, present=present)
+        if self._single_view and len(views) > 1:
+            raise ValueError(
+                f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
+                "pass one of them."
+            )
+        n_anchors = self._resolve_n_anchors(views.n)
+        check_present(views.present, views.names, n_anchors)
+        check_init(self.init, n_anchors, self.n_clusters)
+        problem = self._problem(len(views))
+        room = self._room()
+        if room.holds_all(views) and not on_device(views, self.device):
+            require_memory(
+                self._estimate(views.n, tuple(map(ViewSize.of, views))).bytes,
+                f"{type(self).__name__} on {views.n} samples",
+                "Set memory_limit, or use fewer samples or anchors, or views in float32; "
+                "estimate(n, dims) says more.",
+            )
+        random_state = check_random_state(self.random_state)
+        say = reporter(self.verbose)
+
+        checkpoint = self._checkpoint(views, n_anchors)
+        settings = self._graph_settings(n_anchors)
+        if checkpoint and checkpoint.resumes:
+            settings = replace(settings, anchors=checkpoint.anchors)
+            say("going on after %d passes in %s", len(checkpoint.steps), checkpoint.path)
+        placed = place(views, settings, random_state, room, self.device)
+        self._scalings, self.anchors_ = placed.scalings, placed.anchors
+        self._graphs = placed.kept
+        rows = placed.rows
+        if checkpoint:
+            rows = checkpoint.follow(rows, placed.anchors, random_state)
+        say("%d samples in %d views tied to %d anchors", views.n, len(views), n_anchors)
+        StS = rows.gram()
+        AtA = mix(problem.alpha, mix(problem.alpha, StS))
+        bases = starts(self.init, self.n_init, AtA, self.n_clusters, random_state)
+
+        best: Solution | None = None
+        interruption = Interruption()
+        for run, G in enumerate(bases, start=1):
+            with small_blas(n_anchors), interruption.held():
+                task = tasks.start(self.max_iter)
+                progress = progress_of(say, run, task, interruption)
+                solution = solve(rows, StS, G, problem, progress)
+            if best is None or solution.history[-1] < best.history[-1]:
+                Z = solution.consensus
+                # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
+                best, assignment = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
+            if task.end() or interruption.asked:
+                break
+        assert best is not None
+        self._consensus = best.consensus
+        self.labels_ = assignment.labels
+        self.n_undecided_ = assignment.n_undecided
+        self.view_weights_ = best.alpha
+        self.basis_ = best.consensus.G
+        self.objective_ = np.array(best.history)
+        self.n_iter_ = best.n_iter
+        self.converged_ = best.converged
+        if checkpoint and not interruption.asked:
+            checkpoint.remove()
+        tasks.end()
+        return interruption.asked
+
+    def predict(self, X: Any, out: Any = None, present: Any = None) -> Any:
+        """Cluster of each sample of X, which has the views that `fit` had.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            A view that none of the samples has may be None.
+        out : array of shape (n,), optional
+            Where the labels are written as they come: anything that takes slices, such as a
+            memory-mapped file.
+        present : as in `fit`
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            `out` where it is given; a Dask array, not yet computed, where X is in Dask.
+        """
+        return predict(*self._indicator(X, present), self.device, out)
+
+    def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
+        """`fit`, then `transform` of the same samples."""
+        return self.fit(X, y, present).transform(X, present)
+
+    def transform(self, X: Any, present: Any = None) -> Any:
+        """Soft indicator F of each sample of X: how strongly it belongs to each cluster.
+
+        Parameters
+        ----------
+        X, present : as in `predict`
+
+        Returns
+        -------
+        F : array of shape (n, n_clusters)
+            Non-negative; rows do not sum to 1. A Dask array, not yet computed, where X is in Dask.
+        """
+        return transform(*self._indicator(X, present), self.device)
+
+    def _indicator(self, X: Any, present: Any = None) -> tuple[Indicator, Views]:
+        check_is_fitted(self)
+        views = read_views(self, X, reset=False, present=present)
+        check_present(views.present, views.names)
+        return Indicator(self._consensus, self._scalings, self.anchors_, self.n_neighbors), views
+
+    def estimate(
+        self,
+        n: int,
+        dims: int | Sequence[int],
+        *,
+        dtype: DTypeLike = np.float64,
+        density: float | Sequence[float | None] | None = None,
+    ) -> Estimate:
+        """What `fit` on n samples would take: memory, time, and where the rows would live.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        dims : list of int
+            Number of features of each view.
+        dtype : dtype, default=float64
+            Of the views.
+        density : float or list of float or None, optional
+            Share of stored entries of sparse views, for all or for each; None is dense.
+
+        Returns
+        -------
+        Estimate
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> expected = OMCAL(n_clusters=10).estimate(1_000_000, [50, 30], dtype="float32")
+        >>> 1e8 < expected.bytes < 1e9
+        True
+        """
+        self._validate_params()
+        if not isinstance(n, Integral) or n < 2:
+            raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
+        return self._estimate(int(n), view_sizes(dims, dtype, density))
+
+    def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
+        m, c, k = self._resolve_n_anchors(n), self.n_clusters, self.n_neighbors
+        how = self.anchors if isinstance(self.anchors, str) else "given"
+        room = self._room()
+        return Estimate(
+            *(n, sizes, m, c, k, how, self._n_starts, self.max_iter),
+            memory_limit=room.memory_limit,
+            on_cluster=room.client is not None,
+            device=self.device,
+            scale=self.scale,
+        )
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    ) -> Path:
+        """Describe the fit in one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write.
+        X : as in `fit`, optional
+            The data that the model was fitted to. It is not needed after a fit on the CPU to data
+            in memory, of which the model keeps the anchor graphs if they take at most 256 MiB;
+            files and copies of the model do not hold them.
+        y : array-like of shape (n,), optional
+            Known classes, to compare the clusters with.
+        **options
+            As in `omcal.report.write_report`: names of the samples, a title, a source ...
+
+        Returns
+        -------
+        Path
+        """
+        from omcal.report import write_report
+
+        return write_report(self, path, X, y, **options)
+
+    def explain_views(self, X: Any = None, **options: Any) -> ViewExplanation:
+        """Say what each view does: its weight, its agreement, and what changes without it.
+
+        Parameters
+        ----------
+        X : as in `fit`, optional
+            The data that the model was fitted to; not needed where `report` does not need it.
+        **options
+            As in `omcal.model.explain.explain_views`: present, n_resamples, max_samples,
+            random_state.
+
+        Returns
+        -------
+        omcal.model.view_effects.ViewExplanation
+            With `views`, one entry a view, and `warnings` in plain words; `print` it.
+        """
+        from omcal.model.explain import explain_views
+
+        return explain_views(self, X, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `omcal.load` reads; see `omcal.model.files.save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        from omcal.model.files import save
+
+        save(self, path)
+
+    @property
+    def _n_starts(self) -> int:
+        return self.n_init if isinstance(self.init, str) else 1
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
+
+    def _resolve_n_anchors(self, n: int) -> int:
+        return resolve_n_anchors(n, self.n_clusters, self.n_neighbors, self.n_anchors, self.anchors)
+
+    def _graph_settings(self, n_anchors: int) -> GraphSettings:
+        return GraphSettings(self.n_clusters, n_anchors, self.n_neighbors, self.scale, self.anchors)
+
+    def _room(self) -> Room:
+        limit = self.memory_limit
+        try:
+            n_bytes = None if limit is None else parse_bytes(limit)
+        except ValueError as error:
+            raise ValueError(f"memory_limit: {error}") from error
+        return Room(n_bytes, self.scratch_dir, self.client)
+
+    def _checkpoint(self, views: Views, n_anchors: int) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        data = {"n_samples": views.n, "n_features": views.widths, "n_anchors": n_anchors}
+        return Checkpoint(self.checkpoint, data | {"dtype": str(views.dtype)}, self.get_params())
+
+    def _problem(self, n_views: int) -> Problem:
+        weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)
+        return Problem(
+            self.beta, self.gamma, weighting, alpha, self.max_iter, self.tol, self.accelerate
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A client is a connection of this process, and graphs are as large as data; neither is
+        # copied or stored.
+        state = {**super().__getstate__(), "client": None}
+        state.pop("_graphs", None)
+        return state
+
+    def __sklearn_clone__(self) -> Self:
+        twin = super(AnchorClusterer, copy(self)).__sklearn_clone__()
+        return twin.set_params(client=self.client)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

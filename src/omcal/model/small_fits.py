@@ -1,0 +1,243 @@
+"""The anchor graphs of a fitted model, and small fits to some of their rows or views.
+
+Nothing is scaled and no anchor is chosen anew, so a fit costs its few passes and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.machine.compiled import compiled_pays
+from omcal.machine.memory import format_bytes
+from omcal.machine.threads import small_blas
+from omcal.method.graph import AnchorGraphs, anchor_graphs
+from omcal.method.new_samples import indicate
+from omcal.method.solver import Problem, Solution, VanishedGraphError, solve
+from omcal.method.updates import Consensus
+from omcal.places.memory import MemoryRows
+from omcal.places.placement import LARGEST_KEPT
+from omcal.views.reading import validate_views
+from omcal.views.view import Views
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GraphFit:
+    """What a fit to graphs gave."""
+
+    labels: NDArray
+    F: NDArray
+    solution: Solution
+
+    @property
+    def basis(self) -> Array:
+        return self.solution.consensus.G
+
+
+def complete_rows(
+    n: int,
+    present: NDArray[np.bool_] | None,
+    most: int,
+    random_state: np.random.RandomState,
+    asked_by: str,
+) -> NDArray:
+    """At most so many random samples that are in every view, in their order."""
+    complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
+    _require_two(len(complete), asked_by)
+    return np.sort(random_state.permutation(complete)[:most])
+
+
+def _require_two(count: int, asked_by: str) -> None:
+    if count < 2:
+        raise ValueError(
+            f"{asked_by} compares samples that are in every view; X has {count} of them."
+        )
+
+
+def sampled_rows(
+    views: Views, most: int, random_state: np.random.RandomState, asked_by: str
+) -> Views:
+    """At most so many random samples that are in every view, in memory."""
+    if views.distributed:
+        raise ValueError(
+            f"{asked_by} works on a sample in memory; pass computed arrays of some thousand "
+            "samples instead of those of Dask."
+        )
+    rows = complete_rows(views.n, views.present, most, random_state, asked_by)
+    arrays = _stored_rows(views, rows) if views.stored else [view.array[rows] for view in views]
+    _require_two(arrays[0].shape[0], asked_by)
+    chosen = zip(views, arrays, strict=True)
+    return Views([replace(view, array=array, present=None) for view, array in chosen])
+
+
+def _stored_rows(views: Views, rows: NDArray) -> list[Any]:
+    """These rows of each view, less those that are found to be absent from one as they are read."""
+    from omcal.places.disk import loaded
+
+    parts, start = [], 0
+    for block in loaded(views):
+        inside = rows[(rows >= start) & (rows < start + block.n)] - start
+        if block.present is not None:
+            inside = inside[block.present[inside].all(axis=1)]
+        parts.append([view.array[inside] for view in block])
+        start += block.n
+    return [_stack(blocks) for blocks in zip(*parts, strict=True)]
+
+
+def _stack(blocks: Sequence[Any]) -> Any:
+    return sparse.vstack(blocks).tocsr() if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+def fit_graphs(
+    graphs: AnchorGraphs, G: Array, problem: Problem, StS: Array | None = None
+) -> GraphFit | None:
+    """Run the solver from the basis G; None where beta leaves nothing of the graphs."""
+    rows = MemoryRows(graphs, G.shape[1])
+    try:
+        with small_blas(len(G)):
+            solution = solve(rows, rows.gram() if StS is None else StS, G, problem)
+    except VanishedGraphError:
+        return None
+    Z = solution.consensus
+    labels = rows.assign(Z.alpha, *Z.f_step(), Z.G).labels
+    return GraphFit(labels, rows.F, solution)
+
+
+def for_views(problem: Problem, views: Sequence[int]) -> Problem:
+    """The same problem for some of its views; where all their weights are 0, with equal ones."""
+    alpha = problem.alpha[list(views)]
+    total = alpha.sum()
+    return replace(
+        problem, alpha=alpha / total if total > 0 else np.full(len(alpha), 1.0 / len(alpha))
+    )
+
+
+def explained_shares(graphs: AnchorGraphs, labels: NDArray) -> Array:
+    """How much of each view's graph the clusters explain, 0 to 1.
+
+    It is the between-cluster share of the variance of the rows of S_v: 1 where the samples of a
+    cluster are all tied to the same anchors, about c / n where labels have nothing to do with S_v.
+    """
+    sums, sizes = _cluster_sums(graphs, labels)
+    of_mean = np.square(sums.sum(axis=1)).sum(axis=1) / graphs.n
+    total = np.square(graphs.weights, dtype=np.float64).sum(axis=(0, 2)) - of_mean
+    between = np.einsum("vjm,vjm,j->v", sums, sums, 1 / sizes) - of_mean
+    return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+
+
+def cosines_within(graphs: AnchorGraphs, H: Array, labels: NDArray) -> Array:
+    """(V, V): cosines between the graphs, less the means of the clusters.
+
+    Views that show the same clusters have similar graphs; only copies are similar inside of them.
+    """
+    sums, sizes = _cluster_sums(graphs, labels)
+    within = H - np.einsum("ujm,vjm,j->uv", sums, sums, 1 / sizes)
+    size = np.sqrt(np.maximum(np.diag(within), 0))
+    norm = np.outer(size, size)
+    return np.divide(within, norm, out=np.zeros_like(norm), where=norm > 0)
+
+
+def _cluster_sums(graphs: AnchorGraphs, labels: NDArray) -> tuple[Array, NDArray]:
+    """Sums of the rows of S_v over each cluster that is not empty, (V, c, m), and its size."""
+    m = graphs.n_anchors
+    codes = np.unique(labels, return_inverse=True)[1].reshape(-1)
+    sizes = np.bincount(codes)
+    sums = np.empty((graphs.n_views, len(sizes), m))
+    for v, view in enumerate(sums):
+        cells = codes[:, None] * m + graphs.indices[:, v]
+        weights = graphs.weights[:, v].astype(np.float64, copy=False)
+        view[:] = np.bincount(cells.ravel(), weights.ravel(), view.size).reshape(view.shape)
+    return sums, sizes
+
+
+def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
+    """The graphs of the samples of X; without X, those that the model has kept of its fit."""
+    if X is None:
+        return kept_graphs(model, present)
+    views = fitted_views(model, X, present)
+    if views.distributed:
+        raise ValueError("X is in Dask, and its graphs are needed in memory; pass computed arrays.")
+    compiled = compiled_pays(views.n)
+    return AnchorGraphs.joined(
+        [
+            anchor_graphs(
+                block, model._scalings, model.anchors_, model.n_neighbors, compiled=compiled
+            )
+            for block in _in_memory(views)
+        ]
+    )
+
+
+def kept_graphs(model: Any, present: Any = None) -> AnchorGraphs:
+    """The graphs that the model has kept of its fit."""
+    if present is not None:
+        raise ValueError("present says which samples of X are absent; pass X as well.")
+    if model._graphs is None:
+        raise ValueError(
+            "the model has kept no anchor graphs; pass X, the data that it was fitted to. Graphs "
+            f"of up to {format_bytes(LARGEST_KEPT)} are kept of a fit on the CPU to data in "
+            "memory, and they are not part of copies and files of a model."
+        )
+    return model._graphs
+
+
+def fitted_views(model: Any, X: Any, present: Any = None) -> Views:
+    """X as the views that the model was fitted on; what lies in files stays there."""
+    columns = getattr(model, "views", None)
+    return validate_views(
+        model, X, views=columns, reset=False, lazy=True, gaps=True, present=present
+    )
+
+
+def _in_memory(views: Views) -> Any:
+    """The views block by block where they must be read, else as they are."""
+    if not views.stored:
+        return [views]
+    from omcal.places.disk import loaded
+
+    return loaded(views)
+
+
+def consensus_graphs(model: Any, X: Any) -> tuple[NDArray, NDArray]:
+    """The mean of the anchor graphs of the samples of X, and their learned consensus graph Z.
+
+    Parameters
+    ----------
+    model : fitted OMCAL or OCAL
+    X : as in `fit`
+        All of the samples, or a few that are to be drawn.
+
+    Returns
+    -------
+    before, after : arrays of shape (n, n_anchors)
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(60, n_clusters=3, random_state=0)
+    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    >>> [graph.shape for graph in consensus_graphs(model, data.views)]
+    [(60, 12), (60, 12)]
+    """
+    return before_and_after(model._consensus, graphs_of(model, X))
+
+
+def before_and_after(Z: Consensus, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
+    """The mean of the graphs, and what is learned from them."""
+    F = np.maximum(indicate(Z, graphs)[0], 0)
+    learned = Z.s * (mixed(graphs, Z.alpha) + Z.gamma * F @ Z.G.T) @ Z.T
+    return mixed(graphs, np.full_like(Z.alpha, 1.0 / len(Z.alpha))), learned
+
+
+def mixed(graphs: AnchorGraphs, alpha: NDArray) -> NDArray:
+    """A(alpha), dense: the graphs of all views, weighted."""
+    S = graphs.side_by_side().toarray().reshape(graphs.n, graphs.n_views, -1)
+    return np.einsum("v,ivj->ij", alpha, S)

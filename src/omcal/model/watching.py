@@ -1,0 +1,164 @@
+"""What happens beside a fit: progress in the log, callbacks, Ctrl-C, warnings about the result."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+logger = logging.getLogger("omcal")
+
+
+class FitTasks:
+    """The fit as callbacks see it: a task for each start, and in it one for each iteration."""
+
+    def __init__(self, estimator: Any, X: Any, y: Any, n_starts: int) -> None:
+        self._hook = {"estimator": estimator, "X": X, "y": y}
+        self._context: Any = _NoCallbacks()
+        if hasattr(estimator, "_skl_callbacks"):
+            self._context = estimator._init_callback_context(max_subtasks=n_starts)
+        self._context.call_on_fit_task_begin(**self._hook)
+
+    def start(self, max_iter: int) -> StartTask:
+        return StartTask(self._context.subcontext("start", max_subtasks=max_iter), self._hook)
+
+    def end(self) -> None:
+        """The estimator is fitted."""
+        self._context.call_on_fit_task_end(**self._hook, reconstruction_attributes={})
+
+
+class StartTask:
+    """One start of the solver."""
+
+    def __init__(self, context: Any, hook: dict[str, Any]) -> None:
+        self._context, self._hook = context, hook
+        context.call_on_fit_task_begin(**hook)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._iteration = self._context.subcontext("iteration")
+        self._iteration.call_on_fit_task_begin(**self._hook)
+
+    def iterated(self, iteration: int) -> bool:
+        """Tell the end of an iteration; returns whether a callback wants no more of them."""
+        stop = self._iteration.call_on_fit_task_end(**self._hook)
+        self._iteration = None
+        if not stop and iteration != self._context.max_subtasks:
+            self._begin()
+        return bool(stop)
+
+    def end(self) -> bool:
+        """Tell the end of the start; returns whether a callback wants no more starts."""
+        if self._iteration is not None:  # it was announced, but the solver had converged
+            self._iteration.call_on_fit_task_end(**self._hook)
+        return bool(self._context.call_on_fit_task_end(**self._hook))
+
+
+class _NoCallbacks:
+    """Stands for a context where no callback is set."""
+
+    max_subtasks = 0
+
+    def subcontext(self, *args: Any, **kwargs: Any) -> _NoCallbacks:
+        return self
+
+    def call_on_fit_task_begin(self, **kwargs: Any) -> None: ...
+
+    def call_on_fit_task_end(self, **kwargs: Any) -> bool:
+        return False
+
+
+class Interruption:
+    """Remembers the first Ctrl-C in its blocks; the second interrupts at once.
+
+    Examples
+    --------
+    >>> interruption = Interruption()
+    >>> with interruption.held():
+    ...     interruption.asked
+    False
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold Ctrl-C back in the block, unless someone else already decides what it does."""
+        here = threading.current_thread() is threading.main_thread()
+        if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        signal.signal(signal.SIGINT, self._ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            signal.default_int_handler(number, frame)
+        self.asked = True
+        logger.warning("ending after this iteration; Ctrl-C again ends at once")
+
+
+def reporter(verbose: int) -> Callable[..., None]:
+    """Send progress to the logger: visible from verbose=1 on, each iteration from verbose=2 on."""
+    if verbose and not logger.hasHandlers():
+        logger.addHandler(logging.StreamHandler())
+    if verbose and logger.getEffectiveLevel() > logging.INFO:
+        logger.setLevel(logging.INFO)
+
+    def say(message: str, *args: Any, detail: int = 1) -> None:
+        logger.log(logging.INFO if verbose >= detail else logging.DEBUG, message, *args)
+
+    return say
+
+
+def progress_of(
+    say: Callable[..., None], run: int, task: StartTask, interruption: Interruption
+) -> Callable[[int, float], bool]:
+    """Progress of a start for the solver: to the log and the callbacks; true ends the start."""
+
+    def progress(iteration: int, value: float) -> bool:
+        say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
+        return task.iterated(iteration) or interruption.asked
+
+    return progress
+
+
+def warn_about_result(model: Any) -> None:
+    """Warn of what a user would want to know of a fit before using it."""
+    for name, anchors in zip(model.view_names_, model.anchors_, strict=True):
+        if (anchors == anchors[0]).all():
+            warnings.warn(
+                f"view {name!r} is the same for all samples after scaling, and says nothing "
+                "about clusters; leave it out.",
+                UserWarning,
+                stacklevel=3,
+            )
+    # A callback may have stopped it earlier, which is no surprise to its user.
+    if not model.converged_ and model.n_iter_ == model.max_iter:
+        warnings.warn(
+            f"the objective still changes by more than tol={model.tol:g} after "
+            f"max_iter={model.max_iter} iterations; raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    unique = getattr(model.labels_, "unique", None)  # of a tensor
+    found = len(unique() if unique else np.asarray(np.unique(model.labels_)))
+    if found < model.n_clusters:
+        warnings.warn(
+            f"only {found} of n_clusters={model.n_clusters} clusters hold samples; lower "
+            "n_clusters, raise n_init, or change beta or n_anchors.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

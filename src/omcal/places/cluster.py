@@ -1,0 +1,316 @@
+"""Placement of rows on a Dask cluster, and prediction of Dask arrays."""
+
+from __future__ import annotations
+
+import logging
+import math
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.sizeof import sizeof
+from distributed import Client, Future, default_client, wait
+from numpy.typing import NDArray
+
+from omcal.machine.compiled import compiled_pays
+from omcal.method.graph import AnchorGraphs, anchor_graphs
+from omcal.method.scaling import Scaling
+from omcal.places.dask_rows import DaskRows, clear_errors, tree_sum
+from omcal.places.memory import MemoryRows
+from omcal.places.placement import GraphSettings, Placed, Room
+from omcal.places.survey import (
+    NonFiniteBlockError,
+    Seen,
+    Survey,
+    look,
+    nonfinite_counts,
+    refuse_nonfinite,
+    require_finite_block,
+    require_same,
+)
+from omcal.views.view import View, Views, mark_absent
+
+logger = logging.getLogger("omcal")
+
+_CHUNK_BYTES = 1 << 27  # of a file that is cut into chunks here
+_PARTS_PER_THREAD = 2  # enough to share the work of a lost worker out
+_PART_ROWS = 50_000  # with fewer rows than this a part costs more than it takes off others
+
+
+def place_on_dask(
+    views: Views, settings: GraphSettings, random_state: np.random.RandomState, room: Room
+) -> Placed:
+    """Rows on the workers; of what has n rows nothing comes here but the sample for the anchors."""
+    if room.memory_limit is not None or room.scratch_dir is not None:
+        raise ValueError(
+            "memory_limit and scratch_dir are for one machine; on a cluster, set the memory of "
+            "the workers and where they spill when you start them."
+        )
+    if settings.anchors == "kmeans-full":
+        raise ValueError(
+            "anchors='kmeans-full' would take all rows off the cluster; use anchors='kmeans'."
+        )
+    client = _find_client(room.client)
+    blocks = _Blocks.of(views, client)
+    survey = Survey(views.n, settings, random_state)
+    with clear_errors(client):
+        try:
+            seen = _look(blocks, survey, client)
+            scalings, anchors = survey.conclude(seen, views)
+            graphs = _build(blocks, settings, scalings, anchors, seen.marks, client)
+        except NonFiniteBlockError:
+            refuse_nonfinite(views, lambda: _count_nonfinite(blocks, client))
+            raise
+    return Placed(DaskRows(client, *_merged(graphs, blocks.sizes, client)), scalings, anchors)
+
+
+def map_rows(views: Views, function: Callable[[Views], NDArray], width: int, dtype: Any) -> Any:
+    """`function` of each block of views as a Dask array of n × width, or of n where width is 0."""
+    blocks = _Blocks.of(views)
+    tail = (width,) if width else ()
+    arrays = [
+        da.from_delayed(made, shape=(size, *tail), dtype=dtype)
+        for made, size in zip(
+            blocks.tasks("predict", _apply, lambda rows: (function,)), blocks.sizes, strict=True
+        )
+    ]
+    return da.concatenate(arrays)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """The views cut at the same rows: for each part, its rows and a delayed block a view."""
+
+    names: tuple[str, ...]
+    rows: list[slice]
+    blocks: list[tuple[Any, ...]]
+
+    @classmethod
+    def of(cls, views: Views, client: Client | None = None) -> _Blocks:
+        arrays = _aligned(views, client)
+        edges = np.cumsum((0, *arrays[0].chunks[0])).tolist()
+        rows = [slice(a, b) for a, b in pairwise(edges)]
+        columns = [array.to_delayed().ravel() for array in arrays]
+        return cls(views.names, rows, list(zip(*columns, strict=True)))
+
+    @property
+    def sizes(self) -> list[int]:
+        return [rows.stop - rows.start for rows in self.rows]
+
+    def tasks(
+        self,
+        what: str,
+        function: Callable[..., Any],
+        arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
+        which: Callable[[slice], bool] = lambda rows: True,
+    ) -> Iterator[Any]:
+        """Delayed function(views in memory, rows, *arguments) of each part, or of some."""
+        token = uuid.uuid4().hex
+        for i, (rows, blocks) in enumerate(zip(self.rows, self.blocks, strict=True)):
+            if which(rows):
+                yield dask.delayed(partial(_with_views, function, self.names))(
+                    list(blocks),
+                    rows,
+                    *arguments(rows),
+                    dask_key_name=f"omcal-{what}-{i:06d}-{token}",
+                )
+
+
+@dataclass(frozen=True)
+class GraphPart:
+    """The graphs of some of the n rows, which a worker holds."""
+
+    graphs: AnchorGraphs
+    n_clusters: int
+    n: int
+
+    @classmethod
+    def merge(cls, parts: list[GraphPart]) -> GraphPart:
+        """Consecutive parts as one."""
+        return replace(parts[0], graphs=AnchorGraphs.joined([part.graphs for part in parts]))
+
+    def rows(self, F: NDArray | None = None) -> MemoryRows:
+        return MemoryRows(self.graphs, self.n_clusters, compiled=compiled_pays(self.n), F=F)
+
+
+@sizeof.register(GraphPart)  # type: ignore[untyped-decorator]
+def _size_of_part(part: GraphPart) -> int:
+    return part.graphs.nbytes
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """What the graphs are built with."""
+
+    scalings: list[Scaling]
+    anchors: list[NDArray]
+    n_clusters: int
+    n_neighbors: int
+    n: int
+
+    def build(self, block: Views, rows: slice, marks: dict[int, int]) -> GraphPart:
+        require_finite_block(block)
+        require_same(block, rows, marks)
+        k, compiled = self.n_neighbors, compiled_pays(self.n)
+        graphs = anchor_graphs(block, self.scalings, self.anchors, k, compiled=compiled)
+        return GraphPart(graphs, self.n_clusters, self.n)
+
+
+def _find_client(given: Any) -> Client:
+    if given is not None:
+        return given
+    try:
+        return default_client()
+    except ValueError as error:
+        raise ValueError(
+            "X lies in Dask and there is no cluster to work on; make a client first "
+            "(distributed.Client()), or pass client=."
+        ) from error
+
+
+def _aligned(views: Views, client: Client | None) -> list[Any]:
+    """The views as Dask arrays with the same row chunks."""
+    given = [view.array.chunks[0] for view in views if view.distributed]
+    rows = given[0] if given else _chunks_of_files(views, client)
+    return [
+        _cut_like(view, rows) if view.distributed else _array_of_file(view, rows) for view in views
+    ]
+
+
+def _cut_like(view: View, rows: tuple[int, ...]) -> Any:
+    if view.array.chunks[0] == rows:
+        return view.array
+    logger.warning(
+        "view %r has %d chunks of rows and another view %d; it is cut anew like that one, which "
+        "moves data between the workers",
+        view.name,
+        len(view.array.chunks[0]),
+        len(rows),
+    )
+    return view.array.rechunk({0: rows})
+
+
+def _chunks_of_files(views: Views, client: Client | None) -> tuple[int, ...]:
+    row_bytes = sum(view.width * view.array.dtype.itemsize for view in views)
+    workers = len(client.nthreads()) if client else 1
+    size = min(max(1, _CHUNK_BYTES // row_bytes), math.ceil(views.n / max(1, 2 * workers)))
+    return da.core.normalize_chunks((size,), (views.n,))[0]
+
+
+def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
+    """A stored view as a Dask array; the workers read it themselves, at the same path."""
+    if not view.stored:
+        raise ValueError(
+            f"view {view.name!r} is in the memory of this process, where workers cannot read it; "
+            "pass a file (numpy.load(..., mmap_mode='r')) or a Dask array "
+            "(dask.array.from_array), or leave out client=."
+        )
+    edges = np.cumsum((0, *chunks)).tolist()
+    token = uuid.uuid4().hex
+    stored = dask.delayed(view.array, name=f"omcal-file-{token}", traverse=False)
+    blocks = [
+        da.from_delayed(
+            dask.delayed(_read)(stored, a, b, dask_key_name=f"omcal-read-{a:012d}-{token}"),
+            shape=(b - a, view.width),
+            dtype=view.array.dtype,
+        )
+        for a, b in pairwise(edges)
+    ]
+    return da.concatenate(blocks)
+
+
+def _read(stored: Any, start: int, stop: int) -> NDArray:
+    return np.asarray(stored[start:stop])
+
+
+def _look(blocks: _Blocks, survey: Survey, client: Client) -> Seen:
+    tasks = blocks.tasks(
+        "look", _see, lambda rows: (survey.sampled(rows), survey.moments), survey.wants
+    )
+    futures = client.compute(list(tasks))
+    return tree_sum(client, futures, "omcal-add-look") if futures else Seen()
+
+
+def _build(
+    blocks: _Blocks,
+    settings: GraphSettings,
+    scalings: list[Scaling],
+    anchors: list[NDArray],
+    marks: dict[int, int],
+    client: Client,
+) -> list[Future]:
+    n = blocks.rows[-1].stop
+    made_with = _Recipe(scalings, anchors, settings.n_clusters, settings.n_neighbors, n)
+    recipe = dask.delayed(made_with, name=f"omcal-recipe-{uuid.uuid4().hex}", traverse=False)
+    tasks = blocks.tasks(
+        "graph", _graphs, lambda rows: (recipe, {rows.start: marks[rows.start]} if marks else {})
+    )
+    futures = client.compute(list(tasks))
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()
+    return futures
+
+
+def _merged(
+    graphs: list[Future], sizes: list[int], client: Client
+) -> tuple[list[Future], list[int]]:
+    """Few parts and their sizes: each costs the scheduler time in every iteration."""
+    threads = max(1, sum(client.nthreads().values()))
+    most = min(max(threads, sum(sizes) // _PART_ROWS), _PARTS_PER_THREAD * threads)
+    group = math.ceil(len(graphs) / most)
+    if group == 1:
+        return graphs, sizes
+    starts = range(0, len(graphs), group)
+    token = uuid.uuid4().hex
+    parts = [
+        client.submit(GraphPart.merge, graphs[i : i + group], key=f"omcal-part-{i:06d}-{token}")
+        for i in starts
+    ]
+    return parts, [sum(sizes[i : i + group]) for i in starts]
+
+
+def _count_nonfinite(blocks: _Blocks, client: Client) -> NDArray:
+    futures = client.compute(list(blocks.tasks("count", _count)))
+    return tree_sum(client, futures, "omcal-add-count")
+
+
+def _with_views(
+    function: Callable[..., Any],
+    names: Sequence[str],
+    blocks: Sequence[Any],
+    rows: slice,
+    *arguments: Any,
+) -> Any:
+    views = [View(name, np.asarray(block)) for name, block in zip(names, blocks, strict=True)]
+    for view in views:
+        if view.array.shape[0] != rows.stop - rows.start:
+            raise ValueError(
+                f"view {view.name!r}: rows {rows.start} to {rows.stop - 1} have shape "
+                f"{view.array.shape}; the data must not change during the fit."
+            )
+    return function(mark_absent(Views(views)), rows, *arguments)
+
+
+def _see(block: Views, rows: slice, sampled: slice | NDArray, with_moments: bool) -> Seen:
+    return look(block, rows.start, sampled, with_moments)
+
+
+def _graphs(block: Views, rows: slice, recipe: _Recipe, marks: dict[int, int]) -> GraphPart:
+    return recipe.build(block, rows, marks)
+
+
+def _count(block: Views, rows: slice) -> NDArray:
+    return nonfinite_counts(block)
+
+
+def _apply(block: Views, rows: slice, function: Callable[[Views], NDArray]) -> NDArray:
+    require_finite_block(block)
+    return function(block)

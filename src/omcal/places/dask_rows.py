@@ -1,0 +1,188 @@
+"""Rows on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
+
+import dask
+import dask.array as da
+import distributed
+import numpy as np
+from distributed import CancelledError, Client, Future, get_worker
+from distributed.scheduler import KilledWorker
+
+from omcal.method.rows import AbstractRows, Array, Assignment, Sums
+
+_FAN_IN = 8  # results that are added at a time on their way to the client
+
+State = tuple[Any, Sums]  # F, and the sums over it
+
+
+class Part(Protocol):
+    """What a worker holds of its rows besides F."""
+
+    def rows(self, F: Any = None) -> Any:
+        """Rows that go on from F, or from zero, and have the new one as their attribute F."""
+
+
+class DaskRows(AbstractRows):
+    """Parts that stay on the workers; each iteration sends one step and returns one sum.
+
+    The F of a part is the result of a task that has the part and its last F as input, and is
+    never changed afterwards. So the scheduler knows how each came about: where a worker dies it
+    makes the part again from the data, and its F again by the same steps.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : sequence of futures of Part
+        In the order of rows.
+    sizes : sequence of int
+        Number of rows of each.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        parts: Sequence[Future],
+        sizes: Sequence[int],
+    ) -> None:
+        self._client = client
+        self._parts = list(parts)
+        self._sizes = list(sizes)
+        self._states: list[Future | None] = [None] * len(self._parts)
+        self._homes: dict[int, str] = {}
+        self._name = uuid.uuid4().hex
+        self._count = itertools.count()
+
+    def gram(self) -> Array:
+        return self._total("gram", self._each("gram", _gram, range(self.n_parts), self._parts))
+
+    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+        step = self._submit("step", _step, alpha, P, R)
+        self._states = self._each("sweep", _sweep, self._parts, self._states, common=[step])
+        return self._total("sums", self._each("sums", _sums, range(self.n_parts), self._states))
+
+    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
+        step = self._submit("step", _step, alpha, P, R, G)
+        assigned = self._each("assign", _assign, self._parts, self._states, common=[step])
+        labels = self._each("labels", _labels, assigned)
+        undecided = self._each("undecided", _undecided, range(self.n_parts), assigned)
+        arrays = [
+            da.from_delayed(dask.delayed(future), shape=(size,), dtype=np.int32)
+            for future, size in zip(labels, self._sizes, strict=True)
+        ]
+        return Assignment(da.concatenate(arrays), self._total("undecided", undecided))
+
+    @property
+    def n_parts(self) -> int:
+        return len(self._parts)
+
+    def _each(
+        self,
+        what: str,
+        function: Callable[..., Any],
+        *columns: Iterable[Any],
+        common: Sequence[Any] = (),
+    ) -> list[Any]:
+        """One task for each part, where the part is; elsewhere if that worker is gone."""
+        futures = []
+        for i, given in enumerate(zip(*columns, strict=True)):
+            home = {"workers": self._homes[i], "allow_other_workers": True} if self._homes else {}
+            futures.append(self._submit(what, function, *given, *common, **home))
+        return futures
+
+    def _submit(self, what: str, function: Callable[..., Any], *given: Any, **how: Any) -> Future:
+        key = f"omcal-{what}-{next(self._count):06d}-{self._name}"
+        return self._client.submit(function, *given, key=key, **how)
+
+    def _total(self, what: str, futures: list[Future]) -> Any:
+        found = tree_sum(self._client, futures, f"omcal-add-{what}")
+        self._homes = found.homes
+        return found.value
+
+
+@dataclass(frozen=True)
+class Located:
+    """A sum over parts, and where they were."""
+
+    value: Any
+    homes: dict[int, str]
+
+    def __add__(self, other: Located) -> Located:
+        return Located(self.value + other.value, self.homes | other.homes)
+
+
+def tree_sum(client: Client, futures: Sequence[Future], name: str) -> Any:
+    """The sum of results, in their order; all additions but the last few are the workers'."""
+    level = list(futures)
+    token = uuid.uuid4().hex
+    for depth in itertools.count():
+        if len(level) <= _FAN_IN:
+            break
+        level = [
+            client.submit(_sum, level[i : i + _FAN_IN], key=f"{name}-{depth}-{i}-{token}")
+            for i in range(0, len(level), _FAN_IN)
+        ]
+    with clear_errors(client):
+        return _sum(client.gather(level))
+
+
+@contextmanager
+def clear_errors(client: Client) -> Iterator[None]:
+    """What the loss of a scheduler or of worker after worker means for the fit."""
+    try:
+        yield
+    except (CancelledError, distributed.comm.CommClosedError, distributed.TimeoutError) as error:
+        raise ConnectionError(
+            f"the Dask scheduler at {client.scheduler.address if client.scheduler else '?'} was "
+            "lost, or the work was cancelled there; connect to a new cluster and fit again (with "
+            "checkpoint= the fit goes on where it was)."
+        ) from error
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"{error}. One worker after another died at the same rows: most likely they are too "
+            "many for the memory of a worker; use smaller chunks of rows, or larger workers."
+        ) from error
+
+
+def _step(*step: Array) -> tuple[Array, ...]:
+    return step
+
+
+def _gram(i: int, part: Part) -> Located:
+    return Located(part.rows().gram(), {i: get_worker().address})
+
+
+def _sweep(part: Part, state: State | None, step: Any) -> State:
+    """The new F and its sums; the last F may be needed again, so it stays as it is."""
+    rows = part.rows(None if state is None else state[0].copy())
+    sums = rows.sweep(*step)
+    return rows.F, sums
+
+
+def _sums(i: int, state: State) -> Located:
+    return Located(state[1], {i: get_worker().address})
+
+
+def _assign(part: Part, state: State, step: Any) -> Assignment:
+    return part.rows(state[0].copy()).assign(*step)
+
+
+def _labels(assignment: Assignment) -> Any:
+    return assignment.labels
+
+
+def _undecided(i: int, assignment: Assignment) -> Located:
+    return Located(assignment.n_undecided, {i: get_worker().address})
+
+
+def _sum(values: list[Any]) -> Any:
+    return reduce(add, values)

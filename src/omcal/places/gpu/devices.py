@@ -1,0 +1,173 @@
+"""The device to work on: finding it, working on it precisely, running out of its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from threading import Lock
+from typing import Any
+
+from omcal.machine import torch
+from omcal.machine.memory import format_bytes
+from omcal.machine.torch import Device
+
+_RECORDING = Lock()  # one thread at a time
+
+
+class MissingDeviceError(ValueError, RuntimeError):
+    """A device that PyTorch knows, and this machine does not have."""
+
+
+def resolve_device(device: Any) -> Device:
+    """Turn "cpu", "cuda", "cuda:1" or "mps" into a device that is there."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(_unknown(device)) from error
+    if found.type == "cuda":
+        return _cuda_device(device, found)
+    if found.type == "mps" and not torch.backends.mps.is_available():
+        raise MissingDeviceError(
+            f"device={device!r} needs an Apple GPU, and PyTorch finds none here; use device='cpu'."
+        )
+    if found.type not in ("cpu", "mps"):
+        raise ValueError(_unknown(device))
+    return found
+
+
+def resolve_devices(device: Any) -> list[Device]:
+    """The same for several, "cuda:0,cuda:1"."""
+    names = device.split(",") if isinstance(device, str) else [device]
+    return [resolve_device(name) for name in names]
+
+
+def _unknown(device: Any) -> str:
+    return (
+        f"device={device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU), "
+        "'cuda:0,cuda:1' (both) or 'mps'."
+    )
+
+
+def _cuda_device(given: Any, device: Device) -> Device:
+    if not torch.cuda.is_available():
+        reason = (
+            "this PyTorch was built without CUDA"
+            if torch.version.cuda is None
+            else "PyTorch finds no usable NVIDIA GPU or driver"
+        )
+        raise MissingDeviceError(
+            f"device={given!r} needs CUDA, but {reason}; use device='cpu' or install a CUDA "
+            "build of PyTorch."
+        )
+    index = torch.cuda.current_device() if device.index is None else device.index
+    count = torch.cuda.device_count()
+    if index >= count:
+        raise MissingDeviceError(
+            f"device={given!r} does not exist: PyTorch sees {count} GPU(s), "
+            f"'cuda:0' to 'cuda:{count - 1}'."
+        )
+    return torch.device("cuda", index)
+
+
+def wide_type(device: Device) -> Any:
+    """The type of sums: float64, which Apple GPUs do not have; there blocks add in float32."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def block_entries(device: Device) -> int:
+    """Entries of a block of work: enough to fill a GPU, few enough for the cache of a CPU."""
+    return 1 << 18 if device.type == "cpu" else 1 << 24
+
+
+@contextmanager
+def working_on(device: Device) -> Iterator[None]:
+    """No gradients, float32 products in true float32, and kernels launched on this device."""
+    current = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with torch.no_grad(), _true_float32(), current:
+        yield
+
+
+class Repeated:
+    """Work that is the same each time and never waits for the device.
+
+    A GPU is given the kernels of the second call and from then on told to repeat them: where each
+    takes a few microseconds, most of the time would go to sending them. The first call is an
+    ordinary one, so that nothing is loaded or compiled while they are recorded.
+    """
+
+    def __init__(self, work: Callable[[], None], device: Device) -> None:
+        self._work = work
+        self._device = device
+        self._warm = False
+        self._recording: Any = None
+
+    def __call__(self) -> None:
+        if self._recording is None and self._warm and self._device.type == "cuda":
+            self._recording = self._record()
+        if self._recording is None:
+            self._warm = True
+            self._work()
+        else:
+            self._recording.replay()
+
+    def _record(self) -> Any:
+        stream = _recording_stream(self._device)
+        recording = torch.cuda.CUDAGraph()
+        with _RECORDING, torch.cuda.stream(stream):
+            recording.capture_begin(capture_error_mode="thread_local")
+            try:
+                self._work()
+            finally:
+                recording.capture_end()
+        return recording
+
+
+@cache
+def _recording_stream(device: Device) -> Any:
+    """One for all: libraries keep workspaces for every stream that they have seen."""
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def _true_float32() -> Iterator[None]:
+    """Distances lose half their digits in TF32, so that is off here whatever the user set."""
+    switches = _precision_switches()
+    before = [getattr(switch, name) for switch, name, _ in switches]
+    for switch, name, exact in switches:
+        setattr(switch, name, exact)
+    try:
+        yield
+    finally:
+        for (switch, name, _), value in zip(switches, before, strict=True):
+            setattr(switch, name, value)
+
+
+def _precision_switches() -> list[tuple[Any, str, Any]]:
+    """Where this PyTorch keeps the precision of products: (object, attribute, exact value)."""
+    cuda = torch.backends.cuda.matmul
+    if not hasattr(cuda, "fp32_precision"):  # before PyTorch 2.9
+        return [(cuda, "allow_tf32", False)]
+    return [
+        (cuda, "fp32_precision", "ieee"),
+        (torch.backends.mkldnn.matmul, "fp32_precision", "ieee"),
+    ]
+
+
+@contextmanager
+def explaining_out_of_memory(device: Device, n: int, row_bytes: int) -> Iterator[None]:
+    """Answer a full GPU with what n rows of `row_bytes` need, what there is and what to do."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        free, total = torch.cuda.mem_get_info(device)
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        free += unused
+        raise MemoryError(
+            f"{device} is out of memory: graphs and indicator of {n} samples need about "
+            f"{format_bytes(n * row_bytes)} beside the data, and {format_bytes(free)} of "
+            f"{format_bytes(total)} are free. Pass the views as NumPy arrays, which are sent in "
+            f"blocks and never stay there; spread the rows over several GPUs, at most about "
+            f"{int(0.8 * free / row_bytes)} samples on one with so much free, as in "
+            "device='cuda:0,cuda:1'; lower n_neighbors; or use device='cpu'."
+        ) from error

@@ -1,0 +1,165 @@
+"""Anchor graphs, Eq. 2, on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.machine import torch
+from omcal.machine.torch import Device, Tensor, torch_dtype
+from omcal.method.graph import AnchorGraphs, RelativeDistances
+from omcal.method.scaling import Scaling
+from omcal.places.gpu import triton_graphs as kernels
+from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.views import DeviceViews
+from omcal.views.absence import stand_in, stand_ins
+
+
+@dataclass(frozen=True)
+class TorchGraphs:
+    """`omcal.method.graph.AnchorGraphs` on a device, with the rows last.
+
+    So neighbouring threads, which work on neighbouring rows, read neighbouring numbers.
+    """
+
+    indices: Tensor  # (V, k, n), the smallest integers that hold m
+    weights: Tensor  # (V, k, n), of each row and view sum to 1
+    n_anchors: int
+
+    @classmethod
+    def empty(
+        cls, n: int, n_views: int, k: int, n_anchors: int, dtype: np.dtype, device: Device
+    ) -> TorchGraphs:
+        shape = (n_views, k, n)
+        indices = torch.empty(shape, dtype=_index_type(n_anchors), device=device)
+        return cls(indices, torch.empty(shape, dtype=torch_dtype(dtype), device=device), n_anchors)
+
+    @classmethod
+    def from_host(cls, graphs: AnchorGraphs, device: Device) -> TorchGraphs:
+        indices = np.ascontiguousarray(graphs.indices.transpose(1, 2, 0)).astype(np.int32)
+        weights = np.ascontiguousarray(graphs.weights.transpose(1, 2, 0))
+        return cls(
+            torch.from_numpy(indices).to(_index_type(graphs.n_anchors)).to(device),
+            torch.from_numpy(weights).to(device),
+            graphs.n_anchors,
+        )
+
+    @property
+    def n(self) -> int:
+        return int(self.indices.shape[2])
+
+    @property
+    def n_views(self) -> int:
+        return int(self.indices.shape[0])
+
+    @property
+    def k(self) -> int:
+        return int(self.indices.shape[1])
+
+    @property
+    def device(self) -> Device:
+        return self.indices.device
+
+    def columns(self, rows: slice) -> Tensor:
+        """(rows, V·k): where the entries of these rows are in [S_1 … S_V]."""
+        shift = torch.arange(self.n_views, device=self.device)[:, None, None] * self.n_anchors
+        return (self.indices[:, :, rows].long() + shift).flatten(0, 1).T
+
+    def dense(self, rows: slice, dtype: Any) -> Tensor:
+        """These rows of [S_1 … S_V] as a dense matrix: for a block of rows only."""
+        columns = self.columns(rows)
+        S = torch.zeros(
+            (len(columns), self.n_views * self.n_anchors), dtype=dtype, device=self.device
+        )
+        return S.scatter_(1, columns, self.weights[:, :, rows].flatten(0, 1).T.to(dtype))
+
+
+def anchor_graphs(
+    views: DeviceViews,
+    scalings: list[Scaling],
+    anchors: list[NDArray],
+    k: int,
+    rows: slice = slice(None),
+) -> TorchGraphs:
+    """`omcal.method.graph.anchor_graphs` on the device; `anchors` are in the scaled space.
+
+    Each view is read once; no more distances than those of a block exist at a time.
+    """
+    m = len(anchors[0])
+    start, stop, _ = rows.indices(views.n)
+    graphs = TorchGraphs.empty(stop - start, len(views), k, m, views.dtype, views.device)
+    fused = kernels.serve_nearest(views.device, m, k)
+    for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
+        distances = RelativeDistances(view, scaling, centres)  # type: ignore[arg-type]
+        W = torch.from_numpy(distances._W).to(views.device)
+        bias = torch.from_numpy(distances.bias).to(views.device)
+        turned = fused and kernels.rows_side_by_side(m, W.dtype)
+        tie = 16 * float(np.finfo(view.dtype).eps)
+        for place, block in view.blocks(scaling, m, rows):
+            products = (W.T @ block.T).T if turned and not block.is_sparse else block @ W
+            here = slice(place.start - start, place.stop - start)
+            indices, weights = graphs.indices[v, :, here], graphs.weights[v, :, here]
+            (kernels.nearest if fused else _nearest)(products, bias, tie, indices, weights)
+    if views.host.present is not None:
+        present = torch.from_numpy(views.host.present[rows]).to(views.device)
+        by_row = (graphs.indices.permute(2, 0, 1), graphs.weights.permute(2, 0, 1))
+        stand_in(*by_row, present, stand_ins(anchors))
+    _check_range(views, graphs)
+    return graphs
+
+
+def _check_range(views: DeviceViews, graphs: TorchGraphs) -> None:
+    """Refuse views whose distances were not finite: their weights are not numbers."""
+    sums = graphs.weights.sum(dim=(1, 2), dtype=wide_type(graphs.device))
+    for view, finite in zip(views, sums.isfinite().tolist(), strict=True):
+        if not finite:
+            raise ValueError(
+                f"view {view.name!r} holds values too large for products in {view.dtype}; "
+                "rescale it, or pass float64."
+            )
+
+
+def _nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:
+    """Eq. 2 for a block of rows, into (k, rows) `indices` and `weights`.
+
+    Weights from distances that are not finite are not numbers.
+    """
+    k = len(indices)
+    finite = products.abs().sum(dim=1, keepdim=True).isfinite()
+    scale = torch.maximum(products.abs().amax(dim=1), bias.abs().max())
+    nearest, d = _nearest_columns(products + bias, k + 1)
+    indices.copy_(nearest[:, :-1].T)
+    gap = d[:, -1:] - d[:, :-1]
+    total = gap.sum(dim=1, keepdim=True)
+    # Equal distances (duplicate points, all-zero rows): share the weight evenly.
+    tied = total <= (tie * scale)[:, None]
+    shares = torch.where(tied, 1.0 / k, gap / torch.where(tied, 1.0, total))
+    weights.copy_(torch.where(finite, shares, torch.nan).T)
+
+
+def _nearest_columns(d: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Columns of the `count` smallest entries of each row, ascending, and these entries.
+
+    Equal entries are taken in the order of their columns.
+    """
+    if count < d.shape[1]:
+        found = d.topk(count, dim=1, largest=False)
+        some = found.indices
+        # Where the limit is shared, which columns topk took is an accident.
+        shared = (d <= found.values[:, -1:]).sum(dim=1) > count
+        if bool(shared.any()):
+            some[shared] = d[shared].argsort(dim=1, stable=True)[:, :count]
+        some = some.sort(dim=1).values
+    else:
+        some = torch.arange(count, device=d.device).expand(len(d), count)
+    ordered = d.gather(1, some).sort(dim=1, stable=True)
+    return some.gather(1, ordered.indices), ordered.values
+
+
+def _index_type(n_anchors: int) -> Any:
+    if n_anchors <= 1 << 8:
+        return torch.uint8
+    return torch.int16 if n_anchors <= 1 << 15 else torch.int32

@@ -1,0 +1,117 @@
+"""Kernels in CUDA C++, compiled when first used by the compiler that comes with PyTorch."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from omcal.machine import torch
+from omcal.machine.torch import Device
+
+_MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number of this attribute of a kernel
+
+
+def available() -> bool:
+    """Whether there are a compiler and a driver."""
+    if torch.version.cuda is None:
+        return False
+    try:
+        _compiler(), _driver()
+    except OSError:
+        return False
+    return True
+
+
+class Kernel:
+    """A kernel on one device, whose blocks share so many bytes."""
+
+    def __init__(
+        self,
+        source: str,
+        name: str,
+        constants: Mapping[str, Any],
+        device: Device,
+        shared_bytes: int,
+    ) -> None:
+        self._device = device
+        self._shared_bytes = shared_bytes
+        self._function = function = ctypes.c_void_p()
+        self._module = module = ctypes.c_void_p()
+        program = _compile(source, constants, torch.cuda.get_device_capability(device))
+        driver, size = _driver(), ctypes.c_int(shared_bytes)
+        with torch.cuda.device(device):
+            torch.cuda.current_stream(device).synchronize()  # makes the driver know this thread
+            _check(driver.cuModuleLoadData(ctypes.byref(module), program))
+            _check(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
+            _check(driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED_BYTES, size))
+
+    def __call__(self, blocks: int, threads: int, *arguments: Any) -> None:
+        """Launch it on the current stream; arguments are tensors and 32-bit integers."""
+        values = [
+            ctypes.c_void_p(argument.data_ptr())
+            if torch.is_tensor(argument)
+            else ctypes.c_int(argument)
+            for argument in arguments
+        ]
+        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
+        launch = _driver().cuLaunchKernel
+        grid = (blocks, 1, 1, threads, 1, 1)
+        _check(launch(self._function, *grid, self._shared_bytes, stream, pointers, None))
+
+
+def _compile(source: str, constants: Mapping[str, Any], capability: tuple[int, int]) -> bytes:
+    """Machine code for GPUs of this compute capability."""
+    compiler, program, size = _compiler(), ctypes.c_void_p(), ctypes.c_size_t()
+    options = ["--gpu-architecture=sm_{}{}".format(*capability)]
+    options += [f"-D{name}={value}" for name, value in constants.items()]
+    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    _check(
+        compiler.nvrtcCreateProgram(
+            ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None
+        )
+    )
+    try:
+        failed = compiler.nvrtcCompileProgram(program, len(options), given)
+        kind = "ProgramLog" if failed else "CUBIN"
+        _check(getattr(compiler, f"nvrtcGet{kind}Size")(program, ctypes.byref(size)))
+        output = ctypes.create_string_buffer(size.value)
+        _check(getattr(compiler, f"nvrtcGet{kind}")(program, output))
+    finally:
+        compiler.nvrtcDestroyProgram(ctypes.byref(program))
+    if failed:
+        raise RuntimeError(f"a kernel does not compile:\n{output.value.decode()}")
+    return output.raw
+
+
+@cache
+def _compiler() -> Any:
+    """NVRTC, where the system finds it, or where PyTorch's own packages keep it."""
+    major = torch.version.cuda.split(".")[0]
+    name = f"nvrtc64_{major}0_0.dll" if sys.platform == "win32" else f"libnvrtc.so.{major}"
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        packages = find_spec("nvidia")
+        for folder in packages.submodule_search_locations or [] if packages else []:
+            for library in Path(folder).rglob(name):
+                # It asks for these by name, which finds them once they are loaded.
+                for part in library.parent.glob("libnvrtc-builtins.so.*"):
+                    ctypes.CDLL(str(part))
+                return ctypes.CDLL(str(library))
+        raise
+
+
+@cache
+def _driver() -> Any:
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def _check(error: int) -> None:
+    if error:
+        raise RuntimeError(f"CUDA answers with error {error} to a kernel of ours.")

@@ -1,0 +1,102 @@
+"""Per-view scaling read from the data on the device; what is fitted is `method.scaling.Scaling`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omcal.machine import torch
+from omcal.machine.torch import Tensor
+from omcal.method.scaling import Moments, Scale, Scaling, needs_moments
+from omcal.places.gpu import triton_graphs as kernels
+from omcal.places.gpu.devices import wide_type
+from omcal.views.view import require_finite
+
+if TYPE_CHECKING:
+    from omcal.places.gpu.views import DeviceView
+
+
+def fit_scaling(view: DeviceView, scale: Scale) -> Scaling:
+    """`Scaling.fit` on the device; one read of the view, which also finds NaN and infinity."""
+    if view.sparse:
+        return Scaling.fit(view.host, scale)
+    found = _moments(view) if needs_moments(scale) else None
+    if found is None or not np.isfinite(found.mean).all():
+        check_finite(view)
+    return Scaling.from_moments(found, scale, centred=True)
+
+
+def check_finite(view: DeviceView) -> None:
+    """Refuse NaN and infinity, unless that was done before the view came here."""
+    if view.checked:
+        return
+    wide = wide_type(view.device)
+    # A finite sum proves finite values; only a sum that is not needs the slow look.
+    if bool(torch.isfinite(sum(block.sum(dtype=wide) for _, block in view.blocks(Scaling())))):
+        return
+    n_nan = sum(int(block.isnan().sum()) for _, block in view.blocks(Scaling()))
+    n_inf = sum(int(block.isinf().sum()) for _, block in view.blocks(Scaling()))
+    require_finite(view.name, n_nan, n_inf)
+
+
+def _moments(view: DeviceView) -> Moments:
+    if view.resident is not None and kernels.usable(view.device):
+        parts = [kernels.moments(view.resident)]
+    else:
+        parts = [_block_moments(block) for block in _blocks_present(view)]
+    counts, means, squares = (torch.cat(part) for part in zip(*parts, strict=True))
+    n = view.n if view.host.present is None else int(view.host.present.sum())
+    mean = (counts[:, None] * means).sum(dim=0) / n
+    # Squares about the means of the parts, moved to the common mean (Chan, Golub and LeVeque).
+    spread = squares.sum(dim=0) + (counts[:, None] * (means - mean) ** 2).sum(dim=0)
+    both = torch.stack([mean, spread]).cpu().numpy().astype(np.float64)
+    return Moments(n, both[0], both[1])
+
+
+def _blocks_present(view: DeviceView) -> Iterator[Tensor]:
+    """Blocks of the rows that are there."""
+    for place, block in view.blocks(Scaling()):
+        present = None if view.host.present is None else view.host.present[place]
+        if present is None:
+            yield block
+        elif present.any():
+            yield block[torch.from_numpy(present).to(block.device)]
+
+
+def _block_moments(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Counts, means and sums of squares about them of parts of a block, a row a part."""
+    if kernels.usable(block.device):
+        return kernels.moments(block)
+    wide = block.to(wide_type(block.device))
+    variance, mean = torch.var_mean(wide, dim=0, correction=0, keepdim=True)
+    count = torch.full((1,), len(block), dtype=wide.dtype, device=block.device)
+    return count, mean, variance * len(block)
+
+
+def standardise_rows(block: Tensor) -> Tensor:
+    """z-score of each row (ddof 1); constant rows become 0."""
+    wide = wide_type(block.device)
+    centred = block - block.mean(dim=1, keepdim=True, dtype=wide).to(block.dtype)
+    # Twice, because the first mean of a wide row is off by many roundings.
+    centred -= centred.mean(dim=1, keepdim=True, dtype=wide).to(block.dtype)
+    squares = centred.square().sum(dim=1, keepdim=True, dtype=wide)
+    variance = squares / max(block.shape[1] - 1, 1)
+    # What is left of a constant row is rounding, not a direction.
+    size = block.abs().amax(dim=1, keepdim=True).to(wide)
+    constant = variance <= (4 * torch.finfo(block.dtype).eps * size) ** 2
+    factor = torch.where(constant, 0.0, torch.where(constant, 1.0, variance).rsqrt())
+    return centred.mul_(factor.to(block.dtype))
+
+
+def scale_rows(block: Tensor, scaling: Scaling) -> Tensor:
+    """`Scaling.apply` for a dense block."""
+    if scaling.per_sample:
+        block = standardise_rows(block)
+    if scaling.factor is None:
+        return block
+    factor = torch.as_tensor(scaling.factor).to(block)
+    if scaling.center is None:
+        return block * factor
+    return (block - torch.as_tensor(scaling.center).to(block)) * factor

@@ -1,0 +1,218 @@
+"""The pass over the rows as Triton kernels.
+
+A pass reads indices, weights and F once and writes F once. Where the sums of a pass fit in the
+shared memory of the GPU, `places.gpu.cuda` does it; else it adds to a few copies of the sums in
+device memory, in the order in which the programs come by: equal up to rounding from run to run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omcal.machine import torch
+from omcal.machine.torch import Device, Tensor
+from omcal.places.gpu import cuda as _cuda
+from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.triton_graphs import AVAILABLE, usable
+
+MAX_CLUSTERS = 64  # above this a block of F no longer fits in registers
+_PROGRAMS = 1024  # programs of a pass; each adds up its share of the rows
+_SUMS_BYTES = 1 << 26  # of all their sums together
+
+if AVAILABLE:
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def _f_step(  # type: ignore[no-untyped-def]
+        U, indices, weights, table, rows, in_n, columns, n, m, V, k, C: tl.constexpr
+    ):
+        # U + [S_1 … S_V] table, for a table with rows of C entries.
+        index = indices + rows
+        weight = weights + rows
+        for _ in range(V):
+            for _ in range(k):
+                anchor = tl.load(index, mask=in_n, other=0).to(tl.int32)
+                w = tl.load(weight, mask=in_n, other=0.0)
+                U += w[:, None] * tl.load(table + (anchor[:, None] * C + columns[None, :]))
+                index += n
+                weight += n
+            table += m * C
+        return U
+
+    @triton.jit
+    def _sweep(  # type: ignore[no-untyped-def]
+        indices, weights, F, small, sums, n, m, V, k, copies, size,
+        c: tl.constexpr, C: tl.constexpr, ROWS: tl.constexpr,
+    ):  # fmt: skip
+        program = tl.program_id(0)
+        columns = tl.arange(0, C)
+        in_c = columns < c
+        R = tl.load(small + V * m * C + columns[:, None] * C + columns[None, :])
+        mine = sums + (program % copies).to(tl.int64) * size
+        FtF = tl.zeros((C, C), tl.float64)
+        FoldtF = tl.zeros((C, C), tl.float64)
+        for start in range(program * ROWS, n, tl.num_programs(0) * ROWS):
+            rows = (start + tl.arange(0, ROWS)).to(tl.int64)
+            in_n = rows < n
+            here = rows[:, None] * c + columns[None, :]
+            mask = in_n[:, None] & in_c[None, :]
+            old = tl.load(F + here, mask=mask, other=0.0)
+            U = tl.dot(old, R, input_precision="ieee", out_dtype=old.dtype)
+            U = _f_step(U, indices, weights, small, rows, in_n, columns, n, m, V, k, C)
+            new = tl.maximum(U, 0.0)
+            tl.store(F + here, new, mask=mask)
+            # Only these few rows are added up in F's own type.
+            FtF += tl.dot(tl.trans(new), new, input_precision="ieee", out_dtype=new.dtype).to(
+                tl.float64
+            )
+            FoldtF += tl.dot(tl.trans(old), new, input_precision="ieee", out_dtype=new.dtype).to(
+                tl.float64
+            )
+            wide = new.to(tl.float64)
+            positive = mask & (new > 0)
+            index = indices + rows
+            weight = weights + rows
+            target = mine
+            for _ in range(V):
+                for _ in range(k):
+                    anchor = tl.load(index, mask=in_n, other=0).to(tl.int32)
+                    w = tl.load(weight, mask=in_n, other=0.0).to(tl.float64)
+                    tl.atomic_add(
+                        target + (anchor[:, None] * c + columns[None, :]),
+                        w[:, None] * wide, mask=positive, sem="relaxed",
+                    )  # fmt: skip
+                    index += n
+                    weight += n
+                target += m * c
+        tail = mine + V * m * c + columns[:, None] * c + columns[None, :]
+        inside = in_c[:, None] & in_c[None, :]
+        tl.atomic_add(tail, FtF, mask=inside, sem="relaxed")
+        tl.atomic_add(tail + c * c, FoldtF, mask=inside, sem="relaxed")
+
+    @triton.jit
+    def _assign(  # type: ignore[no-untyped-def]
+        indices, weights, F, small, labels, undecided, n, m, V, k, limit,
+        c: tl.constexpr, C: tl.constexpr, ROWS: tl.constexpr,
+    ):  # fmt: skip
+        columns = tl.arange(0, C)
+        in_c = (columns < c)[None, :]
+        rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+        in_n = rows < n
+        here = rows[:, None] * c + columns[None, :]
+        mask = in_n[:, None] & in_c
+        R = tl.load(small + V * m * C + columns[:, None] * C + columns[None, :])
+        old = tl.load(F + here, mask=mask, other=0.0)
+        U = tl.dot(old, R, input_precision="ieee", out_dtype=old.dtype)
+        U = _f_step(U, indices, weights, small, rows, in_n, columns, n, m, V, k, C)
+        tl.store(F + here, tl.maximum(U, 0.0), mask=mask)
+        basis = small + (V * m + C) * C
+        AG = tl.zeros_like(U)
+        AG = _f_step(AG, indices, weights, basis, rows, in_n, columns, n, m, V, k, C)
+        silent = tl.max(tl.where(in_c, tl.abs(U), 0.0), axis=1) <= limit
+        largest, label = tl.max(tl.where(in_c, U, float("-inf")), axis=1, return_indices=True)
+        fallback = tl.argmax(tl.where(in_c, AG, float("-inf")), axis=1)
+        tl.store(labels + rows, tl.where(silent, fallback, label), mask=in_n)
+        without = in_n & (silent | (largest <= 0))
+        tl.atomic_add(undecided, tl.sum(without.to(tl.int32), axis=0), sem="relaxed")
+
+    @triton.jit
+    def _gram(  # type: ignore[no-untyped-def]
+        indices, weights, sums, n, m, k, slots, copies, size, ROWS: tl.constexpr
+    ):
+        # One entry of each pair of slots; the other is its mirror image.
+        program = tl.program_id(0)
+        mine = sums + (program % copies).to(tl.int64) * size
+        for start in range(program * ROWS, n, tl.num_programs(0) * ROWS):
+            rows = (start + tl.arange(0, ROWS)).to(tl.int64)
+            in_n = rows < n
+            at_one = rows
+            for one in range(slots):
+                i = tl.load(indices + at_one, mask=in_n, other=0).to(tl.int32) + (one // k) * m
+                u = tl.load(weights + at_one, mask=in_n, other=0.0).to(tl.float64)
+                line = mine + i.to(tl.int64) * ((slots // k) * m)
+                at_two = at_one
+                for two in range(one, slots):
+                    j = tl.load(indices + at_two, mask=in_n, other=0).to(tl.int32) + (two // k) * m
+                    w = tl.load(weights + at_two, mask=in_n, other=0.0).to(tl.float64)
+                    tl.atomic_add(line + j, u * w, mask=in_n & (w > 0), sem="relaxed")
+                    at_two += n
+                at_one += n
+
+
+def serves(device: Device, n_clusters: int) -> bool:
+    """Whether the kernels can do the pass for so many clusters on this device."""
+    return n_clusters <= MAX_CLUSTERS and usable(device)
+
+
+class FusedPass:
+    """The pass by Triton kernels; matrices come with `columns` columns, zeros where c ends."""
+
+    def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
+        self._graphs = graphs
+        self._F = F
+        self._c = int(F.shape[1])
+        self.columns = max(16, triton.next_power_of_2(self._c))
+        self.dtype = F.dtype
+        # A tile of F of so many bytes, by the compiler's counts of registers and instructions.
+        self._rows = max(16, 4096 // (self.columns * F.element_size()))
+        self._in_cuda = (
+            _cuda.CudaSweep(graphs, F, self.columns) if _cuda.serves(graphs, F) else None
+        )
+        if self._in_cuda:
+            return
+        self._size = graphs.n_views * graphs.n_anchors * self._c + 2 * self._c**2
+        most = max(1, _SUMS_BYTES // (8 * self._size))
+        self._programs = min(_PROGRAMS, triton.cdiv(graphs.n, self._rows))
+        self._copies = min(self._programs, most)
+        self._sums = F.new_empty((self._copies, self._size), dtype=torch.float64)
+
+    def gram(self) -> Tensor:
+        g = self._graphs
+        width = g.n_views * g.n_anchors
+        programs = min(_PROGRAMS, triton.cdiv(g.n, 128))
+        copies = min(programs, max(1, _SUMS_BYTES // (8 * width**2)), 32)
+        sums = torch.zeros((copies, width**2), dtype=torch.float64, device=g.device)
+        _gram[(programs,)](
+            g.indices, g.weights, sums, g.n, g.n_anchors, g.k, g.n_views * g.k, copies, width**2,
+            ROWS=128, num_warps=4,
+        )  # fmt: skip
+        half = sums.sum(dim=0).reshape(width, width)
+        return half + half.T - half.diagonal().diag()
+
+    def sweep(self, small: Tensor) -> Tensor:
+        """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
+        if self._in_cuda:
+            return self._in_cuda(small)
+        self._sums.zero_()
+        _sweep[(self._programs,)](
+            *self._arrays(), small, self._sums, *self._sizes(), self._copies, self._size,
+            **self._shape(),
+        )  # fmt: skip
+        return self._sums.sum(dim=0)
+
+    def assign(self, small: Tensor, limit: float) -> tuple[Tensor, Tensor]:
+        """Labels and the number of undecided rows; `small` holds P, R and the basis."""
+        n = self._graphs.n
+        labels = torch.empty(n, dtype=torch.int32, device=self._F.device)
+        undecided = torch.zeros((), dtype=torch.int32, device=self._F.device)
+        _assign[(triton.cdiv(n, self._rows),)](
+            *self._arrays(), small, labels, undecided, *self._sizes(), limit, **self._shape()
+        )
+        return labels, undecided
+
+    def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self._graphs.indices, self._graphs.weights, self._F
+
+    def _sizes(self) -> tuple[int, int, int, int]:
+        g = self._graphs
+        return g.n, g.n_anchors, g.n_views, g.k
+
+    def _shape(self) -> dict[str, Any]:
+        return {
+            "c": self._c,
+            "C": self.columns,
+            "ROWS": self._rows,
+            "num_warps": 4,
+            "num_stages": 1,
+        }

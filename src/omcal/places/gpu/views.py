@@ -1,0 +1,169 @@
+"""Views as blocks of rows on a device, wherever the user keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.machine import torch
+from omcal.machine.threads import row_blocks
+from omcal.machine.torch import Device, Tensor, torch_dtype
+from omcal.method.scaling import Scaling
+from omcal.places.gpu.devices import block_entries
+from omcal.places.gpu.scaling import standardise_rows
+from omcal.views.tensors import TensorArray
+from omcal.views.view import View, Views
+
+
+class DeviceView:
+    """One view, read in blocks that lie on the device in the floating type to compute in.
+
+    A tensor that is on the device is used where it is; other rows are sent block by block.
+    """
+
+    def __init__(self, view: View, device: Device) -> None:
+        self.host = view
+        self.name = view.name
+        self.device = device
+        self.width = view.width
+        self.n = int(view.array.shape[0])
+        self.dtype = view.dtype
+        self.sparse = view.sparse
+        self._tensor: Tensor = view.array.tensor if isinstance(view.array, TensorArray) else None
+        self._stays = self._tensor is not None and self._tensor.device == device
+
+    @property
+    def resident(self) -> Tensor | None:
+        """The tensor itself where it is floating-point, on the device and without gaps."""
+        whole = self._stays and self._tensor.is_floating_point() and self.host.present is None
+        return self._tensor if whole else None
+
+    @property
+    def checked(self) -> bool:
+        """Whether its values are known to be finite."""
+        return self._tensor is None and not self.host.stored
+
+    def blocks(
+        self, scaling: Scaling, columns: int = 1, rows: slice = slice(None)
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Consecutive blocks of these rows with their places, standardised if the scaling says so.
+
+        A block with so many columns is no larger than a block of work, nor is a copy of the rows.
+        """
+        start, stop, _ = rows.indices(self.n)
+        in_place = self._stays and self._tensor.dtype == torch_dtype(self.dtype)
+        copied = 1 if in_place and not scaling.per_sample else self.width
+        size = max(1, block_entries(self.device) // max(columns, copied))
+        places = [
+            slice(start + place.start, start + place.stop)
+            for place in row_blocks(stop - start, size)
+        ]
+        for place, block in zip(places, self._read(places, scaling), strict=True):
+            block = self._without_gaps(block, place)
+            dense = scaling.per_sample and not self.sparse
+            yield place, standardise_rows(block) if dense else block
+
+    def take(self, rows: slice | NDArray) -> Tensor:
+        """These rows of a dense view; given by numbers, they ascend."""
+        if self._tensor is not None:
+            if not isinstance(rows, slice):
+                where = torch.from_numpy(rows.astype(np.int64)).to(self._tensor.device)
+                part = self._tensor.index_select(0, where)
+            else:
+                part = self._tensor[rows]
+            return part.to(self.device, torch_dtype(self.dtype))
+        if self.host.stored and not isinstance(rows, slice):
+            return _from_numpy(self._pick(rows)).to(self.device)
+        return _from_numpy(self.host.rows(rows)).to(self.device)
+
+    def _without_gaps(self, block: Tensor, rows: slice) -> Tensor:
+        """Zero for samples that are absent; rows from the host have that already."""
+        if self._tensor is None or self.host.present is None:
+            return block
+        there = torch.from_numpy(self.host.present[rows]).to(block.device)
+        return torch.where(there[:, None], block, 0)
+
+    def _pick(self, rows: NDArray) -> NDArray:
+        """Single rows of a view that can only be read by blocks."""
+        parts = []
+        for place in row_blocks(self.n, max(1, block_entries(self.device) // self.width)):
+            first, last = np.searchsorted(rows, [place.start, place.stop])
+            if first < last:
+                parts.append(self.host.rows(place)[rows[first:last] - place.start])
+        return np.concatenate(parts)
+
+    def _read(self, places: Sequence[slice], scaling: Scaling) -> Iterator[Tensor]:
+        if self.sparse:
+            for place in places:
+                yield _sparse_tensor(scaling.standardise(self.host.rows(place)), self.device)
+        elif self._stays or self.device.type != "cuda":
+            for place in places:
+                yield self.take(place)
+        else:
+            yield from self._stream(places)
+
+    def _stream(self, places: Sequence[slice]) -> Iterator[Tensor]:
+        """Send blocks through two page-locked buffers: one is filled while the other travels."""
+        shape = (places[0].stop - places[0].start, self.width)
+        dtype = torch_dtype(self.dtype)
+        buffers = [torch.empty(shape, dtype=dtype, pin_memory=True) for _ in range(2)]
+        sent = [torch.cuda.Event() for _ in buffers]
+        for number, place in enumerate(places):
+            buffer, event = buffers[number % 2], sent[number % 2]
+            event.synchronize()  # what this buffer held before has left
+            part = buffer[: place.stop - place.start]
+            if self._tensor is not None:
+                part.copy_(self._tensor[place])
+            else:
+                part.copy_(_from_numpy(self.host.rows(place)))
+            block = part.to(self.device, non_blocking=True)
+            event.record()
+            yield block
+
+
+class DeviceViews(Sequence[DeviceView]):
+    """Views of the same samples, read on one device."""
+
+    def __init__(self, views: Views, device: Device) -> None:
+        self.host = views
+        self.device = device
+        self._views = tuple(DeviceView(view, device) for view in views)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._views[index]
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    @property
+    def n(self) -> int:
+        return self.host.n
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The floating type that all views share."""
+        return self.host.dtype
+
+    @property
+    def sparse(self) -> bool:
+        return any(view.sparse for view in self)
+
+
+def _from_numpy(array: NDArray) -> Tensor:
+    """The array as a tensor that shares its memory where PyTorch allows it."""
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    return torch.from_numpy(array)
+
+
+def _sparse_tensor(block: Any, device: Device) -> Tensor:
+    block = block.tocoo()
+    where = torch.from_numpy(np.stack([block.row, block.col]).astype(np.int64))
+    values = torch.from_numpy(block.data)
+    # The entries of a CSR matrix come row by row, as PyTorch wants them.
+    with torch.sparse.check_sparse_tensor_invariants(False):
+        tensor = torch.sparse_coo_tensor(where, values, block.shape, is_coalesced=True)
+    return tensor.to(device)

@@ -1,0 +1,77 @@
+"""Rows in parts, one after another or, on several devices, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import reduce
+from operator import add
+from typing import TypeVar
+
+import numpy as np
+
+from omcal.method.rows import AbstractRows, Array, Assignment, Sums
+
+Result = TypeVar("Result")
+
+
+class ChunkedRows(AbstractRows):
+    """The rows of several parts, in their order; what the parts return is added up.
+
+    With `at_once` a thread waits for each of them: for parts that are on different devices.
+    """
+
+    def __init__(self, parts: Sequence[AbstractRows], *, at_once: bool = False) -> None:
+        self._parts = parts
+        self._at_once = at_once
+
+    def gram(self) -> Array:
+        return reduce(add, self._each(lambda part: part.gram()))
+
+    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+        return reduce(add, self._each(lambda part: part.sweep(alpha, P, R)))
+
+    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
+        assigned = list(self._each(lambda part: part.assign(alpha, P, R, G)))
+        return Assignment(
+            np.concatenate([part.labels for part in assigned]),
+            sum(part.n_undecided for part in assigned),
+        )
+
+    def _each(self, work: Callable[[AbstractRows], Result]) -> Iterable[Result]:
+        """Results of the parts in their order."""
+        if not self._at_once:
+            return map(work, self._parts)
+        with ThreadPoolExecutor(len(self._parts)) as pool:
+            return list(pool.map(work, self._parts))
+
+
+class RowsOnDemand(AbstractRows):
+    """Rows that exist only while they are used, made each time from where they are kept.
+
+    `release` is called after each use.
+    """
+
+    def __init__(self, make: Callable[[], AbstractRows], release: Callable[[], None]) -> None:
+        self._make = make
+        self._release = release
+
+    @contextmanager
+    def _made(self) -> Iterator[AbstractRows]:
+        try:
+            yield self._make()
+        finally:
+            self._release()
+
+    def gram(self) -> Array:
+        with self._made() as rows:
+            return rows.gram()
+
+    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+        with self._made() as rows:
+            return rows.sweep(alpha, P, R)
+
+    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
+        with self._made() as rows:
+            return rows.assign(alpha, P, R, G)

@@ -1,0 +1,152 @@
+"""What must be known of all rows before their graphs can be built, from one look at each block."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.method.anchors import anchors_of_sample, sample_rows
+from omcal.method.scaling import Moments, Scaling, moments, needs_moments
+from omcal.places.placement import GraphSettings, check_anchors
+from omcal.views.absence import check_present, require_enough
+from omcal.views.view import Matrix, Views, count_nonfinite, require_finite
+
+_MARKED = 16  # every 16th row goes into the mark of a block
+
+
+class NonFiniteBlockError(ValueError):
+    """A block holds NaN or infinity; how many there are in all is known when all is read."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen in some blocks; that of other blocks is added to it, in the order of rows."""
+
+    moments: tuple[Moments, ...] = ()
+    sample: tuple[tuple[Matrix, ...], ...] = ()
+    present: tuple[NDArray, ...] = ()  # which rows of the sample are in which views
+    absent: NDArray | int = 0  # samples that each view lacks, of all that were seen
+    marks: dict[int, int] = field(default_factory=dict)
+
+    def __add__(self, other: Seen) -> Seen:
+        both = zip(self.moments, other.moments, strict=True)
+        return Seen(
+            tuple(a + b for a, b in both) if self.moments and other.moments else other.moments,
+            self.sample + other.sample,
+            self.present + other.present,
+            self.absent + other.absent,
+            self.marks | other.marks,
+        )
+
+
+class Survey:
+    """Which rows are to be seen, and what follows from them: scalings and anchors.
+
+    The moments are those of all rows, and the sample for the anchors is the one that is taken
+    from views in memory: where the rows live does not show in the result.
+    """
+
+    def __init__(
+        self, n: int, settings: GraphSettings, random_state: np.random.RandomState
+    ) -> None:
+        self._settings = settings
+        self._random_state = random_state
+        self.moments = needs_moments(settings.scale)
+        self._rows: NDArray | None = np.empty(0, dtype=np.int64)
+        if isinstance(settings.anchors, str):
+            self._rows = sample_rows(n, settings.n_anchors, settings.anchors, random_state)
+
+    def sampled(self, rows: slice) -> slice | NDArray:
+        """Which of these rows belong to the sample, counted from the first of them."""
+        if self._rows is None:
+            return slice(None)
+        first, last = np.searchsorted(self._rows, [rows.start, rows.stop])
+        return self._rows[first:last] - rows.start
+
+    def wants(self, rows: slice) -> bool:
+        """Whether these rows must be looked at."""
+        sampled = self.sampled(rows)
+        return self.moments or isinstance(sampled, slice) or len(sampled) > 0
+
+    def conclude(self, seen: Seen, views: Views) -> tuple[list[Scaling], list[NDArray]]:
+        """Scalings and anchors of these views from what was seen of them."""
+        s = self._settings
+        require_enough(views.names, views.n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
+        found = seen.moments or (None,) * len(views)
+        scalings = [
+            Scaling.from_moments(moment, s.scale, centred=not view.sparse)
+            for moment, view in zip(found, views, strict=True)
+        ]
+        if not isinstance(s.anchors, str):
+            return scalings, check_anchors(s.anchors, s.n_anchors, views.widths)
+        present = np.concatenate(seen.present)
+        masks = [None] * len(views) if present.all() else list(present.T)
+        blocks = (_stacked(blocks) for blocks in zip(*seen.sample, strict=True))
+        sample = [
+            replace(view, array=block, present=mask)
+            for view, block, mask in zip(views, blocks, masks, strict=True)
+        ]
+        how = (s.n_anchors, s.anchors, self._random_state)
+        anchors = anchors_of_sample(Views(sample), scalings, *how, sampled=self._rows is not None)
+        return scalings, anchors
+
+
+def look(block: Views, start: int, sampled: slice | NDArray, with_moments: bool) -> Seen:
+    """See a block of rows, in memory, that begins at row `start`."""
+    require_finite_block(block)
+    present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
+    check_present(block.present, block.names, start=start)
+    return Seen(
+        tuple(moments(view) for view in block) if with_moments else (),
+        (tuple(view.rows(sampled) for view in block),),
+        (present[sampled],),
+        block.n - present.sum(axis=0),
+        {start: mark(block)},
+    )
+
+
+def mark(block: Views) -> int:
+    """A number that tells a block from another one."""
+    value = 0
+    for view in block:
+        rows = view.array[::_MARKED]
+        value = zlib.crc32((rows.data if view.sparse else rows).tobytes(), value)
+    return value
+
+
+def require_same(block: Views, rows: slice, marks: dict[int, int]) -> None:
+    """Raise where a block is not the one that was marked."""
+    if marks.get(rows.start, mark(block)) != mark(block):
+        raise ValueError(
+            f"rows {rows.start} to {rows.stop - 1} have changed since they were first read; the "
+            "data must not change during the fit."
+        )
+
+
+def require_finite_block(block: Views) -> None:
+    """Raise NonFiniteBlockError where a value in the block is not finite."""
+    for view in block:
+        if any(count_nonfinite(view.array, view.present)):
+            raise NonFiniteBlockError(f"view {view.name!r} contains NaN or infinity.")
+
+
+def refuse_nonfinite(views: Views, count: Callable[[], NDArray]) -> None:
+    """Raise for the first view with NaN or infinity; `count` gives a row (NaN, inf) a view."""
+    for view, (n_nan, n_inf) in zip(views, count(), strict=True):
+        require_finite(view.name, int(n_nan), int(n_inf))
+
+
+def nonfinite_counts(block: Views) -> NDArray:
+    """(NaN, inf) of each view, which add up over blocks."""
+    return np.array([count_nonfinite(view.array, view.present) for view in block])
+
+
+def _stacked(blocks: tuple[Matrix, ...]) -> Matrix:
+    if sparse.issparse(blocks[0]):
+        return sparse.vstack(blocks, format="csr")
+    return np.concatenate(blocks)

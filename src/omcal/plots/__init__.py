@@ -1,0 +1,30 @@
+"""Figures of fits and studies, each drawn into Matplotlib Axes that it returns."""
+
+from omcal.plots.figures import (
+    class_table,
+    convergence,
+    over_anchors,
+    overview,
+    parameter_grid,
+    sample_map,
+    sample_similarity,
+    scores_by_method,
+    similarity,
+    view_weights,
+)
+from omcal.plots.studies import number_of_clusters, view_effects
+
+__all__ = [
+    "class_table",
+    "convergence",
+    "number_of_clusters",
+    "over_anchors",
+    "overview",
+    "parameter_grid",
+    "sample_map",
+    "sample_similarity",
+    "scores_by_method",
+    "similarity",
+    "view_effects",
+    "view_weights",
+]

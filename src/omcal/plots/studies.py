@@ -1,0 +1,115 @@
+"""Figures of what the views do, and of how many clusters there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from omcal.model.view_effects import Range, ViewExplanation
+from omcal.plots.figures import PALETTE, new_axes, open_frame
+
+
+def view_effects(explanation: ViewExplanation, ax: Any = None) -> Any:
+    """Weight and agreement of each view, and the result without it; lines are ranges.
+
+    Parameters
+    ----------
+    explanation : ViewExplanation
+        Of `model.explain_views`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(100, n_clusters=2, noise=0.5, random_state=0)
+    >>> model = OMCAL(2, random_state=0, weighting="uniform").fit(data.views)
+    >>> view_effects(model.explain_views(data.views, n_resamples=0)).get_xlabel()
+    '0 to 1'
+    """
+    ax = new_axes(ax)
+    series: dict[str, list[tuple[float | None, Range | None]]] = {
+        "weight": [(view.weight, view.weight_range) for view in explanation.views],
+        "agreement": [(view.agreement, view.agreement_range) for view in explanation.views],
+        "ARI without it": [(view.without, view.without_range) for view in explanation.views],
+    }
+    for i, (title, values) in enumerate(series.items()):
+        places = np.arange(len(values)) + (i - 1) * 0.2
+        _dots(ax, places, values, title, PALETTE[i], "osD"[i])
+    ax.set_yticks(range(len(explanation.views)), [view.name for view in explanation.views])
+    ax.set_ylim(len(explanation.views) - 0.5, -0.5)
+    ax.set(xlim=(-0.02, 1.02), xlabel="0 to 1")
+    ax.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    ax.grid(axis="x", linewidth=0.5, alpha=0.4)
+    open_frame(ax)
+    return ax
+
+
+def number_of_clusters(found: Any, ax: Any = None) -> Any:
+    """Gap, stability and objective over the number of clusters; the suggestion is marked.
+
+    Parameters
+    ----------
+    found : ClusterNumber
+        Of `omcal.select.n_clusters`.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from omcal.datasets import make_multiview
+    >>> from omcal.select import n_clusters
+    >>> data = make_multiview(100, n_clusters=3, noise=0.3, random_state=0)
+    >>> number_of_clusters(n_clusters(data.views, range(2, 6))).get_xlabel()
+    'number of clusters'
+    """
+    ax = new_axes(ax)
+    curves = {
+        "gap": found.gap,
+        "stability": found.stability,
+        "objective": found.objective,
+    }
+    for i, (title, values) in enumerate(curves.items()):
+        # Each is drawn in parts of its own largest value: only their shapes are compared.
+        shares = np.asarray(values, dtype=np.float64)
+        shares = shares / max(float(np.nanmax(np.abs(shares))), 1e-12)
+        style = {"color": PALETTE[i], "marker": "osD"[i], "markersize": 4, "linewidth": 1.5}
+        ax.plot(found.candidates, shares, label=title, **style)
+    ax.axvline(found.suggestion, color=PALETTE[3], linewidth=1, linestyle="--")
+    text = f"{found.suggestion} (confidence {found.confidence:.2f})"
+    ax.annotate(text, (found.suggestion, 1.02), ha="center", va="bottom", fontsize=8)
+    ax.set(xlabel="number of clusters", ylabel="part of the largest value", ylim=(None, 1.1))
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(frameon=False, fontsize=8)
+    ax.grid(axis="y", linewidth=0.5, alpha=0.4)
+    open_frame(ax)
+    return ax
+
+
+def _dots(
+    ax: Any,
+    places: Any,
+    values: list[tuple[float | None, Range | None]],
+    title: str,
+    colour: str,
+    marker: str,
+) -> None:
+    shown = [np.nan if value is None else value for value, _ in values]
+    ax.plot(shown, places, marker, color=colour, label=title, markersize=5)
+    for place, (_, interval) in zip(places, values, strict=True):
+        if interval is not None:
+            ax.plot(interval, (place, place), color=colour, linewidth=1.5)

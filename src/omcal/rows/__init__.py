@@ -1,1 +1,0 @@
-"""Where the n rows live: everything of length n, behind three methods."""

@@ -1,0 +1,181 @@
+"""A choice of parameters without labels: what repeats itself, and is well separated."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.stats import rankdata
+from sklearn.metrics import silhouette_score
+from sklearn.utils import check_random_state
+
+from omcal.method.scaling import Scaling
+from omcal.metrics import ari
+from omcal.model.estimators import OMCAL
+from omcal.views.reading import validate_views
+from omcal.views.view import Views
+
+_SILHOUETTE_SAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting and its two scores, neither of which knows a label.
+
+    `stability` is the mean adjusted Rand index of fits with different seeds to different parts
+    of the samples, compared on the samples they share. `silhouette` is the mean silhouette of the
+    clusters in the scaled features. `rank` 1 is the best of a search.
+    """
+
+    parameters: dict[str, Any]
+    stability: float
+    silhouette: float
+    clusters_found: float  # mean over the fits
+    error: str = ""
+    rank: int = 0
+
+
+def tune_without_labels(
+    X: Any,
+    n_clusters: int,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    n_fits: int = 4,
+    fraction: float = 0.8,
+    max_samples: int = 5000,
+    random_state: Any = 0,
+    progress: Callable[[Trial], None] = lambda trial: None,
+    **fixed: Any,
+) -> list[Trial]:
+    """Try every combination in `grid` and rank them without labels.
+
+    Each setting is fitted `n_fits` times, each time with another seed to another random part of
+    the samples. Settings are ordered by the mean of two ranks: of the stability of the clusters
+    over these fits and of their silhouette. Settings that leave clusters empty come last.
+
+    This is not the search of the paper, which chose parameters with the labels; there are no
+    labels here. Neither score is a promise: a stable clustering may still not be the one sought.
+
+    Parameters
+    ----------
+    X : as in `OMCAL.fit`
+    n_clusters : int
+    grid : mapping
+        Parameter of OMCAL -> values to try.
+    n_fits : int, default=4
+        At least 2.
+    fraction : float, default=0.8
+        Part of the samples in each fit.
+    max_samples : int, default=5000
+        Of more samples a random choice is used.
+    random_state : int, RandomState or None, default=0
+    progress : callable, optional
+        Told each finished trial, not yet ranked.
+    **fixed
+        Other parameters of OMCAL.
+
+    Returns
+    -------
+    list of Trial
+        The best first.
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(150, n_clusters=3, random_state=0)
+    >>> trials = tune_without_labels(data.views, 3, {"gamma": [0.1, 1e5]}, n_fits=2)
+    >>> [trial.rank for trial in trials]
+    [1, 2]
+    """
+    if n_fits < 2:
+        raise ValueError(f"n_fits={n_fits} must be at least 2: stability compares fits.")
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction={fraction} must be above 0 and at most 1.")
+    rng = check_random_state(random_state)
+    probe = OMCAL(n_clusters, **fixed)
+    views = validate_views(probe, X, views=fixed.pop("views", None), min_samples=2)
+    kept = np.sort(rng.permutation(views.n)[:max_samples])
+    arrays = {view.name: view.array[kept] for view in views}
+    space = _common_space(views, kept)
+    parts = [_part(len(kept), fraction, rng) for _ in range(n_fits)]
+    seeds = [int(seed) for seed in rng.randint(2**31, size=n_fits)]
+    trials = []
+    for parameters in _combinations(grid):
+        model = OMCAL(n_clusters, **{**fixed, **parameters})
+        trials.append(_trial(model, parameters, arrays, space, parts, seeds))
+        progress(trials[-1])
+    return _ranked(trials, n_clusters)
+
+
+def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _part(n: int, fraction: float, rng: np.random.RandomState) -> NDArray:
+    return np.sort(rng.permutation(n)[: max(2, round(fraction * n))])
+
+
+def _common_space(views: Views, rows: NDArray) -> Any:
+    """All views side by side, each of total variance 1: the same space for every setting."""
+    blocks = [Scaling.fit(view, "view").apply(view.rows(rows)) for view in views]
+    if any(sparse.issparse(block) for block in blocks):
+        return sparse.hstack(blocks, format="csr")
+    return np.hstack(blocks)
+
+
+def _trial(
+    model: OMCAL,
+    parameters: dict[str, Any],
+    arrays: dict[str, Any],
+    space: Any,
+    parts: list[NDArray],
+    seeds: list[int],
+) -> Trial:
+    labels = []
+    for part, seed in zip(parts, seeds, strict=True):
+        model.set_params(random_state=seed)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit({name: array[part] for name, array in arrays.items()})
+        except ValueError as error:
+            return Trial(parameters, float("nan"), float("nan"), 0.0, str(error))
+        whole = np.full(space.shape[0], -1)
+        whole[part] = model.labels_
+        labels.append(whole)
+    return Trial(
+        parameters,
+        float(np.mean([_agreement(a, b) for a, b in itertools.combinations(labels, 2)])),
+        float(np.mean([_silhouette(space, whole) for whole in labels])),
+        float(np.mean([len(np.unique(whole[whole >= 0])) for whole in labels])),
+    )
+
+
+def _agreement(a: NDArray, b: NDArray) -> float:
+    shared = (a >= 0) & (b >= 0)
+    return ari(a[shared], b[shared])
+
+
+def _silhouette(space: Any, labels: NDArray) -> float:
+    some = np.flatnonzero(labels >= 0)
+    some = some[np.linspace(0, len(some) - 1, min(len(some), _SILHOUETTE_SAMPLES)).astype(int)]
+    if not 1 < len(np.unique(labels[some])) < len(some):
+        return -1.0
+    return float(silhouette_score(space[some], labels[some]))
+
+
+def _ranked(trials: list[Trial], n_clusters: int) -> list[Trial]:
+    stability = np.array([trial.stability for trial in trials])
+    silhouette = np.array([trial.silhouette for trial in trials])
+    failed = np.isnan(stability)
+    ranks = rankdata(-np.where(failed, -2, stability)) + rankdata(-np.where(failed, -2, silhouette))
+    empty = np.array([trial.clusters_found < n_clusters for trial in trials])
+    order = np.lexsort((ranks, empty, failed))
+    return [Trial(**{**vars(trials[i]), "rank": place}) for place, i in enumerate(order, start=1)]

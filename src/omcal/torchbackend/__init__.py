@@ -1,1 +1,0 @@
-"""Scaling, anchors, graphs and prediction on one PyTorch device."""

@@ -1,0 +1,1 @@
+"""What users pass in, checked once and read as blocks of rows."""

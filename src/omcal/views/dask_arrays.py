@@ -1,0 +1,78 @@
+"""Dask's arrays, data frames and delayed blocks as arrays cut by rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.views.columns import numbered
+
+
+def array_by_rows(data: Any, name: str) -> Any:
+    """A 2-D Dask array with known row chunks, none empty, and all columns in each."""
+    if hasattr(data, "to_dask_array"):
+        _require_numeric(data.dtypes, name)
+        data = data.to_dask_array(lengths=True)
+    _require_numeric([data.dtype], name)
+    if np.isnan(data.shape[0]):
+        data = data.compute_chunk_sizes()
+    rows = tuple(size for size in data.chunks[0] if size)
+    return data.rechunk({0: rows or (0,), 1: -1})
+
+
+def arrays_of_delayed(X: Any) -> Any:
+    """X with each list of delayed blocks of rows as a Dask array."""
+    if isinstance(X, Mapping):
+        return {name: _member(item, str(name)) for name, item in X.items()}
+    if any(isinstance(item, list | tuple) for item in X):
+        return [_member(item, name) for name, item in numbered(X).items()]
+    return _member(X, "X")
+
+
+def _member(item: Any, name: str) -> Any:
+    if isinstance(item, list | tuple):
+        return _array_of_blocks(item, name)
+    if type(item).__module__ == "dask.delayed":
+        return _array_of_blocks([item], name)
+    return item
+
+
+def _array_of_blocks(blocks: Sequence[Any], name: str) -> Any:
+    import dask
+    import dask.array as da
+
+    # Their shapes are known to nobody but the blocks themselves.
+    found = dask.compute(*(dask.delayed(_shape_and_type)(block) for block in blocks))
+    widths = {shape[1:] for shape, _ in found}
+    if len(widths) > 1 or len(next(iter(widths))) != 1:
+        shapes = ", ".join(str(shape) for shape, _ in found[:8])
+        raise ValueError(
+            f"view {name!r}: its blocks have the shapes {shapes}; each must be 2-D with the same "
+            "number of features."
+        )
+    dtype = np.result_type(*(dtype for _, dtype in found))
+    arrays = [
+        da.from_delayed(dask.delayed(_values)(block, dtype), shape=shape, dtype=dtype)
+        for block, (shape, _) in zip(blocks, found, strict=True)
+    ]
+    return da.concatenate(arrays)
+
+
+def _shape_and_type(block: Any) -> tuple[tuple[int, ...], np.dtype]:
+    array = np.asarray(block)
+    return array.shape, array.dtype
+
+
+def _values(block: Any, dtype: np.dtype) -> NDArray:
+    return np.asarray(block, dtype=dtype)
+
+
+def _require_numeric(types: Any, name: str) -> None:
+    for dtype in types:
+        if getattr(dtype, "kind", "O") not in "fiub":
+            raise ValueError(
+                f"view {name!r} holds {dtype} values; a view must be numeric (real numbers)."
+            )

@@ -1,0 +1,186 @@
+"""Views of the same samples, as everything here works on them; rows of them in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+
+from omcal.views.absence import read_masks, rows_present
+from omcal.views.stored import StoredArray
+
+Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: stored, or of Dask
+
+
+@dataclass(frozen=True)
+class View:
+    """One feature set: a 2-D array, dense or CSR, in the user's own memory."""
+
+    name: str
+    array: Matrix
+    columns: tuple[str, ...] | None = None  # where the view was a data frame of its own
+    present: NDArray[np.bool_] | None = None  # which samples are in the view; None: all
+
+    @property
+    def width(self) -> int:
+        return int(self.array.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        return sparse.issparse(self.array)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The floating type to compute in: float32 where it holds every value, else float64."""
+        given = self.array.dtype
+        exact_in_float32 = np.can_cast(given, np.float32, casting="safe")
+        return np.dtype(np.float32 if exact_in_float32 else np.float64)
+
+    @property
+    def stored(self) -> bool:
+        """Whether the rows are read from somewhere, by slices only."""
+        return isinstance(self.array, StoredArray)
+
+    @property
+    def distributed(self) -> bool:
+        """Whether the rows are those of a Dask array."""
+        return is_dask(self.array)
+
+    def part(self, array: Matrix, rows: slice | NDArray) -> View:
+        """The view of these rows only, which are in `array`."""
+        return replace(
+            self, array=array, present=None if self.present is None else self.present[rows]
+        )
+
+    def rows(self, index: slice | NDArray) -> Matrix:
+        """These rows as floating-point numbers; no copy where a slice of floats is asked for.
+
+        Rows of samples that are absent from the view are zero.
+        """
+        rows = self.array[index].astype(self.dtype, copy=False)
+        if self.present is None or self.present[index].all():
+            return rows
+        there = self.present[index]
+        if sparse.issparse(rows):
+            return (sparse.diags_array(there.astype(rows.dtype)) @ rows).tocsr()
+        return np.where(there[:, None], rows, rows.dtype.type(0))
+
+
+class Views(Sequence[View]):
+    """Checked views of the same samples."""
+
+    def __init__(self, views: Sequence[View]) -> None:
+        self._views = tuple(views)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._views[index]
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def __iter__(self) -> Iterator[View]:
+        return iter(self._views)
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self._views[0].array.shape[0])
+
+    @property
+    def present(self) -> NDArray[np.bool_] | None:
+        """(n, V): which samples are in which views; None where all are in all."""
+        if all(view.present is None for view in self):
+            return None
+        everyone = np.ones(self.n, dtype=bool)
+        return np.column_stack([everyone if v.present is None else v.present for v in self])
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(view.width for view in self)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(view.name for view in self)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The floating type that all views share."""
+        return np.result_type(*(view.dtype for view in self))
+
+    @property
+    def stored(self) -> bool:
+        """Whether some view must be read before it can be used."""
+        return any(view.stored for view in self)
+
+    @property
+    def distributed(self) -> bool:
+        """Whether some view is a Dask array."""
+        return any(view.distributed for view in self)
+
+    def load(self, rows: slice) -> Views:
+        """These rows in memory, with who is absent; a table that views share is read once."""
+        tables = dict.fromkeys(view.array.table for view in self if view.stored)
+        blocks = {table: table.read(rows) for table in tables}
+        arrays = (
+            view.array.pick(blocks[view.array.table]) if view.stored else view.array[rows]
+            for view in self
+        )
+        loaded = [view.part(array, rows) for view, array in zip(self, arrays, strict=True)]
+        return mark_absent(Views(loaded))
+
+    def dense(self, dtype: DTypeLike = np.float64) -> list[NDArray]:
+        """Every view as a dense array of `dtype`, for methods that need whole matrices."""
+        return [
+            (view.array.toarray() if view.sparse else np.asarray(view.array)).astype(dtype)
+            for view in self
+        ]
+
+
+def mark_absent(views: Views, given: Any = None) -> Views:
+    """The views with who is absent from each: by the given masks, and by rows of NaN only."""
+    if given is not None and views.distributed:
+        raise ValueError("present= is not for views in Dask; mark absent samples by rows of NaN.")
+    masks = read_masks(given, views.names, views.n)
+    return Views([_marked(view, masks.get(view.name)) for view in views])
+
+
+def _marked(view: View, mask: NDArray[np.bool_] | None) -> View:
+    known = view.present if mask is None else mask
+    if not (view.stored or view.distributed):
+        found = rows_present(view.array)
+        if found is not None:
+            known = found if known is None else known & found
+    return replace(view, present=None if known is None or known.all() else known)
+
+
+def is_dask(array: Any) -> bool:
+    """Whether this is a Dask array, data frame or delayed value; does not import Dask."""
+    return type(array).__module__.startswith("dask")
+
+
+def count_nonfinite(array: Matrix, present: NDArray | None = None) -> tuple[int, int]:
+    """How many values are NaN, and how many infinite, in the rows that are present."""
+    if present is not None:
+        array = array[present]
+    values = array.data if sparse.issparse(array) else array
+    if values.dtype.kind != "f":
+        return 0, 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A finite sum proves finite values; only a sum that is not needs the slow look.
+        if np.isfinite(values.sum()):
+            return 0, 0
+    return int(np.isnan(values).sum()), int(np.isinf(values).sum())
+
+
+def require_finite(name: str, n_nan: int, n_inf: int) -> None:
+    """Raise where a view was found to hold such values."""
+    if n_nan or n_inf:
+        raise ValueError(
+            f"view {name!r} contains {n_nan} NaN and {n_inf} infinity (inf) values; "
+            "remove or impute them first (a sample that is absent from a view has NaN in all of "
+            "its features)."
+        )

@@ -1,0 +1,282 @@
+"""Anchors: joint over the views, seeded, as good as k-means on all rows."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.metrics import pairwise_distances_argmin_min
+from sklearn.utils.random import sample_without_replacement
+
+from omcal.method import anchors as module
+from omcal.method import kmeans
+from omcal.method.anchors import _draw_rows, choose_anchors
+from omcal.method.scaling import SCALES, Scaling
+from omcal.views.view import View, Views
+
+METHODS = ["kmeans", "kmeans-full", "random"]
+
+
+def choose(arrays, m, method="kmeans", seed=0, scale=None, view=View):
+    views = Views([view(f"v{i}", X) for i, X in enumerate(arrays)])
+    scalings = [Scaling.fit(v, scale) for v in views]
+    return choose_anchors(views, scalings, m, method, np.random.RandomState(seed))
+
+
+def inertia(X, centres):
+    X = np.asarray(X, dtype=np.float64)
+    return np.sum(pairwise_distances_argmin_min(X, centres)[1] ** 2)
+
+
+def blobs(n=600, n_blobs=5, widths=(4, 7), spread=8.0, seed=0):
+    """Views of unequal widths that share their blobs, and the blob of each row."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_blobs, n)
+    return [spread * rng.normal(size=(n_blobs, d))[y] + rng.normal(size=(n, d)) for d in widths], y
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_shapes_types_and_seed(method, scale):
+    views, _ = blobs()
+    first = choose(views, 9, method, 3, scale)
+    assert [a.shape for a in first] == [(9, 4), (9, 7)]
+    assert all(a.dtype == np.float64 for a in first)
+    for again, other, a in zip(
+        choose(views, 9, method, 3, scale), choose(views, 9, method, 4, scale), first, strict=True
+    ):
+        np.testing.assert_array_equal(a, again)
+        assert not np.array_equal(a, other)
+
+
+@pytest.mark.parametrize("method", ["kmeans", "kmeans-full"])
+def test_row_j_is_one_point_of_all_views(method):
+    views, y = blobs(widths=(4, 7, 2))
+    means = [np.array([X[y == c].mean(axis=0) for c in range(5)]) for X in views]
+    found = choose(views, 5, method)
+    blob_of = [pairwise_distances_argmin_min(a, c)[0] for a, c in zip(found, means, strict=True)]
+    np.testing.assert_array_equal(blob_of[0], blob_of[1])
+    np.testing.assert_array_equal(blob_of[0], blob_of[2])
+    assert set(blob_of[0]) == set(range(5))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_permuted_views_give_permuted_anchors(method):
+    views, _ = blobs(widths=(4, 7, 2))
+    found = choose(views, 8, method)
+    permuted = choose([views[i] for i in (2, 0, 1)], 8, method)
+    for a, b in zip((found[2], found[0], found[1]), permuted, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_anchors_are_the_means_of_their_rows():
+    views, _ = blobs()
+    found = np.hstack(choose(views, 12, "kmeans-full"))
+    joint = np.hstack(views)
+    nearest = pairwise_distances_argmin_min(joint, found)[0]
+    means = np.array([joint[nearest == j].mean(axis=0) for j in range(12)])
+    assert inertia(joint, found) <= 1.001 * inertia(joint, means)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_random_anchors_are_different_rows_of_the_scaled_views(scale):
+    views, _ = blobs(n=100)
+    found = choose(views, 30, "random", scale=scale)
+    rows = []
+    for X, a in zip(views, found, strict=True):
+        scaled = Scaling.fit(View("x", X), scale).apply(X)
+        index, distance = pairwise_distances_argmin_min(a, scaled)
+        np.testing.assert_allclose(distance, 0, atol=1e-6)
+        rows.append(index)
+    np.testing.assert_array_equal(rows[0], rows[1])
+    assert len(set(rows[0])) == 30
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("m", [1, 20])
+def test_one_anchor_and_as_many_as_rows(method, m):
+    views, _ = blobs(n=20)
+    found = np.hstack(choose(views, m, method))
+    joint = np.hstack(views)
+    if m == 20:
+        # Every row is its own anchor, each once.
+        index, distance = pairwise_distances_argmin_min(found, joint)
+        np.testing.assert_allclose(distance, 0, atol=1e-6)
+        assert len(set(index)) == 20
+    elif method != "random":
+        np.testing.assert_allclose(found[0], joint.mean(axis=0))
+
+
+def scattered(kind, seed):
+    # Few rows of many features go by their inner products.
+    X = sparse.random_array((150, 400) if kind == "few rows" else (300, 20), density=0.3, rng=seed)
+    return X.toarray() if kind == "dense" else sparse.csr_array(X)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "few rows"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_seed_gives_the_centres_of_scikit_learn(kind, seed):
+    X = scattered(kind, seed)
+    expected = KMeans(12, n_init=1, random_state=seed).fit(X).cluster_centers_
+    np.testing.assert_allclose(choose([X], 12, seed=seed)[0], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "few rows"])
+def test_the_thorough_start_is_that_of_scikit_learn_with_as_many_trials(kind):
+    X = scattered(kind, 0)
+    start, _ = kmeans_plusplus(X, 12, random_state=0, n_local_trials=12)
+    expected = KMeans(12, init=start, n_init=1).fit(X).cluster_centers_
+    np.testing.assert_allclose(choose([X], 12, "kmeans-full")[0], expected, atol=1e-12)
+
+
+def test_how_many_points_are_tried():
+    assert kmeans.trials(10_000, 40, thorough=False) == 5
+    assert kmeans.trials(10_000, 40, thorough=True) == 40
+    # Their distances to all points are in memory at the same time.
+    assert kmeans.trials(1_000_000, 40, thorough=True) == 16
+    assert kmeans.trials(100_000_000, 40, thorough=True) == 5
+    assert kmeans.trials(5, 1, thorough=True) == 2
+
+
+# Sampling
+
+
+class SpyView(View):
+    """A view that notes how many rows are asked for."""
+
+    asked: list
+
+    def rows(self, index):
+        part = super().rows(index)
+        type(self).asked.append(part.shape[0])
+        return part
+
+
+@pytest.mark.parametrize(
+    ("method", "n_read"), [("kmeans", 80), ("kmeans-full", 500), ("random", 4)]
+)
+def test_how_many_rows_are_read(monkeypatch, method, n_read):
+    monkeypatch.setattr(module, "SAMPLE_PER_ANCHOR", 20)
+    SpyView.asked = []
+    choose([np.random.default_rng(0).normal(size=(500, 3))], 4, method, view=SpyView)
+    assert SpyView.asked == [n_read]
+
+
+def test_a_sample_gives_anchors_as_good_as_all_rows():
+    # 40 overlapping groups, 20 000 rows; the sample has 256·40 of them.
+    (X,), _ = blobs(n=20_000, n_blobs=40, widths=(10,), spread=2.0)
+    sampled = np.mean([inertia(X, choose([X], 40, seed=s)[0]) for s in range(3)])
+    everything = np.mean([KMeans(40, n_init=1, random_state=s).fit(X).inertia_ for s in range(3)])
+    assert sampled <= 1.03 * everything
+
+
+@pytest.mark.parametrize("scale", [None, "view"])
+@pytest.mark.parametrize(
+    ("dtype", "offset"), [(np.float32, 0), (np.float32, 1e4), (np.float32, 1e5), (np.float64, 1e7)]
+)
+def test_quality_does_not_depend_on_a_common_offset(scale, dtype, offset):
+    (X,), _ = blobs(n=2000, n_blobs=20, widths=(8,), spread=4.0)
+    X = (X + offset).astype(dtype)
+    factor = Scaling.fit(View("x", X), scale).factor if scale else np.ones(8)
+    found = np.mean(
+        [inertia(X, choose([X], 20, seed=s, scale=scale)[0] / factor) for s in range(3)]
+    )
+    expected = np.mean(
+        [KMeans(20, n_init=1, random_state=s).fit(X.astype(np.float64)).inertia_ for s in range(3)]
+    )
+    assert found <= 1.25 * expected
+
+
+# Awkward data
+
+
+@pytest.mark.parametrize("method", ["kmeans", "kmeans-full"])
+@pytest.mark.parametrize("lone", [False, True])
+def test_fewer_distinct_rows_than_anchors(method, lone):
+    distinct = np.array([[5.0, 5.0], [9.0, 9.0], [1.0, 2.0]])
+    X = np.repeat(distinct, [1 if lone else 10, 10, 10], axis=0)
+    for seed in range(5):
+        (found,) = choose([X], 8, method, seed)
+        index, distance = pairwise_distances_argmin_min(found, distinct)
+        np.testing.assert_allclose(distance, 0, atol=1e-9, err_msg="an anchor away from all rows")
+        assert set(index) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_rows_equal(method):
+    for a in choose([np.full((30, 3), 0.1), np.zeros((30, 2))], 6, method):
+        np.testing.assert_allclose(a, np.broadcast_to(a[0], a.shape))
+        assert a[0] == pytest.approx(0.1 if a.shape[1] == 3 else 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", ["feature", "view", None])
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_and_dense_views_together(method, scale, form):
+    rng = np.random.default_rng(1)
+    X = sparse.random(300, 8, density=0.4, random_state=0, format="csr")
+    Y = rng.normal(size=(300, 3))
+    mixed = choose([form(X), Y], 10, method, scale=scale)
+    assert all(isinstance(a, np.ndarray) for a in mixed)
+    dense = choose([X.toarray(), Y], 10, method, scale=scale)
+    # A sparse view is not centred: the same points in a space that is moved.
+    shift = X.mean(axis=0) / X.toarray().std(axis=0, ddof=1) if scale == "feature" else 0
+    np.testing.assert_allclose(mixed[0], dense[0] + shift, atol=1e-9)
+    np.testing.assert_allclose(mixed[1], dense[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("index_type", [np.int32, np.int64])
+def test_sparse_index_types(index_type):
+    X = sparse.random(100, 8, density=0.4, random_state=0, format="csr")
+    X.indices, X.indptr = X.indices.astype(index_type), X.indptr.astype(index_type)
+    assert choose([X], 6)[0].shape == (6, 8)
+
+
+@pytest.mark.parametrize("kind", ["F", "read-only", "float32", "uint8"])
+def test_storage(kind):
+    X = np.random.default_rng(2).integers(0, 50, size=(200, 6)) * 1.0
+    expected = choose([X], 7)[0]
+    if kind == "F":
+        X = np.asfortranarray(X)
+    elif kind == "read-only":
+        X.setflags(write=False)
+    else:
+        X = X.astype(kind)
+    np.testing.assert_allclose(choose([X], 7)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_blocks_do_not_show(monkeypatch):
+    views, _ = blobs()
+    whole = choose(views, 9)
+    monkeypatch.setattr(kmeans, "_BLOCK_ENTRIES", 100)
+    for a, b in zip(whole, choose(views, 9), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "size"), [(300, 2), (50_000, 450), (10**7, 3000), (60, 30)])
+def test_rows_of_a_sample_are_those_that_scikit_learn_draws(n, size):
+    state, other = (np.random.RandomState(3) for _ in range(2))
+    expected = np.sort(sample_without_replacement(n, size, random_state=other))
+    np.testing.assert_array_equal(_draw_rows(n, size, state), expected)
+    assert state.randint(10**6) == other.randint(10**6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.float64])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_few_rows_of_many_features_by_their_inner_products(monkeypatch, dtype, make):
+    rng = np.random.default_rng(0)
+    X = make((rng.random((60, 300)) * (rng.random((60, 300)) < 0.2) * 100).astype(dtype))
+    assert kmeans.inner_products_pay(*X.shape)
+    by_products = choose([X], 7)[0]
+    monkeypatch.setattr(kmeans, "_MOST_PRODUCTS", 0)
+    np.testing.assert_allclose(by_products, choose([X], 7)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_views_are_not_changed_and_may_lie_in_any_order(method):
+    views, _ = blobs()
+    before = [X.copy() for X in views]
+    found = choose(views, 9, method)
+    turned = choose([np.asfortranarray(X) for X in views], 9, method)
+    for X, unchanged, a, b in zip(views, before, found, turned, strict=True):
+        np.testing.assert_array_equal(X, unchanged)
+        np.testing.assert_array_equal(a, b)

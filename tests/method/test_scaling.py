@@ -1,0 +1,238 @@
+"""Scaling of views: what it does to the data, block by block, dense and sparse."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.preprocessing import StandardScaler
+
+from omcal.method import scaling
+from omcal.method.scaling import SCALES, Scaling
+from omcal.views.view import View
+
+
+def scaled(X, scale):
+    view = View("x", X)
+    return Scaling.fit(view, scale).apply(view.rows(slice(None)))
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+@pytest.fixture
+def X():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(50, 6)) * [1, 10, 0.1, 1, 5, 2] + [0, 3, -5, 100, 0, 1]
+
+
+# What each mode does
+
+
+def test_feature_is_the_z_score_with_ddof_1(X):
+    out = scaled(X, "feature")
+    np.testing.assert_allclose(out.mean(axis=0), 0, atol=1e-13)
+    np.testing.assert_allclose(out.std(axis=0, ddof=1), 1)
+    # scikit-learn divides by n, not n - 1.
+    np.testing.assert_allclose(
+        out, StandardScaler().fit_transform(X) * np.sqrt((len(X) - 1) / len(X)), atol=1e-12
+    )
+
+
+def test_sample_is_the_z_score_of_each_row_with_ddof_1(X):
+    expected = (X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, ddof=1, keepdims=True)
+    np.testing.assert_allclose(scaled(X, "sample"), expected, atol=1e-12)
+
+
+def test_view_has_total_variance_1_and_is_one_factor(X):
+    out = scaled(X, "view")
+    assert out.var(axis=0, ddof=1).sum() == pytest.approx(1)
+    assert np.ptp(out / X) == pytest.approx(0, abs=1e-12)
+
+
+def test_none_is_the_data_themselves(X):
+    assert np.shares_memory(scaled(X, None), X)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_input_is_not_changed_and_new_rows_get_the_fitted_scaling(X, scale):
+    before = X.copy()
+    fitted = Scaling.fit(View("x", X), scale)
+    whole = fitted.apply(X)
+    np.testing.assert_array_equal(X, before)
+    np.testing.assert_allclose(fitted.apply(X[7:9]), whole[7:9], atol=1e-13)
+
+
+# Constant features and rows
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 1e5 / 3, -1e-20, 7e18])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [2, 33, 5000])
+def test_constant_features_become_zero(value, dtype, n):
+    X = np.full((n, 3), value, dtype=dtype)
+    X[:, 1] = np.linspace(0, 1, n)
+    out = scaled(X, "feature")
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out[:, [0, 2]], 0, atol=1e-6)
+    assert out[:, 1].std(ddof=1) == pytest.approx(1, rel=1e-5)
+    # Sparse input is not centred, but a constant feature tells nothing there either.
+    np.testing.assert_array_equal(dense(scaled(sparse.csr_array(X), "feature"))[:, [0, 2]], 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["C", "F", "csr"])
+@pytest.mark.parametrize("width", [1, 2, 7, 100, 1000])
+def test_constant_rows_become_zero(dtype, form, width):
+    values = np.array([0.0, 0.1, 1 / 3, -7.7, 1e5 / 3], dtype=dtype)
+    X = np.repeat(values[:, None], width, axis=1)
+    X = sparse.csr_array(X) if form == "csr" else np.asarray(X, order=form)
+    np.testing.assert_array_equal(dense(scaled(X, "sample")), 0)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e5 / 3])
+@pytest.mark.parametrize("n", [7, 1000, 30_001])
+def test_a_constant_view_is_not_blown_up(value, n):
+    out = scaled(np.full((n, 4), value), "view")
+    np.testing.assert_allclose(out, value)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_one_sample(scale, make):
+    out = dense(scaled(make([[1.0, 2.0, 3.0]]), scale))
+    expected = {"feature": [0, 0, 0], "view": [1, 2, 3], None: [1, 2, 3]}.get(scale)
+    if expected:
+        np.testing.assert_allclose(out, [expected])
+    assert np.isfinite(out).all()
+
+
+# Numbers
+
+
+@pytest.fixture(params=["NumPy", "compiled"])
+def _loops(request, monkeypatch):
+    """Moments by NumPy, and by the loops that large data are given to."""
+    if request.param == "compiled":
+        pytest.importorskip("numba", reason='the extra "fast" is not installed')
+        monkeypatch.setattr(scaling, "compiled_pays", lambda n: True)
+
+
+@pytest.mark.usefixtures("_loops")
+@pytest.mark.parametrize("offset", [0, 1e3, 1e5])
+@pytest.mark.parametrize("scale", ["feature", "view"])
+def test_float32_with_a_large_mean(offset, scale):
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=(20_000, 5)) + offset).astype(np.float32)
+    fitted = Scaling.fit(View("x", X), scale)
+    exact = X.astype(np.float64)
+    deviation = exact.std(axis=0, ddof=1)
+    if scale == "feature":
+        np.testing.assert_allclose(fitted.center, exact.mean(axis=0), rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(fitted.factor, 1 / deviation, rtol=1e-5)
+    else:
+        np.testing.assert_allclose(fitted.factor, 1 / np.linalg.norm(deviation), rtol=1e-5)
+
+
+@pytest.mark.usefixtures("_loops")
+@pytest.mark.parametrize("offset", [0, 1e6, 1e9])
+def test_float64_with_a_large_mean(offset):
+    X = np.random.default_rng(2).normal(size=(500, 3)) + offset
+    np.testing.assert_allclose(
+        Scaling.fit(View("x", X), "feature").factor, 1 / X.std(axis=0, ddof=1), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("offset", [10, 1000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_with_a_large_mean(offset, dtype):
+    # Rows without a zero are legal in a sparse view; their deviation must not drown in rounding.
+    X = (np.random.default_rng(3).normal(size=(30, 40)) + offset).astype(dtype)
+    expected = X / X.astype(np.float64).std(axis=1, ddof=1, keepdims=True)
+    np.testing.assert_allclose(dense(scaled(sparse.csr_array(X), "sample")), expected, rtol=1e-3)
+
+
+@pytest.mark.usefixtures("_loops")
+@pytest.mark.parametrize("scale", ["feature", "view"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_blocks_do_not_show(monkeypatch, X, scale, dtype):
+    X = (X + 1000).astype(dtype)
+    whole = Scaling.fit(View("x", X), scale)
+    monkeypatch.setattr(scaling, "_BLOCK_ENTRIES", 20)
+    parts = Scaling.fit(View("x", X), scale)
+    np.testing.assert_allclose(
+        parts.factor, whole.factor, rtol=1e-5 if dtype == np.float32 else 1e-9
+    )
+    if scale == "feature":
+        np.testing.assert_allclose(parts.center, whole.center, rtol=1e-7)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, bool, np.float16])
+def test_other_number_types_are_read_as_they_are(scale, dtype):
+    X = (
+        np.random.default_rng(4).integers(0, 200, size=(40, 5)) % (2 if dtype is bool else 200)
+    ).astype(dtype)
+    out, expected = scaled(X, scale), scaled(X.astype(np.float64), scale)
+    assert out.dtype in (np.float32, np.float64)
+    np.testing.assert_allclose(out, expected, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_order_and_read_only(X, scale, dtype):
+    X = X.astype(dtype)
+    frozen = X.copy()
+    frozen.setflags(write=False)
+    expected = scaled(X, scale)
+    for other in (np.asfortranarray(X), frozen):
+        out = scaled(other, scale)
+        assert out.dtype == dtype
+        np.testing.assert_allclose(
+            out, expected, rtol=1e-5 if dtype == np.float32 else 1e-12, atol=1e-5
+        )
+
+
+# Sparse
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_is_divided_but_not_centred(dtype, make):
+    X = make(sparse.random(60, 8, density=0.4, random_state=0, dtype=dtype))
+    full = X.toarray().astype(np.float64)
+    expected = {
+        "feature": full / full.std(axis=0, ddof=1),
+        "sample": full / full.std(axis=1, ddof=1, keepdims=True),
+        "view": full / np.sqrt(full.var(axis=0, ddof=1).sum()),
+        None: full,
+    }
+    for scale in SCALES:
+        out = scaled(X, scale)
+        assert sparse.issparse(out)
+        assert out.dtype == dtype
+        assert out.nnz == X.nnz
+        np.testing.assert_allclose(out.toarray(), expected[scale], rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_wide_sparse_data_are_never_densified(scale):
+    rng = np.random.default_rng(0)
+    columns = np.sort(rng.permutation(10**6)[:10_000].reshape(1000, 10), axis=1)
+    starts = np.arange(0, 10_001, 10)
+    X = sparse.csr_array((rng.random(10_000), columns.reshape(-1), starts), shape=(1000, 10**6))
+    out = scaled(X, scale)  # 8 GB as a dense array
+    assert sparse.issparse(out)
+    assert out.nnz == X.nnz
+
+
+# Folding
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_fold_moves_the_scaling_into_the_product(X, scale):
+    W = np.random.default_rng(5).normal(size=(6, 4))
+    fitted = Scaling.fit(View("x", X), scale)
+    folded, shift = fitted.fold(W)
+    np.testing.assert_allclose(
+        fitted.standardise(X) @ folded + shift, fitted.apply(X) @ W, atol=1e-9
+    )

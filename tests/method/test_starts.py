@@ -1,0 +1,67 @@
+"""Bases to start from."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omcal import OCAL, OMCAL
+from omcal.datasets import make_multiview
+from omcal.method.starts import spectral_basis, starts
+
+
+@settings(max_examples=60, deadline=None)
+@given(m=st.integers(1, 12), data=st.data(), seed=st.integers(0, 2**31))
+def test_a_spectral_basis_is_orthonormal_whatever_the_rank(m, data, seed):
+    c, rank = data.draw(st.integers(1, m)), data.draw(st.integers(0, m))
+    A = np.random.default_rng(seed).random((rank, m))
+    G = spectral_basis(A.T @ A, c)
+    np.testing.assert_allclose(G.T @ G, np.eye(c), atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(m=st.integers(2, 12), data=st.data(), seed=st.integers(0, 2**31))
+def test_it_spans_the_leading_eigenvectors(m, data, seed):
+    c = data.draw(st.integers(1, m))
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.normal(size=(m, m)))[0]
+    AtA = (Q * np.arange(m, 0, -1)) @ Q.T
+    G = spectral_basis(AtA, c)
+    np.testing.assert_allclose(Q[:, :c] @ (Q[:, :c].T @ G), G, atol=1e-9)
+
+
+def test_separate_blocks_of_anchors_are_told_apart():
+    block = np.repeat([0, 1, 2], [4, 2, 5])
+    AtA = np.equal.outer(block, block) * 1.0 + np.eye(len(block))
+    G = spectral_basis(AtA, 3)
+    found = np.abs(G).argmax(axis=1)
+    assert len(set(zip(block, found, strict=True))) == 3
+    np.testing.assert_allclose(G[G > 1e-9], 1 / np.sqrt(np.bincount(block)[block]), atol=1e-12)
+
+
+def test_the_starts_after_a_spectral_one_are_random():
+    AtA = np.diag(np.arange(6.0))
+    several = list(starts("spectral", 3, AtA, 2, np.random.RandomState(0)))
+    random = list(starts("random", 2, AtA, 2, np.random.RandomState(0)))
+    np.testing.assert_array_equal(several[0], spectral_basis(AtA, 2))
+    np.testing.assert_array_equal(several[1:], random)
+    given_one = list(starts(random[0], 5, AtA, 2, np.random.RandomState(0)))
+    assert len(given_one) == 1
+
+
+@pytest.mark.parametrize("method", [OMCAL, OCAL])
+def test_with_given_anchors_the_default_start_has_no_chance_in_it(method):
+    X = make_multiview(300, n_clusters=4, n_views=1, random_state=0).views
+    first = method(4, random_state=0).fit(X)
+    again = method(4, anchors=first.anchors_, random_state=7).fit(X)
+    np.testing.assert_array_equal(again.objective_, first.objective_)
+    assert method(4, init="random", random_state=0).fit(X).objective_[0] != first.objective_[0]
+
+
+def test_a_spectral_start_ends_no_higher_than_random_ones():
+    X = make_multiview(400, n_clusters=8, n_views=3, noise=1.0, random_state=1).views
+    how = {"weighting": "uniform", "max_iter": 500, "random_state": 0}
+    spectral = OMCAL(8, **how).fit(X)
+    random = OMCAL(8, init="random", n_init=5, **how).fit(X)
+    assert spectral.objective_[-1] <= random.objective_[-1] * (1 + 1e-4)
+    assert spectral.n_iter_ < random.n_iter_

@@ -1,0 +1,331 @@
+"""Model files that are damaged, foreign, newer or hostile: a ModelError, and nothing else."""
+
+import io
+import json
+import os
+import pickle
+import tracemalloc
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+
+from omcal import OMCAL
+from omcal.datasets import make_multiview
+from omcal.model.files import ModelError, load
+
+N_MUTANTS = int(os.environ.get("OMCAL_MUTANTS", 300))  # set it for a longer run
+
+MADE = make_multiview(60, n_clusters=3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "model.omcal"
+    OMCAL(3, weighting=[1.0, 1.0, 2.0], random_state=0).fit(MADE.views).save(path)
+    return path.read_bytes()
+
+
+def members_of(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def archive_of(members, method=zipfile.ZIP_STORED):
+    """An archive with right checksums of these members: pairs, or a dictionary."""
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", method) as archive:
+        warnings.simplefilter("ignore")  # two of the same name are meant
+        for name, data in members.items() if isinstance(members, dict) else members:
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def npy(array, **kwargs):
+    stream = io.BytesIO()
+    np.save(stream, array, **kwargs)
+    return stream.getvalue()
+
+
+def npy_that_declares(shape, dtype="<f8", data=b"\0" * 64):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+def with_header(**changes):
+    def damage(content):
+        members = members_of(content)
+        header = json.loads(members["model.json"])
+        for place, value in changes.items():
+            *way, last = place.split("__")
+            target = header
+            for step in way:
+                target = target[int(step) if step.isdigit() else step]
+            target[last] = value
+        return archive_of({**members, "model.json": json.dumps(header)})
+
+    return damage
+
+
+def with_member(name, data):
+    return lambda content: archive_of({**members_of(content), name: data})
+
+
+def without_member(name):
+    return lambda content: archive_of({k: v for k, v in members_of(content).items() if k != name})
+
+
+def with_bytes(find, offset, value, last=False):
+    """Overwrite bytes after the first, or last, place where `find` stands."""
+
+    def damage(content):
+        at = (content.rindex(find) if last else content.index(find)) + offset
+        return content[:at] + value + content[at + len(value) :]
+
+    return damage
+
+
+def flip_in_the_middle(content):
+    at = content.index(b"NUMPY") + 200
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+def overlapping(content):
+    """All entries of the directory point at the largest member: a bomb without compression."""
+    members = list(members_of(content).items()) + [(f"{i}.npy", b"") for i in range(50)]
+    changed = bytearray(archive_of(members))
+    entries = zipfile.ZipFile(io.BytesIO(changed)).infolist()
+    largest = max(entries, key=lambda entry: entry.file_size)
+    at = changed.index(b"PK\x01\x02")
+    for entry in entries:
+        for place, value in ((16, largest.CRC), (20, largest.file_size), (24, largest.file_size)):
+            changed[at + place : at + place + 4] = value.to_bytes(4, "little")
+        changed[at + 42 : at + 46] = largest.header_offset.to_bytes(4, "little")
+        at += 46 + len(entry.filename)
+    return bytes(changed)
+
+
+class Trap:
+    """Unpickling this would write a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (self.path, "w"))
+
+
+DAMAGES = {
+    "empty": (lambda content: b"", "not a saved model"),
+    "text": (lambda content: b"n,x\n1,2\n", "not a saved model"),
+    "pickle": (lambda content: pickle.dumps({"class": "OMCAL"}), "not a saved model"),
+    "cut off": (lambda content: content[: len(content) // 2], "cut off"),
+    "cut in the directory": (lambda content: content[:-30], "cut off"),
+    "longer": (lambda content: content + b"more", "behind its end"),
+    "a flipped bit": (flip_in_the_middle, "Bad CRC"),
+    "foreign archive": (lambda content: archive_of({"a.npy": npy(np.eye(3))}), "not a saved"),
+    "foreign header": (with_header(format="other"), "not a saved model"),
+    "newer": (with_header(format_version=2), "format_version=2.*upgrade omcal"),
+    "no version": (with_header(format_version=None), "format_version=None"),
+    "another class": (with_header(**{"class": "os.system"}), "holds a 'os.system'"),
+    "class of a list": (with_header(**{"class": ["OMCAL"]}), "damaged"),
+    "header is no JSON": (with_member("model.json", b"{'a'"), "cannot be read"),
+    "header is a list": (with_member("model.json", b"[]"), "not a saved model"),
+    "header is deep": (with_member("model.json", b"[" * 100_000), "cannot be read"),
+    "header is not text": (with_member("model.json", b"\xff\xfe\xff"), "cannot be read"),
+    "missing array": (without_member("threshold.npy"), "'threshold' is missing"),
+    "missing header": (without_member("model.json"), "not a saved model"),
+    "extra member": (with_member("more.npy", npy(np.eye(2))), "'more.npy' is unknown"),
+    "path traversal": (with_member("../../evil.npy", npy(np.eye(2))), "evil.npy' is unknown"),
+    "names twice": (
+        lambda content: archive_of([*members_of(content).items(), ("basis.npy", b"")]),
+        "same name",
+    ),
+    "packed": (
+        lambda content: archive_of(members_of(content), zipfile.ZIP_DEFLATED),
+        "packed or encrypted",
+    ),
+    "encrypted": (with_bytes(b"PK\x01\x02", 8, b"\x01"), "packed or encrypted"),
+    "declares more": (with_bytes(b"PK\x01\x02", 24, b"\xff\xff\xff\x7f"), "more than it holds"),
+    "overlapping members": (overlapping, "more than it holds"),
+    "long directory": (with_bytes(b"PK\x05\x06", 12, b"\xff\xff\xff\x7f", last=True), "too long"),
+    "large-file record": (
+        lambda content: content[:-22] + b"PK\x06\x07" + b"\0" * 16 + content[-22:],
+        "damaged",
+    ),
+    "huge shape": (
+        with_member("basis.npy", npy_that_declares("(10000000, 10000000)")),
+        "declares the shape",
+    ),
+    "endless shape": (
+        with_member("labels.npy", npy_that_declares(f"({10**30},)")),
+        "declares the shape",
+    ),
+    "negative shape": (
+        with_member("basis.npy", npy_that_declares("(-4, -2)")),
+        "declares the shape",
+    ),
+    "no values": (
+        with_member("basis.npy", npy_that_declares("(0, 3)", data=b"")),
+        "does not fit the header",
+    ),
+    "texts": (with_member("basis.npy", npy(np.array(["a"]))), "only plain numbers"),
+    "complex": (with_member("basis.npy", npy(np.ones((13, 3), complex))), "only plain numbers"),
+    "records": (
+        with_member("basis.npy", npy(np.zeros(2, [("a", "f8"), ("b", "O")]), allow_pickle=True)),
+        "only plain numbers",
+    ),
+    "integers": (with_member("basis.npy", npy(np.ones((13, 3), int))), "does not fit the header"),
+    "floats as labels": (with_member("labels.npy", npy(np.zeros(60))), "does not fit the header"),
+    "another width": (with_header(views__0__width=11), "does not fit the header"),
+    "endless width": (with_header(views__0__width=10**40), "does not fit the header"),
+    "width of text": (with_header(views__0__width="10"), "whole number"),
+    "width of true": (with_header(views__0__width=True), "whole number"),
+    "no views": (with_header(views=[]), "damaged"),
+    "view names twice": (with_header(views__0__name="view2"), "not distinct"),
+    "a flag of text": (with_header(views__0__center="yes"), "neither true nor false"),
+    "more columns": (with_header(columns=["a"]), "does not name all"),
+    "not a number": (with_member("alpha.npy", npy(np.full(3, np.nan))), "NaN or infinity"),
+    "gamma of text": (with_header(gamma="0.1"), "gamma='0.1'"),
+    "infinite gamma": (with_header(gamma=float("inf")), "gamma=inf"),
+    "weights of 2": (with_member("alpha.npy", npy(np.full(3, 2.0))), "not those of a model"),
+    "skew basis": (with_member("basis.npy", npy(np.ones((13, 3)))), "not those of a model"),
+    "large threshold": (
+        with_member("threshold.npy", npy(np.eye(13) * 9)),
+        "not those of a model",
+    ),
+    "labels outside": (
+        with_member("labels.npy", npy(np.full(60, 3, np.int32))),
+        "not those of a model",
+    ),
+    "unknown parameter": (with_header(parameters__speed=11), "speed.*upgrade omcal"),
+    "a file to write to": (
+        with_header(parameters__checkpoint="/etc/passwd"),
+        "checkpoint.*unknown",
+    ),
+    "beta of -1": (with_header(parameters__beta=-1.0), "'beta' parameter"),
+    "text as number": (with_header(parameters__n_clusters="3"), "'n_clusters' parameter"),
+    "a million clusters": (with_header(parameters__n_clusters=10**6), "whole number"),
+    "a parameter of an unknown kind": (
+        with_header(parameters__weighting={"call": "os.system"}),
+        "unknown kind 'call'",
+    ),
+    "a parameter of two kinds": (
+        with_header(parameters__weighting={"list": [], "tuple": []}),
+        "damaged",
+    ),
+    "an array that is not there": (
+        with_header(parameters__weighting={"array": "../secret"}),
+        "missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_refused(saved, tmp_path, damage):
+    change, message = DAMAGES[damage]
+    path = tmp_path / "model.omcal"
+    path.write_bytes(change(saved))
+    with pytest.raises(ModelError, match=rf"(?s)^{path}: .*{message}") as raised:
+        load(path)
+    assert len(str(raised.value)) < 1000
+
+
+def test_the_undamaged_file_loads(saved, tmp_path):
+    """Taken apart and put together it is still a model: the damages are what is refused."""
+    path = tmp_path / "model.omcal"
+    path.write_bytes(archive_of(members_of(saved)))
+    assert load(path).predict(MADE.views).shape == (60,)
+
+
+def test_nothing_is_unpickled(saved, tmp_path):
+    proof = tmp_path / "executed"
+    trap = np.array([Trap(str(proof))], dtype=object)
+    objects = npy(trap, allow_pickle=True)
+    path = tmp_path / "model.omcal"
+    for content in (
+        archive_of({**members_of(saved), "basis.npy": objects}),
+        archive_of({**members_of(saved), "model.json": pickle.dumps(Trap(str(proof)))}),
+        objects,
+        pickle.dumps(Trap(str(proof))),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ModelError):
+            load(path)
+    assert not proof.exists()
+    pickle.loads(pickle.dumps(Trap(str(proof)))).close()  # the trap works
+    assert proof.exists()
+
+
+def test_memory_stays_within_what_the_file_justifies(saved, tmp_path):
+    members = members_of(saved)
+    many = [*members.items(), *((f"{i}.npy", b"") for i in range(20_000))]
+    files = {
+        "huge": archive_of({**members, "basis.npy": npy_that_declares("(100000, 100000)")}),
+        "bomb": archive_of({**members, "basis.npy": b"\0" * 50_000_000}, zipfile.ZIP_DEFLATED),
+        "many": archive_of(many),
+        "overlap": overlapping(saved),
+    }
+    for name, content in files.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        tracemalloc.start()
+        with pytest.raises(ModelError):
+            load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10 * len(content) + 1_000_000, name
+
+
+def outcome(path):
+    """Whether the file gives a model that predicts; anything but a ModelError fails the test."""
+    try:
+        model = load(path)
+    except ModelError:
+        return False
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            labels = model.predict([MADE.views[name] for name in MADE.views])
+        except ValueError:  # in words: other views or widths, or values too large
+            return True
+    assert labels.shape == (60,) and 0 <= labels.min() <= labels.max() < model.n_clusters
+    return True
+
+
+def mutated(content, rng):
+    changed = bytearray(content)
+    for place in rng.integers(len(changed), size=rng.integers(1, 4)):
+        changed[place] = rng.integers(256)
+    if rng.random() < 0.1:
+        del changed[rng.integers(len(changed)) :]
+    return bytes(changed)
+
+
+def test_mutated_files_are_refused_or_work(saved, tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "model.omcal"
+    directory = saved.index(b"PK\x01\x02")
+    works = []
+    for i in range(N_MUTANTS):
+        # Half of the changes hit the structure of the archive, which is a small part of it.
+        content = mutated(saved, rng)
+        if i % 2:
+            content = saved[:directory] + mutated(saved[directory:], rng)
+        path.write_bytes(content)
+        works.append(outcome(path))
+    assert sum(works) < 0.5 * N_MUTANTS
+
+
+def test_mutated_members_with_right_checksums_are_refused_or_work(saved, tmp_path):
+    rng = np.random.default_rng(1)
+    path = tmp_path / "model.omcal"
+    members = members_of(saved)
+    works = []
+    for i in range(N_MUTANTS):
+        name = "model.json" if i % 2 else str(rng.choice(list(members)))
+        path.write_bytes(archive_of({**members, name: mutated(members[name], rng)}))
+        works.append(outcome(path))
+    assert 0 < sum(works) < N_MUTANTS

@@ -1,0 +1,220 @@
+"""Models that are saved and loaded: the same in another process, or an error."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+import omcal
+from omcal import OCAL, OMCAL, __version__
+from omcal.datasets import make_multiview
+from omcal.model.files import FORMAT_VERSION, ModelError, load, save
+
+MADE = make_multiview(150, n_clusters=3, random_state=0)
+LIST = list(MADE.views.values())
+TABLE = np.hstack(LIST)
+WIDTHS = [view.shape[1] for view in LIST]
+
+# Runs in another process: predict for the data beside each model.
+FRESH = """
+import sys
+import numpy as np
+from pathlib import Path
+from scipy import sparse
+import omcal
+for path in sorted(Path(sys.argv[1]).glob("*.omcal")):
+    data = np.load(path.with_suffix(".npz"))
+    X = [data[name] for name in sorted(data)]
+    if path.stem == "sparse":
+        X[1] = sparse.csr_array(X[1])
+    if path.stem == "frame":
+        import pandas as pd
+        X = [pd.DataFrame(X[0], columns=[f"{'abc'[j // 10]}_{j}" for j in range(30)])]
+    model = omcal.load(path)
+    X = X if len(model.view_names_) == len(X) > 1 else X[0]
+    np.save(path.with_suffix(".npy"), model.predict(X))
+"""
+
+
+def positive_part(X):
+    return sparse.csr_array(np.maximum(X, 0))
+
+
+def given_start():
+    anchors = [view[:20] for view in LIST]
+    init = np.linalg.qr(np.random.default_rng(0).normal(size=(20, 3)))[0]
+    return OMCAL(3, n_anchors=20, anchors=anchors, init=init, scale=None)
+
+
+def frame():
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(TABLE, columns=[f"{'abc'[j // 10]}_{j}" for j in range(30)])
+
+
+MODELS = {
+    "feature": lambda: OMCAL(3, random_state=0).fit(LIST),
+    "sample": lambda: OMCAL(3, scale="sample", random_state=0).fit(LIST),
+    "view": lambda: OMCAL(3, scale="view", weighting="agreement", random_state=0).fit(LIST),
+    "float32": lambda: OMCAL(3, random_state=0).fit([v.astype(np.float32) for v in LIST]),
+    "sparse": lambda: OMCAL(3, random_state=0).fit([LIST[0], positive_part(LIST[1]), LIST[2]]),
+    "given": lambda: given_start().fit(LIST),
+    "weights": lambda: OMCAL(3, weighting=np.array([1.0, 2.0, 1.0]), random_state=0).fit(LIST),
+    "slices": lambda: OMCAL(
+        3, views={"a": slice(0, 10), "b": [10, 11, -1], "c": np.arange(20, 29)}, random_state=0
+    ).fit(TABLE),
+    "frame": lambda: OMCAL(3, views="prefix_", random_state=0).fit(frame()),
+    "single": lambda: OCAL(3, random_state=np.int64(4)).fit(LIST[0]),
+}
+
+
+def data_of(name):
+    if name in ("slices", "frame"):
+        return [TABLE]
+    if name == "single":
+        return LIST[:1]
+    if name == "float32":
+        return [view.astype(np.float32) for view in LIST]
+    return [LIST[0], positive_part(LIST[1]).toarray(), LIST[2]] if name == "sparse" else LIST
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Each model, saved, and its labels from another process."""
+    folder = tmp_path_factory.mktemp("models")
+    fitted = {name: make() for name, make in MODELS.items()}
+    for name, model in fitted.items():
+        model.save(folder / f"{name}.omcal")
+        np.savez(folder / name, *data_of(name))
+    subprocess.run([sys.executable, "-c", FRESH, str(folder)], check=True)
+    return folder, fitted
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fresh_process_gives_identical_labels(models, name):
+    folder, fitted = models
+    X = data_of(name)
+    if name == "sparse":
+        X[1] = sparse.csr_array(X[1])
+    expected = fitted[name].predict(frame() if name == "frame" else X if len(X) > 1 else X[0])
+    assert_array_equal(np.load(folder / f"{name}.npy"), expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_everything_comes_back(models, name):
+    folder, fitted = models
+    model, loaded = fitted[name], load(folder / f"{name}.omcal")
+    assert type(loaded) is type(model)
+    # Whoever adds fitted state must add it to the file, or predict will miss it. The graphs are as
+    # large as data and stay behind.
+    state = {key: value for key, value in vars(model).items() if key != "_graphs"}
+    assert set(vars(loaded)) == set(state)
+    for key, value in state.items():
+        assert same(getattr(loaded, key), value), key
+
+
+def same(one, other):
+    if isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    if isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(other, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in other)
+    if hasattr(other, "__dataclass_fields__"):
+        return all(same(getattr(one, k), getattr(other, k)) for k in other.__dataclass_fields__)
+    return one == other
+
+
+def test_a_loaded_model_can_be_fitted_and_saved_again(models, tmp_path):
+    folder, fitted = models
+    loaded = omcal.load(folder / "feature.omcal")
+    loaded.save(tmp_path / "again.omcal")
+    assert (tmp_path / "again.omcal").read_bytes() == (folder / "feature.omcal").read_bytes()
+    assert_array_equal(loaded.fit(LIST).labels_, fitted["feature"].labels_)
+
+
+def test_the_file_says_what_it_is(models):
+    folder, fitted = models
+    with zipfile.ZipFile(folder / "feature.omcal") as archive:
+        header = json.loads(archive.read("model.json"))
+    assert header["format_version"] == FORMAT_VERSION
+    assert header["class"] == "OMCAL"
+    assert header["versions"]["omcal"] == __version__
+    assert header["versions"]["numpy"] == np.__version__
+    assert [view["name"] for view in header["views"]] == ["view1", "view2", "view3"]
+    assert [view["width"] for view in header["views"]] == WIDTHS
+    assert header["parameters"]["beta"] == fitted["feature"].beta
+    # The arrays are those of any NumPy archive.
+    arrays = np.load(folder / "feature.omcal", allow_pickle=False)
+    assert_array_equal(arrays["anchors.1"], fitted["feature"].anchors_[1])
+
+
+def test_column_names_are_compared_after_loading(models):
+    folder, _ = models
+    table = frame()
+    loaded = load(folder / "frame.omcal")
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(table[list(table.columns)[::-1]])
+    with pytest.raises(ValueError, match="29 features"):
+        load(folder / "slices.omcal").predict(TABLE[:, :29])
+
+
+def test_what_belongs_to_a_machine_is_not_stored(tmp_path):
+    places = {"scratch_dir": tmp_path, "checkpoint": tmp_path / "state", "memory_limit": "1GB"}
+    OMCAL(3, random_state=0, **places).fit(LIST).save(tmp_path / "model.omcal")
+    loaded = load(tmp_path / "model.omcal")
+    assert loaded.get_params() == OMCAL(3, random_state=0).get_params()
+
+
+def test_labels_that_are_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    model = OMCAL(3, random_state=0).fit([torch.from_numpy(view) for view in LIST])
+    model.save(tmp_path / "model.omcal")
+    loaded = load(tmp_path / "model.omcal")
+    assert_array_equal(loaded.labels_, np.asarray(model.labels_))
+    assert_array_equal(loaded.predict(LIST), OMCAL(3, random_state=0).fit(LIST).predict(LIST))
+
+
+def test_what_cannot_be_saved(tmp_path):
+    path = tmp_path / "model.omcal"
+
+    class Mine(OMCAL):
+        pass
+
+    with pytest.raises(NotFittedError):
+        OMCAL(3).save(path)
+    with pytest.raises(ModelError, match="Mine cannot be saved"):
+        save(Mine(3, random_state=0).fit(LIST), path)
+    model = OMCAL(3, random_state=np.random.RandomState(0)).fit(LIST)
+    with pytest.raises(ModelError, match=r"random_state=.*set_params\(random_state=None\)"):
+        model.save(path)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError):
+        model.set_params(random_state=None).save(tmp_path / "absent" / "model.omcal")
+    with pytest.raises(FileNotFoundError):
+        load(path)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "model.omcal"
+    path.write_bytes(b"old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    model = OMCAL(3, random_state=0).fit(LIST)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="No space left"):
+            model.save(path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model.omcal"]
+    model.save(str(path))
+    assert_array_equal(load(str(path)).labels_, model.labels_)

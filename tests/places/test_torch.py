@@ -1,0 +1,284 @@
+"""Rows, scaling, anchors and graphs on a PyTorch device against those of NumPy."""
+
+import numpy as np
+import pytest
+
+import reference
+from omcal.method.anchors import choose_anchors as host_anchors
+from omcal.method.graph import AnchorGraphs
+from omcal.method.graph import anchor_graphs as host_graphs
+from omcal.method.scaling import Scaling
+from omcal.method.solver import Problem, solve
+from omcal.places.gpu import anchors as device_anchors
+from omcal.places.gpu import cuda as _cuda
+from omcal.places.gpu import triton_graphs as kernels
+from omcal.places.gpu.anchors import choose_anchors
+from omcal.places.gpu.devices import resolve_device
+from omcal.places.gpu.graph import anchor_graphs
+from omcal.places.gpu.rows import TorchRows
+from omcal.places.gpu.scaling import fit_scaling
+from omcal.places.gpu.views import DeviceViews
+from omcal.places.memory import MemoryRows
+from torch_cases import DEVICES, cut_small, host_views, tensor_views, torch, two_views
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return resolve_device(request.param)
+
+
+@pytest.fixture(params=["plain", "Triton", "CUDA"])
+def fused(request, device, monkeypatch):
+    """Whether kernels do the pass, written in either; TRITON_INTERPRET=1 runs Triton's anywhere."""
+    if request.param == "CUDA" and device.type != "cuda":
+        pytest.skip(f"{device} is no CUDA GPU")
+    if request.param == "Triton":
+        if not kernels.usable(device):
+            pytest.skip(f"Triton kernels do not run on {device}")
+        monkeypatch.setattr(_cuda, "serves", lambda graphs, F: False)
+    return request.param != "plain"
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    cut_small(monkeypatch)
+
+
+def random_graphs(rng, n, V, m, k, dtype):
+    indices = rng.random((n, V, m)).argsort(axis=2)[:, :, :k]
+    weights = rng.dirichlet(np.ones(k), size=(n, V))
+    weights[: n // 4, 0, -1] = 0  # as where the last two distances are equal
+    return AnchorGraphs(indices.astype(np.min_scalar_type(m - 1)), weights.astype(dtype), m)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("n", "V", "m", "k", "c"),
+    [
+        (300, 3, 12, 4, 3),
+        (77, 1, 5, 1, 1),
+        (260, 2, 40, 5, 10),
+        (90, 2, 300, 6, 20),
+        (65, 1, 66, 3, 40),
+    ],
+)
+def test_pass_equals_that_in_memory(device, fused, small_blocks, n, V, m, k, c, dtype):
+    rng = np.random.default_rng(n)
+    graphs = random_graphs(rng, n, V, m, k, dtype)
+    host = MemoryRows(graphs, c)
+    rows = TorchRows.from_graphs(graphs, c, device, fused=fused)
+    np.testing.assert_allclose(rows.gram(), host.gram(), rtol=1e-12, atol=1e-13)
+    close = 1e-5 if dtype == np.float32 else 1e-12
+    alpha = rng.dirichlet(np.ones(V))
+    for _ in range(3):
+        P, R = rng.normal(size=(m, c)), 0.3 * rng.normal(size=(c, c)) / c
+        expected, sums = host.sweep(alpha, P, R), rows.sweep(alpha, P, R)
+        for name in ("StF", "FtF", "FoldtF"):
+            wanted = getattr(expected, name)
+            atol = close * max(1.0, np.abs(wanted).max())
+            np.testing.assert_allclose(getattr(sums, name), wanted, atol=atol)
+        np.testing.assert_allclose(rows.F.cpu().numpy(), host.F, atol=close)
+    G = np.linalg.qr(rng.normal(size=(m, c)))[0]
+    expected, assignment = host.assign(alpha, P, R, G), rows.assign(alpha, P, R, G)
+    assert assignment.labels.dtype == np.int32
+    # Two entries may be equal to rounding in float32.
+    assert (assignment.labels == expected.labels).mean() >= (0.99 if dtype == np.float32 else 1)
+    assert abs(assignment.n_undecided - expected.n_undecided) <= (dtype == np.float32)
+
+
+def test_rows_without_an_entry_follow_the_basis(device, fused):
+    graphs = random_graphs(np.random.default_rng(0), 50, 1, 8, 3, np.float64)
+    G = np.linalg.qr(np.random.default_rng(1).normal(size=(8, 3)))[0]
+    P, R = np.zeros((8, 3)), np.zeros((3, 3))
+    P[0] = [1.0, -1.0, -2.0]  # only rows with anchor 0 hear anything
+    host, rows = MemoryRows(graphs, 3), TorchRows.from_graphs(graphs, 3, device, fused=fused)
+    expected = host.assign(np.ones(1), P, R, G)
+    assignment = rows.assign(np.ones(1), P, R, G)
+    assert 0 < expected.n_undecided < 50
+    assert assignment.n_undecided == expected.n_undecided
+    np.testing.assert_array_equal(assignment.labels, expected.labels)
+
+
+def test_sums_are_in_float64(device, fused):
+    n = 200_000 if device.type == "cuda" or not fused else 3000
+    graphs = random_graphs(np.random.default_rng(0), 50, 1, 6, 2, np.float32)
+    repeated = AnchorGraphs(
+        np.resize(graphs.indices, (n, 1, 2)), np.resize(graphs.weights, (n, 1, 2)), 6
+    )
+    rows = TorchRows.from_graphs(repeated, 2, device, fused=fused)
+    P = np.abs(np.random.default_rng(1).normal(size=(6, 2)))
+    sums = rows.sweep(np.ones(1), P, np.zeros((2, 2)))
+    F = rows.F.cpu().numpy().astype(np.float64)
+    S = repeated.side_by_side().astype(np.float64)
+    np.testing.assert_allclose(sums.FtF, F.T @ F, rtol=3e-7 if fused else 1e-11)
+    np.testing.assert_allclose(sums.StF[0], S.T @ F, rtol=3e-7 if fused else 1e-11)
+
+
+def test_sums_of_parts_add(device, fused):
+    rng = np.random.default_rng(2)
+    graphs = random_graphs(rng, 120, 2, 9, 3, np.float64)
+    P, R = rng.normal(size=(9, 4)), 0.1 * np.eye(4)
+    alpha = np.array([0.3, 0.7])
+    whole = TorchRows.from_graphs(graphs, 4, device, fused=fused)
+    parts = [
+        TorchRows.from_graphs(graphs[rows], 4, device, fused=fused)
+        for rows in (slice(0, 31), slice(31, 120))
+    ]
+    np.testing.assert_allclose(whole.gram(), sum(p.gram() for p in parts), rtol=1e-12, atol=1e-14)
+    for _ in range(2):
+        total = whole.sweep(alpha, P, R)
+        both = parts[0].sweep(alpha, P, R) + parts[1].sweep(alpha, P, R)
+        for name in ("StF", "FtF", "FoldtF"):
+            np.testing.assert_allclose(
+                getattr(total, name), getattr(both, name), rtol=1e-12, atol=1e-14
+            )
+
+
+def test_sums_of_a_pass_are_not_overwritten_by_the_next(device, fused):
+    rows = TorchRows.from_graphs(
+        random_graphs(np.random.default_rng(0), 30, 1, 6, 2, np.float64), 2, device, fused=fused
+    )
+    P, R = np.ones((6, 2)), np.zeros((2, 2))
+    first = rows.sweep(np.ones(1), P, R)
+    before = first.StF.copy()
+    rows.sweep(np.ones(1), 2 * P, R)
+    np.testing.assert_array_equal(first.StF, before)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("weighting", ["adaptive", "agreement"])
+def test_solver_equals_algorithm_1(device, fused, seed, weighting):
+    rng = np.random.default_rng(seed)
+    V, m, k, c = 2, 10, 4, 3
+    centres = rng.normal(size=(V, m, 4)) + 4 * rng.normal(size=(V, c, 4))[:, np.arange(m) % c]
+    points = centres[:, rng.integers(m, size=70)] + rng.normal(size=(V, 70, 4))
+    S = np.stack([reference.anchor_graph(points[v], centres[v], k) for v in range(V)])
+    G = np.linalg.qr(rng.normal(size=(m, c)))[0]
+    expected = reference.algorithm1(S, G, 0.2, 0.5, 8, weighting)
+    assert expected.conditioning > 1e-5
+    indices = np.argsort(-S, axis=2, kind="stable")[:, :, :k]
+    weights = np.take_along_axis(S, indices, axis=2)
+    graphs = AnchorGraphs(
+        indices.transpose(1, 0, 2).astype(np.uint8), weights.transpose(1, 0, 2), m
+    )
+    rows = TorchRows.from_graphs(graphs, c, device, fused=fused)
+    problem = Problem(0.2, 0.5, weighting, np.full(V, 1 / V), 8, tol=0.0)
+    solution = solve(rows, rows.gram(), G, problem)
+    Z = solution.consensus
+    assignment = rows.assign(Z.alpha, *Z.f_step(), Z.G)
+    np.testing.assert_allclose(solution.history, expected.history, rtol=1e-9)
+    np.testing.assert_allclose(rows.F.cpu().numpy(), expected.F, atol=1e-8)
+    np.testing.assert_array_equal(assignment.labels, expected.unclipped.argmax(axis=1))
+
+
+@pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+def test_scaling_equals_that_on_the_host(device, small_blocks, scale, dtype):
+    X = (100 * two_views(n=400)[0] + 1000).astype(dtype)
+    X[:, 2] = 7  # constant
+    X[5] = 3  # a constant row
+    for views in (tensor_views([X], device), host_views([X])):
+        view = DeviceViews(views, device)[0]
+        fitted = fit_scaling(view, scale)
+        expected = Scaling.fit(host_views([X])[0], scale)
+        assert fitted.per_sample == expected.per_sample
+        for name in ("center", "factor"):
+            wanted = getattr(expected, name)
+            if wanted is None:
+                assert getattr(fitted, name) is None
+            else:
+                np.testing.assert_allclose(getattr(fitted, name), wanted, rtol=1e-10)
+        blocks = torch.cat([block for _, block in view.blocks(expected)]).cpu().numpy()
+        standardised = expected.standardise(host_views([X])[0].rows(slice(None)))
+        np.testing.assert_allclose(blocks, standardised, atol=2e-6, rtol=2e-6)
+
+
+def test_moments_of_a_feature_far_from_zero(device):
+    rng = np.random.default_rng(0)
+    X = 1e4 + rng.normal(size=(5000, 3))
+    fitted = fit_scaling(DeviceViews(tensor_views([X], device), device)[0], "feature")
+    np.testing.assert_allclose(fitted.center, X.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(fitted.factor, 1 / X.std(axis=0, ddof=1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["kmeans", "kmeans-full", "random"])
+@pytest.mark.parametrize("n", [300, 2600])
+def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
+    arrays = two_views(n=n)
+    views = host_views(arrays)
+    scalings = [Scaling.fit(view, "feature") for view in views]
+    expected = host_anchors(views, scalings, 7, method, np.random.RandomState(1))
+    for given in (views, tensor_views(arrays, device)):
+        found = choose_anchors(
+            DeviceViews(given, device), scalings, 7, method, np.random.RandomState(1)
+        )
+        assert [a.dtype for a in found] == [np.float64] * 2
+        if method == "random":
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_allclose(a, b, atol=1e-12)
+        cost, wanted = (_cost(arrays, scalings, a) for a in (found, expected))
+        assert cost <= 1.02 * wanted
+
+
+def _cost(arrays, scalings, anchors):
+    X = np.hstack([s.apply(x) for s, x in zip(scalings, arrays, strict=True)])
+    C = np.hstack(anchors)
+    return np.square(X[:, None] - C).sum(axis=2).min(axis=1).mean()
+
+
+def test_anchors_of_fewer_different_rows_than_anchors(device):
+    X = np.repeat(np.eye(3), 20, axis=0)
+    views = tensor_views([X], device)
+    anchors = choose_anchors(
+        DeviceViews(views, device), [Scaling()], 5, "kmeans", np.random.RandomState(0)
+    )
+    assert np.isfinite(anchors[0]).all()
+    assert len(np.unique(anchors[0].round(6), axis=0)) == 3
+
+
+def test_an_empty_cluster_of_the_anchors_is_filled(device, monkeypatch):
+    X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]], dtype=torch.float64, device=device)
+    start = torch.tensor([[0.1], [100.0], [200.0]], dtype=torch.float64, device=device)
+    monkeypatch.setattr(device_anchors, "_start", lambda *args: start)
+    centres = device_anchors._lloyd(X, 3, False, 3, np.random.RandomState(0))
+    np.testing.assert_allclose(np.sort(centres.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
+
+
+@pytest.mark.parametrize("scale", ["feature", "sample", None])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [9, 300])
+def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
+    arrays = two_views(n=320, dtype=dtype)
+    views = host_views(arrays)
+    scalings = [Scaling.fit(view, scale) for view in views]
+    rng = np.random.RandomState(0)
+    anchors = host_anchors(views, scalings, m, "random", rng)
+    expected = host_graphs(views, scalings, anchors, 5)
+    for given in (views, tensor_views(arrays, device)):
+        found = anchor_graphs(DeviceViews(given, device), scalings, anchors, 5)
+        assert found.indices.element_size() == (1 if m <= 256 else 2)
+        close = 2e-3 if dtype == np.float32 else 1e-8
+        np.testing.assert_allclose(
+            found.dense(slice(None), torch.float64).cpu().numpy(),
+            expected.side_by_side().toarray(),
+            atol=close,
+        )
+        part = anchor_graphs(DeviceViews(given, device), scalings, anchors, 5, slice(40, 90))
+        assert torch.equal(part.indices, found.indices[:, :, 40:90])
+
+
+def test_equal_distances_share_the_weight_in_the_order_of_the_anchors(device):
+    anchors = [np.repeat(np.array([[1.0, 0.0], [0.0, 1.0]]), 4, axis=0)]
+    X = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    expected = host_graphs(host_views([X]), [Scaling()], anchors, 3)
+    found = anchor_graphs(DeviceViews(tensor_views([X], device), device), [Scaling()], anchors, 3)
+    np.testing.assert_array_equal(found.indices.cpu().numpy().transpose(2, 0, 1), expected.indices)
+    np.testing.assert_allclose(found.weights.cpu().numpy().transpose(2, 0, 1), expected.weights)
+
+
+def test_values_too_large_for_products_are_refused(device):
+    X = np.full((20, 3), 3e38, dtype=np.float32)
+    views = DeviceViews(tensor_views([X], device), device)
+    anchors = [1e3 * np.random.default_rng(0).normal(size=(5, 3))]
+    with pytest.raises(ValueError, match="view 'view1' holds values too large"):
+        anchor_graphs(views, [Scaling()], anchors, 2)

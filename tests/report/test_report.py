@@ -1,0 +1,373 @@
+"""The HTML report: what it says."""
+
+import json
+import pickle
+import re
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+
+from omcal import OCAL, OMCAL
+from omcal.cli import main
+from omcal.datasets import make_multiview
+from omcal.metrics import evaluate
+from omcal.model.files import load
+from omcal.model.small_fits import graphs_of
+from omcal.report import write_report
+from omcal.report.findings import find
+from omcal.report.html import page, paragraph, put
+from omcal.report.layout import sample_layout
+from omcal.select.parameters import tune_without_labels
+from report_cases import NASTY, SECTIONS, fit, make_data, report_with_nasty_names
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_data()
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return fit(data)
+
+
+@pytest.fixture(scope="module")
+def found(model, data):
+    return find(model, graphs_of(model), data.labels)
+
+
+@pytest.fixture(scope="module")
+def path(model, data, tmp_path_factory):
+    return report_with_nasty_names(model, data, tmp_path_factory.mktemp("report"))
+
+
+def sections_of(text):
+    return re.findall(r'<section id="(\w+)"', text)
+
+
+def payload_of(text):
+    return json.loads(re.search(r'id="payload">(.*?)</script>', text, re.S)[1])
+
+
+# what it says
+
+
+def test_every_section_is_there(path):
+    text = path.read_text(encoding="utf-8")
+    assert sections_of(text) == SECTIONS
+    assert re.findall(r'<a href="#(\w+)">', text.split("<main")[0]) == SECTIONS
+    assert "$" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
+
+
+def test_nothing_in_it_comes_from_elsewhere(path):
+    text = path.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert re.findall(r"""<[^>]+(?:src|href)=["']?(?!#|data:)([^"'\s>]+)""", text) == []
+    # Names of samples are text everywhere, whatever they look like.
+    assert "<img" not in text and 'onerror="' not in text
+
+
+def test_scores_and_table_are_those_of_the_labels(found, data, model):
+    assert found.class_table.scores == evaluate(data.labels, model.labels_)
+    counts = found.class_table.counts
+    assert counts.sum() == data.n_samples
+    assert_array_equal(counts.sum(axis=1), np.bincount(model.labels_, minlength=4))
+    assert_array_equal(counts.sum(axis=0), np.bincount(data.labels))
+
+
+def test_without_classes_there_is_no_class_section(model, data, tmp_path):
+    text = model.report(tmp_path / "r.html", data.views).read_text(encoding="utf-8")
+    assert sections_of(text) == [name for name in SECTIONS if name != "classes"]
+    assert "accuracy" not in text.split("<main")[0]
+
+
+def test_doubtful_samples_are_those_between_clusters(found, model, data):
+    F = model.transform(data.views)
+    own = F[np.arange(len(F)), model.labels_]
+    rest = F.copy()
+    rest[np.arange(len(F)), model.labels_] = -1
+    margin = np.clip((own - rest.max(axis=1).clip(0)) / F.sum(axis=1), 0, 1)
+    np.testing.assert_allclose(found.certainty, margin, atol=1e-9)
+    for c in range(4):
+        members = np.flatnonzero(model.labels_ == c)
+        listed = [d.sample for d in found.doubtful[c]]
+        assert set(listed) <= set(members) and margin[listed[0]] == margin[members].min()
+        assert found.doubtful[c][0].other == rest[listed[0]].argmax()
+        assert margin[found.typical[c][0]] >= margin[members].max() - 0.01
+
+
+def test_a_noise_view_is_told_from_a_useful_one(found):
+    views = {view.name: view for view in found.explanation.views}
+    assert list(views) == ["view1", "view2", "noise1"]
+    assert views["noise1"].alone < 0.2 < views["view1"].alone
+    assert views["noise1"].without > 0.8
+
+
+def test_the_warnings_about_views_are_on_the_page(tmp_path):
+    data = make_data()
+    twins = {"first": data.views["view1"], "second": data.views["view1"].copy()}
+    model = OMCAL(4, n_anchors=20, random_state=0).fit(twins)
+    text = model.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert '<p class="warn">Views &#x27;first&#x27; and &#x27;second&#x27; are the same' in text
+    assert "No single view decides the result." in text
+
+
+def test_views_that_share_no_two_samples(tmp_path):
+    data = make_data()
+    model = OMCAL(4, n_anchors=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(
+            data.views, present={"view1": np.arange(240) < 120, "view2": np.arange(240) >= 120}
+        )
+    text = model.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "No two samples are in all views" in text
+
+
+# from what it is made
+
+
+def pages(model, folder, *data):
+    """The report without data, and that from these data."""
+    kept = model.report(folder / "kept.html").read_text(encoding="utf-8")
+    return kept, model.report(folder / "given.html", *data).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_model_alone_gives_the_page_that_the_data_give(data, tmp_path, dtype):
+    views = {name: X.astype(dtype) for name, X in data.views.items()}
+    model = OMCAL(4, n_anchors=20, n_init=2, random_state=0).fit(views)
+    kept, given = pages(model, tmp_path, views)
+    assert kept == given
+
+
+def test_samples_that_a_view_lacks_are_known_without_the_data(tmp_path):
+    data = make_multiview(240, n_clusters=4, n_views=3, missing=0.2, random_state=0)
+    model = OMCAL(4, n_anchors=20, random_state=0).fit(data.views)
+    kept, given = pages(model, tmp_path, data.views)
+    assert kept == given
+    complete = np.all(list(data.presence.values()), axis=0).sum()
+    assert f"for {complete} samples" in kept
+    lacking = data.presence["view1"].sum()
+    assert lacking < 240 and f'<td data-label="samples">{lacking}</td>' in kept
+
+
+def test_data_in_files_give_the_page_that_the_model_gives(data, tmp_path):
+    stored = {}
+    for name, X in data.views.items():
+        X = X.copy()
+        X[7] = np.nan if name == "view1" else X[7]
+        np.save(tmp_path / f"{name}.npy", X)
+        stored[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    model = OMCAL(4, n_anchors=20, random_state=0).fit({k: np.array(X) for k, X in stored.items()})
+    kept, given = pages(model, tmp_path, stored)
+    assert kept == given
+
+
+def test_a_model_without_graphs_asks_for_the_data(model, data, tmp_path, monkeypatch):
+    model.save(tmp_path / "model.omcal")
+    monkeypatch.setattr("omcal.places.placement.LARGEST_KEPT", 10)
+    others = {
+        "loaded": load(tmp_path / "model.omcal"),
+        "unpickled": pickle.loads(pickle.dumps(model)),
+        "out of core": clone(model).set_params(memory_limit="1 MiB").fit(data.views),
+        "large": clone(model).fit(data.views),
+    }
+    for name, other in others.items():
+        with pytest.raises(ValueError, match=r"kept no anchor graphs; pass X"):
+            other.report(tmp_path / "r.html")
+        with pytest.raises(ValueError, match=r"kept no anchor graphs; pass X"):
+            other.explain_views()
+        assert other.report(tmp_path / f"{name}.html", data.views).exists()
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_another_fit_forgets_the_graphs(data):
+    model = fit(data)
+    assert model._graphs.n == 240
+    model.set_params(memory_limit="1 MiB").fit(data.views)
+    assert model._graphs is None
+
+
+def test_present_without_data_is_refused(model, data, tmp_path):
+    everyone = {name: np.ones(240, bool) for name in data.views}
+    for ask in (lambda **o: model.report(tmp_path / "r.html", **o), model.explain_views):
+        with pytest.raises(ValueError, match="present says which samples of X are absent; pass X"):
+            ask(present=everyone)
+
+
+def test_dask_is_refused(model, data, tmp_path):
+    array = pytest.importorskip("dask.array", reason="the extra dask is not installed")
+    lazy = {name: array.from_array(X) for name, X in data.views.items()}
+    with pytest.raises(ValueError, match="X is in Dask"):
+        model.report(tmp_path / "r.html", lazy)
+
+
+def test_one_view(tmp_path):
+    data = make_multiview(80, n_clusters=3, n_views=1, random_state=0)
+    (X,) = data.views.values()
+    model = OCAL(3, n_anchors=12, random_state=0).fit(X)
+    text = model.report(tmp_path / "r.html", X).read_text(encoding="utf-8")
+    assert "There is one view" in text and "clusters" in sections_of(text)
+
+
+def test_one_table_with_views(data, tmp_path):
+    table = np.hstack(list(data.views.values()))
+    model = OMCAL(4, views=[slice(0, 10), slice(10, 30)], random_state=0).fit(table)
+    text = model.report(tmp_path / "r.html", table).read_text(encoding="utf-8")
+    assert sections_of(text)[0] == "clusters"
+
+
+def test_the_same_report_twice(model, data, tmp_path):
+    one, two = (model.report(tmp_path / f"{k}.html", data.views, data.labels) for k in "ab")
+    assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"y": [0, 1]}, "y has shape"),
+        ({"names": ["a"]}, "names has shape"),
+    ],
+)
+def test_bad_input(model, data, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        model.report(tmp_path / "r.html", data.views, **options)
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_other_data_are_refused(model, data, tmp_path):
+    with pytest.raises(ValueError, match=r"100 samples .* fitted to 240"):
+        write_report(model, tmp_path / "r.html", {n: v[:100] for n, v in data.views.items()})
+
+
+def test_many_classes_are_listed_not_tabled(tmp_path):
+    data = make_multiview(400, n_clusters=50, n_views=2, noise=0.2, random_state=0)
+    model = OMCAL(50, n_anchors=70, init="random", max_iter=5, tol=1.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some clusters stay empty, which is part of the test
+        model.fit(data.views)
+    text = model.report(tmp_path / "r.html", data.views, data.labels).read_text(encoding="utf-8")
+    assert "The most frequent of the 50 classes" in text
+    empty = 50 - len(np.unique(model.labels_))
+    assert empty and f"{empty} stayed empty" in text
+
+
+def test_large_data_are_sampled_and_this_is_said(tmp_path):
+    data = make_multiview(60_000, n_clusters=10, n_views=2, n_features=4, random_state=0)
+    model = OMCAL(10, n_anchors=25, max_iter=10, tol=1.0, random_state=0).fit(data.views)
+    names = [f"a rather long name of sample number {i}" for i in range(data.n_samples)]
+    report = model.report(tmp_path / "r.html", y=data.labels, names=names)
+    assert report.stat().st_size < 2_000_000
+    text = report.read_text(encoding="utf-8")
+    drawn = payload_of(text)["map"]
+    count = len(drawn["clusters"])
+    assert 4000 <= count <= 4100
+    assert f"{count:,} of 60,000 samples are drawn" in text
+    assert_array_equal(drawn["clusters"], model.labels_[drawn["samples"]])
+    assert drawn["names"][7] == names[drawn["samples"][7]]
+    assert "Each view left out, and each view alone, for 4,000 samples" in text
+
+
+def test_the_layout_keeps_what_belongs_together():
+    graph = np.repeat(np.eye(4), 50, axis=0)
+    xy = sample_layout(graph, np.random.RandomState(0))
+    groups = xy.reshape(4, 50, 2)
+    spread = np.linalg.norm(groups - groups.mean(axis=1, keepdims=True), axis=2).mean()
+    centres = groups.mean(axis=1)
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2)[np.triu_indices(4, 1)].min()
+    assert apart > 2 * spread
+    assert xy.min() >= 0 and xy.max() <= 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_the_layout_of_few(n):
+    assert sample_layout(np.ones((n, 3)), np.random.RandomState(0)).shape == (n, 2)
+
+
+def test_text_is_escaped():
+    assert put(NASTY).startswith("&lt;img")
+    text = page(
+        title=NASTY, kind="k", lead=paragraph(NASTY), sections=[], footer=NASTY, data={"a": NASTY}
+    )
+    assert "<img" not in text
+
+
+# the command line
+
+
+@pytest.fixture
+def file(data, tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, **data.views, y=data.labels)
+    return path
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    return end.value.code
+
+
+def test_cluster_writes_a_report(file, tmp_path, capsys):
+    target = tmp_path / "out.html"
+    assert run("cluster", file, "--clusters", 4, "--report", target, "--scale", "none") == 0
+    assert f"Report: {target}" in capsys.readouterr().out
+    text = target.read_text(encoding="utf-8")
+    assert sections_of(text) == SECTIONS
+    assert f"omcal cluster {file} --clusters 4 --seed 0 --scale none" in text
+
+
+@pytest.mark.parametrize("method", ["concat-kmeans", "smc", "fsmsc"])
+def test_cluster_with_another_method(file, capsys, method):
+    assert run("cluster", file, "--clusters", 4, "--method", method, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["method"] == method and sum(result["cluster_sizes"]) == 240
+    assert result["scores"]["accuracy"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--method", "amlg"], "'amlg' is unknown; use omcal or amgl"),
+        (["--method", "smc", "--beta", "1"], "--beta belongs to OMCAL"),
+        (["--method", "smc", "--report", "x.html"], "--report is for OMCAL"),
+        (["--report", "nowhere/x.html"], "there is no folder nowhere"),
+    ],
+)
+def test_what_cluster_refuses(file, capsys, words, message):
+    assert run("cluster", file, "--clusters", 4, *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_tune_ranks_and_never_reads_labels(data, tmp_path, capsys):
+    results = []
+    for labels in (data.labels, np.zeros(240, dtype=int)):
+        np.savez(tmp_path / "data.npz", **data.views, y=labels)
+        words = ["--beta", "0.3", "--gamma", "0.1,1e5", "--extra-anchors", "10", "--fits", 2]
+        assert run("tune", tmp_path / "data.npz", "--clusters", 4, "--json", *words) == 0
+        results.append(json.loads(capsys.readouterr().out))
+    assert results[0]["trials"] == results[1]["trials"]
+    best, worst = results[0]["trials"]
+    assert (best["rank"], best["gamma"], worst["gamma"]) == (1, 0.1, 1e5)
+    assert best["stability"] > worst["stability"] and results[0]["labels_used"] is False
+
+
+def test_tune_shows_the_next_command(file, capsys):
+    assert run("tune", file, "--clusters", 4, "--beta", "0.3", "--gamma", "0.1", "--fits", 2) == 0
+    assert f"Next: omcal cluster {file} --clusters 4 --beta 0.3" in capsys.readouterr().out
+
+
+def test_a_setting_that_cannot_be_fitted_comes_last(data):
+    trials = tune_without_labels(data.views, 4, {"beta": [1e6, 0.3]}, n_fits=2)
+    assert [t.parameters["beta"] for t in trials] == [0.3, 1e6]
+    assert "beta" in trials[1].error and np.isnan(trials[1].stability)
+
+
+@pytest.mark.parametrize("options", [{"n_fits": 1}, {"fraction": 0.0}, {"fraction": 1.5}])
+def test_tune_refuses(data, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        tune_without_labels(data.views, 4, {"beta": [0.3]}, **options)
