@@ -1,9 +1,12 @@
 """The scores: known values, scikit-learn's functions, degenerate cases, errors."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as reference
 from sklearn.datasets import load_digits
 
@@ -176,6 +179,23 @@ def test_many_clusters_cost_no_square_table():
     y, p = np.repeat([0, 1], 50_000), np.arange(100_000)
     assert evaluate(y, p)["purity"] == 1
     assert nmi(np.arange(100_000), p) == pytest.approx(1)
+    tracemalloc.start()
+    try:
+        scores = evaluate(np.arange(20_000), np.arange(20_000)[::-1])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert scores == pytest.approx(dict.fromkeys(SCORES, 1.0))
+    assert peak < 100e6  # the table of all pairs would take 3.2 GB
+
+
+@quick
+@given(two_labellings())
+def test_accuracy_is_the_assignment_in_the_full_table(labels):
+    table = reference.cluster.contingency_matrix(*labels)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    expected = table[rows, columns].sum() / len(labels[0])
+    assert clustering_accuracy(*labels) == pytest.approx(expected, abs=1e-15)
 
 
 def test_large_counts_do_not_overflow():
@@ -218,6 +238,14 @@ def test_errors_name_the_argument_and_the_remedy(score):
 def test_missing_labels_in_an_object_array_raise(labels):
     with pytest.raises(ValueError, match=r"y_true contains \d (NaN|missing)"):
         evaluate(np.array(labels, dtype=object), [0, 1, 1])
+
+
+@pytest.mark.parametrize("labels", [["a", np.nan, "b"], ("a", float("nan"), "b"), [b"a", np.nan]])
+def test_nan_in_a_list_of_words_is_no_class(labels):
+    with pytest.raises(ValueError, match=r"y_true contains 1 NaN or missing labels"):
+        evaluate(labels, range(len(labels)))
+    words = ["nan" if label != label else label for label in labels]
+    assert evaluate(words, range(len(labels)))["accuracy"] == 1  # the word itself is a label
 
 
 def test_missing_labels_in_a_data_frame_raise():

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 Average = Literal["max", "arithmetic", "geometric", "min"]
 
@@ -47,18 +47,20 @@ class _Contingency:
 
 
 def _codes(labels: ArrayLike, name: str) -> NDArray[np.intp]:
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"{name} has shape {labels.shape}; give a 1-D array of labels.")
-    if labels.size == 0:
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape}; give a 1-D array of labels.")
+    if array.size == 0:
         raise ValueError(f"{name} is empty; give at least one label.")
-    missing = _missing(labels)
+    # NumPy makes the word "nan" of a NaN in a list of words.
+    made_words = array.dtype.kind in "US" and array is not labels
+    missing = _missing(np.asarray(labels, dtype=object) if made_words else array)
     if missing:
         raise ValueError(
             f"{name} contains {missing} NaN or missing labels; remove these samples from both "
             "arrays."
         )
-    return np.unique(labels, return_inverse=True)[1].reshape(-1)
+    return np.unique(array, return_inverse=True)[1].reshape(-1)
 
 
 def _missing(labels: NDArray) -> int:
@@ -76,9 +78,17 @@ def _pairs(sizes: NDArray) -> int:
 
 
 def _accuracy(t: _Contingency) -> float:
-    table = t.counts.toarray()
-    row, col = linear_sum_assignment(table, maximize=True)
-    return float(table[row, col].sum() / t.n)
+    counts = t.counts if t.counts.shape[0] <= t.counts.shape[1] else t.counts.T.tocsr()
+    n_rows = counts.shape[0]
+    # A column of its own for each row to be matched with where it has no better one, so that all
+    # rows can be matched; and one more on every edge, as one of weight 0 would be none.
+    more = sparse.csr_array((counts.data + 1, counts.indices, counts.indptr), shape=counts.shape)
+    own = sparse.eye_array(n_rows, dtype=more.dtype)
+    row, col = min_weight_full_bipartite_matching(
+        sparse.hstack([more, own], format="csr"), maximize=True
+    )
+    named = col < counts.shape[1]
+    return float(counts[row[named], col[named]].sum() / t.n)
 
 
 _AVERAGES: dict[str, Callable[[float, float], float]] = {

@@ -65,7 +65,7 @@ def test_nothing_is_computed_twice_unless_the_file_changes(data, tmp_path):
     assert [r["data"]["samples"] for r in read_records(path)] == [80, 90]
 
 
-def test_errors_become_rows_and_can_be_tried_again(data, tmp_path):
+def test_errors_become_rows_and_are_tried_again(data, tmp_path):
     path = tmp_path / RECORDS
     (data / "Wiki.mat").write_bytes(b"MATLAB 5.0 MAT-file, or so it says" * 20)
     # NMF refuses negative values; no method has the third name.
@@ -84,9 +84,27 @@ def test_errors_become_rows_and_can_be_tried_again(data, tmp_path):
     assert found["Coil", "smc-xyz"]["status"] == "unavailable"
     assert found["Coil", "mlan"]["status"] == "ok"
     run_here(cells, data, path)
-    assert len(read_records(path)) == 4
-    run_here(cells, data, path, retry=True)
     assert len(read_records(path)) == 6
+    # What was wrong is mended: its cell is run again, and finished.
+    write_data(data, names=("Coil", "Wiki"))
+    run_here(cells[:1], data, path)
+    run_here(cells[:1], data, path)
+    assert [r["status"] for r in read_records(path)[6:]] == ["ok"]
+
+
+def test_the_same_command_runs_errors_again_and_says_so(data, tmp_path):
+    path = tmp_path / RECORDS
+    words = ["--data", data, "--out", tmp_path, "--only", "results,mlan,omcal", "--seeds", "1"]
+    run_here(table_cells("MLAN"), data, path)
+    (mlan,) = read_records(path)
+    failed = {**mlan, "status": "error", "error": "OSError: the disk was gone"}
+    path.write_text(json.dumps({k: v for k, v in failed.items() if k != "scores"}) + "\n")
+    _, errors = start(*words).communicate(timeout=600)
+    assert b"0 of them finished before; 1 ended with an error and run again" in errors
+    records = {r["method"]: r for r in read_records(path)}
+    assert records["mlan"]["status"] == "ok"
+    _, errors = start(*words).communicate(timeout=600)
+    assert b"of them finished before\n" in errors and b"again" not in errors
 
 
 def test_a_file_that_cannot_be_opened_is_a_row(data, tmp_path):

@@ -57,7 +57,6 @@ MemoryLimit = Annotated[
 AsPublished = Annotated[
     bool, typer.Option("--published-limits", help="The paper's limits: 6 hours and 128 GB a cell.")
 ]
-Retry = Annotated[bool, typer.Option("--retry", help="Run cells again that ended with an error.")]
 Document = Annotated[
     Path | None,
     typer.Option(
@@ -82,14 +81,14 @@ def reproduce(
     memory_limit: MemoryLimit = None,
     published_limits: AsPublished = False,
     from_records: FromRecords = False,
-    retry: Retry = False,
     document: Document = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the experiments of the paper and set our numbers beside the published ones.
 
     Every finished cell is saved at once to records.jsonl in --out. A run that was stopped goes on
-    where it stopped when the same command is given again.
+    where it stopped when the same command is given again; cells that ended with an error are run
+    again.
     """
     paper = load_paper()
     defaults = paper.run | (paper.quick if quick else {})
@@ -104,7 +103,7 @@ def reproduce(
         seconds = time_limit or limit["time_limit"]
         budget = defaults.get("budget", float("inf"))
         with _shown(quiet) as observer:
-            left = _run(plan, data, out, observer, (seconds, memory), jobs, budget, retry)
+            left = _run(plan, data, out, observer, (seconds, memory), jobs, budget)
     try:
         written = write_outputs(plan, out / RECORDS, out, data)
         if document is not None:
@@ -133,7 +132,6 @@ def _run(
     limits: tuple[float, float],
     jobs: int | None,
     budget: float,
-    retry: bool,
 ) -> list[Cell]:
     """Run the cells of a plan; those that are left."""
     if os.name != "posix":
@@ -148,7 +146,7 @@ def _run(
     seconds, gigabytes = limits
     jobs = jobs or default_jobs(gigabytes)
     threads = max(1, thread_count() // jobs)
-    settings = Settings(data, Limits(seconds, gigabytes, threads), jobs, budget, retry)
+    settings = Settings(data, Limits(seconds, gigabytes, threads), jobs, budget)
     return run_cells(plan.cells(), settings, out / RECORDS, observer)
 
 
@@ -173,7 +171,7 @@ def _shown(quiet: bool) -> Iterator[Any]:
 class _Silent:
     """Says nothing."""
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, again: int) -> None:
         pass
 
     def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
@@ -189,9 +187,9 @@ class _Lines(_Silent):
     def __init__(self) -> None:
         self._total = self._done = 0
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, again: int) -> None:
         self._total, self._done = total, done
-        report_line(f"{total} cells, {done} of them finished before")
+        report_line(_beginning(total, done, again))
 
     def finish(self, record: Record) -> None:
         self._done += 1
@@ -209,8 +207,10 @@ class _Display(_Silent):
         self._task = self._bar.add_task("cells", total=None)
         self._last = ""
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, again: int) -> None:
         self._bar.update(self._task, total=total, completed=done)
+        if again:
+            self._live.console.print(_beginning(total, done, again))
 
     def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
         lines = [f"  running {seconds:4.0f} s  {cell}" for cell, seconds in running]
@@ -220,6 +220,12 @@ class _Display(_Silent):
     def finish(self, record: Record) -> None:
         self._bar.advance(self._task)
         self._last = describe(record)
+
+
+def _beginning(total: int, done: int, again: int) -> str:
+    """What is there already, in one line."""
+    repeated = f"; {again} ended with an error and run again" if again else ""
+    return f"{total} cells, {done} of them finished before{repeated}"
 
 
 def describe(record: Record) -> str:

@@ -31,7 +31,7 @@ _LOG_TAIL = 400
 class Observer(Protocol):
     """What the runner tells about its progress."""
 
-    def begin(self, total: int, done: int) -> None: ...
+    def begin(self, total: int, done: int, again: int) -> None: ...
 
     def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None: ...
 
@@ -46,7 +46,6 @@ class Settings:
     limits: Limits
     jobs: int = 1
     budget: float = float("inf")  # seconds after which no new cell is started
-    retry: bool = False  # run cells again that ended with an error
 
 
 @dataclass
@@ -65,7 +64,7 @@ class _Running:
 def run_cells(
     cells: Iterable[Cell], settings: Settings, path: Path, observer: Observer
 ) -> list[Cell]:
-    """Run the cells that have no record yet; the cells that are left where the budget is spent."""
+    """Run the cells that have no record yet, or one of an error; those that the budget leaves."""
     return _Run(settings, path, observer).all(list(cells))
 
 
@@ -96,15 +95,16 @@ class _Run:
     def all(self, cells: list[Cell]) -> list[Cell]:
         present = [cell for cell in cells if cell.dataset in self._prints]
         with RecordFile.open(self._path) as records:
-            done = self._finished(read_records(self._path))
-            waiting = [cell for cell in present if cell.key not in done]
-            self._observer.begin(len(present), len(present) - len(waiting))
+            status = self._finished(read_records(self._path))
+            waiting = [cell for cell in present if status.get(cell.key, "error") == "error"]
+            again = sum(cell.key in status for cell in waiting)
+            self._observer.begin(len(present), len(present) - len(waiting), again)
             return self._work_through(waiting, records)
 
-    def _finished(self, records: list[Record]) -> set[str]:
-        """Keys of the records that count: same file, and no tighter limit than now."""
+    def _finished(self, records: list[Record]) -> dict[str, str]:
+        """How the cells ended whose records count: same file, and no tighter limit than now."""
         limits = self._settings.limits
-        done = set()
+        ended = {}
         for record in records:
             if record.get("file_print") != self._prints.get(record["dataset"]):
                 continue
@@ -114,13 +114,12 @@ class _Run:
                 over_memory and record["limits"]["gigabytes"] < limits.gigabytes
             )
             missing = record["status"] == "unavailable" and is_available(record["method"])
-            again = record["status"] == "error" and self._settings.retry
-            if tighter or missing or again:
+            if tighter or missing:
                 continue
-            done.add(cell_key(record))
+            ended[cell_key(record)] = record["status"]
             if over_time or over_memory:
                 self._over.add(cell_key({**record, "seed": None, "structure": None}))
-        return done
+        return ended
 
     def _work_through(self, waiting: list[Cell], records: RecordFile) -> list[Cell]:
         end = time.monotonic() + self._settings.budget
