@@ -243,11 +243,11 @@ def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
     data = load_views(tmp_path / "clustered.h5mu", labels="omcal")
     assert data.n_samples == 120 and set(data.views) == {"rna", "protein"}
     assert_array_equal(data.labels.astype(int), mdata.obs["omcal"].astype(int))
-    lacking = {name: int((~here).sum()) for name, here in data.presence.items()}
+    lacking = {name: int((~here).sum()) for name, here in data.present.items()}
     assert lacking == {"rna": 10, "protein": 4}
     # The file and the object are the same data, so that both ways give the same clusters.
     by_file = OMCAL(3, random_state=0).fit(
-        {name: data.views[name] for name in mdata.mod}, present=data.presence
+        {name: data.views[name] for name in mdata.mod}, present=data.present
     )
     assert_array_equal(by_file.labels_, data.labels.astype(int))
 

@@ -109,9 +109,9 @@ def write_npz_with_absences(path):
         "counts": sparse.csr_array(np.maximum(MADE.views["view1"], 0)),
         "b": MADE.views["view2"],
     }
-    presence = {"counts": np.arange(90) >= 9, "b": np.ones(90, dtype=bool)}
-    views["counts"] = sparse.diags_array(presence["counts"].astype(float)) @ views["counts"]
-    save_views(path, MultiViewData(views, labels=MADE.labels, presence=presence))
+    present = {"counts": np.arange(90) >= 9, "b": np.ones(90, dtype=bool)}
+    views["counts"] = sparse.diags_array(present["counts"].astype(float)) @ views["counts"]
+    save_views(path, MultiViewData(views, labels=MADE.labels, present=present))
 
 
 @pytest.mark.parametrize(
@@ -129,14 +129,14 @@ def test_samples_that_a_view_lacks(omcal_command, tmp_path, name, write, lacking
     ended = omcal_command("cluster", path, "--clusters", 3, "--save-model", model, "--json")
     assert f"of 90 samples {lacking} lacks 9" in json.loads(ended.out)["notes"]
     data = load_views(path)
-    expected = OMCAL(3, random_state=0).fit(data.views, present=data.presence)
+    expected = OMCAL(3, random_state=0).fit(data.views, present=data.present)
     assert_array_equal(load(model).labels_, expected.labels_)
     assert evaluate(MADE.labels, expected.labels_)["accuracy"] > 0.8
     assert f"Note: of 90 samples {lacking} lacks 9" in omcal_command("predict", model, path).out
     # Named in their order, the views keep their masks.
     order = ("--views", ",".join(data.views))
     omcal_command("predict", model, path, *order, "--out", out)
-    by_mask = expected.predict(data.views, present=data.presence)
+    by_mask = expected.predict(data.views, present=data.present)
     assert_array_equal(read_labels(out).astype(int), by_mask)
     ended = omcal_command("cluster", path, "--clusters", 3, "--method", "nmf")
     assert is_one_error_line(ended) and f"{lacking} lacks 9, which --method" in ended.err
@@ -237,7 +237,7 @@ def test_convert_some_views_as_json(omcal_command, file, tmp_path):
 def test_convert_does_not_lose_which_samples_are_absent(omcal_command, tmp_path):
     here = np.arange(20) != 4
     counts = sparse.random_array((20, 30), density=0.2, format="csr", rng=0)
-    data = MultiViewData({"a": counts}, presence={"a": here})
+    data = MultiViewData({"a": counts}, present={"a": here})
     save_views(tmp_path / "data.npz", data)
     ended = omcal_command("convert", tmp_path / "data.npz", tmp_path / "data.mat")
     assert is_one_error_line(ended)

@@ -89,7 +89,7 @@ def test_csv_with_prefixes_text_and_gaps(tmp_path):
     assert np.array_equal(data.views["v1"], expected, equal_nan=True)
     assert data.views["v2"].ravel().tolist() == [-3, 1000, 7]
     assert data.feature_names["v1"].tolist() == ["v1_a", "v1_b"]
-    assert data.presence is None and "columns that are neither view nor labels: 'id'" in data.notes
+    assert data.present is None and "columns that are neither view nor labels: 'id'" in data.notes
 
 
 def test_csv_without_prefixes_or_header_is_one_view(tmp_path):
@@ -145,7 +145,7 @@ def test_parquet_by_prefix_and_by_lists(tmp_path, dense):
     assert same_views(by_prefix, dense)
     assert list(by_lists.views) == ["a", "b"] and np.array_equal(by_lists.views["a"], a)
     assert np.isnan(by_lists.views["b"][0]).all()
-    assert by_lists.presence["b"].tolist() == [False] + [True] * 11
+    assert by_lists.present["b"].tolist() == [False] + [True] * 11
     assert by_prefix.labels.tolist() == by_lists.labels.tolist() == dense.labels.tolist()
 
 
@@ -281,8 +281,8 @@ def test_rows_of_nan_are_absent_samples(tmp_path, rng):
     X[4, 0] = np.nan
     np.savez(tmp_path / "data.npz", a=X, b=rng.normal(size=(6, 2)))
     data = load_views(tmp_path / "data.npz")
-    assert data.presence["a"].tolist() == [True, True, False, True, True, True]
-    assert data.presence["b"].all()
+    assert data.present["a"].tolist() == [True, True, False, True, True, True]
+    assert data.present["b"].all()
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_data_checks_itself(dense):
         MultiViewData(dense.views, labels=np.arange(3))
     with pytest.raises(DataError, match="2-D"):
         MultiViewData({"a": np.ones(3)})
-    with pytest.raises(DataError, match="presence mask"):
-        MultiViewData(dense.views, presence={"a": np.ones(3, dtype=bool)})
+    with pytest.raises(DataError, match="present='a'"):
+        MultiViewData(dense.views, present={"a": np.ones(3, dtype=bool)})
 
 
 def test_error_names_the_file(tmp_path):

@@ -47,7 +47,7 @@ def test_sizes_balance_and_seed():
     data = make_multiview(101, n_clusters=4, n_features=(3, 4, 5), random_state=3)
     again = make_multiview(101, n_clusters=4, n_features=(3, 4, 5), random_state=3)
     other = make_multiview(101, n_clusters=4, n_features=(3, 4, 5), random_state=4)
-    assert data.widths == (3, 4, 5) and data.presence is None
+    assert data.widths == (3, 4, 5) and data.present is None
     assert np.ptp(np.bincount(data.labels)) <= 1
     assert not (np.diff(data.labels) >= 0).all()
     for name, view in data.views.items():
@@ -105,11 +105,11 @@ def test_noise_is_the_deviation_around_the_centres():
 @pytest.mark.parametrize("missing", [0.1, 0.5, 0.75])
 def test_missing_pairs(missing):
     data = make_multiview(200, n_views=3, n_noise_views=1, missing=missing, random_state=0)
-    presence = np.column_stack(list(data.presence.values()))
-    assert (~presence).sum() == round(missing * 800)
-    assert presence[:, :3].any(axis=1).all()
+    present = np.column_stack(list(data.present.values()))
+    assert (~present).sum() == round(missing * 800)
+    assert present[:, :3].any(axis=1).all()
     for name, view in data.views.items():
-        absent = ~data.presence[name]
+        absent = ~data.present[name]
         assert np.isnan(view[absent]).all() and np.isfinite(view[~absent]).all()
 
 

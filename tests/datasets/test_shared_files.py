@@ -45,7 +45,7 @@ def test_opens_without_options(shared, name):
     path = shared / "data" / name
     data = load_views(path)
     assert (data.n_samples, data.n_classes, data.widths) == SIZES[name]
-    assert data.presence is None
+    assert data.present is None
 
 
 def test_nothing_was_forgotten(shared):

@@ -95,10 +95,10 @@ def test_h5mu_with_partly_missing_cells(tmp_path, counts, rng):
     assert list(data.views) == ["atac", "protein", "rna"]
     rna, protein = data.views["rna"], data.views["protein"]
     assert np.array_equal(rna[[7, 5, 3, 1, 0]], pca) and np.isnan(rna[[2, 4, 6]]).all()
-    assert data.presence["rna"].tolist() == [True, True, False, True, False, True, False, True]
+    assert data.present["rna"].tolist() == [True, True, False, True, False, True, False, True]
     assert np.array_equal(protein[:4], np.arange(12).reshape(4, 3)) and np.isnan(protein[4:]).all()
     assert np.array_equal(data.views["atac"].toarray(), counts.toarray())
-    assert data.presence["atac"].all()
+    assert data.present["atac"].all()
     assert data.label_name == "rna:cell_type" and data.labels.tolist() == TYPES.tolist()
     assert load_views(tmp_path / "data.h5mu", views=["rna/X"]).widths == (30,)
 
@@ -114,7 +114,7 @@ def test_h5mu_sparse_view_keeps_the_mask(tmp_path, counts):
     data = load_views(path)
     assert np.array_equal(data.views["rna"][[4, 3, 2]].toarray(), counts[:3].toarray())
     assert data.views["rna"][[0, 1, 5, 6, 7]].nnz == 0
-    assert data.presence["rna"].tolist() == [False, False, True, True, True, False, False, False]
+    assert data.present["rna"].tolist() == [False, False, True, True, True, False, False, False]
     assert data.labels.tolist() == ["", "", "T", "B", "T", "", "", ""]
     assert describe(path)["views"][0]["n_missing_rows"] == 5
 
@@ -137,7 +137,7 @@ def test_zarr_folders_hold_the_same(tmp_path, counts, rng, zarr_format):
         assert data.labels.tolist() == expected.labels.tolist()
         assert describe(tmp_path / f"{name}.zarr")["format"] == f"{kind} (zarr)"
         if kind == "MuData":
-            assert all((data.presence[key] == expected.presence[key]).all() for key in data.views)
+            assert all((data.present[key] == expected.present[key]).all() for key in data.views)
 
 
 def test_columns_with_gaps(tmp_path, counts):
@@ -180,9 +180,9 @@ def test_files_of_anndata_and_mudata_themselves(tmp_path, rng):
     row = [CELLS.index(name) for name in both.obs_names]
     for name in ("both.h5mu", "both.zarr"):
         data = load_views(tmp_path / name)
-        assert data.presence["rna"].tolist() == [i in (7, 5, 3) for i in row]
-        assert data.presence["atac"].tolist() == [i < 6 for i in row]
-        here = data.presence["rna"]
+        assert data.present["rna"].tolist() == [i in (7, 5, 3) for i in row]
+        assert data.present["atac"].tolist() == [i < 6 for i in row]
+        here = data.present["rna"]
         expected = counts.toarray()[np.array(row)[here]]
         assert np.array_equal(data.views["rna"].toarray()[here], expected)
 
@@ -194,7 +194,7 @@ def test_anndata_reads_what_is_written(tmp_path, counts, rng):
     made = MultiViewData(
         {"rna": counts, "protein": rng.normal(size=(8, 3)).astype(np.float32)},
         labels=TYPES,
-        presence={"rna": here},
+        present={"rna": here},
     )
     save_views(tmp_path / "data.h5ad", made)
     cells = anndata.read_h5ad(tmp_path / "data.h5ad")
@@ -207,7 +207,7 @@ def test_anndata_reads_what_is_written(tmp_path, counts, rng):
     cells.write_h5ad(tmp_path / "again.h5ad")
     again = load_views(tmp_path / "again.h5ad", views=["rna", "protein"])
     assert same_views(again, made) and again.labels.tolist() == TYPES.tolist()
-    assert np.array_equal(again.presence["rna"], here)
+    assert np.array_equal(again.present["rna"], here)
     titles = np.array([f"gene{j}" for j in range(30)])
     save_views(tmp_path / "one.h5ad", MultiViewData({"X": counts}, feature_names={"X": titles}))
     cells = anndata.read_h5ad(tmp_path / "one.h5ad")
@@ -219,7 +219,7 @@ def test_h5mu_by_masks_only(tmp_path, counts, rng):
     write_h5mu(tmp_path / "data.h5mu", counts, pca, with_map=False)
     data = load_views(tmp_path / "data.h5mu")
     assert np.array_equal(data.views["rna"][[0, 1, 3, 5, 7]], pca)
-    assert data.presence["atac"].all()
+    assert data.present["atac"].all()
 
 
 @pytest.mark.parametrize(

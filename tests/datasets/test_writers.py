@@ -53,8 +53,8 @@ def test_absent_samples_return(tmp_path, ending):
     save_views(tmp_path / f"data{ending}", made)
     data = load_views(tmp_path / f"data{ending}")
     assert same_views(data, made)
-    for name, mask in made.presence.items():
-        assert np.array_equal(data.presence[name], mask)
+    for name, mask in made.present.items():
+        assert np.array_equal(data.present[name], mask)
 
 
 @pytest.mark.parametrize("ending", [".npz", ".h5", ".h5ad", ".zarr"])
@@ -63,15 +63,15 @@ def test_absent_samples_of_a_sparse_view_return(tmp_path, mixed, ending):
     mask = np.arange(12) != 4
     everywhere = {"a": np.ones(12, dtype=bool), "s": mask}
     path = tmp_path / f"data{ending}"
-    save_views(path, MultiViewData(mixed.views, presence=everywhere))
+    save_views(path, MultiViewData(mixed.views, present=everywhere))
     data = load_views(path)
     assert list(data.views) == ["a", "s"] and data.labels is None
-    assert np.array_equal(data.presence["s"], mask) and data.presence["a"].all()
+    assert np.array_equal(data.present["s"], mask) and data.present["a"].all()
     assert describe(path)["label_candidates"] == []
 
 
 def test_absent_samples_of_a_sparse_view_do_not_get_lost(tmp_path, mixed):
-    lacking = MultiViewData(mixed.views, presence={"s": np.arange(12) != 4})
+    lacking = MultiViewData(mixed.views, present={"s": np.arange(12) != 4})
     with pytest.raises(DataError, match=r"'s' is sparse and lacks 1 of 12 samples.*\.h5ad"):
         save_views(tmp_path / "data.mat", lacking)
     assert not list(tmp_path.iterdir())

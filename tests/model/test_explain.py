@@ -204,13 +204,13 @@ def test_the_model_alone_gives_what_the_data_give(options):
 
 def test_looks_at_complete_samples_only(tmp_path):
     data = clusters(missing=0.2)
-    complete = np.all(list(data.presence.values()), axis=0)
+    complete = np.all(list(data.present.values()), axis=0)
     model = fitted(data.views, 3)
     explanation = model.explain_views(data.views, n_resamples=0)
     assert explanation.n_samples == complete.sum() < 300
     assert model.explain_views(in_files(data.views, tmp_path), n_resamples=0) == explanation
     nowhere = {name: here & (np.arange(300) % 3 != v) for v, (name, here) in
-               enumerate(data.presence.items())}  # fmt: skip
+               enumerate(data.present.items())}  # fmt: skip
     with pytest.raises(ValueError, match="X has 0 of them"):
         model.explain_views(clusters().views, present=nowhere)
 

@@ -149,9 +149,9 @@ def test_samples_that_a_view_lacks_are_known_without_the_data(tmp_path):
     model = OMCAL(4, n_anchors=20, random_state=0).fit(data.views)
     kept, given = pages(model, tmp_path, data.views)
     assert kept == given
-    complete = np.all(list(data.presence.values()), axis=0).sum()
+    complete = np.all(list(data.present.values()), axis=0).sum()
     assert f"for {complete} samples" in kept
-    lacking = data.presence["view1"].sum()
+    lacking = data.present["view1"].sum()
     assert lacking < 240 and f'<td data-label="samples">{lacking}</td>' in kept
 
 

@@ -157,7 +157,7 @@ def _suggest(data: MultiViewData, scale: str | None, seed: int) -> ClusterNumber
     most = min(30, int(data.n_samples**0.5), data.n_samples // 2 - 1)
     numbers = range(2, max(3, most + 1))
     return suggest_n_clusters(
-        data.views, numbers, present=data.presence, scale=scale, random_state=seed
+        data.views, numbers, present=data.present, scale=scale, random_state=seed
     )
 
 
@@ -165,7 +165,7 @@ def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:
     """Fit the model; returns whether Ctrl-C ended the fit with a result."""
     try:
         if isinstance(model, OMCAL):
-            places.fit_there(model, data.views, dask, data.presence)
+            places.fit_there(model, data.views, dask, data.present)
         else:
             model.fit(data.views)
     except KeyboardInterrupt:
@@ -210,7 +210,7 @@ def _write_report(
         source=str(file),
         seconds=seconds,
         command=command,
-        present=data.presence,
+        present=data.present,
     )
 
 

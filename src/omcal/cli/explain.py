@@ -62,9 +62,9 @@ def explain(
         random_state=seed,
     )
     with collected_warnings() as notes, fit_progress(n_init, max_iter, shown=not as_json):
-        model.fit(data.views, present=data.presence)
+        model.fit(data.views, present=data.present)
         found = model.explain_views(
-            data.views, present=data.presence, n_resamples=resamples, random_state=seed
+            data.views, present=data.present, n_resamples=resamples, random_state=seed
         )
     if plot is not None:
         _draw(found, plot)

@@ -32,7 +32,7 @@ def require_writable(path: Path, unlike: Path | None = None, option: str = "--ou
 
 def absences(data: MultiViewData) -> list[str]:
     """A remark on the views that lack samples, where there are any."""
-    lacking = {name: int((~here).sum()) for name, here in (data.presence or {}).items()}
+    lacking = {name: int((~here).sum()) for name, here in (data.present or {}).items()}
     listed = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
     return [f"of {data.n_samples} samples {listed}"] if listed else []
 

@@ -47,9 +47,9 @@ def predict(
     names = options.names(views)
     data = _load(file, names, labels, model.view_names_)
     if names is None:
-        clusters = model.predict(data.views, present=data.presence)
+        clusters = model.predict(data.views, present=data.present)
     else:
-        present = None if data.presence is None else [data.presence[name] for name in data.views]
+        present = None if data.present is None else [data.present[name] for name in data.views]
         clusters = model.predict(list(data.views.values()), present=present)
     if out is not None:
         write_labels(out, clusters)

@@ -41,14 +41,14 @@ class Contents:
     A variable is an array of any shape, a CSR array, or a list of these (a MATLAB cell). In a
     `table` the variables are columns, which form views by the prefixes of their names.
     `default_views` are taken where the user names none; without them the usual names decide.
-    `presence` and `feature_names` are those of views, by name.
+    `present` and `feature_names` are those of views, by name.
     """
 
     format: str
     variables: dict[str, Variable]
     table: bool = False
     default_views: tuple[str, ...] = ()
-    presence: dict[str, NDArray] = field(default_factory=dict)
+    present: dict[str, NDArray] = field(default_factory=dict)
     feature_names: dict[str, NDArray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

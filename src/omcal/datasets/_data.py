@@ -33,7 +33,7 @@ class MultiViewData:
         What the set is called.
     source : str
         Where it comes from, in words.
-    presence : dict, optional
+    present : dict, optional
         Name -> boolean array of shape (n_samples,), False where the sample is absent from the
         view; there a dense view has a row of NaN and a sparse one a row of zeros. None where every
         sample is in every view.
@@ -56,7 +56,7 @@ class MultiViewData:
     labels: NDArray | None = None
     name: str = ""
     source: str = ""
-    presence: dict[str, NDArray[np.bool_]] | None = None
+    present: dict[str, NDArray[np.bool_]] | None = None
     feature_names: dict[str, NDArray] | None = None
     label_name: str | None = None
     notes: tuple[str, ...] = ()
@@ -78,10 +78,10 @@ class MultiViewData:
                 f"there are {self.n_samples} samples and labels of shape {self.labels.shape}; "
                 "give one label per sample."
             )
-        for name, mask in (self.presence or {}).items():
+        for name, mask in (self.present or {}).items():
             if name not in self.views or mask.shape != (self.n_samples,):
                 raise DataError(
-                    f"the presence mask {name!r} of shape {mask.shape} belongs to no view of "
+                    f"present={name!r} of shape {mask.shape} belongs to no view of "
                     f"{self.n_samples} samples."
                 )
 

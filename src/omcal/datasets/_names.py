@@ -13,7 +13,7 @@ LABEL_NAMES = {
     *("cell_type", "celltype", "cell_types", "celltypes", "cell.type", "cell_label"),
 }
 FEATURE_TITLES = {"vocab", "vocabulary", "feature_names", "terms", "words"}
-PRESENCE_SUFFIX = ".present"
+PRESENT_SUFFIX = ".present"
 
 # Parts of one data set, in the order in which they are put together.
 SPLITS = ("train", "training", "valid", "validation", "val", "test", "t10k")

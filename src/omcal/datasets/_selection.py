@@ -14,7 +14,7 @@ from omcal.datasets._contents import MAX_WIDTH, Contents, Deferred, Variable, ch
 from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, is_known
 from omcal.datasets._names import (
     FEATURE_TITLES,
-    PRESENCE_SUFFIX,
+    PRESENT_SUFFIX,
     VIEW_TITLES,
     VIEWS_NAMES,
     is_label_name,
@@ -62,7 +62,7 @@ def select(
         labels=values,
         name=path.name.split(".")[0] or path.name,
         source=f"{contents.format}, {path.name}",
-        presence=_presence(contents, final),
+        present=_present(contents, final),
         feature_names=_feature_names(contents, final),
         label_name=label_name,
         notes=tuple(notes),
@@ -274,11 +274,11 @@ def _tidy(view: Matrix, name: str) -> Matrix:
     return np.require(flat, dtype=flat.dtype.newbyteorder("="), requirements=["C", "A", "W"])
 
 
-def _presence(contents: Contents, views: dict[str, Matrix]) -> dict[str, NDArray] | None:
+def _present(contents: Contents, views: dict[str, Matrix]) -> dict[str, NDArray] | None:
     masks = {}
     for name, view in views.items():
-        stored = contents.variables.get(name + PRESENCE_SUFFIX)
-        given = contents.presence.get(name, stored)
+        stored = contents.variables.get(name + PRESENT_SUFFIX)
+        given = contents.present.get(name, stored)
         masks[name] = ~absent_rows(view) if given is None else np.ravel(given).astype(bool)
     return None if all(mask.all() for mask in masks.values()) else masks
 

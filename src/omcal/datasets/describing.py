@@ -12,7 +12,7 @@ from scipy import sparse
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, count_classes
-from omcal.datasets._names import PRESENCE_SUFFIX, is_label_name
+from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors, select
 from omcal.datasets.loading import read_contents
 from omcal.machine.threads import row_blocks
@@ -87,14 +87,14 @@ def _report(
 
 
 def _count_nowhere(data: MultiViewData) -> int:
-    return int((~np.logical_or.reduce(list(data.presence.values()))).sum()) if data.presence else 0
+    return int((~np.logical_or.reduce(list(data.present.values()))).sum()) if data.present else 0
 
 
 def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, NDArray]:
     """Vectors that are called labels, or repeat a few values over all samples."""
     found = {}
     for name, values in label_vectors(contents).items():
-        if name.endswith(PRESENCE_SUFFIX):
+        if name.endswith(PRESENT_SUFFIX):
             continue
         stored = contents.variables[name]
         measured = isinstance(stored, np.ndarray) and stored.dtype.kind == "f"
@@ -107,7 +107,7 @@ def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, NDA
 
 def _describe_view(data: MultiViewData, name: str) -> dict[str, Any]:
     view = data.views[name]
-    mask = (data.presence or {}).get(name)
+    mask = (data.present or {}).get(name)
     n_missing = int(absent_rows(view).sum()) if mask is None else int((~mask).sum())
     is_sparse = sparse.issparse(view)
     return {

@@ -61,7 +61,7 @@ def make_multiview(
     Returns
     -------
     MultiViewData
-        With labels 0 to n_clusters - 1 in random order, and `presence` where something is missing.
+        With labels 0 to n_clusters - 1 in random order, and `present` where something is missing.
 
     Examples
     --------
@@ -96,15 +96,15 @@ def make_multiview(
             scale = np.sqrt(1 + deviations[v] ** 2)
             views[f"noise{v - n_views + 1}"] = random_state.normal(scale=scale, size=size)
 
-    presence = _draw_presence(n_samples, n_views, total, missing, random_state)
-    for view, mask in zip(views.values(), presence.T, strict=True):
+    present = _draw_present(n_samples, n_views, total, missing, random_state)
+    for view, mask in zip(views.values(), present.T, strict=True):
         view[~mask] = np.nan
     return MultiViewData(
         views,
         labels=labels,
         name="make_multiview",
         source="synthetic Gaussian clusters",
-        presence=None if presence.all() else dict(zip(views, presence.T.copy(), strict=True)),
+        present=None if present.all() else dict(zip(views, present.T.copy(), strict=True)),
         label_name="cluster",
     )
 
@@ -135,22 +135,22 @@ def _seen_clusters(n_clusters: int, n_views: int, redundancy: float) -> NDArray[
     return distance < n_seeing
 
 
-def _draw_presence(
+def _draw_present(
     n_samples: int,
     n_views: int,
     total: int,
     missing: float,
     random_state: np.random.RandomState,
 ) -> NDArray[np.bool_]:
-    presence = np.ones((n_samples, total), dtype=bool)
+    present = np.ones((n_samples, total), dtype=bool)
     n_missing = round(missing * n_samples * total) if 0 <= missing < 1 else -1
     if not 0 <= n_missing <= n_samples * (total - 1):
         raise ValueError(
             f"missing={missing!r} must lie between 0 and {1 - 1 / total:.3g}, so that each sample "
             f"keeps one of its {total} views."
         )
-    removable = presence.copy()
+    removable = present.copy()
     removable[np.arange(n_samples), random_state.randint(n_views, size=n_samples)] = False
     gone = random_state.choice(np.flatnonzero(removable), size=n_missing, replace=False)
-    presence.flat[gone] = False
-    return presence
+    present.flat[gone] = False
+    return present

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import io, sparse
 
 from omcal.datasets._data import DataError, Matrix, MultiViewData
-from omcal.datasets._names import PRESENCE_SUFFIX
+from omcal.datasets._names import PRESENT_SUFFIX
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS, H5Object, h5py
 from omcal.datasets.readers.single_cell import is_computed
 from omcal.datasets.readers.zarr_store import require_zarr
@@ -96,7 +96,7 @@ def _require_plain_names(data: MultiViewData, path: Path) -> None:
 
 def _require_masks_survive(data: MultiViewData, path: Path) -> None:
     """Refuse to turn absent samples into samples of zeros."""
-    for name, here in (data.presence or {}).items():
+    for name, here in (data.present or {}).items():
         if sparse.issparse(data.views[name]) and not here.all():
             raise DataError(
                 f"view {name!r} is sparse and lacks {int((~here).sum())} of {len(here)} samples, "
@@ -118,8 +118,8 @@ def _named_arrays(data: MultiViewData) -> dict[str, Any]:
             arrays[f"{name}.indptr"], arrays[f"{name}.shape"] = csr.indptr, np.array(csr.shape)
         else:
             arrays[name] = np.asarray(view)
-    for name, mask in (data.presence or {}).items():
-        arrays[name + PRESENCE_SUFFIX] = mask
+    for name, mask in (data.present or {}).items():
+        arrays[name + PRESENT_SUFFIX] = mask
     if data.labels is not None:
         arrays[LABELS] = data.labels
     return arrays
@@ -158,8 +158,8 @@ def _write_hdf5(path: Path, data: MultiViewData) -> None:
         file[TITLES] = np.char.encode(list(data.views), "utf-8")
         for name, view in data.views.items():
             _put_matrix(file, name, view)
-        for name, mask in (data.presence or {}).items():
-            file[name + PRESENCE_SUFFIX] = mask
+        for name, mask in (data.present or {}).items():
+            file[name + PRESENT_SUFFIX] = mask
         if data.labels is not None:
             is_text = data.labels.dtype.kind in "UST"
             file[LABELS] = np.char.encode(data.labels, "utf-8") if is_text else data.labels
@@ -194,8 +194,8 @@ def _write_h5ad(path: Path, data: MultiViewData) -> None:
             )
     with h5py().File(path, "w", track_order=True) as file:
         _encode(file, "anndata", "0.1.0")
-        masks = (data.presence or {}).items()
-        columns = {name + PRESENCE_SUFFIX: mask for name, mask in masks if not mask.all()}
+        masks = (data.present or {}).items()
+        columns = {name + PRESENT_SUFFIX: mask for name, mask in masks if not mask.all()}
         if data.labels is not None:
             columns[LABELS] = data.labels
         _put_table(file, "obs", np.arange(data.n_samples), columns)

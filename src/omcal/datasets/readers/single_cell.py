@@ -81,7 +81,7 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
     variables: dict[str, Variable] = dict(_columns(common))
     labelled = any(is_label_name(name) for name in variables)
     n = _n_observations(common)
-    presence: dict[str, NDArray] = {}
+    present: dict[str, NDArray] = {}
     default: list[str] = []
     for modality, group in modalities.children().items():
         position = _positions(root, modality, _n_observations(_table(group)), n)
@@ -91,12 +91,12 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
         for name, at in places.items():
             view = modality if name in best else f"{modality}/{name}"
             variables[view] = Deferred(partial(_load, reopen, at, position))
-            presence[view] = position >= 0
+            present[view] = position >= 0
         if not labelled:
             for name, column in _columns(_table(group)).items():
                 variables[f"{modality}:{name}"] = _spread(column, position)
     name = f"MuData ({container})"
-    return Contents(name, variables, default_views=tuple(default), presence=presence)
+    return Contents(name, variables, default_views=tuple(default), present=present)
 
 
 def _table(group: Node) -> Node:
