@@ -1,9 +1,10 @@
 """Speed and memory of OMCAL as ratios within one run; prints and saves one Markdown table.
 
-python benchmarks/speed.py [--only NAME …] [--repeats 5] [--out benchmarks/results/speed.md]
+python benchmarks/speed.py [--only NAME …] [--repeats 5] [--out out/speed.md]
 
 Everything that is compared runs interleaved, so that a busy machine slows both sides; a cell is
-the median of the repeats and, in brackets, the smallest and the largest.
+the median of the repeats and, in brackets, the smallest and the largest. Figures that the front
+page shall show go to benchmarks/results/speed.md, and from there by front_page.py.
 """
 
 from __future__ import annotations
@@ -311,7 +312,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "speed.md")
+    parser.add_argument("--out", type=Path, default=Path("out") / "speed.md")
     options = parser.parse_args()
     lines = [
         f"{thread_count()} cores; median (smallest to largest) of {options.repeats} interleaved "

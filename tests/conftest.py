@@ -1,6 +1,10 @@
 """Fixtures shared by all tests."""
 
 import logging
+import multiprocessing.process
+import subprocess
+import tracemalloc
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -83,6 +87,66 @@ ROWS = {
     "torch": TorchRows.from_graphs,
     "GPU": OnGPU,
 }
+
+
+# Fixtures that only tests of one kind use.
+KINDS_OF_FIXTURES = {"shared": "data", "client": "process", "lone_cluster": "process"}
+NOT_QUICK = {"data", "process", "memory", "slow"}
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help=f"leave out the tests that are marked {', '.join(sorted(NOT_QUICK))}",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark tests by the fixtures they use, and leave out what is not quick where that is asked."""
+    for item in items:
+        for fixture in set(getattr(item, "fixturenames", ())) & KINDS_OF_FIXTURES.keys():
+            item.add_marker(KINDS_OF_FIXTURES[fixture])
+        rows = item.callspec.params.get("make_rows") if hasattr(item, "callspec") else None
+        if rows in ("torch", "GPU") or item.path.name.startswith("test_torch"):
+            item.add_marker("torch")
+    if config.getoption("quick"):
+        slow = [item for item in items if NOT_QUICK & {mark.name for mark in item.iter_markers()}]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in set(slow)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_slow_unmarked(request):
+    """In a quick run, a test that starts a process or measures memory fails: it lacks its mark."""
+    if not request.config.getoption("quick"):
+        yield
+        return
+
+    def refusal(mark):
+        def refuse(*args, **kwargs):
+            raise AssertionError(f"a quick test does not do this; mark it with pytest.mark.{mark}")
+
+        return refuse
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__init__", refusal("process"))
+        patch.setattr(multiprocessing.process.BaseProcess, "start", refusal("process"))
+        patch.setattr(tracemalloc, "start", refusal("memory"))
+        yield
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter):
+    """Say in one line, after everything else, what was skipped and why."""
+    result = yield
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        why = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"skipped {len(skipped)}: {why}")
+    return result
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,7 @@ def python_of(page):
     return "\n".join(line if language == "python" else "" for language, line in lines(page))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python_of(page).strip()], ids=lambda page: page.name
 )

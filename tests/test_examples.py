@@ -21,6 +21,7 @@ def both_views_tell_what_neither_tells_alone(out, folder):
 CHECKS = {"multiomics.py": both_views_tell_what_neither_tells_alone}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda s: s.name)
 def test_every_example_runs(script, tmp_path):
     """In an empty folder, as a program of its own."""
@@ -38,6 +39,7 @@ def test_every_example_runs(script, tmp_path):
     CHECKS.get(script.name, lambda out, folder: None)(done.stdout, tmp_path)
 
 
+@pytest.mark.process
 def test_commands_about_formats(tmp_path):
     """In the order of the page, where its first block has made a file."""
     page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")

@@ -211,6 +211,7 @@ def test_without_x(kinds):
         omcal.tl.omcal(kinds.plain(None, CELLS), n_clusters=3)
 
 
+@pytest.mark.process
 def test_without_pandas_the_error_names_the_extra():
     code = (
         "import sys; sys.modules['pandas'] = None; import omcal.tl; "

@@ -129,6 +129,7 @@ def test_distances_of_several_views_are_averaged(rng):
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.memory
 def test_graph_takes_no_quadratic_memory(rng, monkeypatch):
     monkeypatch.setattr(_graphs, "_BLOCK_ENTRIES", 1 << 18)
     n = 3000

@@ -114,6 +114,7 @@ def test_sparse_views_give_the_labels_of_dense_ones(method, X, y):
 
 
 # The others need each view dense: they refuse it where it does not fit, see the tests of memory.
+@pytest.mark.memory
 @each([method for method in ALL if not (scales_samples(method) or isinstance(method, MVSCHFD))])
 def test_wide_sparse_views_stay_sparse(method):
     rng = np.random.RandomState(0)

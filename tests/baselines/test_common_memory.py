@@ -27,6 +27,7 @@ from omcal.baselines import (
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+@pytest.mark.memory
 @each(METHODS + of(MLAN, BKM, among=VARIANTS))
 def test_memory_estimate_is_of_the_right_size(method):
     rng = np.random.RandomState(0)

@@ -72,6 +72,7 @@ def test_help_lists_the_commands(omcal, args):
         assert command in ended.out
 
 
+@pytest.mark.process
 def test_as_a_process_with_the_arguments_of_the_process():
     code = "from omcal.cli import main; main()"
     done = subprocess.run(
@@ -81,6 +82,7 @@ def test_as_a_process_with_the_arguments_of_the_process():
     assert "'PRED'" in done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["typer", "rich"])
 def test_without_the_extra_the_error_names_it(module):
     code = f"import sys; sys.modules[{module!r}] = None; from omcal.cli import main; main(['demo'])"
@@ -208,8 +210,9 @@ def test_the_command_of_a_report_spells_every_parameter():
     )
 
 
+@pytest.mark.torch
 def test_cluster_on_a_device(omcal, file):
-    torch = pytest.importorskip("torch", reason="the extra gpu is not installed")
+    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
     if not torch.cuda.is_available():
         pytest.skip("there is no CUDA GPU here")
     words = ("cluster", file, "--clusters", 3, "--json")
@@ -218,9 +221,10 @@ def test_cluster_on_a_device(omcal, file):
     assert there["cluster_sizes"] == here["cluster_sizes"]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
 def test_cluster_on_a_device_that_is_not_there(omcal, file, device):
-    pytest.importorskip("torch", reason="the extra gpu is not installed")
+    pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
     ended = omcal("cluster", file, "--clusters", 3, "--device", device)
     assert ended.code == 2
     assert device in ended.err

@@ -13,6 +13,9 @@ from dataset_files import write_idx, write_mat5
 from refusal import Payload, assert_refused, cut
 from scipy import io, sparse
 
+# Each refusal is watched for the memory that it takes.
+pytestmark = pytest.mark.memory
+
 HUGE = 10**7
 
 

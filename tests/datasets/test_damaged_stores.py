@@ -11,6 +11,9 @@ from refusal import Payload, assert_refused, cut
 
 from omcal.datasets import DataError, load_views, save_views
 
+# Each refusal is watched for the memory that it takes.
+pytestmark = pytest.mark.memory
+
 HUGE = 10**7
 
 

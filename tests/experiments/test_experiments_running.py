@@ -25,6 +25,8 @@ from omcal.experiments.runner import Settings, run_cells
 from omcal.experiments.summary import Summary
 from omcal.experiments.worker import Limits
 
+pytestmark = pytest.mark.process
+
 COMMAND = [sys.executable, "-c", "from omcal.cli import main; main()", "reproduce"]
 ROOMY = Limits(seconds=60, gigabytes=4)
 

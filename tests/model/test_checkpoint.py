@@ -123,6 +123,7 @@ OMCAL(4, n_anchors=9, random_state=0, tol=0, max_iter=40, memory_limit=limit,
 """
 
 
+@pytest.mark.process
 def test_a_killed_process_leaves_a_checkpoint_and_no_scratch_files(tmp_path):
     views = overlapping()
     files = mapped(tmp_path, views)

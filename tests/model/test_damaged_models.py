@@ -259,6 +259,7 @@ def test_nothing_is_unpickled(saved, tmp_path):
     assert proof.exists()
 
 
+@pytest.mark.memory
 def test_memory_stays_within_what_the_file_justifies(saved, tmp_path):
     members = members_of(saved)
     many = [*members.items(), *((f"{i}.npy", b"") for i in range(20_000))]

@@ -76,6 +76,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.memory
 @pytest.mark.skipif(
     not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak is measured on Linux only"
 )

@@ -153,6 +153,7 @@ main()
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
 def test_ctrl_c_on_the_command_line(tmp_path):
     """The result so far is shown and written, and the code says that it was interrupted."""

@@ -97,6 +97,7 @@ def models(tmp_path_factory):
     return folder, fitted
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fresh_process_gives_identical_labels(models, name):
     folder, fitted = models
@@ -107,6 +108,7 @@ def test_a_fresh_process_gives_identical_labels(models, name):
     assert_array_equal(np.load(folder / f"{name}.npy"), expected)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", MODELS)
 def test_everything_comes_back(models, name):
     folder, fitted = models
@@ -132,6 +134,7 @@ def same(one, other):
     return one == other
 
 
+@pytest.mark.process
 def test_a_loaded_model_can_be_fitted_and_saved_again(models, tmp_path):
     folder, fitted = models
     loaded = omcal.load(folder / "feature.omcal")
@@ -140,6 +143,7 @@ def test_a_loaded_model_can_be_fitted_and_saved_again(models, tmp_path):
     assert_array_equal(loaded.fit(LIST).labels_, fitted["feature"].labels_)
 
 
+@pytest.mark.process
 def test_the_file_says_what_it_is(models):
     folder, fitted = models
     with zipfile.ZipFile(folder / "feature.omcal") as archive:
@@ -156,6 +160,7 @@ def test_the_file_says_what_it_is(models):
     assert_array_equal(arrays["anchors.1"], fitted["feature"].anchors_[1])
 
 
+@pytest.mark.process
 def test_column_names_are_compared_after_loading(models):
     folder, _ = models
     table = frame()
@@ -173,8 +178,9 @@ def test_what_belongs_to_a_machine_is_not_stored(tmp_path):
     assert loaded.get_params() == OMCAL(3, random_state=0).get_params()
 
 
+@pytest.mark.torch
 def test_labels_that_are_tensors(tmp_path):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
     model = OMCAL(3, random_state=0).fit([torch.from_numpy(view) for view in LIST])
     model.save(tmp_path / "model.omcal")
     loaded = load(tmp_path / "model.omcal")

@@ -178,6 +178,7 @@ def peak_memory(work):
         tracemalloc.stop()
 
 
+@pytest.mark.memory
 @pytest.mark.parametrize("compiled", [True, False])
 def test_memory_stays_below_the_limit(tmp_path, monkeypatch, compiled):
     if compiled:

@@ -13,6 +13,8 @@ from omcal.experiments.outputs import write_outputs
 from omcal.experiments.plan import Plan
 from report_cases import NASTY, SECTIONS, fit, make_data, report_with_nasty_names
 
+pytestmark = pytest.mark.process
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to open the report with")
 

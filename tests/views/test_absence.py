@@ -155,6 +155,7 @@ def test_stored_views_and_scratch_files_give_the_same(tmp_path):
     assert_array_equal(expected.predict(stored), expected.predict(X))
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("scale", ["feature", "sample", None])
 def test_tensors_give_the_same(scale):
     torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")

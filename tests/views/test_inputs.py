@@ -227,6 +227,7 @@ def extra_memory(fit, X):
     return peak / sum(x.nbytes for x in X)
 
 
+@pytest.mark.memory
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
 def test_no_copy_of_the_data_is_made(scale):
@@ -252,6 +253,7 @@ def test_a_million_sparse_features():
     assert ari(y, model.predict(X)) > 0.95
 
 
+@pytest.mark.memory
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("dtype", "scale"), [("float32", "sample"), ("uint8", "feature")])
 def test_rows_that_need_a_copy_are_copied_a_few_at_a_time(dtype, scale):
@@ -282,6 +284,7 @@ np.savez(sys.argv[1], **results)
 """
 
 
+@pytest.mark.process
 def test_the_number_of_threads_does_not_matter(tmp_path):
     results = []
     for threads in ("1", "2"):
@@ -317,6 +320,7 @@ def test_the_blocks_do_not_show(monkeypatch, scale, dtype):
     np.testing.assert_allclose(parts.objective_, whole.objective_, rtol=1e-5)
 
 
+@pytest.mark.process
 def test_importing_the_package_imports_no_optional_library():
     script = (
         "import sys, sklearn.cluster; before = set(sys.modules); import omcal; "

@@ -157,6 +157,7 @@ def test_the_data_stay_in_the_users_memory(A, dtype, order):
         assert views[0].array.dtype == dtype
 
 
+@pytest.mark.memory
 def test_the_check_takes_little_memory():
     X = np.ones((2000, 500))
     tracemalloc.start()
