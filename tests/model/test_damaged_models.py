@@ -11,6 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from damage import archive_of, checksum_of, members_of, mutated, npy_that_declares
 from omcal import OMCAL
 from omcal.datasets import make_multiview
 from omcal.model.files import ModelError, load
@@ -27,17 +28,22 @@ def saved(tmp_path_factory):
     return path.read_bytes()
 
 
-def members_of(content):
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+def swapped(one, other):
+    """Two members in each other's place; the checksums of zip know nothing of their names."""
+
+    def damage(content):
+        members = members_of(content)
+        members[one], members[other] = members[other], members[one]
+        return archive_of(members, checksum=checksum_of(content))
+
+    return damage
 
 
-def archive_of(members, method=zipfile.ZIP_STORED):
-    """An archive with right checksums of these members: pairs, or a dictionary."""
+def without_checksum(content):
+    members = members_of(content)
     stream = io.BytesIO()
-    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", method) as archive:
-        warnings.simplefilter("ignore")  # two of the same name are meant
-        for name, data in members.items() if isinstance(members, dict) else members:
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in members.items():
             archive.writestr(name, data)
     return stream.getvalue()
 
@@ -46,12 +52,6 @@ def npy(array, **kwargs):
     stream = io.BytesIO()
     np.save(stream, array, **kwargs)
     return stream.getvalue()
-
-
-def npy_that_declares(shape, dtype="<f8", data=b"\0" * 64):
-    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
 
 
 def with_header(**changes):
@@ -127,7 +127,18 @@ DAMAGES = {
     "a flipped bit": (flip_in_the_middle, "Bad CRC"),
     "foreign archive": (lambda content: archive_of({"a.npy": npy(np.eye(3))}), "not a saved"),
     "foreign header": (with_header(format="other"), "not a saved model"),
-    "newer": (with_header(format_version=2), "format_version=2.*upgrade omcal"),
+    "newer": (with_header(format_version=3), "format_version=3.*upgrade omcal"),
+    "version of true": (with_header(format_version=True), "format_version=True"),
+    "swapped members": (swapped("anchors.0.npy", "anchors.1.npy"), "checksum does not fit"),
+    "no checksum": (without_checksum, "checksum is missing"),
+    "checksum amid": (
+        lambda content: archive_of([("sha256", "0"), *members_of(content).items()]),
+        "same name",
+    ),
+    "checksum of text": (
+        lambda content: archive_of(members_of(content), checksum="all is well"),
+        "checksum is not at its end",
+    ),
     "no version": (with_header(format_version=None), "format_version=None"),
     "another class": (with_header(**{"class": "os.system"}), "holds a 'os.system'"),
     "class of a list": (with_header(**{"class": ["OMCAL"]}), "damaged"),
@@ -206,6 +217,11 @@ DAMAGES = {
         "checkpoint.*unknown",
     ),
     "beta of -1": (with_header(parameters__beta=-1.0), "'beta' parameter"),
+    "true as number of neighbours": (
+        with_header(parameters__n_neighbors=True),
+        "n_neighbors=True is no number",
+    ),
+    "true as beta": (with_header(parameters__beta=True), "beta=True is no number"),
     "text as number": (with_header(parameters__n_clusters="3"), "'n_clusters' parameter"),
     "a million clusters": (with_header(parameters__n_clusters=10**6), "whole number"),
     "a parameter of an unknown kind": (
@@ -294,15 +310,6 @@ def outcome(path):
             return True
     assert labels.shape == (60,) and 0 <= labels.min() <= labels.max() < model.n_clusters
     return True
-
-
-def mutated(content, rng):
-    changed = bytearray(content)
-    for place in rng.integers(len(changed), size=rng.integers(1, 4)):
-        changed[place] = rng.integers(256)
-    if rng.random() < 0.1:
-        del changed[rng.integers(len(changed)) :]
-    return bytes(changed)
 
 
 def test_mutated_files_are_refused_or_work(saved, tmp_path):

@@ -19,7 +19,7 @@ from omcal.cli.files import require_writable
 from omcal.cli.options import Json, Seed
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
 from omcal.datasets import load_digits_views
-from omcal.machine.archive import replacing
+from omcal.machine.files import replacing
 from omcal.metrics import evaluate
 from omcal.model.small_fits import consensus_graphs
 

@@ -13,7 +13,7 @@ from omcal.cli.console import collected_warnings, fit_progress, print_json, prin
 from omcal.cli.files import require_writable
 from omcal.cli.options import DEFAULTS
 from omcal.datasets import load_views
-from omcal.machine.archive import replacing
+from omcal.machine.files import replacing
 from omcal.model.view_effects import COLUMNS, ViewExplanation, table_row
 
 Resamples = Annotated[

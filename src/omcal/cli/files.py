@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omcal.datasets import DataError, MultiViewData
-from omcal.machine.archive import replacing
+from omcal.machine.files import replacing
 
 _LABEL_COLUMNS = ("cluster", "label", "labels", "class", "target", "y")
 _SAMPLE_COLUMN = "sample"

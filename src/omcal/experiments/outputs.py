@@ -16,7 +16,7 @@ from omcal.experiments.records import read_records
 from omcal.experiments.summary import Summary
 from omcal.experiments.tables import Table
 from omcal.experiments.webpage import webpage
-from omcal.machine.archive import replacing
+from omcal.machine.files import replacing, write_whole
 from omcal.plots.figures import require_matplotlib
 
 
@@ -27,8 +27,8 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     write_tables(tables, out / "tables")
     figures = write_figures(plan, summary, out / "figures")
     text, html = out / "reproduction.md", out / "report.html"
-    write_text(text, document(plan, summary, tables, figures))
-    write_text(html, webpage(plan, summary, tables, figures))
+    write_whole(text, document(plan, summary, tables, figures))
+    write_whole(html, webpage(plan, summary, tables, figures))
     return [html, text, out / "tables", out / "figures"]
 
 
@@ -44,9 +44,9 @@ def write_tables(tables: Iterable[Table], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables:
         notes = "".join(f"\n{note}\n" for note in table.notes)
-        write_text(folder / f"{table.name}.md", f"# {table.title}\n\n{table.markdown()}\n{notes}")
-        write_text(folder / f"{table.name}.tex", table.latex())
-        write_text(folder / f"{table.name}.csv", table.csv())
+        write_whole(folder / f"{table.name}.md", f"# {table.title}\n\n{table.markdown()}\n{notes}")
+        write_whole(folder / f"{table.name}.tex", table.latex())
+        write_whole(folder / f"{table.name}.csv", table.csv())
 
 
 def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[tuple[str, Path]]:
@@ -74,10 +74,4 @@ def copy_document(out: Path, target: Path) -> None:
     for name in re.findall(r"\]\(figures/(.+?)\)", text):
         with replacing(folder / name) as temporary:
             shutil.copyfile(out / "figures" / name, temporary)
-    write_text(target, text.replace("](figures/", f"](images/{target.stem}/"))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write the whole text, or leave the file as it was."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_whole(target, text.replace("](figures/", f"](images/{target.stem}/"))

@@ -1,11 +1,13 @@
 """A file of one JSON header and plain arrays, written whole or not at all, read without trust.
 
 The file is a zip archive of stored, that is unpacked, members, so that what a member declares can
-be compared with the bytes that are there before anything is read. NumPy opens it as an .npz.
+be compared with the bytes that are there before anything is read. NumPy opens it as an .npz. Its
+last member is a checksum over the names and the bytes of all others.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -19,128 +21,157 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal.machine.files import replacing
+
 _HEADER = "model.json"
+_CHECKSUM = "sha256"
 _MAX_HEADER = 64 * 2**20
 _MAX_DIRECTORY = 2**20
 _END_SIZE = 22  # of the record that ends a zip file without a comment
 _LOCATOR_SIZE = 20  # of the record before it where the file is larger than 4 GB
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same content gives the same bytes
+_BLOCK = 2**20
 
 
-class ModelError(ValueError):
-    """A file that is no usable model, or a model that cannot be written."""
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` that becomes `path` when the block ends well."""
-    final = path.resolve()
-    temporary = final.with_name(f".{final.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        temporary.replace(final)
-    finally:
-        temporary.unlink(missing_ok=True)
+class ArchiveError(ValueError):
+    """A file that is no archive of this kind, or is damaged."""
 
 
 def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
     """Write a header and named arrays of numbers."""
+    size = sum(array.nbytes + 512 for array in arrays.values())
+    digest = hashlib.sha256()
     with (
-        replacing(path) as temporary,
+        replacing(path, size=size) as temporary,
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED, allowZip64=False) as archive,
     ):
-        archive.writestr(zipfile.ZipInfo(_HEADER, _DATE), json.dumps(header, indent=1))
+
+        def put(name: str, content: bytes) -> None:
+            _add(digest, name, len(content))
+            digest.update(content)
+            archive.writestr(zipfile.ZipInfo(name, _DATE), content)
+
+        put(_HEADER, json.dumps(header, indent=1).encode())
         for name, array in arrays.items():
             content = io.BytesIO()
             # The first version of the layout holds every type that is written here.
             np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), content.getvalue())
+            put(f"{name}.npy", content.getvalue())
+        archive.writestr(zipfile.ZipInfo(_CHECKSUM, _DATE), digest.hexdigest())
+
+
+def _add(digest: Any, name: str, size: int) -> None:
+    """Begin a member in a checksum, so that no two lists of members give the same bytes."""
+    digest.update(f"{len(name)}:{name}{size}:".encode())
 
 
 class Archive:
     """An open archive: its header, and its arrays, each to be taken once."""
 
-    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
+    def __init__(self, archive: zipfile.ZipFile, size: int, what: str) -> None:
         members = archive.infolist()
-        self._archive = archive
+        self._archive, self._what = archive, what
         self._left = {member.filename: member for member in members}
         if len(self._left) < len(members):
-            raise ModelError("two of its members have the same name; the file is damaged.")
+            raise ArchiveError("two of its members have the same name; the file is damaged.")
         if any(m.compress_type != zipfile.ZIP_STORED or m.flag_bits & 1 for m in members):
-            raise ModelError("it is packed or encrypted, which no saved model is.")
+            raise ArchiveError(f"it is packed or encrypted, which no {what} is.")
         # Members that overlap, or declare more than there is, would let a small file unfold.
         declared = sum(member.file_size for member in members)
         if declared > size or any(m.file_size != m.compress_size for m in members):
-            raise ModelError("it declares more than it holds; the file is damaged or hostile.")
+            raise ArchiveError("it declares more than it holds; the file is damaged or hostile.")
+        self.has_checksum = self._left.pop(_CHECKSUM, None) is not None
+        if self.has_checksum:
+            self._compare_checksum(members)
         self.header = self._read_header()
 
     @classmethod
     @contextmanager
-    def open(cls, stream: BinaryIO) -> Iterator[Self]:
-        """The archive in a file; any damage is an exception, not always a ModelError."""
+    def open(cls, stream: BinaryIO, what: str) -> Iterator[Self]:
+        """The archive in a file; any damage is an exception, not always an ArchiveError.
+
+        `what` it should be is said in messages.
+        """
         size = stream.seek(0, os.SEEK_END)
-        _check_ends(stream, size)
+        _check_ends(stream, size, what)
         with zipfile.ZipFile(stream) as archive:
-            yield cls(archive, size)
+            yield cls(archive, size, what)
 
     def take(self, name: str, shape: tuple[int, ...] | None, kinds: str = "f") -> NDArray:
         """The array of this name, which must have this shape (None: any) and kind of type."""
         member = self._left.pop(f"{name}.npy", None)
         if member is None:
-            raise ModelError(f"the array {name!r} is missing; the file is damaged.")
+            raise ArchiveError(f"the array {name!r} is missing; the file is damaged.")
         array = _parse_array(self._archive.read(member), name)
         if array.dtype.kind not in kinds or (shape is not None and array.shape != shape):
-            raise ModelError(
+            raise ArchiveError(
                 f"the array {name!r} has type {array.dtype} and shape {array.shape}, which does "
                 f"not fit the header ({shape}); the file is damaged."
             )
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ModelError(f"the array {name!r} holds NaN or infinity; the file is damaged.")
+            raise ArchiveError(f"the array {name!r} holds NaN or infinity; the file is damaged.")
         return array
 
     def require_none_left(self) -> None:
         """Refuse members that nobody asked for."""
         if self._left:
-            raise ModelError(f"its member {min(self._left)!r:.80} is unknown; the file is damaged.")
+            raise ArchiveError(
+                f"its member {min(self._left)!r:.80} is unknown; the file is damaged."
+            )
+
+    def _compare_checksum(self, members: list[zipfile.ZipInfo]) -> None:
+        """Refuse members that are not those that were written, or not in their places."""
+        digest = hashlib.sha256()
+        for member in members[:-1]:
+            _add(digest, member.filename, member.file_size)
+            with self._archive.open(member) as stream:
+                while block := stream.read(_BLOCK):
+                    digest.update(block)
+        last = members[-1]
+        expected = digest.hexdigest().encode()
+        if last.filename != _CHECKSUM or last.file_size != len(expected):
+            raise ArchiveError("its checksum is not at its end; the file is damaged.")
+        if self._archive.read(last) != expected:
+            raise ArchiveError("its checksum does not fit; the file is damaged: get it again.")
 
     def _read_header(self) -> dict[str, Any]:
         member = self._left.pop(_HEADER, None)
         if member is None:
-            raise ModelError("this archive is not a saved model.")
+            raise ArchiveError(f"this archive is not a {self._what}.")
         if member.file_size > _MAX_HEADER:
-            raise ModelError(f"its header has {member.file_size} bytes; damaged or hostile.")
+            raise ArchiveError(f"its header has {member.file_size} bytes; damaged or hostile.")
         header = json.loads(self._archive.read(member))
         if not isinstance(header, dict):
-            raise ModelError("this archive is not a saved model.")
+            raise ArchiveError(f"this archive is not a {self._what}.")
         return header
 
 
-def _check_ends(stream: BinaryIO, size: int) -> None:
+def _check_ends(stream: BinaryIO, size: int, what: str) -> None:
     """Refuse what is no archive, is cut off, or would unfold when its directory is read."""
     stream.seek(0)
     if stream.read(4) != b"PK\x03\x04":
-        raise ModelError("this is not a saved model; model.save(path) writes one.")
+        raise ArchiveError(f"this is not a {what}.")
     stream.seek(max(size - _END_SIZE - _LOCATOR_SIZE, 0))
     tail = stream.read()
     before, end = tail[:-_END_SIZE], tail[-_END_SIZE:]
     if end[:4] != b"PK\x05\x06" or end[-2:] != b"\0\0" or before[:4] == b"PK\x06\x07":
-        raise ModelError("it is cut off, or has something behind its end; the file is damaged.")
+        raise ArchiveError("it is cut off, or has something behind its end; the file is damaged.")
     if int.from_bytes(end[12:16], "little") > _MAX_DIRECTORY:
-        raise ModelError("its list of members is too long; the file is damaged or hostile.")
+        raise ArchiveError("its list of members is too long; the file is damaged or hostile.")
 
 
 def _parse_array(raw: bytes, name: str) -> NDArray:
     """The array in the bytes of a .npy file; none is made that the bytes do not fill exactly."""
     stream = io.BytesIO(raw)
     if np.lib.format.read_magic(stream) != (1, 0):
-        raise ModelError(f"the array {name!r} has an unknown layout.")
+        raise ArchiveError(f"the array {name!r} has an unknown layout.")
     shape, by_column, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or dtype.kind not in "biuf" or not 1 <= dtype.itemsize <= 8:
-        raise ModelError(f"the array {name!r} is of type {dtype}; only plain numbers are read.")
+        raise ArchiveError(f"the array {name!r} is of type {dtype}; only plain numbers are read.")
     start = stream.tell()
     n_bytes = len(raw) - start
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != n_bytes:
-        raise ModelError(
+        raise ArchiveError(
             f"the array {name!r} declares the shape {shape!s:.80}, but {n_bytes} bytes are stored "
             "for it; the file is damaged or hostile."
         )

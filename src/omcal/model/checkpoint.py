@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-import zipfile
+import warnings
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal.machine.archive import Archive, ArchiveError, write_archive
+from omcal.machine.files import open_regular, require_replaceable
 from omcal.method.rows import AbstractRows, Array, Assignment, Sums
 
+FORMAT = "omcal checkpoint"
 SAVED_EVERY = 5  # sweeps
 _NEGLIGIBLE = 1e-20
 _DECISIVE = {
@@ -32,6 +35,10 @@ _DECISIVE = {
 }
 
 Step = tuple[Array, Array, Array]  # alpha, P, R
+
+
+class OtherFitError(ValueError):
+    """A checkpoint that is in order, but not of this fit."""
 
 
 class Checkpoint:
@@ -62,6 +69,13 @@ class Checkpoint:
             raise ValueError(
                 f"checkpoint={str(path)!r} lies in no folder; create {str(self.path.parent)!r}."
             )
+        try:
+            require_replaceable(path)
+        except OSError as error:
+            raise ValueError(
+                f"checkpoint={str(path)!r} cannot be written ({error.strerror}); choose another "
+                "path."
+            ) from error
         decisive = {k: _text(v) for k, v in parameters.items() if k in _DECISIVE}
         self._identity = json.loads(json.dumps({**data, **decisive}))
         self.anchors: list[NDArray] = []
@@ -69,6 +83,7 @@ class Checkpoint:
         self.sums: list[Sums] = []
         self.StS: Array | None = None
         self._random_state: Any = ()
+        self._warned = False
         if self.path.exists():
             self._load()
 
@@ -91,18 +106,31 @@ class Checkpoint:
         return RecordedRows(rows, self)
 
     def save(self) -> None:
+        """Write it; where that fails, the fit goes on without, and the last one stays."""
         kind, key, position, has_gauss, gauss = self._random_state
-        state = {"kind": kind, "position": position, "has_gauss": has_gauss, "gauss": gauss}
-        header = {"identity": self._identity, "random_state": state}
+        header = {
+            "format": FORMAT,
+            "identity": self._identity,
+            "n_sweeps": len(self.steps),
+            "random_state": [kind, position, has_gauss, gauss],
+        }
         arrays = {
-            "header": np.array(json.dumps(header)),
             "random_key": key,
             "StS": self.StS,
-            **{f"anchors{v}": anchors for v, anchors in enumerate(self.anchors)},
+            **{f"anchors.{v}": anchors for v, anchors in enumerate(self.anchors)},
             **{name: np.stack(values) for name, values in self._columns().items()},
         }
-        with _replacing(self.path) as file:
-            np.savez(file, **arrays)
+        try:
+            write_archive(self.path, header, arrays)
+        except OSError as error:
+            if not self._warned:
+                warnings.warn(
+                    f"checkpoint={str(self.path)!r} cannot be written ({error.strerror}); the fit "
+                    "goes on without it.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            self._warned = True
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -116,43 +144,56 @@ class Checkpoint:
         return columns
 
     def _load(self) -> None:
-        try:
-            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-            header = json.loads(str(arrays["header"]))
-            state = header["random_state"]
-            self._random_state = (
-                state["kind"],
-                arrays["random_key"],
-                state["position"],
-                state["has_gauss"],
-                state["gauss"],
-            )
-            identity = header["identity"]
-            views = range(sum(name.startswith("anchors") for name in arrays))
-            self.anchors = [arrays[f"anchors{v}"] for v in views]
-            self.steps = list(zip(*(arrays[name] for name in ("alpha", "P", "R")), strict=True))
-            names = ("StF", "FtF", "FoldtF")
-            self.sums = [Sums(*s) for s in zip(*(arrays[name] for name in names), strict=True)]
-            self.StS = arrays["StS"]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(
-                f"checkpoint={str(self.path)!r} is not a checkpoint, or is damaged ({error}); "
-                "delete it, or choose another path."
-            ) from error
-        self._require_identity(identity)
+        with open_regular(self.path) as stream:
+            try:
+                with Archive.open(stream, "checkpoint") as archive:
+                    self._read(archive)
+            except OtherFitError:
+                raise
+            # Damaged bytes make the parsers fail in any way they can.
+            except Exception as error:
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                raise ValueError(
+                    f"checkpoint={str(self.path)!r} is not a checkpoint, or is damaged ({reason}); "
+                    "delete it, or choose another path."
+                ) from error
+
+    def _read(self, archive: Archive) -> None:
+        """Take everything from the archive; its sizes follow from those of this fit."""
+        header = archive.header
+        if header.get("format") != FORMAT or not archive.has_checksum:
+            raise ArchiveError("this archive is not a checkpoint.")
+        self._require_identity(dict(header["identity"]))
+        widths, m = self._identity["n_features"], self._identity["n_anchors"]
+        V, c, n = len(widths), int(self._identity["n_clusters"]), header["n_sweeps"]
+        if type(n) is not int or n < 1:
+            raise ArchiveError(f"n_sweeps={n!r:.80} is no number of sweeps.")
+        kind, position, has_gauss, gauss = header["random_state"]
+        sound = kind == "MT19937" and type(position) is int and 0 <= position <= 624
+        if not sound or has_gauss not in (0, 1) or not math.isfinite(gauss):
+            raise ArchiveError("its random numbers are not such.")
+        key = archive.take("random_key", (624,), "u")
+        self._random_state = (kind, key, position, int(has_gauss), float(gauss))
+        self.anchors = [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)]
+        steps = archive.take("alpha", (n, V)), archive.take("P", (n, m, c))
+        self.steps = list(zip(*steps, archive.take("R", (n, c, c)), strict=True))
+        shapes = {"StF": (n, V, m, c), "FtF": (n, c, c), "FoldtF": (n, c, c)}
+        sums = [archive.take(name, shape) for name, shape in shapes.items()]
+        self.sums = [Sums(*parts) for parts in zip(*sums, strict=True)]
+        self.StS = archive.take("StS", (V, V, m, m))
+        archive.require_none_left()
 
     def _require_identity(self, found: Mapping[str, Any]) -> None:
         names = sorted(set(found) | set(self._identity))
         differing = [
-            f"{name}: {found.get(name)} there, {self._identity.get(name)} here"
+            f"{name}: {found.get(name)!s:.80} there, {self._identity.get(name)!s:.80} here"
             for name in names
             if found.get(name) != self._identity.get(name)
         ]
         if differing:
-            raise ValueError(
-                f"checkpoint={str(self.path)!r} belongs to another fit ({'; '.join(differing)}); "
-                "delete it, or choose another path."
+            raise OtherFitError(
+                f"checkpoint={str(self.path)!r} belongs to another fit "
+                f"({'; '.join(differing):.600}); delete it, or choose another path."
             )
 
 
@@ -225,17 +266,3 @@ def _text(value: Any) -> str:
     except (TypeError, ValueError):
         return type(value).__name__
     return f"array {array.shape} {zlib.crc32(array.tobytes()):08x}"
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Any]:
-    """A file that takes the place of `path` when the block ends well, and vanishes otherwise."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

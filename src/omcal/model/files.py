@@ -17,7 +17,8 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.archive import Archive, ModelError, write_archive
+from omcal.machine.archive import Archive, ArchiveError, write_archive
+from omcal.machine.files import open_regular
 from omcal.method.scaling import Scaling
 from omcal.method.updates import Consensus
 from omcal.model.estimators import OCAL, OMCAL
@@ -25,12 +26,17 @@ from omcal.model.estimators import OCAL, OMCAL
 __all__ = ["ModelError", "load", "save"]
 
 FORMAT = "omcal model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_WITHOUT_CHECKSUM = 1  # the version before; it is read, too
 
 _CLASSES: dict[str, type[OMCAL] | type[OCAL]] = {"OMCAL": OMCAL, "OCAL": OCAL}
 
 # Where a fit works belongs to a machine, and a file must not name other files to write to.
 _NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client"}
+
+
+class ModelError(ValueError):
+    """A file that is no usable model, or a model that cannot be written."""
 
 
 def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
@@ -99,11 +105,11 @@ def load(path: str | os.PathLike[str]) -> OMCAL | OCAL:
     ModelError
         Where the file is damaged, is no model, or was written by a newer version.
     """
-    with open(path, "rb") as stream:
+    with open_regular(path) as stream:
         try:
-            with Archive.open(stream) as archive:
+            with Archive.open(stream, "saved model") as archive:
                 return _read_model(archive)
-        except ModelError as error:
+        except (ArchiveError, ModelError) as error:
             raise ModelError(f"{path}: {error}") from error.__cause__
         # Damaged bytes make the parsers fail in any way they can: KeyError, struct.error, ...
         except Exception as error:
@@ -208,11 +214,13 @@ def _read_model(archive: Archive) -> OMCAL | OCAL:
     if header.get("format") != FORMAT:
         raise ModelError("this archive is not a saved model.")
     version = header.get("format_version")
-    if version != FORMAT_VERSION or isinstance(version, bool):
+    if type(version) is not int or version not in (_WITHOUT_CHECKSUM, FORMAT_VERSION):
         raise ModelError(
             f"it has format_version={version!r:.80}, of which this omcal reads {FORMAT_VERSION}; "
             f"upgrade omcal (the file was written by {header.get('versions')!r:.200})."
         )
+    if version > _WITHOUT_CHECKSUM and not archive.has_checksum:
+        raise ModelError("its checksum is missing; the file is damaged: get it again.")
     if header.get("class") not in _CLASSES:
         raise ModelError(f"it holds a {header.get('class')!r:.80}, not {' or '.join(_CLASSES)}.")
     model = _unfitted(header, archive)
@@ -230,7 +238,16 @@ def _unfitted(header: dict[str, Any], archive: Archive) -> OMCAL | OCAL:
         raise ModelError(f"its parameters {unknown!r:.200} are unknown; upgrade omcal.")
     model = kind(**{name: _decode(value, archive) for name, value in encoded.items()})
     model._validate_params()
+    # To Python true is the number 1, and would pass for one.
+    for name, value in model.get_params().items():
+        if isinstance(value, bool) and not {"boolean", "verbose"} & _words(kind, name):
+            raise ModelError(f"its parameter {name}={value} is no number; the file is damaged.")
     return model
+
+
+def _words(kind: type[OMCAL] | type[OCAL], name: str) -> set[str]:
+    """The constraints of a parameter that are single words."""
+    return {rule for rule in kind._parameter_constraints[name] if isinstance(rule, str)}
 
 
 def _decode(value: Any, archive: Archive) -> Any:

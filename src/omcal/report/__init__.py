@@ -9,7 +9,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.archive import replacing
+from omcal.machine.files import write_whole
 from omcal.model.small_fits import graphs_of
 from omcal.report.findings import find
 from omcal.report.html import page
@@ -98,6 +98,5 @@ def write_report(
         footer=f"Made with omcal {found.versions['omcal']}; this file needs no network.",
         data=payload(found),
     )
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return path

@@ -1,0 +1,231 @@
+"""Files written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from omcal.machine.memory import format_bytes
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: leftovers stay where they are
+    fcntl = None  # type: ignore[assignment]
+
+AnyPath = str | os.PathLike[str]
+
+_TEMPORARY = re.compile(r"\.omcal-[0-9a-f]{16}\.tmp")
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+
+
+@contextmanager
+def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -> Iterator[Path]:
+    """A temporary name beside `path` that becomes `path` when the block ends well.
+
+    Nobody can guess the name, it is made exclusively, and it has the permissions of the file that
+    it replaces. Its bytes are on the disk before it takes the place of that file. What a process
+    leaves that is killed on the way is removed by the next one that writes to the same folder.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A link is followed: what it points to is replaced.
+    size : int, optional
+        About how many bytes it will have, for the message where there is no room for them.
+    folder : bool
+        Whether it is a folder, which must not exist yet.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "greeting"
+    >>> with replacing(path) as temporary:
+    ...     _ = temporary.write_text("hello")
+    ...     path.exists()
+    False
+    >>> path.read_text()
+    'hello'
+    """
+    final = _destination(path)
+    _clear_leftovers(final.parent, os.getpid())
+    temporary, lock = _made(final, folder)
+    try:
+        yield temporary
+        _flush(temporary)
+        temporary.replace(final)
+        with suppress(OSError):  # not every system can do this for a folder
+            _sync(final.parent)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        reached = _size(temporary)
+        if not folder:
+            os.ftruncate(lock, 0)  # it takes its room as long as the lock is held
+        _remove(temporary)
+        raise _no_room(error, final, size, reached) from error
+    finally:
+        _remove(temporary)
+        os.close(lock)
+
+
+def write_whole(path: AnyPath, content: bytes | str) -> None:
+    """Write a file from what it holds; text in UTF-8.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "greeting"
+    >>> write_whole(path, "hello")
+    >>> path.read_text()
+    'hello'
+    """
+    # Names of files may hold bytes that are no UTF-8: they must not cost what stands around them.
+    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    with replacing(path, size=len(data)) as temporary:
+        temporary.write_bytes(data)
+
+
+def open_regular(path: AnyPath) -> BinaryIO:
+    """A file to read from; never a pipe or a device, where reading might wait or never end."""
+    file = os.open(path, os.O_RDONLY | _NO_WAIT)
+    kind = os.fstat(file).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(file)
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(file, "rb")
+
+
+def require_replaceable(path: AnyPath) -> None:
+    """Raise the OSError that `replacing` would raise, as far as that is known before it."""
+    final = _destination(path)
+    temporary, lock = _made(final, False)
+    _remove(temporary)
+    os.close(lock)
+
+
+def _destination(path: AnyPath) -> Path:
+    """Where a file really goes."""
+    final = Path(os.path.realpath(path))
+    try:
+        kind = final.lstat().st_mode
+    except FileNotFoundError:
+        return final
+    if stat.S_ISLNK(kind):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(kind):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return final
+
+
+def _made(final: Path, folder: bool) -> tuple[Path, int]:
+    """A new file or folder beside `final`, and the lock that says that it is being written."""
+    try:
+        mode = stat.S_IMODE(final.stat().st_mode)
+        owner: tuple[int, int] | None = (final.stat().st_uid, final.stat().st_gid)
+    except FileNotFoundError:
+        mode, owner = 0o666, None
+    try:
+        while True:
+            temporary = final.with_name(f".omcal-{secrets.token_hex(8)}.tmp")
+            if folder:
+                temporary.mkdir()
+                lock = os.open(temporary, os.O_RDONLY)
+            else:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
+                lock = os.open(temporary, flags, mode)
+            _locked(lock)
+            # Before it was locked another process may have taken it for a leftover.
+            if temporary.exists():
+                break
+            os.close(lock)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(final)) from error
+    if owner is not None:
+        with suppress(OSError):  # only root may give files away
+            os.fchown(lock, *owner)
+        with suppress(OSError):
+            os.fchmod(lock, mode)
+    return temporary, lock
+
+
+def _locked(file: int) -> bool:
+    """Take the lock of an open file, which ends with the process; False where another has it."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def _clear_leftovers(folder: Path, process: int) -> None:
+    """Remove, once a process, what processes have left here that were killed while writing."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+        for name in names:
+            with suppress(OSError):
+                _clear(folder / name)
+
+
+def _clear(leftover: Path) -> None:
+    file = os.open(leftover, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
+    try:
+        if _locked(file):
+            _remove(leftover)
+    finally:
+        os.close(file)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Have the system write a file, or a folder and all that is in it, to the disk."""
+    if path.is_dir():
+        for inner in path.rglob("*"):
+            _sync(inner)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.lstat().st_size for file in files if file.is_file())
+
+
+def _no_room(error: OSError, final: Path, size: int | None, reached: int) -> OSError:
+    """The error of a full disk, which says how much is missing."""
+    free = shutil.disk_usage(final.parent).free
+    needed = f"{format_bytes(size)} are needed" if size else f"more than {format_bytes(reached)}"
+    missing = max((size or reached) - free, 0)
+    said = f"{error.strerror}: {needed}, {format_bytes(free)} are free"
+    if missing:
+        said += f"; about {missing} bytes are missing"
+    return OSError(error.errno, f"{said}: free some, or choose another disk", str(final))
