@@ -19,7 +19,7 @@ from omcal.model.small_fits import graphs_of
 from omcal.report import write_report
 from omcal.report.findings import find
 from omcal.report.html import page, paragraph, put
-from omcal.report.layout import sample_layout
+from omcal.report.layout import model_layout, sample_layout
 from omcal.select.parameters import tune_without_labels
 from report_cases import NASTY, SECTIONS, fit, make_data, report_with_nasty_names
 
@@ -272,20 +272,46 @@ def test_large_data_are_sampled_and_this_is_said(tmp_path):
     assert "Each view left out, and each view alone, for 4,000 samples" in text
 
 
+def spread_and_gap(xy, groups):
+    """Mean distance to the middle of the own group, and the least between two middles."""
+    names = np.unique(groups)
+    centres = np.array([xy[groups == g].mean(axis=0) for g in names])
+    spread = np.linalg.norm(xy - centres[np.searchsorted(names, groups)], axis=1).mean()
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2)[np.triu_indices(len(names), 1)]
+    return spread, apart.min()
+
+
 def test_the_layout_keeps_what_belongs_together():
-    graph = np.repeat(np.eye(4), 50, axis=0)
-    xy = sample_layout(graph, np.random.RandomState(0))
-    groups = xy.reshape(4, 50, 2)
-    spread = np.linalg.norm(groups - groups.mean(axis=1, keepdims=True), axis=2).mean()
-    centres = groups.mean(axis=1)
-    apart = np.linalg.norm(centres[:, None] - centres, axis=2)[np.triu_indices(4, 1)].min()
+    groups = np.repeat(np.arange(4), 50)
+    xy = sample_layout(np.eye(4)[groups], groups, np.random.RandomState(0))
+    spread, apart = spread_and_gap(xy, groups)
     assert apart > 2 * spread
-    assert xy.min() >= 0 and xy.max() <= 1
+
+
+def test_the_layout_draws_the_parts_of_a_cluster_together():
+    parts = np.repeat(np.arange(8), 40)
+    one, two = (
+        sample_layout(np.eye(8)[parts], labels, np.random.RandomState(0))
+        for labels in (parts, parts // 2)
+    )
+    (before, _), (after, apart) = (spread_and_gap(xy, parts // 2) for xy in (one, two))
+    assert after < before and apart > after
+
+
+def test_samples_beyond_those_laid_out_lie_among_their_like(monkeypatch):
+    monkeypatch.setattr("omcal.report.layout._LAID_OUT", 60)
+    data = make_multiview(400, n_clusters=4, n_views=2, noise=0.3, random_state=0)
+    model = OMCAL(4, n_anchors=20, random_state=0).fit(data.views)
+    xy = model_layout(model)
+    assert xy.shape == (400, 2) and xy.min() >= 0 and xy.max() <= 1
+    spread, apart = spread_and_gap(xy, model.labels_)
+    assert apart > 1.5 * spread
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_layout_of_few(n):
-    assert sample_layout(np.ones((n, 3)), np.random.RandomState(0)).shape == (n, 2)
+    labels = np.zeros(n, dtype=int)
+    assert sample_layout(np.ones((n, 3)), labels, np.random.RandomState(0)).shape == (n, 2)
 
 
 def test_text_is_escaped():

@@ -14,10 +14,16 @@ from omcal.cli.files import require_writable
 from omcal.cli.options import DEFAULTS
 from omcal.datasets import load_views
 from omcal.machine.files import replacing
+from omcal.model import describe
+from omcal.model.describe import ClusterDescription
 from omcal.model.view_effects import COLUMNS, ViewExplanation, table_row
 
 Resamples = Annotated[
     int, typer.Option("--resamples", min=0, help="Bootstrap samples for the ranges.")
+]
+ClustersTable = Annotated[
+    bool,
+    typer.Option("--clusters-table", help="List the features that distinguish each cluster, too."),
 ]
 PlotFile = Annotated[
     Path | None, typer.Option("--plot", metavar="PNG", help="Draw the result into this file.")
@@ -28,6 +34,7 @@ def explain(
     file: options.DataFile,
     clusters: options.Clusters,
     plot: PlotFile = None,
+    clusters_table: ClustersTable = False,
     resamples: Resamples = 5,
     views: options.ViewNames = None,
     anchors: options.Anchors = DEFAULTS["n_anchors"],
@@ -66,6 +73,13 @@ def explain(
         found = model.explain_views(
             data.views, present=data.present, n_resamples=resamples, random_state=seed
         )
+        described = (
+            model.describe_clusters(
+                data.views, present=data.present, feature_names=data.feature_names
+            )
+            if clusters_table
+            else None
+        )
     if plot is not None:
         _draw(found, plot)
     if as_json:
@@ -73,12 +87,15 @@ def explain(
             "file": str(file),
             "parameters": model.get_params(),
             **found.to_dict(),
+            **({} if described is None else {"clusters": described.to_dict()}),
             "fit_warnings": notes,
             "version": __version__,
         }
         print_json(result)
     else:
         _show(found)
+        if described is not None:
+            _show_clusters(described)
 
 
 def _draw(found: ViewExplanation, path: Path) -> None:
@@ -98,4 +115,12 @@ def _show(found: ViewExplanation) -> None:
     print_table("Agreement by cluster", ("cluster", "samples", *names), by_cluster)
     console = stdout()
     for line in found.remarks():
+        console.print(line, soft_wrap=True)
+
+
+def _show_clusters(described: ClusterDescription) -> None:
+    rows = [describe.table_row(feature) for feature in described.features]
+    print_table("What makes each cluster", describe.COLUMNS, rows)
+    console = stdout()
+    for line in described.remarks():
         console.print(line, soft_wrap=True)

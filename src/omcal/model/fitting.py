@@ -48,6 +48,7 @@ from omcal.views.absence import check_present
 from omcal.views.view import Views
 
 if TYPE_CHECKING:
+    from omcal.model.describe import ClusterDescription
     from omcal.model.view_effects import ViewExplanation
 
 
@@ -344,6 +345,25 @@ class AnchorClusterer(
         from omcal.model.explain import explain_views
 
         return explain_views(self, X, **options)
+
+    def describe_clusters(self, X: Any, **options: Any) -> ClusterDescription:
+        """Say which features distinguish each cluster, view by view.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The data that the model was fitted to.
+        **options
+            As in `omcal.model.describe.describe_clusters`: feature_names, top, present.
+
+        Returns
+        -------
+        omcal.model.describe.ClusterDescription
+            `print` it, or take it as a data frame with `to_frame()`.
+        """
+        from omcal.model.describe import describe_clusters
+
+        return describe_clusters(self, X, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `omcal.load` reads; see `omcal.model.files.save`.

@@ -170,7 +170,7 @@ def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
             anchor_graphs(
                 block, model._scalings, model.anchors_, model.n_neighbors, compiled=compiled
             )
-            for block in _in_memory(views)
+            for block in views_in_memory(views)
         ]
     )
 
@@ -196,7 +196,7 @@ def fitted_views(model: Any, X: Any, present: Any = None) -> Views:
     )
 
 
-def _in_memory(views: Views) -> Any:
+def views_in_memory(views: Views) -> Any:
     """The views block by block where they must be read, else as they are."""
     if not views.stored:
         return [views]

@@ -16,9 +16,9 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.metrics import evaluate
 from omcal.model.explain import explain_graphs, sampled_graphs
-from omcal.model.small_fits import before_and_after, mixed
+from omcal.model.small_fits import before_and_after
 from omcal.model.view_effects import ViewExplanation
-from omcal.report.layout import sample_layout
+from omcal.report.layout import lay_out
 
 MAP_SAMPLES = 4000
 STRUCTURE_SAMPLES = 240
@@ -123,8 +123,7 @@ def find(
     sizes = np.bincount(labels, minlength=n_clusters)
     certainty, second, strength, same = _certainty(model, graphs, labels)
     rows = _spread_sample(labels, MAP_SAMPLES, rng)
-    # The graph before learning, so that the map does not flatter the clusters.
-    positions = sample_layout(mixed(graphs[rows], model._consensus.alpha), rng)
+    positions = lay_out(model, graphs[rows], labels[rows], rng)
     return Findings(
         title=title or f"{n:,} samples in {n_clusters} clusters",
         source=source,

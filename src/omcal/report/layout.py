@@ -1,58 +1,164 @@
-"""A map of the samples: their anchor graph laid out in the plane."""
+"""A map of the samples: their anchor graph and their clusters laid out in the plane."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from omcal.machine.threads import row_blocks
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import indicate
+from omcal.model.small_fits import graphs_of, mixed
+
+_LAID_OUT = 4000  # samples that forces act on; the others are placed among them
+_BLOCK = 8192
 _NEIGHBORS = 10
+_MATES = 2  # random samples of its own cluster that each sample is drawn to as well
+_OF_CLUSTERS = 0.5  # how much the ties to the clusters count beside those to the anchors
 _EPOCHS = 120
 _REPULSION = 3.0  # random others that each drawn one stands for
 _LARGEST_STEP = 4.0
 
 
-def sample_layout(graph: NDArray, random_state: np.random.RandomState) -> NDArray[np.float64]:
-    """Positions in which samples tied to the same anchors lie together.
-
-    Neighbours in the graph attract each other and random pairs repel each other, in the manner of
-    UMAP: time is linear in the number of samples but for the search for neighbours.
+def model_layout(model: Any, X: Any = None, *, present: Any = None, random_state: int = 0) -> Any:
+    """Positions of the samples of a fitted model for a map, as in its report.
 
     Parameters
     ----------
-    graph : array of shape (n, m)
-        Rows of an anchor graph.
+    model : fitted OMCAL or OCAL
+    X, present : as in `omcal.report.write_report`
+    random_state : int, default=0
+
+    Returns
+    -------
+    positions : array of shape (n, 2)
+        Between 0 and 1; near samples mean more than far ones.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(60, n_clusters=3, random_state=0)
+    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    >>> model_layout(model).shape
+    (60, 2)
+    """
+    graphs = graphs_of(model, X, present)
+    rng = np.random.RandomState(random_state)
+    return lay_out(model, graphs, np.asarray(model.labels_), rng)
+
+
+def lay_out(
+    model: Any, graphs: AnchorGraphs, labels: NDArray, rng: np.random.RandomState
+) -> NDArray[np.float64]:
+    """Positions of all samples: some are laid out, the others placed among the most similar."""
+    n = graphs.n
+    some = np.sort(rng.permutation(n)[:_LAID_OUT])
+    rows = _ties(model, graphs[some])
+    xy = sample_layout(rows, labels[some], rng)
+    if len(some) == n:
+        return to_unit_square(xy)
+    place = _Places(rows, xy)
+    everyone = np.empty((n, 2))
+    for block in row_blocks(n, _BLOCK):
+        everyone[block] = place(_ties(model, graphs[block]), rng)
+    everyone[some] = xy
+    return to_unit_square(everyone)
+
+
+def _ties(model: Any, graphs: AnchorGraphs) -> NDArray[np.float32]:
+    """What samples are compared by: their ties to the anchors and, half as much, to clusters."""
+    F = np.maximum(indicate(model._consensus, graphs)[0], 0)
+    A = mixed(graphs, model._consensus.alpha)
+    return np.hstack([_unit(A), _OF_CLUSTERS * _unit(F)]).astype(np.float32)
+
+
+def _unit(rows: NDArray) -> NDArray:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+
+class _Places:
+    """Places of more samples, between the most similar of those that are laid out."""
+
+    def __init__(self, rows: NDArray, xy: NDArray) -> None:
+        self.xy = xy
+        self.similar = NearestNeighbors(n_neighbors=3).fit(rows)
+        near = NearestNeighbors(n_neighbors=3).fit(xy).kneighbors()[0]
+        self.gaps = near.mean(axis=1)
+
+    def __call__(self, rows: NDArray, rng: np.random.RandomState) -> NDArray:
+        index = self.similar.kneighbors(rows, return_distance=False)
+        first, gap = self.xy[index[:, 0]], self.gaps[index[:, 0]]
+        # Between similar samples that lie in different parts of the map is no place for one.
+        beside = np.linalg.norm(self.xy[index] - first[:, None], axis=2) < 5 * gap[:, None]
+        weights = beside * rng.dirichlet(np.ones(3), size=len(rows))
+        weights[:, 0] += 1e-9
+        weights /= weights.sum(axis=1, keepdims=True)
+        between = np.einsum("ik,ikd->id", weights, self.xy[index])
+        return between + 0.5 * gap[:, None] * rng.normal(size=(len(rows), 2))
+
+
+def sample_layout(
+    rows: NDArray, labels: NDArray, random_state: np.random.RandomState
+) -> NDArray[np.float64]:
+    """Positions in which similar samples lie together, and clusters are not torn.
+
+    Neighbours attract each other and random pairs repel each other, in the manner of UMAP; each
+    sample is also drawn to random ones of its cluster. Time is linear in the number of samples but
+    for the search for neighbours.
+
+    Parameters
+    ----------
+    rows : array of shape (n, m)
+        What samples are compared by.
+    labels : array of shape (n,)
+        Their clusters.
     random_state : RandomState
 
     Returns
     -------
     positions : array of shape (n, 2)
-        Between 0 and 1; distances within a cluster mean more than those between clusters.
 
     Examples
     --------
-    >>> graph = np.repeat(np.eye(3), 20, axis=0)
-    >>> xy = sample_layout(graph, np.random.RandomState(0))
-    >>> xy.shape, bool(xy.min() >= 0 and xy.max() <= 1)
-    ((60, 2), True)
+    >>> rows, labels = np.repeat(np.eye(3), 20, axis=0), np.repeat([0, 1, 2], 20)
+    >>> sample_layout(rows, labels, np.random.RandomState(0)).shape
+    (60, 2)
     """
-    n = len(graph)
+    n = len(rows)
     if n < 3:
-        return np.full((n, 2), 0.5) + 0.25 * np.arange(n)[:, None]
+        return np.arange(2.0 * n).reshape(n, 2)
     k = min(_NEIGHBORS, n - 1)
-    near = NearestNeighbors(n_neighbors=k).fit(graph).kneighbors(return_distance=False)
+    near = NearestNeighbors(n_neighbors=k).fit(rows).kneighbors(return_distance=False)
+    mates = _Mates(labels)
     # A point of the plane is a complex number: one array, one gather, one subtraction.
-    z = _principal_plane(graph, random_state)
+    z = _principal_plane(rows, random_state)
     for epoch in range(_EPOCHS):
         rate = 1.0 - epoch / _EPOCHS
-        z += rate * _pull(z, near)
-        others = random_state.randint(n, size=near.shape)
-        z += rate * _push(z, others)
-    return _to_unit_square(np.column_stack([z.real, z.imag]))
+        z += rate * _pull(z, np.hstack([near, mates(_MATES, random_state)]))
+        z += rate * _push(z, random_state.randint(n, size=near.shape))
+    return np.column_stack([z.real, z.imag])
 
 
-def _principal_plane(graph: NDArray, random_state: np.random.RandomState) -> NDArray:
-    centred = graph.astype(np.float64) - graph.mean(axis=0)
+class _Mates:
+    """Random samples of the cluster of each sample."""
+
+    def __init__(self, labels: NDArray) -> None:
+        codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+        self.order = np.argsort(codes, kind="stable")
+        self.size = sizes[codes]
+        self.first = (np.cumsum(sizes) - sizes)[codes]
+
+    def __call__(self, count: int, rng: np.random.RandomState) -> NDArray:
+        drawn = rng.uniform(size=(len(self.order), count)) * self.size[:, None]
+        return self.order[self.first[:, None] + drawn.astype(np.intp)]
+
+
+def _principal_plane(rows: NDArray, random_state: np.random.RandomState) -> NDArray:
+    centred = rows.astype(np.float64) - rows.mean(axis=0)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
     z = centred @ axes[:, 0] + (1j * (centred @ axes[:, 1]) if axes.shape[1] > 1 else 0)
     z *= 10.0 / max(float(np.abs(z).max()), 1e-12)
@@ -86,7 +192,7 @@ def _bounded(step: NDArray) -> NDArray:
     return step * np.minimum(1.0, _LARGEST_STEP / np.maximum(np.abs(step), 1e-12))
 
 
-def _to_unit_square(xy: NDArray) -> NDArray[np.float64]:
+def to_unit_square(xy: NDArray) -> NDArray[np.float64]:
     """The same shape, in the middle of the square; a few far samples are moved to its edge."""
     low, high = np.quantile(xy, [0.002, 0.998], axis=0)
     middle, extent = (low + high) / 2, float((high - low).max())

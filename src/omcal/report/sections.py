@@ -100,9 +100,8 @@ def clusters(f: Findings) -> Section:
     )
     body = join(
         paragraph(
-            "Samples that are tied to the same anchors lie together. The map is drawn from the "
-            "weighted anchor graph before learning, so that it does not flatter the clusters; "
-            f"distances between far groups mean little. {note}"
+            "Samples that are tied to the same anchors lie together, and those of a cluster are "
+            f"drawn to one another a little; distances between far groups mean little. {note}"
         ),
         Html(
             '<div class="map"><figure><div class="frame">'

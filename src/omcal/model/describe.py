@@ -1,0 +1,399 @@
+"""What makes a cluster: the features in which its samples differ from all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.model.small_fits import fitted_views, views_in_memory
+from omcal.views.columns import split_columns
+from omcal.views.view import Matrix, View, Views
+
+N_BINS = 10
+_TYPICAL = 5
+_BLOCK_ENTRIES = 1 << 22
+_WIDE = 2.5  # standard deviations from the mean at which a distribution is cut
+
+COLUMNS = ("cluster", "view", "feature", "effect", "here", "elsewhere")
+
+
+@dataclass(frozen=True)
+class FeatureEffect:
+    """A feature in which the samples of a cluster differ from all others.
+
+    Attributes
+    ----------
+    cluster : int
+    view, feature : str
+    effect : float
+        Mean in the cluster less the mean elsewhere, in standard deviations of all samples; below 0
+        where the cluster has less of it. Of amounts the logarithm of 1 + x is taken.
+    share, share_elsewhere : float
+        Share of the samples, in the cluster and elsewhere, that have the feature at all where it is
+        an amount, such as the count of a term, or more of it than the mean of all samples.
+    mean, mean_elsewhere : float
+    low, high : float
+        Between them lie the bins of the distribution; what lies beyond is in the outermost.
+    inside, outside : tuple of float
+        Shares of the samples in each bin, in the cluster and elsewhere.
+    """
+
+    cluster: int
+    view: str
+    feature: str
+    effect: float
+    share: float
+    share_elsewhere: float
+    mean: float
+    mean_elsewhere: float
+    low: float
+    high: float
+    inside: tuple[float, ...]
+    outside: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ClusterDescription:
+    """What makes each cluster; `print` it for a table.
+
+    Attributes
+    ----------
+    features : tuple of FeatureEffect
+        By cluster, then by view, the largest effect first.
+    typical : dict
+        View -> for each cluster the samples nearest to its mean there.
+    cluster_sizes : tuple of int
+    named : tuple of str
+        Views whose features have names; those of the others have numbers.
+    amounts : tuple of str
+        Views that hold amounts: never below zero, and mostly zero.
+    """
+
+    features: tuple[FeatureEffect, ...]
+    typical: dict[str, tuple[tuple[int, ...], ...]]
+    cluster_sizes: tuple[int, ...]
+    named: tuple[str, ...]
+    amounts: tuple[str, ...]
+
+    def of(self, cluster: int, view: str | None = None) -> list[FeatureEffect]:
+        """The features of a cluster, in one view or in all."""
+        return [f for f in self.features if f.cluster == cluster and view in (None, f.view)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, numbers and texts, as for JSON."""
+        return asdict(self)
+
+    def to_frame(self) -> Any:
+        """A pandas data frame, one row a feature of a cluster."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "to_frame needs pandas: pip install 'omcal[io]'; to_dict does without."
+            ) from error
+        return pd.DataFrame([asdict(feature) for feature in self.features])
+
+    def __str__(self) -> str:
+        rows = [COLUMNS, *(table_row(feature) for feature in self.features)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = (map(str.ljust, row, widths) for row in rows)
+        return "\n".join(["  ".join(row).rstrip() for row in padded] + ["", *self.remarks()])
+
+    def remarks(self) -> list[str]:
+        """What the table does not say, in sentences."""
+        lines = [
+            "effect: mean in the cluster less that elsewhere, in standard deviations of all "
+            "samples.",
+            "here, elsewhere: share of the samples above the mean of all"
+            + (f", or, in {', '.join(self.amounts)}, not zero." if self.amounts else "."),
+        ]
+        return lines + [
+            f"typical in {view}, by cluster: " + "; ".join(map(_listed, self.typical[view]))
+            for view in self.typical
+            if view not in self.named
+        ]
+
+
+def table_row(feature: FeatureEffect) -> tuple[str, ...]:
+    """The cells of a feature under `COLUMNS`."""
+    return (
+        str(feature.cluster),
+        feature.view,
+        feature.feature,
+        f"{feature.effect:+.2f}",
+        f"{feature.share:.1%}",
+        f"{feature.share_elsewhere:.1%}",
+    )
+
+
+def _listed(samples: tuple[int, ...]) -> str:
+    return ", ".join(map(str, samples)) or "none"
+
+
+def describe_clusters(
+    model: Any,
+    X: Any,
+    *,
+    feature_names: Mapping[str, Sequence[Any]] | None = None,
+    top: int = 5,
+    present: Any = None,
+) -> ClusterDescription:
+    """Say which features distinguish each cluster of a fitted model.
+
+    Parameters
+    ----------
+    model : fitted OMCAL or OCAL
+    X : as in `fit`
+        The data that the model was fitted to. It is read twice, by blocks of rows.
+    feature_names : mapping, optional
+        View -> the names of its features; those of data frames are known.
+    top : int, default=5
+        Features of each cluster and view.
+    present : as in `fit`
+        For X. A sample that is absent from a view does not count there.
+
+    Returns
+    -------
+    ClusterDescription
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from omcal import OMCAL
+    >>> from omcal.model.describe import describe_clusters
+    >>> rng = np.random.RandomState(0)
+    >>> y = np.repeat([0, 1], 50)
+    >>> views = {"body": rng.normal(size=(100, 3)) + 4 * np.outer(y, [1, 0, 0])}
+    >>> model = OMCAL(2, random_state=0).fit(views)
+    >>> found = describe_clusters(model, views, feature_names={"body": ["height", "age", "luck"]})
+    >>> {feature.feature for feature in found.features if abs(feature.effect) > 1}
+    {'height'}
+    """
+    check_is_fitted(model)
+    if not isinstance(top, int | np.integer) or top < 1:
+        raise ValueError(f"top={top!r} must be an integer of at least 1.")
+    views = fitted_views(model, X, present)
+    if views.distributed:
+        raise ValueError("X is in Dask, and its values are needed here; pass computed arrays.")
+    labels = np.asarray(model.labels_)
+    if views.n != len(labels):
+        raise ValueError(
+            f"X has {views.n} samples and the model was fitted to {len(labels)}; pass the X of fit."
+        )
+    names = _feature_names(model, views, feature_names or {})
+    study = _Study(views, labels, model.n_clusters, model._scalings)
+    study.read(_ViewStudy.first)
+    for part in study.parts:
+        part.choose(top)
+    study.read(_ViewStudy.second)
+    return ClusterDescription(
+        features=tuple(
+            feature
+            for cluster in range(model.n_clusters)
+            for part in study.parts
+            for feature in part.effects(cluster, names.get(part.name))
+        ),
+        typical={part.name: part.typical() for part in study.parts},
+        cluster_sizes=tuple(np.bincount(labels, minlength=model.n_clusters).tolist()),
+        named=tuple(name for name in views.names if name in names),
+        amounts=tuple(part.name for part in study.parts if part.amounts),
+    )
+
+
+def _feature_names(
+    model: Any, views: Views, given: Mapping[str, Sequence[Any]]
+) -> dict[str, list[str]]:
+    """Names of the features of each view that has any."""
+    unknown = [name for name in given if name not in views.names]
+    if unknown:
+        raise ValueError(
+            f"feature_names has {unknown[0]!r}, which is no view; use {list(views.names)}."
+        )
+    known = dict(zip(views.names, model._view_columns, strict=True))
+    columns = getattr(model, "feature_names_in_", None)
+    if columns is not None:
+        rule = getattr(model, "views", None)
+        parts = (
+            {views.names[0]: slice(None)}
+            if rule is None
+            else split_columns(rule, len(columns), columns)
+        )
+        known |= {name: tuple(columns[index]) for name, index in parts.items()}
+    found = {}
+    for view in views:
+        listed = given.get(view.name, view.columns or known.get(view.name))
+        if listed is None:
+            continue
+        if len(listed) != view.width:
+            raise ValueError(
+                f"feature_names[{view.name!r}] has {len(listed)} names for {view.width} features."
+            )
+        found[view.name] = [str(name) for name in listed]
+    return found
+
+
+class _Study:
+    """Views that are read block by block, each block twice."""
+
+    def __init__(self, views: Views, labels: NDArray, n_clusters: int, scalings: list) -> None:
+        self.views, self.labels = views, labels
+        self.parts = [
+            _ViewStudy(view.name, view.width, n_clusters, scaling)
+            for view, scaling in zip(views, scalings, strict=True)
+        ]
+
+    def read(self, look: Callable[[_ViewStudy, Matrix, NDArray, NDArray], None]) -> None:
+        start = 0
+        for block in views_in_memory(self.views):
+            for part, view in zip(self.parts, block, strict=True):
+                for rows, there in _pieces(view):
+                    at = start + there
+                    look(part, rows, self.labels[at], at)
+            start += block.n
+
+
+def _pieces(view: View) -> Iterator[tuple[Matrix, NDArray]]:
+    """Rows of samples that are in the view, as floats, and which they are."""
+    size = max(1, _BLOCK_ENTRIES // view.width)
+    n = view.array.shape[0]
+    for start in range(0, n, size):
+        there = np.arange(start, min(start + size, n))
+        if view.present is not None:
+            there = there[view.present[there]]
+        if len(there):
+            yield view.rows(there).astype(np.float64, copy=False), there
+
+
+class _ViewStudy:
+    """Sums over the clusters of one view."""
+
+    def __init__(self, name: str, width: int, n_clusters: int, scaling: Any) -> None:
+        self.name, self.scaling, self.c = name, scaling, n_clusters
+        self.n = np.zeros(n_clusters)
+        # Sums of x and x², of ln(1 + x) and its square, and of x as the model scales it.
+        self.plain, self.logged = np.zeros((2, 2, n_clusters, width))
+        self.scaled = np.zeros((n_clusters, width))
+        self.zeros = 0
+        self.least, self.largest = np.full(width, np.inf), np.full(width, -np.inf)
+        self.near: list[list[tuple[float, int]]] = [[] for _ in range(n_clusters)]
+
+    def first(self, rows: Matrix, labels: NDArray, at: NDArray) -> None:
+        one = _indicator(labels, self.c)
+        self.n += one.sum(axis=1)
+        self.zeros += rows.shape[0] * rows.shape[1] - (
+            rows.count_nonzero() if sparse.issparse(rows) else np.count_nonzero(rows)
+        )
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        if sparse.issparse(rows):
+            low, high = low.toarray().ravel(), high.toarray().ravel()
+        self.least, self.largest = np.minimum(self.least, low), np.maximum(self.largest, high)
+        self.plain += _sums(one, rows)
+        if self.least.min() >= 0:
+            self.logged += _sums(one, _log(rows))
+        self.scaled += _dense(one @ self.scaling.apply(rows))
+
+    @property
+    def amounts(self) -> bool:
+        """Never below zero, and mostly zero: counts, or weights of terms."""
+        total = self.n.sum() * len(self.least)
+        return bool(self.least.min() >= 0 and self.zeros > total / 2)
+
+    def choose(self, top: int) -> None:
+        """The features of each cluster, from the sums of the first look."""
+        sums, squares = self.logged if self.amounts else self.plain
+        n, rest = self.n[:, None], self.n.sum() - self.n[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = sums.sum(axis=0) / self.n.sum()
+            variance = squares.sum(axis=0) / self.n.sum() - mean**2
+            # What rounding leaves of a constant feature is no difference.
+            deviation = np.sqrt(np.where(variance > 1e-12 * (mean**2 + 1e-300), variance, np.nan))
+            effect = (sums / n - (sums.sum(axis=0) - sums) / rest) / deviation
+            self.means = self.plain[0] / n, (self.plain[0].sum(axis=0) - self.plain[0]) / rest
+        self.effect = np.nan_to_num(effect, nan=0.0, posinf=0.0, neginf=0.0)
+        order = np.argsort(-np.abs(self.effect), axis=1, kind="stable")[:, :top]
+        self.chosen = [row[self.effect[c, row] != 0] for c, row in enumerate(order)]
+        self.columns = np.unique(np.concatenate(self.chosen)).astype(np.intp)
+        spread = np.nan_to_num(deviation)
+        least, largest = self.least, self.largest
+        if self.amounts:
+            least, largest = np.zeros_like(least), np.log1p(largest)
+        self.low = np.maximum(least, mean - _WIDE * spread)[self.columns]
+        self.high = np.minimum(largest, mean + _WIDE * spread)[self.columns]
+        self.limit = np.zeros_like(mean) if self.amounts else mean
+        self.above = np.zeros((len(self.columns), self.c))
+        self.bins = np.zeros((len(self.columns), self.c, N_BINS))
+        self.centres = self.scaled / np.maximum(self.n, 1)[:, None]
+
+    def second(self, rows: Matrix, labels: NDArray, at: NDArray) -> None:
+        few = _dense(rows[:, self.columns])
+        if self.amounts:
+            few = np.log1p(few)
+        for k, column in enumerate(few.T):
+            above = column > self.limit[self.columns[k]]
+            self.above[k] += np.bincount(labels[above], minlength=self.c)
+            width = max(self.high[k] - self.low[k], 1e-300)
+            place = np.clip((column - self.low[k]) / width * N_BINS, 0, N_BINS - 1).astype(np.intp)
+            cells = np.bincount(labels * N_BINS + place, minlength=self.c * N_BINS)
+            self.bins[k] += cells.reshape(self.c, N_BINS)
+        scaled = self.scaling.apply(rows)
+        for cluster in np.unique(labels):
+            mine = np.flatnonzero(labels == cluster)
+            distances = _distances(scaled[mine], self.centres[cluster])
+            nearest = np.argsort(distances, kind="stable")[:_TYPICAL]
+            found = zip(distances[nearest].tolist(), at[mine[nearest]].tolist(), strict=True)
+            self.near[cluster] = sorted([*self.near[cluster], *found])[:_TYPICAL]
+
+    def typical(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(sample for _, sample in found) for found in self.near)
+
+    def effects(self, cluster: int, names: list[str] | None) -> Iterator[FeatureEffect]:
+        here, total = self.n[cluster], self.n.sum()
+        for feature in self.chosen[cluster]:
+            k = int(np.searchsorted(self.columns, feature))
+            inside, bins = self.bins[k, cluster], self.bins[k].sum(axis=0)
+            above = self.above[k, cluster]
+            yield FeatureEffect(
+                cluster=cluster,
+                view=self.name,
+                feature=str(feature) if names is None else names[feature],
+                effect=float(self.effect[cluster, feature]),
+                share=float(above / here),
+                share_elsewhere=float((self.above[k].sum() - above) / (total - here)),
+                mean=float(self.means[0][cluster, feature]),
+                mean_elsewhere=float(self.means[1][cluster, feature]),
+                low=float(self.low[k]),
+                high=float(self.high[k]),
+                inside=tuple((inside / here).tolist()),
+                outside=tuple(((bins - inside) / (total - here)).tolist()),
+            )
+
+
+def _indicator(labels: NDArray, n_clusters: int) -> Any:
+    """(c, n): 1 where a sample is in a cluster."""
+    n = len(labels)
+    return sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(n_clusters, n))
+
+
+def _sums(one: Any, rows: Matrix) -> NDArray:
+    squares = rows.power(2) if sparse.issparse(rows) else np.square(rows)
+    return np.stack([_dense(one @ rows), _dense(one @ squares)])
+
+
+def _log(rows: Matrix) -> Matrix:
+    return rows.log1p() if sparse.issparse(rows) else np.log1p(rows)
+
+
+def _dense(rows: Matrix) -> NDArray:
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+def _distances(rows: Matrix, centre: NDArray) -> NDArray:
+    """Squared distances to the centre."""
+    squares = rows.power(2).sum(axis=1) if sparse.issparse(rows) else np.square(rows).sum(axis=1)
+    return np.asarray(squares).ravel() - 2 * np.asarray(rows @ centre).ravel() + centre @ centre
