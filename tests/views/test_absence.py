@@ -13,6 +13,7 @@ from test_exact import clear_rows, compact
 
 import reference
 from omcal import OCAL, OMCAL, load
+from omcal.baselines import ConcatKMeans
 from omcal.datasets import load_views, make_multiview
 from omcal.metrics import ari, clustering_accuracy
 from omcal.views.absence import stand_in, stand_ins
@@ -264,3 +265,53 @@ def test_one_view_cannot_have_gaps():
     X[3] = np.nan
     with pytest.raises(ValueError, match="absent from every view"):
         OCAL(3).fit(X)
+
+
+# masked arrays
+
+
+def masked_rows(view, rows):
+    masked = np.ma.array(view, copy=True)
+    masked[rows] = np.ma.masked
+    return masked
+
+
+@pytest.mark.parametrize("filled", [0.0, np.inf])
+def test_masked_rows_are_absent_samples(filled):
+    data = make_multiview(120, n_clusters=3, n_views=2, random_state=0)
+    A, B = data.views.values()
+    there = np.arange(120) % 5 != 0
+    hidden = np.where(there[:, None], B, filled)
+    expected = OMCAL(3, random_state=0).fit([A, B], present=[None, there])
+    masked = masked_rows(hidden, ~there)
+    for X in ([A, masked], np.ma.hstack([A, masked])):
+        views = None if isinstance(X, list) else [slice(0, 10), slice(10, 20)]
+        model = OMCAL(3, random_state=0, views=views).fit(X)
+        assert_array_equal(model.labels_, expected.labels_)
+        assert_array_equal(model.predict(X), expected.predict([A, B], present=[None, there]))
+    # Rows of NaN and masks given besides take more away.
+    more = OMCAL(3, random_state=0).fit([A, masked], present=[None, np.arange(120) % 7 != 0])
+    both = OMCAL(3, random_state=0).fit([A, B], present=[None, there & (np.arange(120) % 7 != 0)])
+    assert_array_equal(more.labels_, both.labels_)
+
+
+def test_single_masked_values_are_refused():
+    data = make_multiview(120, n_clusters=3, n_views=2, random_state=0)
+    A, B = data.views.values()
+    holed = np.ma.array(B)
+    holed[3, 2:5] = np.ma.masked
+    for model in (OMCAL(3), ConcatKMeans(3)):
+        with pytest.raises(ValueError, match="view 'view2' masks 3 values in 1 samples"):
+            model.fit([A, holed])
+    with pytest.raises(ValueError, match=r"view 'view2' masks 1 of 120 samples.*this method"):
+        ConcatKMeans(3).fit([A, masked_rows(B, [0])])
+    # A mask without a masked value says nothing.
+    plain = OMCAL(3, random_state=0).fit([A, np.ma.array(B)])
+    assert_array_equal(plain.labels_, OMCAL(3, random_state=0).fit([A, B]).labels_)
+
+
+def test_a_masked_array_of_dask_is_refused():
+    da = pytest.importorskip("dask.array", reason="the extra dask is not installed")
+    masked = da.ma.masked_less(da.from_array(VIEWS[0]), 0)
+    with pytest.raises(ValueError, match=r"view 'view2' is a masked array of Dask.*filled"):
+        OMCAL(3).fit([da.from_array(VIEWS[1]), masked])

@@ -1,10 +1,13 @@
 """pandas and polars data frames with views= as a rule, a mapping or a list."""
 
+import zipfile
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from omcal import OCAL, OMCAL
+from omcal.baselines import ConcatKMeans
 from omcal.datasets import make_multiview
 
 MADE = make_multiview(150, n_clusters=3, n_views=2, n_features=4, random_state=0)
@@ -99,7 +102,7 @@ def test_other_columns_at_prediction_are_an_error(frame, make):
 
 def test_text_missing_values_and_bare_columns_are_named(make):
     columns = dict(zip(NAMES, np.hstack([A, B]).T, strict=True))
-    with pytest.raises(ValueError, match="'age' has no '_'"):
+    with pytest.raises(ValueError, match="'age' has no '_' between"):
         OMCAL(3, views="prefix_").fit(make({**columns, "age": A[:, 0]}))
     holed = A[:, 0].copy()
     holed[3] = np.nan
@@ -124,3 +127,94 @@ def test_the_soft_indicator_as_a_frame(frame, make):
     soft = model.transform(frame)
     assert type(soft).__module__.startswith(library)
     assert list(soft.columns) == ["omcal0", "omcal1", "omcal2"]
+
+
+# the index of pandas
+
+
+def with_index(view, names, order=None):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(view, index=names)
+    return frame if order is None else frame.iloc[order]
+
+
+NAMED = [f"sample {i}" for i in range(150)]
+ORDER = np.random.default_rng(0).permutation(150)
+
+
+@pytest.mark.parametrize("names", [NAMED, range(150), range(1000, 1150)])
+def test_frames_in_another_order_are_aligned(names):
+    frames = {"a": with_index(A, names), "b": with_index(B, names, ORDER)}
+    model = OMCAL(3, random_state=0).fit(frames)
+    assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+    assert_array_equal(model.predict(frames), model.predict({"a": A, "b": B}))
+    # The first view says in which order the labels are.
+    turned = OMCAL(3, random_state=0).fit({"a": with_index(A, names, ORDER), "b": frames["b"]})
+    assert_array_equal(turned.labels_, labels_of_arrays([A[ORDER], B[ORDER]]))
+
+
+def test_a_frame_that_is_merely_numbered_pairs_by_position():
+    pandas = pytest.importorskip("pandas")
+    for other in (pandas.DataFrame(B), B):
+        model = OMCAL(3, random_state=0).fit([with_index(A, NAMED), other])
+        assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+
+
+def test_an_index_with_repeats_is_one_if_it_is_the_same_everywhere():
+    names = NAMED[:75] * 2
+    model = OMCAL(3, random_state=0).fit([with_index(A, names), with_index(B, names)])
+    assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+    with pytest.raises(ValueError, match="'view1' has 'sample 0' more than once"):
+        OMCAL(3).fit([with_index(A, names), with_index(B, NAMED)])
+
+
+def test_frames_of_other_samples_are_refused_with_the_counts():
+    frames = {"a": with_index(A, NAMED).iloc[:140], "b": with_index(B, NAMED).iloc[20:]}
+    message = r"120 samples are in both, 20 only in 'a', 10 only in 'b'.*join_views"
+    with pytest.raises(ValueError, match=message):
+        OMCAL(3).fit(frames)
+    with pytest.raises(ValueError, match=message):
+        ConcatKMeans(3).fit(frames)
+
+
+def test_rows_that_cannot_be_told_are_refused():
+    pandas = pytest.importorskip("pandas")
+    frames = [with_index(A, NAMED), with_index(B, NAMED, ORDER)]
+    for other, why in ((A, "has no index"), (pandas.DataFrame(A), "is numbered otherwise")):
+        with pytest.raises(ValueError, match=f"view 'view3' {why}"):
+            OMCAL(3).fit([*frames, other])
+    with pytest.raises(ValueError, match="present= does not say"):
+        OMCAL(3).fit(frames, present=[None, np.arange(150) > 3])
+
+
+# pyarrow
+
+
+@pytest.mark.parametrize("kind", ["table", "record_batch"])
+def test_names_of_arrow_tables_are_names(kind, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    make = getattr(pyarrow, kind)
+    whole = make(dict(zip(NAMES, np.hstack([A, B]).T, strict=True)))
+    model = OMCAL(3, views="prefix_", random_state=0).fit(whole)
+    assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+    if kind == "table":  # scikit-learn knows no names of record batches
+        assert list(model.feature_names_in_) == NAMES
+    separate = [whole.select(NAMES[:4]), whole.select(NAMES[4:])]
+    model = OMCAL(3, random_state=0).fit(separate)
+    assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+    model.save(tmp_path / "model.omcal")
+    with zipfile.ZipFile(tmp_path / "model.omcal") as saved:
+        header = saved.read("model.json").decode()
+    assert '"a_0"' in header and str(A[0, 0])[:8] not in header
+    with pytest.raises(ValueError, match="columns of view 'view1'"):
+        model.predict([whole.select(NAMES[3::-1]), separate[1]])
+
+
+def test_text_and_nulls_in_arrow_tables():
+    pyarrow = pytest.importorskip("pyarrow")
+    text = pyarrow.table({"a": A[:, 0], "word": ["x"] * 150})
+    with pytest.raises(ValueError, match="view 'view2': column 'word' holds string"):
+        OMCAL(3).fit([A, text])
+    holed = pyarrow.table({"a": [None, *range(149)], "b": B[:, 0]})
+    with pytest.raises(ValueError, match="view 'view2' contains 1 NaN"):
+        OMCAL(3).fit([A, holed])

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from omcal import OCAL, OMCAL
+from omcal.baselines import ConcatKMeans
 from omcal.method import graph, kmeans, scaling
 from omcal.metrics import ari
 from omcal.places import base as backends
@@ -329,3 +330,18 @@ def test_importing_the_package_imports_no_optional_library():
     out = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     optional = {"torch", "dask", "numba", "matplotlib", "pandas", "h5py", "typer", "rich"}
     assert not optional & set(out.stdout.split())
+
+
+@pytest.mark.parametrize("model", [OMCAL(2), OCAL(2), ConcatKMeans(2)])
+def test_a_second_view_in_the_place_of_y_is_refused(model):
+    A, B = overlapping()
+    for y in (B, sparse.csr_array(B), [B], {"b": B}):
+        with pytest.raises(ValueError, match=r"shape \(300, 4\).*fit\(\[A, B\]\)"):
+            model.fit(A, y)
+    model.fit(A, np.arange(300) % 2)
+
+
+def test_views_of_different_lengths_are_refused_with_their_shapes():
+    A, B = overlapping()
+    with pytest.raises(ValueError, match=r"'view1': 300 × 6, 'view2': 299 × 4"):
+        OMCAL(2).fit([A, B[:-1]])

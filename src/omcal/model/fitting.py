@@ -45,6 +45,7 @@ from omcal.model.watching import FitTasks, Interruption, progress_of, reporter, 
 from omcal.places.base import check_device, on_device, place, predict, read_views, transform
 from omcal.places.placement import GraphSettings, Room
 from omcal.views.absence import check_present
+from omcal.views.reading import refuse_second_view
 from omcal.views.view import Views
 
 if TYPE_CHECKING:
@@ -113,8 +114,9 @@ class AnchorClusterer(
             or sparse matrix is one view, or several where `views` splits its columns. Views may
             be larger than the memory: memory-mapped files, datasets of h5py, arrays of zarr,
             anything else that has a shape, a dtype and slices of rows; arrays, data frames or
-            lists of delayed blocks of Dask. A sample may be absent from some views, but not from
-            all: its row there is None, or NaN in all of its features.
+            lists of delayed blocks of Dask. Data frames whose indices are the same set of names
+            are brought into the order of the first. A sample may be absent from some views, but
+            not from all: its row there is None, masked, or NaN in all of its features.
         y : ignored
         present : mapping or list of boolean arrays, or one of shape (n, n_views), optional
             Which samples are in which view, for views that cannot hold NaN, such as sparse ones;
@@ -131,6 +133,7 @@ class AnchorClusterer(
             model is fitted as far as it came; earlier, or pressed twice, the model is as before.
         """
         self._validate_params()
+        refuse_second_view(y)
         with self.client.as_current() if self.client is not None else nullcontext():
             interrupted = self._fit(X, y, present)
             warn_about_result(self)

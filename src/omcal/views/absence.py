@@ -44,6 +44,22 @@ def rows_present(array: Any) -> Mask | None:
     return None if present.all() else present
 
 
+def present_by_mask(array: Any, name: str) -> Mask | None:
+    """False for the rows that a masked array masks throughout; None where there is no such row."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return None
+    mask = np.ma.getmaskarray(array)
+    absent: Mask = np.asarray(mask.all(axis=1))
+    partly = mask[~absent]
+    if partly.any():
+        raise ValueError(
+            f"view {name!r} masks {int(partly.sum())} values in {int(partly.any(axis=1).sum())} "
+            "samples that have others; fill or impute them first (a sample that is absent from a "
+            "view is masked in all of its features)."
+        )
+    return ~absent if absent.any() else None
+
+
 def read_masks(given: Any, names: Sequence[str], n: int) -> dict[str, Mask]:
     """The masks a user gave by view name; views of which nothing is said are left out."""
     if given is None:

@@ -80,16 +80,32 @@ def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slic
         raise ValueError(
             f"views={rule!r} needs column names; pass a data frame, or slices or positions."
         )
-    groups: dict[str, list[int]] = {}
-    for position, name in enumerate(columns):
-        prefix, found, _ = name.partition(separator)
-        if not found:
-            raise ValueError(
-                f"views={rule!r}: column {name!r} has no {separator!r} in its name; rename or "
-                "drop it."
-            )
-        groups.setdefault(prefix, []).append(position)
+    groups, bare = by_prefix(columns, separator)
+    if bare:
+        raise ValueError(
+            f"views={rule!r}: column {columns[bare[0]]!r} has no {separator!r} between two parts "
+            "of its name; rename or drop it."
+        )
     return {prefix: np.array(positions) for prefix, positions in groups.items()}
+
+
+def by_prefix(names: Sequence[str], separator: str) -> tuple[dict[str, list[int]], list[int]]:
+    """Positions of the columns by what is before the first separator, and of those without one.
+
+    Examples
+    --------
+    >>> by_prefix(["a_1", "b_1", "age", "a_2", "_x"], "_")
+    ({'a': [0, 3], 'b': [1]}, [2, 4])
+    """
+    groups: dict[str, list[int]] = {}
+    bare = []
+    for position, name in enumerate(names):
+        prefix, _, feature = name.partition(separator)
+        if prefix and feature:
+            groups.setdefault(prefix, []).append(position)
+        else:
+            bare.append(position)
+    return groups, bare
 
 
 def _positions(

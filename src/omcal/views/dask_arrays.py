@@ -17,6 +17,10 @@ def array_by_rows(data: Any, name: str) -> Any:
         _require_numeric(data.dtypes, name)
         data = data.to_dask_array(lengths=True)
     _require_numeric([data.dtype], name)
+    if isinstance(data._meta, np.ma.MaskedArray):
+        raise ValueError(
+            f"view {name!r} is a masked array of Dask; fill it: da.ma.filled(array, np.nan)."
+        )
     if np.isnan(data.shape[0]):
         data = data.compute_chunk_sizes()
     rows = tuple(size for size in data.chunks[0] if size)

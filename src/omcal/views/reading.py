@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_array, validate_data
 
 from omcal.machine.threads import map_blocks
 from omcal.views import columns as column_sets
-from omcal.views.absence import rows_for_none
+from omcal.views.absence import present_by_mask, rows_for_none
 from omcal.views.columns import split_columns
+from omcal.views.frames import align, column_names, is_arrow
 from omcal.views.stored import StoredArray, StoredTable, is_stored
 from omcal.views.view import (
     Matrix,
@@ -72,6 +73,8 @@ def validate_views(
 
         X = arrays_of_delayed(X)
     named = named_arrays(X, views)
+    if named is not None:
+        named = align(named, present)
     if named is not None and gaps:
         widths = {} if reset else _fitted_widths(estimator, named, by_name=isinstance(X, Mapping))
         named = rows_for_none(named, widths)
@@ -86,6 +89,8 @@ def validate_views(
             estimator.n_features_in_ = sum(checked.widths)
     if gaps:
         checked = mark_absent(checked, present)
+    else:
+        _require_complete(checked)
     for view in checked:
         if not (view.stored or view.distributed):
             require_finite(view.name, *_count_nonfinite(view))
@@ -96,6 +101,18 @@ def validate_views(
     else:
         compare_columns(estimator, checked)
     return checked
+
+
+def refuse_second_view(y: Any) -> None:
+    """Refuse what can only be a view in the place of `y`: fit(A, B) would not look at B."""
+    members = y.values() if isinstance(y, Mapping) else y if isinstance(y, list | tuple) else [y]
+    for member in members:
+        if _is_matrix(member):
+            raise ValueError(
+                f"the second argument, y, holds a 2-D array of shape {tuple(member.shape)}, which "
+                "would be ignored; pass several views as one list, fit([A, B]), or by name, "
+                'fit({"a": A, "b": B}).'
+            )
 
 
 def named_arrays(X: Any, views: Any) -> dict[str, Any] | None:
@@ -128,18 +145,30 @@ def _is_matrix(item: Any) -> bool:
 
 def _check_separate(named: dict[str, Any], min_samples: int, lazy: bool) -> Views:
     views = [
-        View(name, _check_one(array, name, lazy), _columns(array)) for name, array in named.items()
-    ]
-    lengths = {view.name: view.array.shape[0] for view in views}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name!r}: {n}" for name, n in lengths.items())
-        raise ValueError(
-            f"the views have different numbers of samples ({listed}); "
-            "row i must be the same sample in every view."
+        View(
+            name,
+            _check_one(array, name, lazy),
+            column_names(array),
+            present_by_mask(array, name),
         )
+        for name, array in named.items()
+    ]
+    require_equal_lengths(views)
     checked = Views(views)
     _require_samples(checked.n, min_samples)
     return checked
+
+
+def require_equal_lengths(views: Sequence[View]) -> None:
+    """Refuse views of different numbers of samples."""
+    if len({view.array.shape[0] for view in views}) > 1:
+        listed = ", ".join(
+            f"{view.name!r}: {' × '.join(map(str, view.array.shape))}" for view in views
+        )
+        raise ValueError(
+            f"the views have different numbers of samples ({listed}); row i must be the same "
+            "sample in every view. omcal.datasets.join_views joins tables by an id."
+        )
 
 
 def _require_samples(n: int, min_samples: int) -> None:
@@ -154,6 +183,7 @@ def _check_one(array: Any, name: str, lazy: bool) -> Matrix:
     opened = _open(array, name) if lazy else None
     if opened is not None:
         return opened
+    array = _arrow_values(array, name) if is_arrow(array) else array
     try:
         checked = check_array(
             array,
@@ -167,6 +197,27 @@ def _check_one(array: Any, name: str, lazy: bool) -> Matrix:
     except (ValueError, TypeError) as error:
         raise type(error)(f"view {name!r}: {error}") from error
     return _canonical(checked)
+
+
+def _arrow_values(table: Any, name: str) -> NDArray:
+    """The columns of an Arrow table side by side; a null is NaN."""
+    columns = [np.asarray(table.column(j)) for j in range(table.num_columns)]
+    for title, column in zip(table.schema.names, columns, strict=True):
+        if column.dtype.kind not in "biuf":
+            kind = table.schema.field(title).type
+            raise ValueError(
+                f"view {name!r}: column {title!r} holds {kind}; a view must be numeric."
+            )
+    return np.column_stack(columns) if columns else np.empty(table.shape)
+
+
+def _require_complete(views: Views) -> None:
+    for view in views:
+        if view.present is not None:
+            raise ValueError(
+                f"view {view.name!r} masks {int((~view.present).sum())} of {views.n} samples, and "
+                "this method needs all samples in every view; remove or impute them first."
+            )
 
 
 def _holds_delayed(X: Any) -> bool:
@@ -204,7 +255,7 @@ def _canonical(array: Matrix) -> Matrix:
 def _check_table(
     estimator: Any, X: Any, views: Any, reset: bool, min_samples: int, lazy: bool
 ) -> Views:
-    columns = _columns(X)
+    columns = column_names(X)
     opened = _open(X, "X") if lazy else None
     if opened is not None:
         validate_data(estimator, opened, reset=reset, skip_check_array=True)
@@ -221,9 +272,19 @@ def _check_table(
     )
     table = _canonical(table)
     if views is None:
-        return Views([View("X", table)])
+        return Views([View("X", table, present=present_by_mask(X, "X"))])
     parts = split_columns(views, table.shape[1], columns)
-    return Views([View(name, table[:, index]) for name, index in parts.items()])
+    masked = isinstance(X, np.ma.MaskedArray)
+    return Views(
+        [
+            View(
+                name,
+                table[:, index],
+                present=present_by_mask(X[:, index], name) if masked else None,
+            )
+            for name, index in parts.items()
+        ]
+    )
 
 
 def _lazy_views(table: Matrix, views: Any, columns: tuple[str, ...] | None) -> Views:
@@ -293,7 +354,3 @@ def _count_nonfinite(view: View) -> NDArray:
         return count_nonfinite(part.array, part.present)
 
     return np.sum(map_blocks(count, len(view.array), max(1, _BLOCK_ENTRIES // view.width)), axis=0)
-
-
-def _columns(array: Any) -> tuple[str, ...] | None:
-    return tuple(map(str, array.columns)) if hasattr(array, "columns") else None

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,8 +47,7 @@ class StoredTable:
         self.shape = (int(source.shape[0]), int(source.shape[1]))
         self.dtype = source.dtype
         self.chunk_rows = _chunk_rows(source)
-        # Reading a file that was cut short is an error; touching its mapping ends the process.
-        self._source = (FileRows.of(source) if isinstance(source, np.memmap) else None) or source
+        self._source = (MappedRows.of(source) if isinstance(source, np.memmap) else None) or source
 
     def read(self, rows: slice) -> NDArray:
         """These rows, in memory."""
@@ -105,43 +105,104 @@ class StoredArray:
         return np.asarray(self[:], dtype=dtype)
 
 
-@dataclass(frozen=True)
-class FileRows:
-    """Rows of a row-by-row array in a file, as strides tell where they are."""
+class MappedRows:
+    """Rows of a memory-mapped file, read through the mapping: the path may lead elsewhere by now.
 
-    path: str
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: np.dtype
+    Parameters
+    ----------
+    array : ndarray of 2 dimensions in the mapping
+    mapping : mmap
+    mapped_from : int
+        Where in the file the mapping begins.
+    path : str
+    """
+
+    def __init__(self, array: NDArray, mapping: mmap.mmap, mapped_from: int, path: str) -> None:
+        self._array, self._mapping, self._from, self._path = array, mapping, mapped_from, path
+        self._address = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
+        self._private = getattr(array, "mode", "r") == "c"  # may differ from its file
 
     @classmethod
-    def of(cls, array: np.memmap) -> FileRows | None:
-        """The file behind a mapping; None where only the mapping leads to these rows."""
-        row_bytes = (array.shape[1] - 1) * array.strides[1] + array.itemsize
-        by_rows = array.strides[1] > 0 and array.strides[0] >= row_bytes
-        # A private mapping (mode "c") may differ from its file.
-        shared = array.mode in ("r", "r+", "w+") and array.filename is not None
-        if not (by_rows and shared and os.path.isfile(str(array.filename))):
+    def of(cls, array: np.memmap) -> MappedRows | None:
+        """The rows of a memory-mapped array; None where no mapping is behind it."""
+        mapping = _mapping_of(array)
+        if mapping is None:
             return None
-        mapping: Any = array
-        while not isinstance(mapping, mmap.mmap):
-            mapping = mapping.base
-        in_mapping = array.ctypes.data - np.frombuffer(mapping, dtype=np.uint8).ctypes.data
         mapped_from = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
-        offset = mapped_from + in_mapping
-        return cls(str(array.filename), offset, array.shape, array.strides, array.dtype)
+        return cls(array, mapping, mapped_from, str(array.filename or ""))
 
     def __getitem__(self, rows: slice) -> NDArray:
-        start, stop, _ = rows.indices(self.shape[0])
-        shape = (stop - start, self.shape[1])
-        by_row, by_column = self.strides
-        size = (shape[0] - 1) * by_row + (shape[1] - 1) * by_column + self.dtype.itemsize
-        at = self.offset + start * by_row
-        buffer = np.fromfile(self.path, dtype=np.uint8, count=size, offset=at)
-        if len(buffer) < size:
-            raise OSError(f"{self.path} ends {size - len(buffer)} bytes too early")
-        return np.ndarray(shape, self.dtype, buffer, strides=self.strides)
+        part = self._array[rows]
+        first, stop = (place - self._address for place in _byte_bounds(part))
+        # Touching a page that the file has lost ends the process.
+        missing = self._from + stop - self._mapping.size()
+        if missing > 0:
+            raise OSError(f"{self._path or 'its file'} ends {missing} bytes too early")
+        block = np.array(part, subok=False)
+        if hasattr(mmap, "MADV_DONTNEED") and not self._private:
+            # Pages count as memory of this process while it keeps them; the file has them too.
+            first -= first % mmap.PAGESIZE
+            self._mapping.madvise(mmap.MADV_DONTNEED, first, stop - first)
+        return block
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which has nothing but the path: it must lead to the same file."""
+        if not self._is_at_path():
+            raise OSError(
+                f"{self._path or 'the file of a memory-mapped view'} is not the file that was "
+                "mapped; map it again, or pass an array."
+            )
+        offset = self._from + self._array.ctypes.data - self._address
+        layout = (self._array.shape, self._array.strides, self._array.dtype)
+        return _mapped_again, (self._path, offset, *layout)
+
+    def _is_at_path(self) -> bool:
+        if self._private or not os.path.isfile(self._path):
+            return False
+        found = os.stat(self._path)
+        inode = _mapped_inode(self._address)
+        # Where the system does not say which file is mapped, its size has to do.
+        return found.st_size == self._mapping.size() and inode in (None, found.st_ino)
+
+
+def _mapped_again(path: str, offset: int, shape: Any, strides: Any, dtype: Any) -> MappedRows:
+    raw = np.memmap(path, dtype=np.uint8, mode="r")
+    array: NDArray = np.ndarray(shape, dtype, buffer=raw, offset=offset, strides=strides)
+    mapping = _mapping_of(raw)
+    assert mapping is not None
+    return MappedRows(array, mapping, 0, path)
+
+
+def _mapping_of(array: Any) -> mmap.mmap | None:
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = getattr(array, "base", None)
+    return array
+
+
+def _mapped_inode(address: int) -> int | None:
+    """The inode of the file that is mapped at an address, where the system tells (Linux)."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        span, _, _, _, inode = line.split(maxsplit=5)[:5]
+        start, stop = (int(place, 16) for place in span.split("-"))
+        if start <= address < stop:
+            return int(inode)
+    return None
+
+
+def _byte_bounds(array: NDArray) -> tuple[int, int]:
+    """The addresses at which an array begins and ends."""
+    start = stop = int(array.ctypes.data)
+    if array.size == 0:
+        return start, stop
+    steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    return (
+        start + sum(min(step, 0) for step in steps),
+        stop + sum(max(step, 0) for step in steps) + array.itemsize,
+    )
 
 
 class ParquetRows:

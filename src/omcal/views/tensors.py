@@ -15,7 +15,12 @@ from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.views.absence import read_masks
 from omcal.views.columns import split_columns
-from omcal.views.reading import compare_columns, in_fitted_order, named_arrays
+from omcal.views.reading import (
+    compare_columns,
+    in_fitted_order,
+    named_arrays,
+    require_equal_lengths,
+)
 from omcal.views.view import View, Views
 
 
@@ -160,15 +165,12 @@ def _columns_of(X: Tensor, views: Any) -> dict[str, Tensor]:
 
 
 def _check_together(views: Views, min_samples: int) -> None:
-    for what, values in {
-        "numbers of samples": {view.name: view.array.shape[0] for view in views},
-        "devices": {view.name: str(view.array.device) for view in views},
-    }.items():
-        if len(set(values.values())) > 1:
-            listed = ", ".join(f"{name!r}: {value}" for name, value in values.items())
-            raise ValueError(
-                f"the views have different {what} ({listed}); row i must be the same sample in "
-                "every view, and all views must be on one device."
-            )
+    require_equal_lengths(views)
+    devices = {view.name: str(view.array.device) for view in views}
+    if len(set(devices.values())) > 1:
+        listed = ", ".join(f"{name!r}: {device}" for name, device in devices.items())
+        raise ValueError(
+            f"the views are on different devices ({listed}); all must be on one device."
+        )
     if views.n < min_samples:
         raise ValueError(f"Found {views.n} sample(s) while a minimum of {min_samples} is required.")

@@ -149,12 +149,10 @@ def mark_absent(views: Views, given: Any = None) -> Views:
 
 
 def _marked(view: View, mask: NDArray[np.bool_] | None) -> View:
-    known = view.present if mask is None else mask
-    if not (view.stored or view.distributed):
-        found = rows_present(view.array)
-        if found is not None:
-            known = found if known is None else known & found
-    return replace(view, present=None if known is None or known.all() else known)
+    found = None if view.stored or view.distributed else rows_present(view.array)
+    known = [one for one in (view.present, mask, found) if one is not None]
+    present = np.logical_and.reduce(known) if known else None
+    return replace(view, present=None if present is None or present.all() else present)
 
 
 def is_dask(array: Any) -> bool:
