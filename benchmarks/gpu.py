@@ -36,7 +36,9 @@ from gpu_checks import (
 )
 
 from omcal.machine.threads import small_blas
+from omcal.method.new_samples import Learned
 from omcal.method.scaling import Scaling
+from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
 from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu import triton_pass as _triton
@@ -47,7 +49,6 @@ from omcal.places.gpu.graph import TorchGraphs, anchor_graphs
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scaling
 from omcal.places.gpu.views import DeviceViews
-from omcal.places.placement import GraphSettings
 from omcal.views.tensors import validate_tensors
 
 
@@ -189,7 +190,7 @@ def phases(
         return choose_anchors(views, scalings, case.m, "kmeans", np.random.RandomState(0))
 
     chosen = anchors()
-    graphs = anchor_graphs(views, scalings, chosen, K)
+    graphs = anchor_graphs(views, Learned(scalings, chosen, K))
     rows = TorchRows(graphs, N_CLUSTERS, labels_on_host=False)
     V = len(tensors)
     alpha, R = np.full(V, 1 / V), 0.1 * np.eye(N_CLUSTERS)
@@ -199,7 +200,7 @@ def phases(
     times = {
         "scaling": timed(device, lambda: [fit_scaling(v, "feature") for v in views], repeats),
         "anchors": timed(device, anchors, repeats),
-        "graph": timed(device, lambda: anchor_graphs(views, scalings, chosen, K), repeats),
+        "graph": timed(device, lambda: anchor_graphs(views, Learned(scalings, chosen, K)), repeats),
         "gram": timed(device, rows.gram, repeats),
         "pass, kernels": timed(device, kernels, 3 * repeats),
         "pass, to and fro": timed(device, lambda: rows.sweep(alpha, G, R), 3 * repeats),
@@ -291,7 +292,7 @@ def sweep_settings(device: torch.device, tiny: bool) -> dict[str, Any]:
     for bits in (14, 16) if tiny else (22, 23, 24, 25, 26):
         with setting(device_views, "block_entries", lambda device, bits=bits: 1 << bits):
             found[f"graph n={n} d=128 m=100 block=2^{bits}"] = timed(
-                device, lambda: anchor_graphs(views, [Scaling()], anchors, K), 5
+                device, lambda: anchor_graphs(views, Learned([Scaling()], anchors, K)), 5
             )
     for name, seconds in found.items():
         print(f"sweep {name}: {seconds * 1e3:.3f} ms", flush=True)

@@ -13,13 +13,14 @@ from omcal.machine.threads import small_blas
 from omcal.method.anchors import choose_anchors as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.scaling import Scaling
+from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
+from omcal.places.base import Asked, Place
 from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu import triton_pass as _triton
-from omcal.places.gpu.fit import place_on_device
+from omcal.places.gpu.place import OnDevices
 from omcal.places.gpu.rows import TorchRows
-from omcal.places.memory import MemoryRows
-from omcal.places.placement import GraphSettings, place_in_memory
+from omcal.places.memory import InMemory, MemoryRows
 from omcal.views.reading import validate_views
 from omcal.views.tensors import validate_tensors
 
@@ -31,17 +32,25 @@ K = 5
 def place(tensors: list[torch.Tensor], settings: GraphSettings, device: torch.device) -> Any:
     """Rows of these tensors on their device."""
     views = validate_tensors(SimpleNamespace(), tensors)
-    return place_on_device(views, settings, np.random.RandomState(0), device)
+    return made(OnDevices(views, Asked(str(device))), settings)
 
 
-def run(placed: Any, G: np.ndarray) -> tuple[Any, Any]:
+def made(place: Place, settings: GraphSettings) -> Any:
+    """Rows as a fit makes them."""
+    learned = place.learn(settings, [np.random.RandomState(0)])
+    (rows,) = place.build(learned, settings)
+    return rows
+
+
+def run(rows: Any, G: np.ndarray) -> tuple[Any, Any]:
     """All iterations from G, and the labels."""
-    V = len(placed.anchors)
+    StS = rows.gram()
+    V = len(StS)
     problem = Problem(0.3, 0.1, "adaptive", np.full(V, 1 / V), N_ITER, tol=0.0)
     with small_blas(len(G)):
-        solution = solve(placed.rows, placed.rows.gram(), G, problem)
+        solution = solve(rows, StS, G, problem)
     Z = solution.consensus
-    return solution, placed.rows.assign(Z.alpha, *Z.f_step(), Z.G)
+    return solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
 
 
 def check_all(device: torch.device) -> dict[str, Any]:
@@ -90,7 +99,7 @@ def check_fit(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
     anchors = host_anchors(host_views, scalings, 60, "kmeans", rng)
     start = np.linalg.qr(rng.standard_normal((60, N_CLUSTERS)))[0]
     settings = GraphSettings(N_CLUSTERS, 60, K, "feature", anchors)
-    host = run(place_in_memory(host_views, settings, rng), start)
+    host = run(made(InMemory(host_views, Asked()), settings), start)
     there = run(place(tensors, settings, device), start)
     labels = there[1].labels.cpu().numpy()
     same = float((labels == host[1].labels).mean())

@@ -90,7 +90,7 @@ def reference(model, X):
     """The scaled views side by side, each of size 1 times the root of its weight."""
     parts = []
     for view, scaling, weight in zip(
-        fitted_views(model, X), model._scalings, model.view_weights_, strict=True
+        fitted_views(model, X), model._rule.learned.scalings, model.view_weights_, strict=True
     ):
         W, shift = scaling.fold(np.eye(view.width))
         rows = np.asarray(scaling.standardise(view.array) @ W) + shift
@@ -106,8 +106,8 @@ def measured(path: Path, seed: int):
     X = {name: view[rows] for name, view in data.views.items()}
     model = OMCAL(data.n_classes, weighting="agreement", random_state=seed).fit(X)
     graphs = graphs_of(model)
-    A = mixed(graphs, model._consensus.alpha)
-    Z, F = before_and_after(model._consensus, graphs)[1], model.transform(X)
+    A = mixed(graphs, model._rule.consensus.alpha)
+    Z, F = before_and_after(model._rule.consensus, graphs)[1], model.transform(X)
     true = reference(model, X)
     found = []
     for make in candidates().values():

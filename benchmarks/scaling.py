@@ -6,7 +6,7 @@ python benchmarks/scaling.py dask [--parts 2 8] [--rows 10000 1000000]
 `disk` fits the same files from memory, from disk, and from disk with a limit that sends the
 graphs to scratch files, each in a process of its own, in turns. Memory is the peak resident size
 of the process over its size after `import omcal`. The files are put out of the system's cache
-before each fit from disk. `dask` measures the sweep of DaskRows on a LocalCluster of two processes.
+before each fit from disk. `dask` measures the sweep of ClusterRows on a LocalCluster of two processes.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def on_dask(parts: list[int], rows: list[int]) -> str:
 
     from omcal.method.graph import AnchorGraphs
     from omcal.places.cluster import GraphPart
-    from omcal.places.dask_rows import DaskRows
+    from omcal.places.cluster_rows import ClusterRows
     from omcal.places.memory import MemoryRows
 
     V, k, m, c = 2, 5, 50, 10
@@ -166,7 +166,7 @@ def on_dask(parts: list[int], rows: list[int]) -> str:
                 size = n // count
                 slices = [slice(i * size, (i + 1) * size) for i in range(count)]
                 held = client.scatter([GraphPart(graphs[s], c, n) for s in slices], hash=False)
-                there = DaskRows(client, held, [size] * count)
+                there = ClusterRows(client, held, [size] * count)
                 there.gram()
                 here = MemoryRows(graphs[slices[0]], c, compiled=n >= 50_000)
                 sweep = _milliseconds(lambda rows=here: rows.sweep(*step)) * count / 2

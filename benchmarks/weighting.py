@@ -28,11 +28,13 @@ from scipy import sparse
 
 from omcal import OMCAL
 from omcal.datasets import load_views
+from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
 from omcal.method.updates import agreement_weights
 from omcal.metrics import clustering_accuracy, nmi
-from omcal.places.base import read_views
-from omcal.places.placement import GraphSettings, place_in_memory
+from omcal.places.base import Asked
+from omcal.places.memory import InMemory
+from omcal.views.reading import read_views
 
 SETS = (
     *("Coil.mat", "Wiki.mat", "Handwritten.mat", "100leaves.mat", "MNIST4.mat", "MSRCv1.mat"),
@@ -130,8 +132,9 @@ def clusterings(
     model = OMCAL(n_clusters=c)
     read = read_views(model, views)
     m = model._resolve_n_anchors(read.n)
-    placed = place_in_memory(read, GraphSettings(c, m, 5, options.scale, "kmeans"), random_state)
-    StS = placed.rows.gram()
+    settings, place = GraphSettings(c, m, 5, options.scale, "kmeans"), InMemory(read, Asked())
+    (rows,) = place.build(place.learn(settings, [random_state]), settings)
+    StS = rows.gram()
     start = np.linalg.qr(random_state.standard_normal((m, c)))[0]
     V = len(views)
     for name in rules:
@@ -140,9 +143,9 @@ def clusterings(
         problem = Problem(model.beta, model.gamma, kind, np.full(V, 1 / V), options.max_iter, 1e-5)
         new = agreement_weights if rule is None else partial(rule, StS)
         with patch("omcal.method.solver.agreement_weights", new):
-            solution = solve(placed.rows, StS, start, problem)
+            solution = solve(rows, StS, start, problem)
         Z = solution.consensus
-        labels = placed.rows.assign(Z.alpha, *Z.f_step(), Z.G).labels
+        labels = rows.assign(Z.alpha, *Z.f_step(), Z.G).labels
         yield name, (labels, solution.alpha)
 
 

@@ -9,7 +9,7 @@ import dask.array as da
 
 from omcal.machine.threads import row_blocks
 from omcal.places.cluster import GraphPart
-from omcal.places.dask_rows import DaskRows
+from omcal.places.cluster_rows import ClusterRows
 
 SETTINGS = {"n_clusters": 4, "n_anchors": 9, "max_iter": 12, "tol": 0.0, "random_state": 0}
 
@@ -19,7 +19,7 @@ def cut(views, rows=1700):
     return [da.from_array(X, chunks=(rows, -1)) for X in views]
 
 
-class Distributed(DaskRows):
+class Distributed(ClusterRows):
     """Rows on a cluster, with the F of all of them."""
 
     def __init__(self, client, graphs, n_clusters, n_parts=3):

@@ -5,6 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from omcal.places.base import Asked
+from omcal.places.gpu.place import OnDevices
+from omcal.places.memory import InMemory
 from omcal.views.reading import validate_views
 from omcal.views.tensors import validate_tensors
 
@@ -33,8 +36,21 @@ def tensor_views(arrays, device, dtype=None):
 
 def cut_small(monkeypatch):
     """A few rows make many blocks."""
-    from omcal.places.gpu import anchors, rows, views
-    from omcal.places.gpu import fit as torch_fit
+    from omcal.places.gpu import anchors, place, rows, views
 
-    for module in (rows, anchors, views, torch_fit):
+    for module in (rows, anchors, views, place):
         monkeypatch.setattr(module, "block_entries", lambda device: 1000)
+
+
+def placed(views, settings, seed=0, devices=None):
+    """Rows and what they were made with: on these devices, or without in memory."""
+    asked = SimpleNamespace(device=str(devices))
+    place = InMemory(views, Asked()) if devices is None else OnDevices(views, asked)
+    (learned,) = place.learn(settings, [np.random.RandomState(seed)])
+    (rows,) = place.build([learned], settings)
+    return SimpleNamespace(place=place, learned=learned, anchors=learned.anchors, rows=rows)
+
+
+def applied(rule, views, device, wanted):
+    """Labels or F of new samples on a device."""
+    return OnDevices(views, SimpleNamespace(device=str(device))).apply(rule, wanted)

@@ -160,7 +160,9 @@ def test_a_fit_that_cannot_fit_is_refused_at_once(monkeypatch):
     before = dict(vars(model))
     monkeypatch.setattr(omcal.machine.memory, "available_memory", lambda: 100_000)
     monkeypatch.setattr(
-        "omcal.model.fitting.place", lambda *_: pytest.fail("the work was started"), raising=True
+        "omcal.model.fitting.place_for",
+        lambda *_: pytest.fail("the work was started"),
+        raising=True,
     )
     with pytest.raises(MemoryError, match=r"OMCAL on 300 samples needs about .* 100\.0 kB are"):
         model.fit(data.views)

@@ -23,7 +23,7 @@ from distributed import Client
 
 from dask_fits import SETTINGS, Distributed, cut
 from omcal.places import cluster as dask_backend
-from omcal.places.dask_rows import DaskRows
+from omcal.places.cluster_rows import ClusterRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -101,14 +101,14 @@ def test_task_names_say_what_is_done(client):
     def spy(dask_scheduler):
         return {distributed.utils.key_split(key) for key in dask_scheduler.tasks}
 
-    plain = DaskRows.sweep
+    plain = ClusterRows.sweep
 
     def sweep(self, *step):
         seen.update(client.run_on_scheduler(spy))
         return plain(self, *step)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DaskRows, "sweep", sweep)
+        patch.setattr(ClusterRows, "sweep", sweep)
         OMCAL(**{**SETTINGS, "max_iter": 3}).fit(cut(overlapping()))
     assert {"omcal-graph", "omcal-sweep", "omcal-step"} <= seen
 
@@ -123,7 +123,7 @@ def worker_pids(client):
 def during_sweep(monkeypatch, at, action):
     """Run the action just before the sweep of this number."""
     count = 0
-    plain = DaskRows.sweep
+    plain = ClusterRows.sweep
 
     def sweep(self, *step):
         nonlocal count
@@ -132,7 +132,7 @@ def during_sweep(monkeypatch, at, action):
             action()
         return plain(self, *step)
 
-    monkeypatch.setattr(DaskRows, "sweep", sweep)
+    monkeypatch.setattr(ClusterRows, "sweep", sweep)
 
 
 def test_a_killed_worker_does_not_change_the_result(client, expected, monkeypatch):
@@ -172,16 +172,16 @@ import os, signal, sys
 import dask.array as da, numpy as np
 from distributed import Client
 from omcal import OMCAL
-from omcal.places.dask_rows import DaskRows
+from omcal.places.cluster_rows import ClusterRows
 folder, address = sys.argv[1:]
-count, plain = 0, DaskRows.sweep
+count, plain = 0, ClusterRows.sweep
 def sweep(self, *step):
     global count
     count += 1
     if count == 8:
         os.kill(os.getpid(), signal.SIGKILL)
     return plain(self, *step)
-DaskRows.sweep = sweep
+ClusterRows.sweep = sweep
 client = Client(address, timeout="120s")
 views = [da.from_array(np.load(f"{folder}/{v}.npy"), chunks=(1700, -1)) for v in range(2)]
 OMCAL(4, n_anchors=9, max_iter=12, tol=0.0, random_state=0,

@@ -198,7 +198,7 @@ def test_memory_stays_below_the_limit(tmp_path, monkeypatch, compiled):
     if compiled:
         pytest.importorskip("numba")
     else:
-        monkeypatch.setattr(out_of_core, "compiled_pays", lambda n: False)
+        monkeypatch.setattr("omcal.places.base.compiled_pays", lambda n: False)
     monkeypatch.setattr(out_of_core, "_READ_BYTES", 1 << 21)
     n, widths, limit = 120_000, (100, 60), 8_000_000
     rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ import reference
 from omcal.method.anchors import choose_anchors as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.graph import anchor_graphs as host_graphs
+from omcal.method.new_samples import Learned
 from omcal.method.scaling import Scaling
 from omcal.method.solver import Problem, solve
 from omcal.places.gpu import anchors as device_anchors
@@ -255,7 +256,7 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
     anchors = host_anchors(views, scalings, m, "random", rng)
     expected = host_graphs(views, scalings, anchors, 5)
     for given in (views, tensor_views(arrays, device)):
-        found = anchor_graphs(DeviceViews(given, device), scalings, anchors, 5)
+        found = anchor_graphs(DeviceViews(given, device), Learned(scalings, anchors, 5))
         assert found.indices.element_size() == (1 if m <= 256 else 2)
         close = 2e-3 if dtype == np.float32 else 1e-8
         np.testing.assert_allclose(
@@ -263,7 +264,9 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
             expected.side_by_side().toarray(),
             atol=close,
         )
-        part = anchor_graphs(DeviceViews(given, device), scalings, anchors, 5, slice(40, 90))
+        part = anchor_graphs(
+            DeviceViews(given, device), Learned(scalings, anchors, 5), slice(40, 90)
+        )
         assert torch.equal(part.indices, found.indices[:, :, 40:90])
 
 
@@ -271,7 +274,9 @@ def test_equal_distances_share_the_weight_in_the_order_of_the_anchors(device):
     anchors = [np.repeat(np.array([[1.0, 0.0], [0.0, 1.0]]), 4, axis=0)]
     X = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     expected = host_graphs(host_views([X]), [Scaling()], anchors, 3)
-    found = anchor_graphs(DeviceViews(tensor_views([X], device), device), [Scaling()], anchors, 3)
+    found = anchor_graphs(
+        DeviceViews(tensor_views([X], device), device), Learned([Scaling()], anchors, 3)
+    )
     np.testing.assert_array_equal(found.indices.cpu().numpy().transpose(2, 0, 1), expected.indices)
     np.testing.assert_allclose(found.weights.cpu().numpy().transpose(2, 0, 1), expected.weights)
 

@@ -11,22 +11,33 @@ from scipy import sparse
 from omcal import OMCAL
 from omcal.machine import torch as _torch
 from omcal.method.anchors import choose_anchors as host_anchors
-from omcal.method.new_samples import Indicator
+from omcal.method.new_samples import Learned, Rule
 from omcal.method.scaling import Scaling
+from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
-from omcal.method.updates import Consensus
+from omcal.method.updates import ConsensusGraph
+from omcal.places.base import Asked
 from omcal.places.gpu import devices
-from omcal.places.gpu import fit as torch_fit
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.place import OnDevices, find_devices
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.views import DeviceViews
-from omcal.places.placement import GraphSettings, place_in_memory
-from omcal.views.reading import validate_views
-from omcal.views.tensors import TensorArray, holds_tensors, validate_tensors
+from omcal.views.reading import holds_tensors, validate_views
+from omcal.views.tensor_array import TensorArray
+from omcal.views.tensors import validate_tensors
 from omcal.views.view import View, Views
-from torch_cases import DEVICES, cut_small, host_views, tensor_views, torch, two_views
+from torch_cases import (
+    DEVICES,
+    applied,
+    cut_small,
+    host_views,
+    placed,
+    tensor_views,
+    torch,
+    two_views,
+)
 
 
 @pytest.fixture(params=DEVICES)
@@ -69,11 +80,11 @@ def test_labels_and_objective_equal_those_of_the_cpu(device, kind, close, scale)
     wide = torch.float64 if kind == "float64" else torch.float32
     arrays = [tensor.to(wide).numpy() for tensor in tensors]
     settings, init = given_problem(arrays, scale=scale)
-    host = place_in_memory(host_views(arrays), settings, np.random.RandomState(0))
+    host = placed(host_views(arrays), settings, 0)
     expected, wanted = fit(host, settings, 2, init)
     views = validate_tensors(SimpleNamespace(), [t.to(device) for t in tensors])
-    placed = torch_fit.place_on_device(views, settings, np.random.RandomState(0), device)
-    solution, assignment = fit(placed, settings, 2, init)
+    there = placed(views, settings, 0, device)
+    solution, assignment = fit(there, settings, 2, init)
     assert isinstance(assignment.labels, torch.Tensor) and assignment.labels.device == device
     np.testing.assert_array_equal(assignment.labels.cpu().numpy(), wanted.labels)
     assert assignment.n_undecided == wanted.n_undecided
@@ -105,12 +116,12 @@ def test_arrays_are_sent_in_blocks(device, small_blocks, container, anchors):
     settings, init = given_problem(arrays)
     if anchors == "kmeans":
         settings = GraphSettings(4, 12, 4, "feature", "kmeans")
-    host = place_in_memory(views, settings, np.random.RandomState(5))
-    placed = torch_fit.place_on_device(views, settings, np.random.RandomState(5), device)
-    for a, b in zip(placed.anchors, host.anchors, strict=True):
+    host = placed(views, settings, 5)
+    there = placed(views, settings, 5, device)
+    for a, b in zip(there.anchors, host.anchors, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-4 if container == "float32" else 1e-9)
     _, wanted = fit(host, settings, 2, init)
-    _, assignment = fit(placed, settings, 2, init)
+    _, assignment = fit(there, settings, 2, init)
     assert isinstance(assignment.labels, np.ndarray)
     np.testing.assert_array_equal(assignment.labels, wanted.labels)
 
@@ -123,9 +134,9 @@ def test_views_in_files_are_read_by_blocks(device, small_blocks, tmp_path):
     )
     assert stored.stored
     settings = GraphSettings(4, 8, 3, "feature", "kmeans")
-    placed = torch_fit.place_on_device(stored, settings, np.random.RandomState(0), device)
-    host = place_in_memory(host_views([X]), settings, np.random.RandomState(0))
-    np.testing.assert_allclose(placed.anchors[0], host.anchors[0], atol=1e-9)
+    there = placed(stored, settings, 0, device)
+    host = placed(host_views([X]), settings, 0)
+    np.testing.assert_allclose(there.anchors[0], host.anchors[0], atol=1e-9)
 
 
 def test_a_tensor_on_the_device_is_not_copied(device):
@@ -139,8 +150,8 @@ def test_gradients_are_left_alone(device):
     X = torch.randn((60, 4), device=device, requires_grad=True)
     settings = GraphSettings(2, 6, 3, "feature", "kmeans")
     views = validate_tensors(SimpleNamespace(), [X, 2 * X])
-    placed = torch_fit.place_on_device(views, settings, np.random.RandomState(0), device)
-    assert not placed.rows.F.requires_grad
+    there = placed(views, settings, 0, device)
+    assert not there.rows.F.requires_grad
     assert X.grad is None
 
 
@@ -150,16 +161,16 @@ def test_prediction_equals_that_of_the_host(device, small_blocks, gamma, kind):
     arrays = two_views(4, n=160, dtype=np.float16)
     arrays = [x.astype(np.float32 if kind == "float16" else np.float64) for x in arrays]
     settings, init = given_problem(arrays)
-    host = place_in_memory(host_views(arrays), settings, np.random.RandomState(0))
+    host = placed(host_views(arrays), settings, 0)
     problem = Problem(0.3, gamma, "adaptive", np.full(2, 0.5), 30, tol=0.0)
     Z = solve(host.rows, host.rows.gram(), init, problem).consensus
-    indicator = Indicator(Z, host.scalings, host.anchors, settings.n_neighbors)
+    rule = Rule(host.learned, Z)
     if kind == "array":
         views = host_views(arrays)
     else:
         views = tensor_views(arrays, device, torch.float16 if kind == "float16" else None)
-    labels = torch_fit.predict_on_device(indicator, views, device)
-    F = torch_fit.transform_on_device(indicator, views, device)
+    labels = applied(rule, views, device, "labels")
+    F = applied(rule, views, device, "indicator")
     if kind != "array":
         assert labels.device == F.device == device
         labels, F = labels.cpu().numpy(), F.cpu().numpy()
@@ -167,16 +178,18 @@ def test_prediction_equals_that_of_the_host(device, small_blocks, gamma, kind):
     assert labels.dtype == np.int32
     assert F.dtype == wanted.dtype
     close = 1e-4 if kind == "float16" else 1e-8
-    np.testing.assert_allclose(F, indicator.transform(wanted, 64), atol=close)
-    np.testing.assert_array_equal(labels, indicator.labels(wanted, 64))
+    np.testing.assert_allclose(F, rule.indicator(wanted), atol=close)
+    np.testing.assert_array_equal(labels, rule.labels(wanted))
 
 
 def test_prediction_of_silent_rows(device):
-    consensus = Consensus(np.ones(1), np.linalg.qr(np.eye(6, 2) + 0.1)[0], np.zeros((6, 6)), 0.1)
+    consensus = ConsensusGraph(
+        np.ones(1), np.linalg.qr(np.eye(6, 2) + 0.1)[0], np.zeros((6, 6)), 0.1
+    )
     (X,) = two_views(0, n=30, widths=(3,))
-    indicator = Indicator(consensus, [Scaling()], [X[:6]], 3)
-    labels = torch_fit.predict_on_device(indicator, tensor_views([X], device), device)
-    expected = indicator.labels(host_views([X]), 64)
+    rule = Rule(Learned([Scaling()], [X[:6]], 3), consensus)
+    labels = applied(rule, tensor_views([X], device), device, "labels")
+    expected = rule.labels(host_views([X]))
     np.testing.assert_array_equal(labels.cpu().numpy(), expected)
 
 
@@ -241,17 +254,17 @@ def test_values_that_are_not_finite_are_refused(device, scale, value):
     counts = "2 NaN and 0 infinity" if np.isnan(value) else "0 NaN and 2 infinity"
     views = tensor_views([X], device)
     with pytest.raises(ValueError, match=f"view 'view1' contains {counts}"):
-        torch_fit.place_on_device(views, settings, np.random.RandomState(0), device)
-    indicator = Indicator(Consensus.start(np.ones(1), np.eye(5, 2)), [Scaling()], [X[:5]], 2)
+        placed(views, settings, 0, device)
+    rule = Rule(Learned([Scaling()], [X[:5]], 2), ConsensusGraph.start(np.ones(1), np.eye(5, 2)))
     with pytest.raises(ValueError, match=f"view 'view1' contains {counts}"):
-        torch_fit.predict_on_device(indicator, views, device)
+        applied(rule, views, device, "labels")
 
 
 def test_given_anchors_are_checked(device):
     views = tensor_views(two_views(), device)
     settings = GraphSettings(3, 5, 2, "feature", [np.zeros((5, 6)), np.zeros((5, 8))])
     with pytest.raises(ValueError, match="anchors have shapes"):
-        torch_fit.place_on_device(views, settings, np.random.RandomState(0), device)
+        placed(views, settings, 0, device)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
@@ -285,12 +298,12 @@ def test_tensors_elsewhere_than_asked_for(monkeypatch):
     here = Views([View("a", TensorArray(torch.zeros(3, 2)))])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert torch_fit.find_devices("cpu", elsewhere) == [torch.device("meta")]
-    assert torch_fit.find_devices("cuda:0", here) == [torch.device("cuda:0")]
+    assert find_devices("cpu", elsewhere) == [torch.device("meta")]
+    assert find_devices("cuda:0", here) == [torch.device("cuda:0")]
     with pytest.raises(ValueError, match="device='cuda:0' but the views are on meta"):
-        torch_fit.find_devices("cuda:0", elsewhere)
+        find_devices("cuda:0", elsewhere)
     with pytest.raises(ValueError, match="Several devices take arrays"):
-        torch_fit.find_devices("cpu,cpu", here)
+        find_devices("cpu,cpu", here)
 
 
 @pytest.mark.parametrize("n_parts", [2, 3])
@@ -298,12 +311,12 @@ def test_several_devices_share_the_rows(device, n_parts):
     arrays = two_views(2, n=151)
     settings, init = given_problem(arrays)
     views = host_views(arrays)
-    host = place_in_memory(views, settings, np.random.RandomState(5))
+    host = placed(views, settings, 5)
     places = ",".join([str(device)] * n_parts)
-    placed = torch_fit.place_on_device(views, settings, np.random.RandomState(5), places)
-    assert len(placed.rows._parts) == n_parts
+    there = placed(views, settings, 5, places)
+    assert len(there.rows._parts) == n_parts
     expected, wanted = fit(host, settings, 2, init)
-    solution, assignment = fit(placed, settings, 2, init)
+    solution, assignment = fit(there, settings, 2, init)
     np.testing.assert_allclose(solution.history, expected.history, rtol=1e-9)
     np.testing.assert_array_equal(assignment.labels, wanted.labels)
 
@@ -360,7 +373,7 @@ def test_bytes_per_row_are_those_of_the_tensors(device):
         graphs = TorchGraphs.empty(50, 2, 4, m, views.dtype, device)
         rows = TorchRows(graphs, 3)
         held = sum(t.numel() * t.element_size() for t in (graphs.indices, graphs.weights, rows.F))
-        assert torch_fit.bytes_per_row(views, settings) == held / 50 + 4
+        assert OnDevices(views, Asked()).bytes_per_row(settings) == held / 50 + 4
 
 
 def test_products_are_in_true_float32_and_the_setting_is_restored(device):

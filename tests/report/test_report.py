@@ -169,7 +169,7 @@ def test_data_in_files_give_the_page_that_the_model_gives(data, tmp_path):
 
 def test_a_model_without_graphs_asks_for_the_data(model, data, tmp_path, monkeypatch):
     model.save(tmp_path / "model.omcal")
-    monkeypatch.setattr("omcal.places.placement.LARGEST_KEPT", 10)
+    monkeypatch.setattr("omcal.places.memory.LARGEST_KEPT", 10)
     others = {
         "loaded": load(tmp_path / "model.omcal"),
         "unpickled": pickle.loads(pickle.dumps(model)),

@@ -32,14 +32,16 @@ def choose_anchors(
     views: Views,
     scalings: list[Scaling],
     n_anchors: int,
-    method: str,
+    method: Any,
     random_state: np.random.RandomState,
 ) -> list[NDArray]:
     """Choose m anchors in the scaled space: one (m, d_v) array a view, row j the same point in all.
 
     "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows and with more
-    care for its start, "random" takes samples as they are.
+    care for its start, "random" takes samples as they are. Given anchors are checked.
     """
+    if not isinstance(method, str):
+        return check_anchors(method, n_anchors, views.widths)
     rows = sample_rows(views.n, n_anchors, method, random_state)
     return anchors_of_sample(
         views, scalings, n_anchors, method, random_state, rows, sampled=rows is not None
@@ -158,3 +160,26 @@ def _kmeans(
     else:
         centres = find(Rows(X))
     return np.asarray(centres + mean)
+
+
+def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[NDArray]:
+    """Anchors given by the user: one finite (m, d_v) array a view."""
+    if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
+        anchors = [anchors]
+    if len(anchors) != len(widths):
+        raise ValueError(
+            f"anchors has {len(anchors)} arrays for {len(widths)} views; give one array a view."
+        )
+    given = [np.asarray(a) for a in anchors]
+    if any(a.dtype.kind not in "biuf" for a in given):
+        raise ValueError(f"anchors must be numbers; they are {[str(a.dtype) for a in given]}.")
+    expected = [(n_anchors, width) for width in widths]
+    if [a.shape for a in given] != expected:
+        raise ValueError(
+            f"anchors have shapes {[a.shape for a in given]} but {expected} are needed: one "
+            "(n_anchors, n_features) array a view, in the scaled space; "
+            "set n_anchors to their number."
+        )
+    if not all(np.isfinite(a).all() for a in given):
+        raise ValueError("anchors contain NaN or infinity; give finite points.")
+    return [np.array(a, dtype=np.float64) for a in given]

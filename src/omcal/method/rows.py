@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,12 @@ class Assignment:
 
     labels: NDArray
     n_undecided: int
+
+    @classmethod
+    def joined(cls, parts: Sequence[Assignment]) -> Assignment:
+        """Those of consecutive rows as one."""
+        labels = np.concatenate([part.labels for part in parts])
+        return cls(labels, sum(part.n_undecided for part in parts))
 
 
 class AbstractRows(ABC):
@@ -63,3 +70,30 @@ def decide(U: NDArray, AG: NDArray, scale: float) -> Assignment:
     silent = np.abs(U).max(axis=1) <= 16 * np.finfo(U.dtype).eps * scale
     labels[silent] = AG[silent].argmax(axis=1)
     return Assignment(labels.astype(np.int32), int(np.count_nonzero(undecided | silent)))
+
+
+def row_bytes(
+    n_views: int,
+    n_neighbors: int,
+    n_clusters: int,
+    n_anchors: int,
+    dtype: np.dtype,
+    *,
+    compiled: bool = True,
+) -> dict[str, int]:
+    """Bytes that a sample takes during the fit, beside its features.
+
+    Examples
+    --------
+    >>> row_bytes(2, 5, 10, 160, np.dtype("float32"))
+    {'graphs': 50, 'indicator': 40, 'label': 4}
+    """
+    edges = n_views * n_neighbors
+    parts = {
+        "graphs": edges * (np.min_scalar_type(n_anchors - 1).itemsize + dtype.itemsize),
+        "indicator": n_clusters * dtype.itemsize,
+        "label": np.dtype(np.int32).itemsize,
+    }
+    if not compiled:  # SciPy's form of the graphs as well, which shares their weights
+        parts["sparse form"] = (edges + 1) * np.dtype(np.int32).itemsize
+    return parts

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from omcal.method.scaling import Scale
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """What the anchor graphs are made with."""
+
+    n_clusters: int
+    n_anchors: int
+    n_neighbors: int
+    scale: Scale
+    anchors: Any  # how to choose them, or one (m, d_v) array a view
 
 
 def default_n_anchors(n: int, n_clusters: int) -> int:

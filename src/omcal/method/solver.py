@@ -10,7 +10,7 @@ import numpy as np
 
 from omcal.method.rows import AbstractRows, Array
 from omcal.method.updates import (
-    Consensus,
+    ConsensusGraph,
     adaptive_weights,
     agreement_weights,
     fused_gram,
@@ -45,7 +45,7 @@ class Solution:
     """Where the loop ended; `consensus` maps rows to clusters, `alpha` is one step newer."""
 
     alpha: Array
-    consensus: Consensus
+    consensus: ConsensusGraph
     history: list[float] = field(repr=False)
     converged: bool
 
@@ -74,7 +74,7 @@ def solve(
     tau = beta / (2.0 * (1.0 + gamma))
     H = np.einsum("uvii->uv", StS)
     alpha = problem.alpha
-    Z = Consensus.start(alpha, G)
+    Z = ConsensusGraph.start(alpha, G)
     ahead = Momentum(G) if problem.accelerate else None
     # Without an alpha step that follows Z, repeating the two would change nothing.
     small_steps = _SMALL_STEPS if ahead and problem.weighting == "adaptive" else 1
@@ -88,7 +88,7 @@ def solve(
             T, rho = soft_threshold(MtM, tau)
             if rho[-1] == 0:  # the largest
                 raise VanishedGraphError(_vanished(beta, gamma, MtM))
-            Z = Consensus(alpha, G, T, gamma)
+            Z = ConsensusGraph(alpha, G, T, gamma)
             SZ = graph_products(Z, StS, sums.StF)
             if problem.weighting == "adaptive":
                 alpha = adaptive_weights(H, SZ, alpha if history else None)

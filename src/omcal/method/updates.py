@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Consensus:
+class ConsensusGraph:
     """The consensus graph Z = s (A(alpha) + γ F Gᵀ) T without its n rows, s = 1/(1+γ).
 
     T is m×m and carries the singular value threshold. The start Z = A(alpha) has T = I, s = 1 and
@@ -30,7 +30,7 @@ class Consensus:
     gamma: float
 
     @classmethod
-    def start(cls, alpha: Array, G: Array) -> Consensus:
+    def start(cls, alpha: Array, G: Array) -> ConsensusGraph:
         """Z = A(alpha), as Algorithm 1 begins."""
         return cls(alpha, G, np.eye(len(G)), 0.0)
 
@@ -62,6 +62,11 @@ def mix(alpha: Array, matrices: Array) -> Array:
     return (alpha @ matrices.reshape(len(alpha), -1)).reshape(matrices.shape[1:])
 
 
+def stacked(alpha: Array, P: Array) -> Array:
+    """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
+    return (alpha[:, None, None] * P).reshape(-1, P.shape[1])
+
+
 def orthogonal_factor(ZtF: Array) -> Array:
     """Update G, Eq. 20: the orthogonal polar factor of ZᵀF."""
     U, _, Vt = np.linalg.svd(ZtF, full_matrices=False)
@@ -86,7 +91,7 @@ def soft_threshold(MtM: Array, tau: float) -> tuple[Array, Array]:
     return (Q * (rho / np.maximum(sigma, tau))) @ Q.T, rho
 
 
-def graph_products(consensus: Consensus, StS: Array, StF: Array) -> Array:
+def graph_products(consensus: ConsensusGraph, StS: Array, StF: Array) -> Array:
     """⟨S_v, Z⟩ for every view, with the F that went into Z."""
     c = consensus
     # ⟨Σ_u alpha_u StS[v, u] + γ StF[v] Gᵀ, T⟩ without the m×m products; T is symmetric.
@@ -119,7 +124,7 @@ def agreement_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
 
 
 def objective(
-    consensus: Consensus,
+    consensus: ConsensusGraph,
     alpha: Array,
     rho: Array,
     H: Array,

@@ -187,7 +187,7 @@ def describe_clusters(
             f"X has {views.n} samples and the model was fitted to {len(labels)}; pass the X of fit."
         )
     names = _feature_names(model, views, feature_names or {})
-    study = _Study(views, labels, model.n_clusters, model._scalings)
+    study = _Study(views, labels, model.n_clusters, model._rule.learned.scalings)
     study.read(_ViewStudy.first)
     for part in study.parts:
         part.choose(top)

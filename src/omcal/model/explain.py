@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.method.graph import AnchorGraphs, anchor_graphs
+from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem
 from omcal.method.updates import agreement
@@ -85,7 +85,7 @@ def explain_views(
     else:
         views = fitted_views(model, X, present)
         sample = sampled_rows(views, max_samples, random_state, "explain_views")
-        graphs = anchor_graphs(sample, model._scalings, model.anchors_, model.n_neighbors)
+        graphs = model._rule.learned.graphs(sample)
     return explain_graphs(model, graphs, n_resamples, random_state)
 
 
@@ -116,7 +116,7 @@ class _Study:
         self.short_problem = replace(self.problem, **short)
         self.StS = MemoryRows(graphs, model.n_clusters).gram()
         self.basis: Array = model.basis_
-        U, self.labels = indicate(model._consensus, graphs)
+        U, self.labels = indicate(model._rule.consensus, graphs)
         self.F = np.maximum(U, 0)
 
     def explanation(

@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.archive import Archive, ArchiveError, write_archive
 from omcal.machine.files import open_regular
+from omcal.method.new_samples import Learned, Rule
 from omcal.method.scaling import Scaling
-from omcal.method.updates import Consensus
+from omcal.method.updates import ConsensusGraph
 from omcal.model.estimators import OCAL, OMCAL
 
 __all__ = ["ModelError", "load", "save"]
@@ -138,7 +139,7 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
         model.view_names_,
         model.n_features_per_view_,
         model._view_columns,
-        model._scalings,
+        model._rule.learned.scalings,
         strict=True,
     )
     return {
@@ -157,7 +158,7 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
         "n_samples": len(model.labels_),
         "n_features": int(model.n_features_in_),
         "n_anchors": len(model.basis_),
-        "gamma": float(model._consensus.gamma),
+        "gamma": float(model._rule.consensus.gamma),
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
         "n_undecided": int(model.n_undecided_),
@@ -166,7 +167,7 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
 
 def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, NDArray]:
     """The fitted arrays under the names of their members."""
-    Z, labels = model._consensus, model.labels_
+    Z, labels = model._rule.consensus, model.labels_
     arrays = {
         # They are on the device where the views were.
         "labels": np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels),
@@ -176,7 +177,9 @@ def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, NDArray]:
         "basis": Z.G,
         "threshold": Z.T,
     }
-    for v, (anchors, scaling) in enumerate(zip(model.anchors_, model._scalings, strict=True)):
+    for v, (anchors, scaling) in enumerate(
+        zip(model.anchors_, model._rule.learned.scalings, strict=True)
+    ):
         arrays[f"anchors.{v}"] = anchors
         for part in ("center", "factor"):
             if getattr(scaling, part) is not None:
@@ -280,16 +283,20 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
     model.n_iter_ = _integer(header["n_iter"], least=1)
     model.objective_ = archive.take("objective", (model.n_iter_,))
     model.view_weights_ = archive.take("view_weights", (V,))
-    Z = Consensus(
+    Z = ConsensusGraph(
         archive.take("alpha", (V,)),
         archive.take("basis", (m, c)),
         archive.take("threshold", (m, m)),
         _gamma(header["gamma"]),
     )
     _check_solution(model, Z)
-    model._consensus, model.basis_ = Z, Z.G
-    model.anchors_ = [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)]
-    model._scalings = [_scaling(view, v, archive) for v, view in enumerate(views)]
+    learned = Learned(
+        [_scaling(view, v, archive) for v, view in enumerate(views)],
+        [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)],
+        model.n_neighbors,
+    )
+    model._rule = Rule(learned, Z)
+    model.basis_, model.anchors_ = Z.G, learned.anchors
     model.converged_ = _flag(header["converged"])
     model.n_undecided_ = _integer(header["n_undecided"])
     model.view_names_ = [_text(view["name"]) for view in views]
@@ -305,7 +312,7 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
         model.feature_names_in_ = np.array(names, dtype=object)
 
 
-def _check_solution(model: OMCAL | OCAL, Z: Consensus) -> None:
+def _check_solution(model: OMCAL | OCAL, Z: ConsensusGraph) -> None:
     """What holds for every solution; it keeps `predict` within bounds."""
     labels = model.labels_
     sound = (

@@ -24,7 +24,7 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.memory import parse_bytes, require_memory
+from omcal.machine.memory import parse_bytes
 from omcal.machine.scikit import (
     CallbackSupportMixin,
     HasMethods,
@@ -32,20 +32,19 @@ from omcal.machine.scikit import (
     StrOptions,
     with_callbacks,
 )
-from omcal.machine.threads import small_blas
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Indicator
-from omcal.method.settings import resolve_n_anchors, start_weights
-from omcal.method.solver import Problem, Solution, solve
+from omcal.method.new_samples import Rule
+from omcal.method.rows import Assignment
+from omcal.method.settings import GraphSettings, resolve_n_anchors, start_weights
+from omcal.method.solver import Problem, Solution
 from omcal.method.starts import check_init, starts
 from omcal.method.updates import mix
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.cost import Estimate, ViewSize, view_sizes
-from omcal.model.watching import FitTasks, Interruption, progress_of, reporter, warn_about_result
-from omcal.places.base import check_device, on_device, place, predict, read_views, transform
-from omcal.places.placement import GraphSettings, Room
+from omcal.model.watching import Watch, best_of, warn_about_result
+from omcal.places.base import Asked, Place, place_for, require_shape
 from omcal.views.absence import check_present
-from omcal.views.reading import refuse_second_view
+from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
 
 if TYPE_CHECKING:
@@ -145,8 +144,36 @@ class AnchorClusterer(
     @with_callbacks  # type: ignore[untyped-decorator]
     def _fit(self, X: Any, y: Any, present: Any) -> bool:
         """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
-        tasks = FitTasks(self, X, y, self._n_starts)
-        check_device(self.device)
+        watch = Watch(self, X, y)
+        views = self._read(X, present)
+        settings, problem = self._graph_settings(views), self._problem(len(views))
+        place = place_for(views, self._asked())
+        self._require_room(place)
+        random_state = check_random_state(self.random_state)
+        checkpoint = self._checkpoint(views, settings.n_anchors)
+        if checkpoint and checkpoint.resumes:
+            settings = replace(settings, anchors=checkpoint.anchors)
+            watch.say("going on after %d passes in %s", len(checkpoint.steps), checkpoint.path)
+
+        (learned,) = place.learn(settings, [random_state])
+        (rows,) = place.build([learned], settings)
+        self._graphs = place.kept(rows)
+        if checkpoint:
+            rows = checkpoint.follow(rows, learned.anchors, random_state)
+        size = (views.n, len(views), settings.n_anchors)
+        watch.say("%d samples in %d views tied to %d anchors", *size)
+        StS = rows.gram()
+        AtA = mix(problem.alpha, mix(problem.alpha, StS))
+        bases = starts(self.init, self.n_init, AtA, self.n_clusters, random_state)
+        best, assignment = best_of(bases, rows, StS, problem, watch)
+
+        self._publish(Rule(learned, best.consensus), best, assignment)
+        if checkpoint and not watch.interrupted:
+            checkpoint.remove()
+        watch.end()
+        return watch.interrupted
+
+    def _read(self, X: Any, present: Any) -> Views:
         views = read_views(self, X, min_samples=2, present=present)
         if self._single_view and len(views) > 1:
             raise ValueError(
@@ -156,60 +183,25 @@ class AnchorClusterer(
         n_anchors = self._resolve_n_anchors(views.n)
         check_present(views.present, views.names, n_anchors)
         check_init(self.init, n_anchors, self.n_clusters)
-        problem = self._problem(len(views))
-        room = self._room()
-        if room.holds_all(views) and not on_device(views, self.device):
-            require_memory(
-                self._estimate(views.n, tuple(map(ViewSize.of, views))).bytes,
-                f"{type(self).__name__} on {views.n} samples",
-                "Set memory_limit, or use fewer samples or anchors, or views in float32; "
-                "estimate(n, dims) says more.",
-            )
-        random_state = check_random_state(self.random_state)
-        say = reporter(self.verbose)
+        return views
 
-        checkpoint = self._checkpoint(views, n_anchors)
-        settings = self._graph_settings(n_anchors)
-        if checkpoint and checkpoint.resumes:
-            settings = replace(settings, anchors=checkpoint.anchors)
-            say("going on after %d passes in %s", len(checkpoint.steps), checkpoint.path)
-        placed = place(views, settings, random_state, room, self.device)
-        self._scalings, self.anchors_ = placed.scalings, placed.anchors
-        self._graphs = placed.kept
-        rows = placed.rows
-        if checkpoint:
-            rows = checkpoint.follow(rows, placed.anchors, random_state)
-        say("%d samples in %d views tied to %d anchors", views.n, len(views), n_anchors)
-        StS = rows.gram()
-        AtA = mix(problem.alpha, mix(problem.alpha, StS))
-        bases = starts(self.init, self.n_init, AtA, self.n_clusters, random_state)
+    def _require_room(self, place: Place) -> None:
+        views = place.views
+        if views.home == "memory":
+            expected = self._estimate(views.n, tuple(map(ViewSize.of, views))).bytes
+            place.require_room(expected, f"{type(self).__name__} on {views.n} samples")
 
-        best: Solution | None = None
-        interruption = Interruption()
-        for run, G in enumerate(bases, start=1):
-            with small_blas(n_anchors), interruption.held():
-                task = tasks.start(self.max_iter)
-                progress = progress_of(say, run, task, interruption)
-                solution = solve(rows, StS, G, problem, progress)
-            if best is None or solution.history[-1] < best.history[-1]:
-                Z = solution.consensus
-                # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
-                best, assignment = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
-            if task.end() or interruption.asked:
-                break
-        assert best is not None
-        self._consensus = best.consensus
+    def _publish(self, rule: Rule, best: Solution, assignment: Assignment) -> None:
+        """The attributes of a fitted model."""
+        self._rule = rule
+        self.anchors_ = rule.learned.anchors
         self.labels_ = assignment.labels
         self.n_undecided_ = assignment.n_undecided
         self.view_weights_ = best.alpha
-        self.basis_ = best.consensus.G
+        self.basis_ = rule.consensus.G
         self.objective_ = np.array(best.history)
         self.n_iter_ = best.n_iter
         self.converged_ = best.converged
-        if checkpoint and not interruption.asked:
-            checkpoint.remove()
-        tasks.end()
-        return interruption.asked
 
     def predict(self, X: Any, out: Any = None, present: Any = None) -> Any:
         """Cluster of each sample of X, which has the views that `fit` had.
@@ -228,7 +220,9 @@ class AnchorClusterer(
         labels : array of shape (n,)
             `out` where it is given; a Dask array, not yet computed, where X is in Dask.
         """
-        return predict(*self._indicator(X, present), self.device, out)
+        place = self._place_of_new(X, present)
+        require_shape(out, place.views.n)
+        return place.apply(self._rule, "labels", out)
 
     def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
         """`fit`, then `transform` of the same samples."""
@@ -246,13 +240,14 @@ class AnchorClusterer(
         F : array of shape (n, n_clusters)
             Non-negative; rows do not sum to 1. A Dask array, not yet computed, where X is in Dask.
         """
-        return transform(*self._indicator(X, present), self.device)
+        return self._place_of_new(X, present).apply(self._rule, "indicator")
 
-    def _indicator(self, X: Any, present: Any = None) -> tuple[Indicator, Views]:
+    def _place_of_new(self, X: Any, present: Any) -> Place:
+        """Where new samples are worked on; a limit of memory or a client is for `fit` alone."""
         check_is_fitted(self)
         views = read_views(self, X, reset=False, present=present)
         check_present(views.present, views.names)
-        return Indicator(self._consensus, self._scalings, self.anchors_, self.n_neighbors), views
+        return place_for(views, Asked("cpu" if views.home == "cluster" else self.device))
 
     def estimate(
         self,
@@ -294,11 +289,11 @@ class AnchorClusterer(
     def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
         m, c, k = self._resolve_n_anchors(n), self.n_clusters, self.n_neighbors
         how = self.anchors if isinstance(self.anchors, str) else "given"
-        room = self._room()
+        asked = self._asked()
         return Estimate(
             *(n, sizes, m, c, k, how, self._n_starts, self.max_iter),
-            memory_limit=room.memory_limit,
-            on_cluster=room.client is not None,
+            memory_limit=asked.memory_limit,
+            on_cluster=asked.client is not None,
             device=self.device,
             scale=self.scale,
         )
@@ -390,16 +385,17 @@ class AnchorClusterer(
     def _resolve_n_anchors(self, n: int) -> int:
         return resolve_n_anchors(n, self.n_clusters, self.n_neighbors, self.n_anchors, self.anchors)
 
-    def _graph_settings(self, n_anchors: int) -> GraphSettings:
-        return GraphSettings(self.n_clusters, n_anchors, self.n_neighbors, self.scale, self.anchors)
+    def _graph_settings(self, views: Views) -> GraphSettings:
+        m = self._resolve_n_anchors(views.n)
+        return GraphSettings(self.n_clusters, m, self.n_neighbors, self.scale, self.anchors)
 
-    def _room(self) -> Room:
+    def _asked(self) -> Asked:
         limit = self.memory_limit
         try:
             n_bytes = None if limit is None else parse_bytes(limit)
         except ValueError as error:
             raise ValueError(f"memory_limit: {error}") from error
-        return Room(n_bytes, self.scratch_dir, self.client)
+        return Asked(self.device, n_bytes, self.scratch_dir, self.client)
 
     def _checkpoint(self, views: Views, n_anchors: int) -> Checkpoint | None:
         if self.checkpoint is None:

@@ -16,12 +16,11 @@ from scipy import sparse
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import format_bytes
 from omcal.machine.threads import small_blas
-from omcal.method.graph import AnchorGraphs, anchor_graphs
+from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem, Solution, VanishedGraphError, solve
-from omcal.method.updates import Consensus
-from omcal.places.memory import MemoryRows
-from omcal.places.placement import LARGEST_KEPT
+from omcal.method.updates import ConsensusGraph
+from omcal.places.memory import LARGEST_KEPT, MemoryRows
 from omcal.views.reading import validate_views
 from omcal.views.view import Views
 
@@ -166,12 +165,7 @@ def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
         raise ValueError("X is in Dask, and its graphs are needed in memory; pass computed arrays.")
     compiled = compiled_pays(views.n)
     return AnchorGraphs.joined(
-        [
-            anchor_graphs(
-                block, model._scalings, model.anchors_, model.n_neighbors, compiled=compiled
-            )
-            for block in views_in_memory(views)
-        ]
+        [model._rule.learned.graphs(block, compiled=compiled) for block in views_in_memory(views)]
     )
 
 
@@ -227,10 +221,10 @@ def consensus_graphs(model: Any, X: Any) -> tuple[NDArray, NDArray]:
     >>> [graph.shape for graph in consensus_graphs(model, data.views)]
     [(60, 12), (60, 12)]
     """
-    return before_and_after(model._consensus, graphs_of(model, X))
+    return before_and_after(model._rule.consensus, graphs_of(model, X))
 
 
-def before_and_after(Z: Consensus, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
+def before_and_after(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
     """The mean of the graphs, and what is learned from them."""
     F = np.maximum(indicate(Z, graphs)[0], 0)
     learned = Z.s * (mixed(graphs, Z.alpha) + Z.gamma * F @ Z.G.T) @ Z.T

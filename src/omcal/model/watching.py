@@ -6,13 +6,17 @@ import logging
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+
+from omcal.machine.threads import small_blas
+from omcal.method.rows import AbstractRows, Array, Assignment
+from omcal.method.solver import Problem, Solution, solve
 
 logger = logging.getLogger("omcal")
 
@@ -110,6 +114,39 @@ class Interruption:
         logger.warning("ending after this iteration; Ctrl-C again ends at once")
 
 
+class Watch:
+    """Who looks on while a fit works: the log, callbacks, and whoever presses Ctrl-C."""
+
+    def __init__(self, estimator: Any, X: Any, y: Any) -> None:
+        self.say = reporter(estimator.verbose)
+        self._max_iter = estimator.max_iter
+        self._tasks = FitTasks(estimator, X, y, estimator._n_starts)
+        self._interruption = Interruption()
+
+    @property
+    def interrupted(self) -> bool:
+        return self._interruption.asked
+
+    @contextmanager
+    def start(self, run: int) -> Iterator[StartTask]:
+        """Around one start of the solver: Ctrl-C ends it with the iteration in progress."""
+        with self._interruption.held():
+            yield self._tasks.start(self._max_iter)
+
+    def progress(self, run: int, task: StartTask) -> Callable[[int, float], bool]:
+        """What the solver tells after each iteration; true ends the start."""
+
+        def progress(iteration: int, value: float) -> bool:
+            self.say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
+            return task.iterated(iteration) or self.interrupted
+
+        return progress
+
+    def end(self) -> None:
+        """The estimator is fitted."""
+        self._tasks.end()
+
+
 def reporter(verbose: int) -> Callable[..., None]:
     """Send progress to the logger: visible from verbose=1 on, each iteration from verbose=2 on."""
     if verbose and not logger.hasHandlers():
@@ -123,16 +160,22 @@ def reporter(verbose: int) -> Callable[..., None]:
     return say
 
 
-def progress_of(
-    say: Callable[..., None], run: int, task: StartTask, interruption: Interruption
-) -> Callable[[int, float], bool]:
-    """Progress of a start for the solver: to the log and the callbacks; true ends the start."""
-
-    def progress(iteration: int, value: float) -> bool:
-        say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
-        return task.iterated(iteration) or interruption.asked
-
-    return progress
+def best_of(
+    bases: Iterable[Array], rows: AbstractRows, StS: Array, problem: Problem, watch: Watch
+) -> tuple[Solution, Assignment]:
+    """The best of the solver's results from these starts, and its labels."""
+    best: tuple[Solution, Assignment] | None = None
+    for run, G in enumerate(bases, start=1):
+        with small_blas(len(G)), watch.start(run) as task:
+            solution = solve(rows, StS, G, problem, watch.progress(run, task))
+        if best is None or solution.history[-1] < best[0].history[-1]:
+            Z = solution.consensus
+            # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
+            best = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
+        if task.end() or watch.interrupted:
+            break
+    assert best is not None
+    return best
 
 
 def warn_about_result(model: Any) -> None:

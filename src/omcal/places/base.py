@@ -1,134 +1,160 @@
-"""Which of the places the work on the rows is done in; each is loaded only where it is used."""
+"""Where the rows of a fit live: what every place offers, and the one choice between them."""
 
 from __future__ import annotations
 
+import os
 import re
-import sys
-from collections.abc import Iterator
-from functools import partial
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.method.new_samples import Indicator, write_blocks
-from omcal.places.placement import GraphSettings, Placed, Room, place_in_memory
-from omcal.views.reading import validate_views
+from omcal.machine.compiled import compiled_pays
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import Learned, Rule
+from omcal.method.rows import AbstractRows, row_bytes
+from omcal.method.settings import GraphSettings
 from omcal.views.view import Views
 
-_BLOCK = 8192  # new samples at a time
+Wanted = Literal["labels", "indicator"]
+
+_ALONE = "leave one of them out"
 
 
-def check_device(device: str) -> None:
-    """Refuse what cannot be the name of a device, whether PyTorch is there or not."""
-    if not re.fullmatch(r"cpu|mps|cuda|cuda:\d+(,cuda:\d+)*", device):
-        raise ValueError(
-            f"device={device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU), "
-            "'cuda:0,cuda:1' (both) or 'mps'."
-        )
+@dataclass(frozen=True)
+class Asked:
+    """Where a user wants the work to be done; what is left open follows the views."""
 
+    device: str = "cpu"
+    memory_limit: int | None = None  # bytes
+    scratch_dir: str | os.PathLike[str] | None = None
+    client: Any = None  # of Dask
 
-def read_views(
-    estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, present: Any = None
-) -> Views:
-    """`validate_views` with gaps, also for tensors, which stay on their device."""
-    columns = getattr(estimator, "views", None)
-    if "torch" in sys.modules:  # else there is no tensor
-        from omcal.views.tensors import holds_tensors, validate_tensors
-
-        if holds_tensors(X):
-            return validate_tensors(
-                estimator,
-                X,
-                views=columns,
-                reset=reset,
-                min_samples=min_samples,
-                present=present,
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"cpu|mps|cuda|cuda:\d+(,cuda:\d+)*", self.device):
+            raise ValueError(
+                f"device={self.device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second "
+                "GPU), 'cuda:0,cuda:1' (both) or 'mps'."
             )
-    return validate_views(
-        estimator,
-        X,
-        views=columns,
-        reset=reset,
-        min_samples=min_samples,
-        lazy=True,
-        gaps=True,
-        present=present,
-    )
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What was asked for, as it is written in a call."""
+        given = {
+            "device": None if self.device == "cpu" else f"device={self.device!r}",
+            "memory_limit": None if self.memory_limit is None else "memory_limit",
+            "scratch_dir": None if self.scratch_dir is None else "scratch_dir",
+            "client": None if self.client is None else "client",
+        }
+        return {name: text for name, text in given.items() if text is not None}
 
 
-def on_device(views: Views, device: str) -> bool:
-    """Whether PyTorch is to do the work: a device was asked for, or the views are tensors."""
-    if device != "cpu":
-        return True
-    if "torch" not in sys.modules:
-        return False
-    from omcal.views.tensors import device_of
+class Place(ABC):
+    """Where the rows of some views live and are worked on.
 
-    return device_of(views) is not None
+    A fit asks for what is learnt of the views (scalings and anchors), then for rows made with it;
+    several draws of anchors share the scalings, and as far as it can be one look at the views.
+    """
 
+    honours: ClassVar[frozenset[str]]  # the options of `Asked` that mean something here
 
-def place(
-    views: Views,
-    settings: GraphSettings,
-    random_state: np.random.RandomState,
-    room: Room,
-    device: str,
-) -> Placed:
-    """Rows where the views are, or where they are wanted."""
-    if on_device(views, device):
-        from omcal.places.gpu.fit import place_on_device
+    def __init__(self, views: Views, asked: Asked) -> None:
+        self.views = views
+        self.asked = asked
 
-        return place_on_device(views, settings, random_state, device)
-    if room.holds_all(views):
-        return place_in_memory(views, settings, random_state)
-    if views.distributed or room.client is not None:
-        from omcal.places.cluster import place_on_dask
+    @abstractmethod
+    def learn(
+        self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
+    ) -> list[Learned]:
+        """Scalings, and the anchors that each of the random states draws."""
 
-        return place_on_dask(views, settings, random_state, room)
-    from omcal.places.disk import place_out_of_core
+    @abstractmethod
+    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+        """Rows made with each of these, one after another: the last must not be needed any more."""
 
-    return place_out_of_core(views, settings, random_state, room)
+    @abstractmethod
+    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+        """Labels, or F, of the samples by a rule that was fitted before; in `out` if given."""
 
+    def kept(self, rows: AbstractRows) -> AnchorGraphs | None:
+        """The graphs of these rows, where they are to stay with a model."""
+        return None
 
-def predict(indicator: Indicator, views: Views, device: str, out: Any = None) -> Any:
-    """Cluster of each sample, where the views are, or where it is wanted; in `out` if given."""
-    if out is not None and tuple(out.shape) != (views.n,):
-        raise ValueError(f"out has shape {tuple(out.shape)}; X has {views.n} samples.")
-    if views.distributed:
-        from omcal.places.cluster import map_rows
-
-        if out is not None:
-            raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
-        return map_rows(views, partial(indicator.labels, size=_BLOCK), 0, np.int32)
-    if on_device(views, device):
-        from omcal.places.gpu.fit import predict_on_device
-
-        return predict_on_device(indicator, views, device, out)
-    labels = np.empty(views.n, dtype=np.int32) if out is None else out
-    return write_blocks((block for _, block in _blocks(indicator, views)), labels)
-
-
-def transform(indicator: Indicator, views: Views, device: str) -> Any:
-    """F of each sample, where the views are, or where it is wanted."""
-    if views.distributed:
-        from omcal.places.cluster import map_rows
-
-        n_clusters = indicator.consensus.G.shape[1]
-        return map_rows(views, partial(indicator.transform, size=_BLOCK), n_clusters, views.dtype)
-    if on_device(views, device):
-        from omcal.places.gpu.fit import transform_on_device
-
-        return transform_on_device(indicator, views, device)
-    return np.concatenate([np.maximum(U, 0) for U, _ in _blocks(indicator, views)])
-
-
-def _blocks(indicator: Indicator, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
-    """Unclipped indicator and labels of consecutive blocks, of views in memory or in files."""
-    if not views.stored:
-        yield from indicator.blocks(views, _BLOCK)
+    def require_room(self, n_bytes: float, what: str) -> None:
+        """Refuse work that needs more memory than there is, where that can be known."""
         return
-    from omcal.places.disk import loaded
 
-    for block in loaded(views):
-        yield from indicator.blocks(block, _BLOCK)
+    def bytes_per_row(self, settings: GraphSettings) -> int:
+        """Bytes that a sample takes beside its features: graphs, row of F, label."""
+        s = settings
+        size = (len(self.views), s.n_neighbors, s.n_clusters, s.n_anchors, self.views.dtype)
+        return sum(row_bytes(*size, compiled=self.compiled).values())
+
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled loops pay for these rows, and are there."""
+        return compiled_pays(self.views.n)
+
+
+def place_for(views: Views, asked: Asked) -> Place:
+    """The place for these views and wishes; wishes that mean nothing there are refused."""
+    chosen, why = _choose(views, asked)
+    for name, text in asked.options.items():
+        if name not in chosen.honours:
+            raise ValueError(f"{text} does not go with {why}; {_REMEDIES.get(name, _ALONE)}.")
+    return chosen(views, asked)
+
+
+_REMEDIES = {
+    "memory_limit": "leave memory_limit out; the memory of workers and devices is their own",
+    "scratch_dir": "leave scratch_dir out; it is for rows in files of this machine",
+}
+
+
+def _choose(views: Views, asked: Asked) -> tuple[type[Place], str]:
+    """The class of the place, and the reason in words."""
+    # Each is loaded only where it is used: they need other libraries.
+    if asked.device != "cpu" or views.home == "device":
+        from omcal.places.gpu.place import OnDevices
+
+        if views.home == "cluster":
+            raise ValueError(f"device={asked.device!r} does not go with views in Dask; {_ALONE}.")
+        wish = asked.options.get("device")
+        return OnDevices, wish or "tensors, which are worked on where they are"
+    if asked.client is not None or views.home == "cluster":
+        from omcal.places.cluster import OnCluster
+
+        return OnCluster, "client" if asked.client is not None else "views in Dask"
+    if asked.memory_limit is not None or views.home == "disk":
+        from omcal.places.disk import OnDisk
+
+        return OnDisk, "views in files" if views.home == "disk" else "memory_limit"
+    from omcal.places.memory import InMemory
+
+    return InMemory, "views in memory"
+
+
+def require_shape(out: Any, n: int) -> None:
+    """Raise where `out` cannot take the labels of n samples."""
+    if out is not None and tuple(out.shape) != (n,):
+        raise ValueError(f"out has shape {tuple(out.shape)}; X has {n} samples.")
+
+
+def collect(blocks: Iterable[tuple[NDArray, NDArray]], wanted: Wanted, n: int, out: Any) -> NDArray:
+    """What is wanted of (unclipped indicator, labels) of consecutive blocks, as one array."""
+    if wanted == "indicator":
+        return np.concatenate([np.maximum(U, 0) for U, _ in blocks])
+    labels = np.empty(n, dtype=np.int32) if out is None else out
+    return write_blocks((labels for _, labels in blocks), labels)
+
+
+def write_blocks(blocks: Iterable[Any], out: Any) -> Any:
+    """`out`, with the blocks written to its rows one after another."""
+    start = 0
+    for block in blocks:
+        out[start : start + len(block)] = block
+        start += len(block)
+    return out

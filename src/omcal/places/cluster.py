@@ -1,4 +1,4 @@
-"""Placement of rows on a Dask cluster, and prediction of Dask arrays."""
+"""Rows on a Dask cluster, and prediction of Dask arrays."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import logging
 import math
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +20,13 @@ from distributed import Client, Future, default_client, wait
 from numpy.typing import NDArray
 
 from omcal.machine.compiled import compiled_pays
-from omcal.method.graph import AnchorGraphs, anchor_graphs
-from omcal.method.scaling import Scaling
-from omcal.places.dask_rows import DaskRows, clear_errors, tree_sum
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import Learned, Rule
+from omcal.method.rows import AbstractRows
+from omcal.method.settings import GraphSettings
+from omcal.places.base import Place, Wanted
+from omcal.places.cluster_rows import ClusterRows, clear_errors, tree_sum
 from omcal.places.memory import MemoryRows
-from omcal.places.placement import GraphSettings, Placed, Room
 from omcal.places.survey import (
     NonFiniteBlockError,
     Seen,
@@ -43,31 +46,60 @@ _PARTS_PER_THREAD = 2  # enough to share the work of a lost worker out
 _PART_ROWS = 50_000  # with fewer rows than this a part costs more than it takes off others
 
 
-def place_on_dask(
-    views: Views, settings: GraphSettings, random_state: np.random.RandomState, room: Room
-) -> Placed:
-    """Rows on the workers; of what has n rows nothing comes here but the sample for the anchors."""
-    if room.memory_limit is not None or room.scratch_dir is not None:
-        raise ValueError(
-            "memory_limit and scratch_dir are for one machine; on a cluster, set the memory of "
-            "the workers and where they spill when you start them."
-        )
-    if settings.anchors == "kmeans-full":
-        raise ValueError(
-            "anchors='kmeans-full' would take all rows off the cluster; use anchors='kmeans'."
-        )
-    client = _find_client(room.client)
-    blocks = _Blocks.of(views, client)
-    survey = Survey(views.n, settings, random_state)
-    with clear_errors(client):
-        try:
-            seen = _look(blocks, survey, client)
-            scalings, anchors = survey.conclude(seen, views)
-            graphs = _build(blocks, settings, scalings, anchors, seen.marks, client)
-        except NonFiniteBlockError:
-            refuse_nonfinite(views, lambda: _count_nonfinite(blocks, client))
-            raise
-    return Placed(DaskRows(client, *_merged(graphs, blocks.sizes, client)), scalings, anchors)
+class OnCluster(Place):
+    """Rows on the workers; of what has n rows nothing comes here but the samples for the anchors.
+
+    Predictions are Dask arrays that are not yet computed.
+    """
+
+    honours = frozenset({"client"})
+
+    def learn(
+        self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
+    ) -> list[Learned]:
+        if settings.anchors == "kmeans-full":
+            raise ValueError(
+                "anchors='kmeans-full' would take all rows off the cluster; use anchors='kmeans'."
+            )
+        survey = Survey(self.views.n, settings, random_states)
+        with self._explaining():
+            seen = _look(self._blocks, survey, self._client)
+        self._marks = seen.marks
+        return survey.conclude(seen, self.views)
+
+    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+        for one in learned:
+            recipe = _Recipe(one, settings.n_clusters, self.views.n)
+            with self._explaining():
+                graphs = _build(self._blocks, recipe, self._marks, self._client)
+            parts = _merged(graphs, self._blocks.sizes, self._client)
+            del graphs
+            yield ClusterRows(self._client, *parts)
+
+    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+        if out is not None:
+            raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
+        if wanted == "labels":
+            return map_rows(self.views, rule.labels, 0, np.int32)
+        return map_rows(self.views, rule.indicator, rule.n_clusters, self.views.dtype)
+
+    @cached_property
+    def _client(self) -> Client:
+        return _find_client(self.asked.client)
+
+    @cached_property
+    def _blocks(self) -> _Blocks:
+        return _Blocks.of(self.views, self._client)
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """What failed on a worker, in words that help."""
+        with clear_errors(self._client):
+            try:
+                yield
+            except NonFiniteBlockError:
+                refuse_nonfinite(self.views, lambda: _count_nonfinite(self._blocks, self._client))
+                raise
 
 
 def map_rows(views: Views, function: Callable[[Views], NDArray], width: int, dtype: Any) -> Any:
@@ -146,19 +178,16 @@ def _size_of_part(part: GraphPart) -> int:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """What the graphs are built with."""
+    """What a part is built with."""
 
-    scalings: list[Scaling]
-    anchors: list[NDArray]
+    learned: Learned
     n_clusters: int
-    n_neighbors: int
     n: int
 
     def build(self, block: Views, rows: slice, marks: dict[int, int]) -> GraphPart:
         require_finite_block(block)
         require_same(block, rows, marks)
-        k, compiled = self.n_neighbors, compiled_pays(self.n)
-        graphs = anchor_graphs(block, self.scalings, self.anchors, k, compiled=compiled)
+        graphs = self.learned.graphs(block, compiled=compiled_pays(self.n))
         return GraphPart(graphs, self.n_clusters, self.n)
 
 
@@ -238,15 +267,8 @@ def _look(blocks: _Blocks, survey: Survey, client: Client) -> Seen:
 
 
 def _build(
-    blocks: _Blocks,
-    settings: GraphSettings,
-    scalings: list[Scaling],
-    anchors: list[NDArray],
-    marks: dict[int, int],
-    client: Client,
+    blocks: _Blocks, made_with: _Recipe, marks: dict[int, int], client: Client
 ) -> list[Future]:
-    n = blocks.rows[-1].stop
-    made_with = _Recipe(scalings, anchors, settings.n_clusters, settings.n_neighbors, n)
     recipe = dask.delayed(made_with, name=f"omcal-recipe-{uuid.uuid4().hex}", traverse=False)
     tasks = blocks.tasks(
         "graph", _graphs, lambda rows: (recipe, {rows.start: marks[rows.start]} if marks else {})

@@ -1,25 +1,27 @@
-"""Placement of rows whose views, or whose graphs, are larger than the memory of this machine."""
+"""Views, or rows, that are larger than the memory of this machine."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.scratch import Scratch
 from omcal.machine.threads import row_blocks
-from omcal.method.graph import AnchorGraphs, anchor_graphs
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import Learned, Rule
 from omcal.method.rows import AbstractRows
-from omcal.method.scaling import Scaling
-from omcal.places.memory import MemoryRows
+from omcal.method.settings import GraphSettings
+from omcal.places.base import Asked, Place, Wanted, collect
+from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.places.parts import ChunkedRows, RowsOnDemand
-from omcal.places.placement import GraphSettings, Placed, Room, resolve_anchors
 from omcal.places.survey import (
     NonFiniteBlockError,
     Seen,
@@ -39,35 +41,81 @@ _READ_BYTES = 1 << 24  # a block this large is read at full speed, and small bes
 _PART_ROWS = 4096  # parts in scratch files have a multiple of this
 
 
-def place_out_of_core(
-    views: Views, settings: GraphSettings, random_state: np.random.RandomState, room: Room
-) -> Placed:
-    """Rows from views that are read by blocks, twice in all; in memory where they fit.
+class OnDisk(Place):
+    """Views, or rows, that are larger than the memory: read by blocks, twice in all.
 
-    The first read takes the moments and the sample for the anchors, the second builds the graphs.
+    The first read takes the moments and the samples for the anchors, the second builds the graphs;
+    they stay in memory where they fit the limit.
     """
-    limit = available_memory() // 2 if room.memory_limit is None else room.memory_limit
-    blocks = list(row_blocks(views.n, block_rows(views, limit)))
-    if settings.anchors == "kmeans-full":
-        _require_sample_fits(views, limit)
+
+    honours = frozenset({"memory_limit", "scratch_dir"})
+
+    def __init__(self, views: Views, asked: Asked) -> None:
+        super().__init__(views, asked)
+        given = asked.memory_limit
+        self._limit = available_memory() // 2 if given is None else given
+        self._blocks = list(row_blocks(views.n, block_rows(views, self._limit)))
+        self._marks: dict[int, int] = {}  # of the blocks as they were first read
+
+    def learn(
+        self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
+    ) -> list[Learned]:
+        if settings.anchors == "kmeans-full":
+            _require_sample_fits(self.views, self._limit)
+        if not self.views.stored:
+            return learn_in_memory(self.views, settings, random_states)
+        survey = Survey(self.views.n, settings, random_states)
+        looked_at = [rows for rows in self._blocks if survey.wants(rows)]
+        with counting_nonfinite(self.views, self._blocks):
+            seen = reduce(
+                add,
+                (
+                    look(block, rows.start, survey.sampled(rows), survey.moments)
+                    for rows, block in read_ahead(self.views.load, looked_at)
+                ),
+                Seen(),
+            )
+        self._marks = seen.marks
+        return survey.conclude(seen, self.views)
+
+    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+        stores = [self._store(settings, len(learned)) for _ in learned]
+        with counting_nonfinite(self.views, self._blocks):
+            for rows, block in read_ahead(self.views.load, self._blocks):
+                require_finite_block(block)
+                require_same(block, rows, self._marks)
+                for one, store in zip(learned, stores, strict=True):
+                    store.put(rows, one.graphs(block, compiled=self.compiled))
+        while stores:
+            yield stores.pop(0).rows()
+
+    def _store(self, settings: GraphSettings, count: int) -> _RowStore:
+        row_bytes = self.bytes_per_row(settings)
+        make = partial(MemoryRows, n_clusters=settings.n_clusters, compiled=self.compiled)
+        return _RowStore(self.views, settings, make, row_bytes, self._limit // count, self.asked)
+
+    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+        parts = (part for block in loaded(self.views) for part in rule.blocks(block))
+        return collect(parts, wanted, self.views.n, out)
+
+
+@contextmanager
+def counting_nonfinite(views: Views, blocks: list[slice]) -> Iterator[None]:
+    """Where a block is found not to be finite, say how many values of which view are not."""
     try:
-        scalings, anchors, marks = _first_read(views, blocks, settings, random_state)
-        rows = _second_read(views, blocks, settings, room, limit, scalings, anchors, marks)
+        yield
     except NonFiniteBlockError:
         refuse_nonfinite(views, lambda: _count_nonfinite(views, blocks))
         raise
-    return Placed(rows, scalings, anchors)
 
 
 def loaded(views: Views) -> Iterator[Views]:
     """Consecutive blocks of rows, in memory and finite."""
     blocks = list(row_blocks(views.n, block_rows(views)))
-    for _, block in read_ahead(views.load, blocks):
-        try:
+    with counting_nonfinite(views, blocks):
+        for _, block in read_ahead(views.load, blocks):
             require_finite_block(block)
-        except NonFiniteBlockError:
-            refuse_nonfinite(views, lambda: _count_nonfinite(views, blocks))
-        yield block
+            yield block
 
 
 def block_rows(views: Views, limit: int | None = None) -> int:
@@ -79,60 +127,21 @@ def block_rows(views: Views, limit: int | None = None) -> int:
     return max(chunk, rows // chunk * chunk)
 
 
-def _first_read(
-    views: Views,
-    blocks: list[slice],
-    settings: GraphSettings,
-    random_state: np.random.RandomState,
-) -> tuple[list[Scaling], list[NDArray], dict[int, int]]:
-    if not views.stored:
-        scalings = [Scaling.fit(view, settings.scale) for view in views]
-        return scalings, resolve_anchors(views, scalings, settings, random_state), {}
-    survey = Survey(views.n, settings, random_state)
-    looked_at = [rows for rows in blocks if survey.wants(rows)]
-    seen = reduce(
-        add,
-        (
-            look(block, rows.start, survey.sampled(rows), survey.moments)
-            for rows, block in read_ahead(views.load, looked_at)
-        ),
-        Seen(),
-    )
-    return *survey.conclude(seen, views), seen.marks
-
-
-def _second_read(
-    views: Views,
-    blocks: list[slice],
-    settings: GraphSettings,
-    room: Room,
-    limit: int,
-    scalings: list[Scaling],
-    anchors: list[NDArray],
-    marks: dict[int, int],
-) -> AbstractRows:
-    compiled = compiled_pays(views.n)
-    store = _RowStore(views, settings, room, limit, compiled)
-    for rows, block in read_ahead(views.load, blocks):
-        require_finite_block(block)
-        require_same(block, rows, marks)
-        part = anchor_graphs(block, scalings, anchors, settings.n_neighbors, compiled=compiled)
-        store.put(rows, part)
-    return store.rows()
-
-
 class _RowStore:
     """Graphs and F of all rows: in memory where they fit the limit, else in scratch files."""
 
     def __init__(
-        self, views: Views, settings: GraphSettings, room: Room, limit: int, compiled: bool
+        self,
+        views: Views,
+        settings: GraphSettings,
+        make: Callable[..., AbstractRows],
+        row_bytes: int,
+        limit: int,
+        asked: Asked,
     ) -> None:
         n, c, m = views.n, settings.n_clusters, settings.n_anchors
-        self._make = partial(MemoryRows, n_clusters=c, compiled=compiled)
-        row_bytes = bytes_per_row(
-            len(views), settings.n_neighbors, c, m, views.dtype, compiled=compiled
-        )
-        self._scratch = None if n * row_bytes <= limit else Scratch(room.scratch_dir)
+        self._make = make
+        self._scratch = None if n * row_bytes <= limit else Scratch(asked.scratch_dir)
         self._part_rows = max(1, limit // 2 // row_bytes // _PART_ROWS) * _PART_ROWS
         empty = self._scratch.array if self._scratch else np.empty
         edges = (n, len(views), settings.n_neighbors)
@@ -160,29 +169,6 @@ class _RowStore:
         for rows in row_blocks(self._graphs.n, self._part_rows):
             make = partial(self._make, self._graphs[rows], F=self._F[rows])
             yield RowsOnDemand(make, scratch.release)
-
-
-def bytes_per_row(
-    n_views: int,
-    n_neighbors: int,
-    n_clusters: int,
-    n_anchors: int,
-    dtype: np.dtype,
-    *,
-    compiled: bool,
-) -> int:
-    """Bytes of memory that a sample takes during the fit: its graphs, its row of F, its label.
-
-    Examples
-    --------
-    >>> bytes_per_row(2, 5, 10, 160, np.dtype("float32"), compiled=True)
-    94
-    """
-    edges = n_views * n_neighbors
-    graphs = edges * (np.min_scalar_type(n_anchors - 1).itemsize + dtype.itemsize)
-    if not compiled:
-        graphs += edges * (np.dtype(np.int32).itemsize + dtype.itemsize)  # SciPy's form as well
-    return graphs + n_clusters * dtype.itemsize + np.dtype(np.int32).itemsize
 
 
 def _require_sample_fits(views: Views, limit: int) -> None:

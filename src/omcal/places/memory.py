@@ -1,20 +1,80 @@
-"""Rows in the memory of this machine."""
+"""Views and rows in the memory of this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omcal.machine import compiled as kernels
+from omcal.machine.memory import require_memory
 from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
+from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import Learned, Rule
 from omcal.method.rows import AbstractRows, Array, Assignment, Sums, decide
+from omcal.method.scaling import Scaling
+from omcal.method.settings import GraphSettings
+from omcal.method.updates import stacked
+from omcal.places.base import Place, Wanted, collect
+from omcal.views.view import Views
+
+# Graphs up to this size stay with a fitted model, so that it can be described without its data:
+# those of a million samples in five views. Larger ones would fill the memory unnoticed.
+LARGEST_KEPT = 1 << 28
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
 _FEW_COLUMNS = 128  # of all graphs: so few that their products are quicker dense
+
+
+class InMemory(Place):
+    """Everything in memory; nothing of the size of the views is copied."""
+
+    honours = frozenset({"scratch_dir"})  # where files would go; none is needed
+
+    def learn(
+        self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
+    ) -> list[Learned]:
+        return learn_in_memory(self.views, settings, random_states)
+
+    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[MemoryRows]:
+        for one in learned:
+            graphs = one.graphs(self.views, compiled=self.compiled)
+            yield MemoryRows(graphs, settings.n_clusters, compiled=self.compiled)
+
+    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+        return collect(rule.blocks(self.views), wanted, self.views.n, out)
+
+    def kept(self, rows: AbstractRows) -> AnchorGraphs | None:
+        graphs = rows.graphs if isinstance(rows, MemoryRows) else None
+        return graphs if graphs is not None and graphs.nbytes <= LARGEST_KEPT else None
+
+    def require_room(self, n_bytes: float, what: str) -> None:
+        require_memory(
+            n_bytes,
+            what,
+            "Set memory_limit, or use fewer samples or anchors, or views in float32; "
+            "estimate(n, dims) says more.",
+        )
+
+
+def learn_in_memory(
+    views: Views, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
+) -> list[Learned]:
+    """Scalings and anchors of views in memory."""
+    s = settings
+    scalings = [Scaling.fit(view, s.scale) for view in views]
+    return [
+        Learned(
+            scalings,
+            choose_anchors(views, scalings, s.n_anchors, s.anchors, random_state),
+            s.n_neighbors,
+        )
+        for random_state in random_states
+    ]
 
 
 class MemoryRows(AbstractRows):
@@ -32,7 +92,7 @@ class MemoryRows(AbstractRows):
         compiled: bool = False,
         F: NDArray | None = None,
     ) -> None:
-        self._graphs = graphs
+        self.graphs = graphs
         self._compiled = compiled
         self.F = np.zeros((graphs.n, n_clusters), graphs.weights.dtype) if F is None else F
         # SciPy's form of the graphs is larger, so it is kept only where every pass needs it.
@@ -44,35 +104,34 @@ class MemoryRows(AbstractRows):
 
     def gram(self) -> Array:
         part = _gram_compiled if self._compiled else _gram
-        StS = sum_blocks(lambda rows: part(self._graphs[rows]), self._graphs.n, _BLOCK)
+        StS = sum_blocks(lambda rows: part(self.graphs[rows]), self.graphs.n, _BLOCK)
         for u in range(len(StS)):
             for v in range(u):
                 StS[u, v] = StS[v, u].T
         return StS
 
     def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
-        stacked = self._stacked(alpha, P)
-        R = R.astype(self.F.dtype)
-        work = self._compiled_pass(stacked, R) if self._compiled else self._plain_pass(stacked, R)
-        total = sum_blocks(work, self._graphs.n, _BLOCK)
-        shape = (self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1])
+        Q, R = self._stacked(alpha, P), R.astype(self.F.dtype)
+        work = self._compiled_pass(Q, R) if self._compiled else self._plain_pass(Q, R)
+        total = sum_blocks(work, self.graphs.n, _BLOCK)
+        shape = (self.graphs.n_views, self.graphs.n_anchors, self.F.shape[1])
         return Sums(total.StF.reshape(shape), total.FtF, total.FoldtF)
 
-    def _compiled_pass(self, stacked: NDArray, R: NDArray) -> Callable[[slice], Sums]:
-        sweep = kernels.sweep(stacked, R)
+    def _compiled_pass(self, Q: NDArray, R: NDArray) -> Callable[[slice], Sums]:
+        sweep = kernels.sweep(Q, R)
 
         def work(rows: slice) -> Sums:
-            graphs = self._graphs[rows]
+            graphs = self.graphs[rows]
             return Sums(*sweep(graphs.indices, graphs.weights, self.F[rows]))
 
         return work
 
-    def _plain_pass(self, stacked: NDArray, R: NDArray) -> Callable[[slice], Sums]:
+    def _plain_pass(self, Q: NDArray, R: NDArray) -> Callable[[slice], Sums]:
         def work(rows: slice) -> Sums:
             S, St = self._sparse[rows.start]
             old = self.F[rows]
             new = old @ R
-            new += S @ stacked
+            new += S @ Q
             np.maximum(new, 0, out=new)
             # In float32 the objective would lose up to three digits.
             wide = new.astype(np.float64, copy=False)
@@ -83,26 +142,21 @@ class MemoryRows(AbstractRows):
         return work
 
     def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
-        stacked, basis = self._stacked(alpha, P), self._stacked(alpha, G)
+        Q, basis = self._stacked(alpha, P), self._stacked(alpha, G)
         R = R.astype(self.F.dtype)
         scale = float(np.abs(P).max())
 
         def work(rows: slice) -> Assignment:
             kept = self._sparse.get(rows.start)
-            S = kept[0] if kept else self._graphs[rows].side_by_side()
-            U = S @ stacked + self.F[rows] @ R
+            S = kept[0] if kept else self.graphs[rows].side_by_side()
+            U = S @ Q + self.F[rows] @ R
             self.F[rows] = np.maximum(U, 0)
             return decide(U, S @ basis, scale)
 
-        parts = map_blocks(work, self._graphs.n, _BLOCK)
-        return Assignment(
-            np.concatenate([part.labels for part in parts]),
-            sum(part.n_undecided for part in parts),
-        )
+        return Assignment.joined(map_blocks(work, self.graphs.n, _BLOCK))
 
     def _stacked(self, alpha: Array, P: Array) -> NDArray:
-        """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
-        return (alpha[:, None, None] * P).reshape(-1, P.shape[1]).astype(self.F.dtype, copy=False)
+        return stacked(alpha, P).astype(self.F.dtype, copy=False)
 
 
 def _gram(graphs: AnchorGraphs) -> Array:

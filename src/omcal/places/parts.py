@@ -9,8 +9,6 @@ from functools import reduce
 from operator import add
 from typing import TypeVar
 
-import numpy as np
-
 from omcal.method.rows import AbstractRows, Array, Assignment, Sums
 
 Result = TypeVar("Result")
@@ -33,11 +31,7 @@ class ChunkedRows(AbstractRows):
         return reduce(add, self._each(lambda part: part.sweep(alpha, P, R)))
 
     def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
-        assigned = list(self._each(lambda part: part.assign(alpha, P, R, G)))
-        return Assignment(
-            np.concatenate([part.labels for part in assigned]),
-            sum(part.n_undecided for part in assigned),
-        )
+        return Assignment.joined(list(self._each(lambda part: part.assign(alpha, P, R, G))))
 
     def _each(self, work: Callable[[AbstractRows], Result]) -> Iterable[Result]:
         """Results of the parts in their order."""

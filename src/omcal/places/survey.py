@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from omcal.method.anchors import anchors_of_sample, sample_rows
+from omcal.method.anchors import anchors_of_sample, check_anchors, sample_rows
+from omcal.method.new_samples import Learned
 from omcal.method.scaling import Moments, Scaling, moments, needs_moments
-from omcal.places.placement import GraphSettings, check_anchors
+from omcal.method.settings import GraphSettings
 from omcal.views.absence import check_present, require_enough
 from omcal.views.view import Matrix, Views, count_nonfinite, require_finite
 
@@ -47,22 +48,29 @@ class Seen:
 class Survey:
     """Which rows are to be seen, and what follows from them: scalings and anchors.
 
-    The moments are those of all rows, and the sample for the anchors is the one that is taken
+    The moments are those of all rows, and the samples for the anchors are those that are taken
     from views in memory: where the rows live does not show in the result.
     """
 
     def __init__(
-        self, n: int, settings: GraphSettings, random_state: np.random.RandomState
+        self,
+        n: int,
+        settings: GraphSettings,
+        random_states: Sequence[np.random.RandomState],
     ) -> None:
         self._settings = settings
-        self._random_state = random_state
+        self._random_states = random_states
         self.moments = needs_moments(settings.scale)
-        self._rows: NDArray | None = np.empty(0, dtype=np.int64)
+        self._rows: NDArray | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
+        self._drawn: list[NDArray | None] = []
         if isinstance(settings.anchors, str):
-            self._rows = sample_rows(n, settings.n_anchors, settings.anchors, random_state)
+            how = (settings.n_anchors, settings.anchors)
+            self._drawn = [sample_rows(n, *how, state) for state in random_states]
+            known = [rows for rows in self._drawn if rows is not None]
+            self._rows = np.unique(np.concatenate(known)) if known else None
 
     def sampled(self, rows: slice) -> slice | NDArray:
-        """Which of these rows belong to the sample, counted from the first of them."""
+        """Which of these rows belong to a sample, counted from the first of them."""
         if self._rows is None:
             return slice(None)
         first, last = np.searchsorted(self._rows, [rows.start, rows.stop])
@@ -73,8 +81,8 @@ class Survey:
         sampled = self.sampled(rows)
         return self.moments or isinstance(sampled, slice) or len(sampled) > 0
 
-    def conclude(self, seen: Seen, views: Views) -> tuple[list[Scaling], list[NDArray]]:
-        """Scalings and anchors of these views from what was seen of them."""
+    def conclude(self, seen: Seen, views: Views) -> list[Learned]:
+        """What is learnt of these views from what was seen of them, for each random state."""
         s = self._settings
         require_enough(views.names, views.n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
         found = seen.moments or (None,) * len(views)
@@ -83,17 +91,39 @@ class Survey:
             for moment, view in zip(found, views, strict=True)
         ]
         if not isinstance(s.anchors, str):
-            return scalings, check_anchors(s.anchors, s.n_anchors, views.widths)
-        present = np.concatenate(seen.present)
-        masks = [None] * len(views) if present.all() else list(present.T)
-        blocks = (_stacked(blocks) for blocks in zip(*seen.sample, strict=True))
-        sample = [
+            anchors = check_anchors(s.anchors, s.n_anchors, views.widths)
+            return [Learned(scalings, anchors, s.n_neighbors) for _ in self._random_states]
+        sample = _joined(seen, views)
+        return [
+            Learned(scalings, self._anchors(sample, scalings, drawn, state), s.n_neighbors)
+            for drawn, state in zip(self._drawn, self._random_states, strict=True)
+        ]
+
+    def _anchors(
+        self,
+        sample: Views,
+        scalings: list[Scaling],
+        drawn: NDArray | None,
+        random_state: np.random.RandomState,
+    ) -> list[NDArray]:
+        rows = None
+        if drawn is not None and self._rows is not None and len(drawn) < len(self._rows):
+            rows = np.searchsorted(self._rows, drawn)
+        how = (self._settings.n_anchors, self._settings.anchors, random_state, rows)
+        return anchors_of_sample(sample, scalings, *how, sampled=drawn is not None)
+
+
+def _joined(seen: Seen, views: Views) -> Views:
+    """The rows of the samples, as views in memory."""
+    present = np.concatenate(seen.present)
+    masks = [None] * len(views) if present.all() else list(present.T)
+    blocks = (_stacked(blocks) for blocks in zip(*seen.sample, strict=True))
+    return Views(
+        [
             replace(view, array=block, present=mask)
             for view, block, mask in zip(views, blocks, masks, strict=True)
         ]
-        how = (s.n_anchors, s.anchors, self._random_state)
-        anchors = anchors_of_sample(Views(sample), scalings, *how, sampled=self._rows is not None)
-        return scalings, anchors
+    )
 
 
 def look(block: Views, start: int, sampled: slice | NDArray, with_moments: bool) -> Seen:

@@ -189,7 +189,7 @@ def _certainty(
     second = np.zeros(n, dtype=np.intp)
     same = 0
     for block in row_blocks(n, _BLOCK):
-        U, predicted = indicate(model._consensus, graphs[block])
+        U, predicted = indicate(model._rule.consensus, graphs[block])
         F = np.maximum(U, 0)
         own, at = labels[block], np.arange(len(F))
         same += int((predicted == own).sum())
@@ -225,7 +225,7 @@ def _structure(
     some = rng.permutation(graphs.n)[:STRUCTURE_SAMPLES]
     groups = labels if classes is None else np.unique(classes, return_inverse=True)[1]
     some = some[np.lexsort((labels[some], groups[some]))]
-    before, after = before_and_after(model._consensus, graphs[some])
+    before, after = before_and_after(model._rule.consensus, graphs[some])
     return Structure(
         _shades(before),
         _shades(after),

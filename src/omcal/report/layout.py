@@ -71,8 +71,8 @@ def lay_out(
 
 def _ties(model: Any, graphs: AnchorGraphs) -> NDArray[np.float32]:
     """What samples are compared by: their ties to the anchors and, half as much, to clusters."""
-    F = np.maximum(indicate(model._consensus, graphs)[0], 0)
-    A = mixed(graphs, model._consensus.alpha)
+    F = np.maximum(indicate(model._rule.consensus, graphs)[0], 0)
+    A = mixed(graphs, model._rule.consensus.alpha)
     return np.hstack([_unit(A), _OF_CLUSTERS * _unit(F)]).astype(np.float32)
 
 

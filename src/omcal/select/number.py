@@ -17,6 +17,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
 from omcal.machine.threads import one_blas_thread
+from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs, anchor_weights, nearest_columns
 from omcal.method.scaling import Scaling
 from omcal.method.solver import Problem
@@ -25,7 +26,6 @@ from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
 from omcal.model.small_fits import Array, GraphFit, fit_graphs, sampled_rows
 from omcal.places.memory import MemoryRows
-from omcal.places.placement import GraphSettings, resolve_anchors
 from omcal.views.reading import validate_views
 from omcal.views.view import View, Views
 
@@ -196,8 +196,7 @@ def _graphs(
     wanted = min(max(ANCHORS_A_CLUSTER * most, _LEAST_ANCHORS), _MOST_ANCHORS)
     m = max(min(wanted, sample.n // _SAMPLES_AN_ANCHOR), most + 1, k + 1)
     scalings = [Scaling.fit(view, scale) for view in sample]
-    settings = GraphSettings(most, m, k, scale, "kmeans")
-    anchors = resolve_anchors(sample, scalings, settings, random_state)
+    anchors = choose_anchors(sample, scalings, m, "kmeans", random_state)
     distances = list(map(_distances, sample, scalings, anchors))
     leave_out(distances)
     nearest = [nearest_columns(d, k + 1) for d in distances]

@@ -30,6 +30,38 @@ from omcal.views.view import (
 _BLOCK_ENTRIES = 1 << 22  # that are looked at at once
 
 
+def read_views(
+    estimator: Any, X: Any, *, reset: bool = True, min_samples: int = 1, present: Any = None
+) -> Views:
+    """`validate_views` for estimators that take views wherever they are, and with absent samples.
+
+    Tensors stay on their device, files on disk, Dask arrays on their cluster.
+    """
+    how = {
+        "views": getattr(estimator, "views", None),
+        "reset": reset,
+        "min_samples": min_samples,
+        "present": present,
+    }
+    if holds_tensors(X):
+        from omcal.views.tensors import validate_tensors
+
+        return validate_tensors(estimator, X, **how)
+    return validate_views(estimator, X, lazy=True, gaps=True, **how)
+
+
+def holds_tensors(X: Any) -> bool:
+    """Whether X is a tensor of PyTorch or holds some; does not load PyTorch to find out."""
+    if sparse.issparse(X):
+        return False
+    members = X.values() if isinstance(X, Mapping) else X if isinstance(X, list | tuple) else [X]
+    return any(
+        base.__module__.split(".")[0] == "torch" and base.__name__ == "Tensor"
+        for member in members
+        for base in type(member).__mro__
+    )
+
+
 def validate_views(
     estimator: Any,
     X: Any,

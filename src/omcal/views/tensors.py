@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from omcal.machine import torch
-from omcal.machine.torch import Device, Tensor, torch_dtype
+from omcal.machine.torch import Device, Tensor
 from omcal.views.absence import read_masks
 from omcal.views.columns import split_columns
 from omcal.views.reading import (
@@ -21,45 +19,8 @@ from omcal.views.reading import (
     named_arrays,
     require_equal_lengths,
 )
+from omcal.views.tensor_array import TensorArray
 from omcal.views.view import View, Views
-
-
-def holds_tensors(X: Any) -> bool:
-    """Whether X is a tensor or holds some; does not load PyTorch to find out."""
-    loaded = sys.modules.get("torch")
-    if loaded is None or sparse.issparse(X):
-        return False
-    members = X.values() if isinstance(X, Mapping) else X if isinstance(X, list | tuple) else [X]
-    return any(isinstance(member, loaded.Tensor) for member in members)
-
-
-@dataclass(frozen=True)
-class TensorArray:
-    """A 2-D tensor: what a `View` holds in place of an array. Its rows are read on the host."""
-
-    tensor: Tensor
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return tuple(self.tensor.shape)
-
-    @property
-    def ndim(self) -> int:
-        return 2
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The tensor's type in NumPy's terms; half precision counts as float32."""
-        if self.tensor.dtype in (torch.float16, torch.bfloat16):
-            return np.dtype(np.float32)
-        return torch.empty(0, dtype=self.tensor.dtype).numpy().dtype
-
-    @property
-    def device(self) -> Device:
-        return self.tensor.device
-
-    def __getitem__(self, rows: slice) -> NDArray:
-        return self.tensor[rows].to("cpu", torch_dtype(self.dtype)).numpy()
 
 
 def validate_tensors(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -12,7 +12,9 @@ from scipy import sparse
 
 from omcal.views.absence import read_masks, rows_present
 from omcal.views.stored import StoredArray
+from omcal.views.tensor_array import TensorArray
 
+Home = Literal["memory", "disk", "cluster", "device"]
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: stored, or of Dask
 
 
@@ -39,6 +41,15 @@ class View:
         given = self.array.dtype
         exact_in_float32 = np.can_cast(given, np.float32, casting="safe")
         return np.dtype(np.float32 if exact_in_float32 else np.float64)
+
+    @property
+    def home(self) -> Home:
+        """Where the rows are."""
+        if self.stored:
+            return "disk"
+        if self.distributed:
+            return "cluster"
+        return "device" if isinstance(self.array, TensorArray) else "memory"
 
     @property
     def stored(self) -> bool:
@@ -110,6 +121,11 @@ class Views(Sequence[View]):
     def dtype(self) -> np.dtype:
         """The floating type that all views share."""
         return np.result_type(*(view.dtype for view in self))
+
+    @property
+    def home(self) -> Home:
+        """Where the rows are, of some view at least, if not in memory."""
+        return next((view.home for view in self if view.home != "memory"), "memory")
 
     @property
     def stored(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.random import sample_without_replacement
@@ -23,15 +25,15 @@ def choose_anchors(
     views: DeviceViews,
     scalings: list[Scaling],
     n_anchors: int,
-    method: str,
+    method: Any,
     random_state: np.random.RandomState,
 ) -> list[NDArray]:
     """`omcal.method.anchors.choose_anchors` on the device, from the same random numbers.
 
     Sparse views go to the host's function, as their sample is never made dense, and so do views
-    that samples are absent from.
+    that samples are absent from, and anchors that are given.
     """
-    if views.sparse or views.host.present is not None:
+    if views.sparse or views.host.present is not None or not isinstance(method, str):
         return on_host.choose_anchors(views.host, scalings, n_anchors, method, random_state)
     rows = on_host.sample_rows(views.n, n_anchors, method, random_state)
     blocks = [

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs, RelativeDistances
-from omcal.method.scaling import Scaling
+from omcal.method.new_samples import Learned
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
 from omcal.places.gpu.views import DeviceViews
@@ -77,17 +76,12 @@ class TorchGraphs:
         return S.scatter_(1, columns, self.weights[:, :, rows].flatten(0, 1).T.to(dtype))
 
 
-def anchor_graphs(
-    views: DeviceViews,
-    scalings: list[Scaling],
-    anchors: list[NDArray],
-    k: int,
-    rows: slice = slice(None),
-) -> TorchGraphs:
-    """`omcal.method.graph.anchor_graphs` on the device; `anchors` are in the scaled space.
+def anchor_graphs(views: DeviceViews, learned: Learned, rows: slice = slice(None)) -> TorchGraphs:
+    """`omcal.method.graph.anchor_graphs` on the device.
 
     Each view is read once; no more distances than those of a block exist at a time.
     """
+    scalings, anchors, k = learned.scalings, learned.anchors, learned.n_neighbors
     m = len(anchors[0])
     start, stop, _ = rows.indices(views.n)
     graphs = TorchGraphs.empty(stop - start, len(views), k, m, views.dtype, views.device)

@@ -11,6 +11,7 @@ from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Array, Assignment, Sums
+from omcal.method.updates import stacked
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.devices import (
     Repeated,
@@ -121,18 +122,13 @@ class _Mail:
         Each has as many columns as the pass wants, and R as many rows; the rest is zero.
         """
         self._write(alpha, P, R)
-        self._outbox.numpy()[self._height :, : len(R)] = _stack(alpha, G)
+        self._outbox.numpy()[self._height :, : len(R)] = stacked(alpha, G)
         return self._letter.copy_(self._outbox, non_blocking=True)
 
     def _write(self, alpha: Array, P: Array, R: Array) -> None:
         text, c = self._outbox.numpy(), len(R)
-        text[: self._stacked, :c] = _stack(alpha, P)
+        text[: self._stacked, :c] = stacked(alpha, P)
         text[self._stacked : self._stacked + c, :c] = R
-
-
-def _stack(alpha: Array, P: Array) -> Array:
-    """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
-    return (alpha[:, None, None] * P).reshape(-1, P.shape[1])
 
 
 class PlainPass:

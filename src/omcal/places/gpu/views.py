@@ -14,7 +14,7 @@ from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.scaling import Scaling
 from omcal.places.gpu.devices import block_entries
 from omcal.places.gpu.scaling import standardise_rows
-from omcal.views.tensors import TensorArray
+from omcal.views.tensor_array import TensorArray
 from omcal.views.view import View, Views
 
 

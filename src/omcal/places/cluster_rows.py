@@ -32,7 +32,7 @@ class Part(Protocol):
         """Rows that go on from F, or from zero, and have the new one as their attribute F."""
 
 
-class DaskRows(AbstractRows):
+class ClusterRows(AbstractRows):
     """Parts that stay on the workers; each iteration sends one step and returns one sum.
 
     The F of a part is the result of a task that has the part and its last F as input, and is

@@ -1,0 +1,40 @@
+"""A tensor in place of the array of a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.machine import torch
+from omcal.machine.torch import Device, Tensor, torch_dtype
+
+
+@dataclass(frozen=True)
+class TensorArray:
+    """A 2-D tensor: what a `View` holds in place of an array. Its rows are read on the host."""
+
+    tensor: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return tuple(self.tensor.shape)
+
+    @property
+    def ndim(self) -> int:
+        return 2
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The tensor's type in NumPy's terms; half precision counts as float32."""
+        if self.tensor.dtype in (torch.float16, torch.bfloat16):
+            return np.dtype(np.float32)
+        return torch.empty(0, dtype=self.tensor.dtype).numpy().dtype
+
+    @property
+    def device(self) -> Device:
+        return self.tensor.device
+
+    def __getitem__(self, rows: slice) -> NDArray:
+        return self.tensor[rows].to("cpu", torch_dtype(self.dtype)).numpy()
