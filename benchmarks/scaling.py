@@ -6,7 +6,7 @@ python benchmarks/scaling.py dask [--parts 2 8] [--rows 10000 1000000]
 `disk` fits the same files from memory, from disk, and from disk with a limit that sends the
 graphs to scratch files, each in a process of its own, in turns. Memory is the peak resident size
 of the process over its size after `import omcal`. The files are put out of the system's cache
-before each fit from disk. `dask` measures the sweep of ClusterRows on a LocalCluster of two processes.
+before each fit from disk. `dask` measures a sweep on a LocalCluster of two processes.
 """
 
 from __future__ import annotations
