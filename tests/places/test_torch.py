@@ -40,6 +40,10 @@ def fused(request, device, monkeypatch):
     return request.param != "plain"
 
 
+def test_the_text_of_a_kernel_comes_with_the_package():
+    assert 'extern "C" __global__' in _cuda.source("sweep.cu")
+
+
 @pytest.fixture
 def small_blocks(monkeypatch):
     cut_small(monkeypatch)

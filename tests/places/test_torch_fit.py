@@ -351,6 +351,7 @@ def test_torch_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"omcal\[gpu\]"):
         _torch.__getattr__("something_not_used_before")
+    assert not hasattr(_torch, "pytest_plugins")  # which pytest asks every module for
 
 
 def test_a_full_device_is_answered_with_an_estimate(monkeypatch):

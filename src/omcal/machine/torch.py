@@ -11,8 +11,9 @@ Device: TypeAlias = Any
 
 
 def __getattr__(name: str) -> Any:
-    # Tools that look through modules ask for special names; that must not load PyTorch.
-    if name.startswith("__"):
+    # Tools that look through modules ask for names of their own; that must not load PyTorch, nor
+    # fail where it is absent.
+    if name.startswith(("__", "pytest")):
         raise AttributeError(name)
     try:
         import torch

@@ -1,0 +1,190 @@
+"""Every way to do the pass over the rows against a plain one, over all shapes that come up.
+
+On a GPU this is run first of all by `benchmarks/gpu.py`.
+"""
+
+from contextlib import ExitStack
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from omcal.method.graph import AnchorGraphs
+from omcal.places.gpu import cuda, triton_pass
+from omcal.places.gpu.rows import TorchRows
+from omcal.places.memory import MemoryRows
+
+TILES = (1, 32, 64, 128, 512, 2048, 8192)  # rows that some way takes at a time
+CLOSE = {np.float32: 2e-5, np.float64: 1e-12}
+
+
+@st.composite
+def shapes(draw):
+    """(n, V, c, m, k): samples, views, clusters, anchors, neighbours."""
+    V, c = draw(st.integers(1, 12)), draw(st.integers(2, 64))
+    # Indices of one, two and four bytes; of the last, small matrices only.
+    numbers = [st.integers(c, 256), st.integers(257, 1000), st.just(40_000)]
+    m = draw(st.one_of(*numbers[: 3 if V * c <= 24 else 2]))
+    k = draw(st.integers(1, min(20, m)))
+    n = max(1, draw(st.sampled_from(TILES)) + draw(st.integers(-2, 2)))
+    most = min(300_000 // (V * k * c), 3_000_000 // (V * m))  # so that an example takes no second
+    return min(n, max(1, most)), V, c, m, k
+
+
+def random_graphs(rng, n, V, m, k, dtype):
+    """Different anchors in a row; weights that sum to 1, some of them 0."""
+    steps = rng.integers(1, m // k + 1, size=(n, V, k))
+    steps[:, :, 0] = rng.integers(m, size=(n, V))
+    weights = rng.dirichlet(np.ones(k), size=(n, V))
+    if k > 1:  # as where the last two distances are equal
+        weights[: n // 4, :, 0] += weights[: n // 4, :, -1]
+        weights[: n // 4, :, -1] = 0
+    indices = (steps.cumsum(axis=2) % m).astype(np.min_scalar_type(m - 1))
+    return AnchorGraphs(indices, weights.astype(dtype), m)
+
+
+class PlainRows:
+    """The pass as it is written down, neighbour by neighbour, in float64."""
+
+    def __init__(self, graphs, n_clusters):
+        V, m = graphs.n_views, graphs.n_anchors
+        columns = graphs.indices.astype(np.intp) + (np.arange(V) * m)[:, None]
+        self.slots = list(
+            zip(
+                columns.reshape(graphs.n, -1).T,
+                graphs.weights.reshape(graphs.n, -1).T.astype(np.float64),
+                strict=True,
+            )
+        )
+        self.shape = V, m
+        self.F = np.zeros((graphs.n, n_clusters))
+
+    def times(self, alpha, P):
+        """A(alpha) P."""
+        stacked = np.concatenate([a * P for a in alpha])
+        return sum(weights[:, None] * stacked[columns] for columns, weights in self.slots)
+
+    def gram(self):
+        V, m = self.shape
+        StS = np.zeros((V * m, V * m))
+        for i, u in self.slots:
+            for j, w in self.slots:
+                np.add.at(StS, (i, j), u * w)
+        return StS.reshape(V, m, V, m).swapaxes(1, 2)
+
+    def sweep(self, alpha, P, R):
+        old = self.F
+        self.F = new = np.maximum(self.times(alpha, P) + old @ R, 0)
+        StF = np.zeros((np.prod(self.shape), len(R)))
+        for columns, weights in self.slots:
+            np.add.at(StF, columns, weights[:, None] * new)
+        return StF.reshape(*self.shape, -1), new.T @ new, old.T @ new
+
+    def assign(self, alpha, P, R):
+        """U = A(alpha) P + F R, whose largest entries are the labels."""
+        return self.times(alpha, P) + self.F @ R
+
+
+def on_gpu(way):
+    """Rows on the first GPU whose pass is written in CUDA C++ or Triton, or is PyTorch's own."""
+
+    def make(graphs, n_clusters):
+        with ExitStack() as stack:
+            if way != "CUDA":
+                stack.enter_context(mock.patch.object(cuda, "serves", return_value=False))
+            # Few blocks of threads have many rows each, as with millions of rows.
+            stack.enter_context(mock.patch.object(cuda, "processors", return_value=1))
+            return TorchRows.from_graphs(graphs, n_clusters, "cuda", fused=way != "PyTorch")
+
+    return make
+
+
+def made_by(way):
+    """(graphs, n_clusters) -> rows, or a skip where there is no such way here."""
+    if way == "SciPy":
+        return MemoryRows
+    if way == "Numba":
+        pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+        return lambda graphs, c: MemoryRows(graphs, c, compiled=True)
+    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    if way == "PyTorch":
+        return lambda graphs, c: TorchRows.from_graphs(graphs, c, fused=False)
+    if not torch.cuda.is_available():
+        pytest.skip("there is no CUDA GPU here")
+    if way == "Triton" and not triton_pass.AVAILABLE:
+        pytest.skip("Triton is not installed")
+    return on_gpu(way.removesuffix(" on a GPU"))
+
+
+def served(way, graphs, n_clusters):
+    """Whether the way takes such a shape; the others are left to the next one."""
+    if way == "Triton":
+        return n_clusters <= triton_pass.MAX_CLUSTERS
+    if way == "CUDA":
+        rows = TorchRows.from_graphs(graphs, n_clusters, "cuda", fused=False)
+        return cuda.serves(rows._graphs, rows.F)
+    return True
+
+
+def check(make, graphs, c, seed):
+    """Three passes, the labels after them, and SᵀS where it is small."""
+    rng = np.random.default_rng(seed)
+    V, m = graphs.n_views, graphs.n_anchors
+    close = CLOSE[graphs.weights.dtype.type]
+    rows, plain = make(graphs, c), PlainRows(graphs, c)
+    if V * m <= 600 and len(plain.slots) <= 60:
+        np.testing.assert_allclose(rows.gram(), plain.gram(), rtol=1e-12, atol=1e-12)
+    alpha = rng.dirichlet(np.ones(V))
+    for _ in range(3):
+        P, R = rng.normal(size=(m, c)), 0.3 * rng.normal(size=(c, c)) / c
+        sums = rows.sweep(alpha, P, R)
+        for name, wanted in zip(("StF", "FtF", "FoldtF"), plain.sweep(alpha, P, R), strict=True):
+            atol = close * max(1.0, np.abs(wanted).max())
+            np.testing.assert_allclose(getattr(sums, name), wanted, rtol=0, atol=atol, err_msg=name)
+        F = rows.F if isinstance(rows.F, np.ndarray) else rows.F.cpu().numpy()
+        np.testing.assert_allclose(F, plain.F, rtol=0, atol=10 * close)
+    U = plain.assign(alpha, P, R)
+    labels = rows.assign(alpha, P, R, np.eye(m, c)).labels
+    chosen = np.take_along_axis(U, labels[:, None], axis=1)[:, 0]
+    assert (chosen >= U.max(axis=1) - 10 * close).all()
+
+
+# The compiled ways are compiled anew for most shapes, which takes about a second.
+EXAMPLES = {
+    "SciPy": 15,
+    "Numba": 4,
+    "PyTorch": 15,
+    "PyTorch on a GPU": 25,
+    "Triton": 25,
+    "CUDA": 60,
+}
+
+
+@pytest.mark.parametrize("way", list(EXAMPLES))
+def test_every_pass_is_the_plain_one(way):
+    make = made_by(way)
+
+    @settings(
+        max_examples=EXAMPLES[way],
+        deadline=None,
+        suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+    )
+    @given(shapes(), st.sampled_from([np.float32, np.float64]), st.integers(0, 2**32))
+    def compare(shape, dtype, seed):
+        n, V, c, m, k = shape
+        graphs = random_graphs(np.random.default_rng(seed), n, V, m, k, dtype)
+        if served(way, graphs, c):
+            check(make, graphs, c, seed)
+
+    compare()
+
+
+@pytest.mark.parametrize("way", [way for way in EXAMPLES if way != "Numba"])
+@pytest.mark.parametrize(("V", "c"), [(4, 10), (5, 10), (3, 12), (3, 16), (6, 7), (7, 5), (8, 10)])
+def test_views_that_do_not_fill_a_round(way, V, c):
+    """A warp takes 32 // c views at a time; in the last round some of its lanes have none."""
+    make = made_by(way)
+    graphs = random_graphs(np.random.default_rng(), 3001, V, 20, 5, np.float64)
+    check(make, graphs, c, seed=None)
