@@ -62,7 +62,7 @@ def omcal(
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError('omcal.tl needs pandas: pip install "omcal[omics]".') from error
+        raise ImportError("omcal.tl needs pandas: pip install pandas.") from error
     if copy:
         data = data.copy()
     present = None

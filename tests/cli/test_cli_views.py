@@ -92,7 +92,7 @@ def test_auto_works_with_other_methods(omcal, file):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--clusters", "many"], "--clusters 'many' must be a number, or auto"),
+        (["--clusters", "many"], "--clusters 'many' must be a whole number, or auto"),
         (["--clusters", "auto", "--dry-run"], "give a number"),
     ],
 )

@@ -278,7 +278,7 @@ def test_without_matplotlib_nothing_is_begun(data, tmp_path, monkeypatch, capsys
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SystemExit) as end:
         main(["reproduce", "--data", str(data), "--out", str(tmp_path / "out")])
-    assert end.value.code == 2 and "omcal[plot]" in capsys.readouterr().err
+    assert end.value.code == 2 and "pip install matplotlib" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

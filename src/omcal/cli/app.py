@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,25 +13,27 @@ from omcal.cli.console import report_line
 from omcal.cli.convert import convert
 from omcal.cli.demo import demo
 from omcal.cli.explain import explain
+from omcal.cli.framework import UsageError, usage_message
 from omcal.cli.inspect import inspect
+from omcal.cli.parameters import in_options
 from omcal.cli.places import with_dask_address
 from omcal.cli.predict import predict
 from omcal.cli.reproduce import reproduce
 from omcal.cli.score import score
 from omcal.cli.tune import tune
 
+# The modules of the commands load the rest of omcal only when they run: help, completion and
+# mistyped words are answered at once.
 app = typer.Typer(
     name="omcal",
     help="Multi-view clustering in one step, in time linear in the number of samples.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
 for command in (demo, inspect, convert, cluster, explain, predict, score, tune, reproduce):
     app.command()(command)
 
-# Typer's usage errors are click's or, in newer versions, those of its own copy of click.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _BAD_INPUT = (ValueError, OSError, ImportError, MemoryError)
 _INTERRUPTED = 130
 
@@ -40,7 +41,7 @@ _INTERRUPTED = 130
 @app.callback()
 def start(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
     """Multi-view clustering in one step, in time linear in the number of samples."""
     if version:
@@ -50,19 +51,17 @@ def start(
         typer.echo(context.get_help())
 
 
-def run(args: Sequence[str] | None = None) -> int:
+def run(words: Sequence[str]) -> int:
     """Run one command; what is wrong with its input becomes one line and exit code 2."""
     try:
-        words = with_dask_address(sys.argv[1:] if args is None else args)
-        code = app(words, prog_name="omcal", standalone_mode=False)
+        code = app(with_dask_address(words), prog_name="omcal", standalone_mode=False)
     except KeyboardInterrupt:
         code = _INTERRUPTED
-    except _UsageError as error:
-        command = getattr(getattr(error, "ctx", None), "command_path", "omcal")
-        report_line(f"error: {_message(error)} (see {command} --help)")
+    except UsageError as error:
+        report_line(f"error: {usage_message(error)}")
         return 2
     except _BAD_INPUT as error:
-        report_line(f"error: {_message(error)}")
+        report_line(f"error: {in_options(_message(error))}")
         return 2
     if code == _INTERRUPTED:
         report_line("interrupted")
@@ -70,8 +69,6 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def _message(error: BaseException) -> str:
-    if hasattr(error, "format_message"):
-        return str(error.format_message())
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) or type(error).__name__

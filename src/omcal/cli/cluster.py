@@ -5,31 +5,33 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from omcal import OMCAL, __version__
-from omcal.baselines import METHODS
+import omcal
 from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
-from omcal.cli.expected import estimate_record, expected_fit
 from omcal.cli.files import absences, require_complete, require_writable, write_labels
-from omcal.cli.options import DEFAULTS
-from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES, agreement
-from omcal.datasets import MultiViewData, describe, load_views
-from omcal.select.number import ClusterNumber
-from omcal.select.number import n_clusters as suggest_n_clusters
+from omcal.cli.parameters import PARAMETERS, takes, words_of
+from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
+
+if TYPE_CHECKING:
+    from omcal import OMCAL
+    from omcal.datasets import MultiViewData
 
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="CSV", help="Write sample,cluster to this file.")
+    Path | None,
+    typer.Option("--out", "-o", metavar="CSV", help="Write sample,cluster to this file."),
 ]
 
 MethodName = Annotated[
     str,
     typer.Option(
-        "--method", metavar="NAME", help=f"omcal, or another method: {', '.join(METHODS)}."
+        "--method",
+        "-m",
+        metavar="NAME",
+        help="omcal, or a method it is compared with, such as fsmsc; docs/baselines.md lists them.",
     ),
 ]
 ReportFile = Annotated[
@@ -41,12 +43,12 @@ ModelOut = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")]
 
-_LISTED_CLUSTERS = 30
 
-
+@takes(*PARAMETERS)
 def cluster(
     file: options.DataFile,
-    clusters: options.ClustersOrAuto,
+    clusters: options.Clusters,
+    parameters: dict[str, Any],
     out: Out = None,
     report: ReportFile = None,
     save_model: ModelOut = None,
@@ -54,70 +56,33 @@ def cluster(
     method: MethodName = "omcal",
     views: options.ViewNames = None,
     labels: options.LabelName = None,
-    anchors: options.Anchors = DEFAULTS["n_anchors"],
-    anchors_by: options.AnchorsByOption = DEFAULTS["anchors"],
-    neighbors: options.Neighbors = DEFAULTS["n_neighbors"],
-    beta: options.Beta = DEFAULTS["beta"],
-    gamma: options.Gamma = DEFAULTS["gamma"],
-    scale: options.ScaleOption = DEFAULTS["scale"],
-    weighting: options.WeightingOption = DEFAULTS["weighting"],
-    init: options.InitOption = DEFAULTS["init"],
-    n_init: options.Starts = DEFAULTS["n_init"],
-    max_iter: options.Iterations = DEFAULTS["max_iter"],
-    tol: options.Tolerance = DEFAULTS["tol"],
-    accelerate: options.Accelerate = DEFAULTS["accelerate"],
-    device: options.Device = DEFAULTS["device"],
     seed: options.Seed = 0,
-    memory_limit: places.MemoryLimit = None,
-    scratch_dir: places.ScratchDir = None,
-    checkpoint: places.CheckpointFile = None,
     dask: places.Dask = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Cluster the samples of FILE; where it holds classes, compare the clusters with them."""
-    parameters: dict[str, Any] = {
-        "n_anchors": anchors,
-        "anchors": anchors_by.value,
-        "n_neighbors": neighbors,
-        "beta": beta,
-        "gamma": gamma,
-        "scale": scale.parameter,
-        "weighting": weighting.value,
-        "init": init.value,
-        "n_init": n_init,
-        "max_iter": max_iter,
-        "tol": tol,
-        "accelerate": accelerate,
-        "device": device,
-        "memory_limit": memory_limit,
-        "scratch_dir": None if scratch_dir is None else str(scratch_dir),
-        "checkpoint": None if checkpoint is None else str(checkpoint),
-    }
-    n_clusters = options.cluster_count(clusters)
-    model: Any = OMCAL(random_state=seed, **parameters)
-    if method != "omcal":
+    n_clusters = options.cluster_number(clusters)
+    found = omcal.experiments.find_method(method)
+    if found.name != "omcal":
         ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
-        ours["--dry-run"] = dry_run or None
-        _require_plain(method, parameters, ours)
-        model = METHODS[method].cls(random_state=seed)
+        ours |= {PARAMETERS[name].option: value for name, value in parameters.items()}
+        _require_plain(found.name, ours | {"--dry-run": dry_run or None})
+    model = found.make(random_state=seed, **parameters)
     for path, option in ((out, "--out"), (report, "--report"), (save_model, "--save-model")):
         if path is not None:
             require_writable(path, unlike=file, option=option)
-    data = load_views(file, views=options.names(views), labels=labels)
-    if method != "omcal":
-        require_complete(data, f"--method {method}")
+    data = omcal.datasets.load_views(file, views=options.names(views), labels=labels)
+    if not found.takes_absences:
+        require_complete(data, f"--method {found.name}")
     if n_clusters is None and dry_run:
         raise ValueError("--clusters auto takes work; give a number with --dry-run.")
-    suggestion = None
-    if n_clusters is None:
-        suggestion = _suggest(data, scale.parameter, seed)
-        n_clusters = suggestion.suggestion
+    n_clusters, suggestion = options.suggested(n_clusters, data, parameters, seed)
     model.set_params(n_clusters=n_clusters)
     if dry_run:
         _show_expected(model, data, file, as_json)
         return
-    with collected_warnings() as notes, fit_progress(n_init, max_iter, shown=not quiet):
+    with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=not quiet):
         began = perf_counter()
         interrupted = _fit(model, data, dask)
         seconds = perf_counter() - began
@@ -126,11 +91,15 @@ def cluster(
     if save_model is not None:
         model.save(save_model)
     if report is not None:
-        command = _command(file, n_clusters, parameters, seed, {"views": views, "labels": labels})
+        words = ["--clusters", str(model.n_clusters), "--seed", str(seed), *words_of(parameters)]
+        for option, value in (("--views", views), ("--labels", labels)):
+            words += [] if value is None else [option, value]
+        command = shlex.join(["omcal", "cluster", str(file), *words])
         _write_report(model, report, file, data, seconds, command)
     result = {
         "file": str(file),
-        "method": method,
+        "method": found.name,
+        "title": found.title,
         "out": None if out is None else str(out),
         "report": None if report is None else str(report),
         "model": None if save_model is None else str(save_model),
@@ -140,7 +109,7 @@ def cluster(
         "seconds": seconds,
         "notes": [*data.notes, *absences(data)],
         "warnings": notes,
-        "version": __version__,
+        "version": omcal.__version__,
     }
     if as_json:
         print_json(result)
@@ -152,19 +121,12 @@ def cluster(
         raise KeyboardInterrupt
 
 
-def _suggest(data: MultiViewData, scale: str | None, seed: int) -> ClusterNumber:
-    """The number of clusters that the data suggest."""
-    most = min(30, int(data.n_samples**0.5), data.n_samples // 2 - 1)
-    numbers = range(2, max(3, most + 1))
-    return suggest_n_clusters(
-        data.views, numbers, present=data.present, scale=scale, random_state=seed
-    )
-
-
 def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:
     """Fit the model; returns whether Ctrl-C ended the fit with a result."""
+    import numpy as np
+
     try:
-        if isinstance(model, OMCAL):
+        if isinstance(model, omcal.OMCAL):
             places.fit_there(model, data.views, dask, data.present)
         else:
             model.fit(data.views)
@@ -177,25 +139,23 @@ def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:
 
 
 def _show_expected(model: OMCAL, data: MultiViewData, file: Path, as_json: bool) -> None:
+    import numpy as np
+
+    from omcal.cli.expected import estimate_record, expected_fit
+
     mapped = any(isinstance(view, np.memmap) for view in data.views.values())
-    expected = expected_fit(model, describe(data)["views"], mapped=mapped)
+    expected = expected_fit(model, omcal.datasets.describe(data)["views"], mapped=mapped)
     if as_json:
         print_json({"file": str(file), "dry_run": True, **estimate_record(expected)})
     else:
         stdout().print(str(expected), soft_wrap=True)
 
 
-def _require_plain(method: str, parameters: dict[str, Any], ours: dict[str, Any]) -> None:
+def _require_plain(method: str, ours: dict[str, Any]) -> None:
     """Refuse options that speak of OMCAL together with another method."""
-    if method not in METHODS:
-        raise ValueError(f"--method {method!r} is unknown; use omcal or {', '.join(METHODS)}.")
-    for option, value in ours.items():
-        if value is not None:
-            raise ValueError(f"{option} is for OMCAL; leave it out with --method {method}.")
-    changed = [name for name, value in parameters.items() if value != DEFAULTS[name]]
-    if changed:
-        given = ", ".join(map(_option, changed))
-        raise ValueError(f"{given} belongs to OMCAL; leave it out with --method {method}.")
+    given = ", ".join(option for option, value in ours.items() if value is not None)
+    if given:
+        raise ValueError(f"{given} is for OMCAL; leave it out with --method {method}.")
 
 
 def _write_report(
@@ -214,31 +174,10 @@ def _write_report(
     )
 
 
-def _command(
-    file: Path,
-    clusters: int,
-    parameters: dict[str, Any],
-    seed: int,
-    reading: dict[str, str | None],
-) -> str:
-    """The command line that gives the same clusters."""
-    words = ["omcal", "cluster", str(file), "--clusters", str(clusters), "--seed", str(seed)]
-    for name, value in {**reading, **parameters}.items():
-        if value is True:
-            words.append(_option(name))
-        elif value != DEFAULTS.get(name):
-            words += [_option(name), "none" if value is None else str(value)]
-    return shlex.join(words)
-
-
-def _option(parameter: str) -> str:
-    """How a parameter is spelled on the command line."""
-    spelled = {"n_anchors": "anchors", "anchors": "anchors-by", "n_neighbors": "neighbors"}
-    return "--" + spelled.get(parameter, parameter).replace("_", "-")
-
-
 def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
     """What a fit found, in plain Python numbers; None where a method has no such thing."""
+    import numpy as np
+
     weights = getattr(model, "view_weights_", None)
     shown = [None] * len(model.view_names_) if weights is None else np.ravel(weights).tolist()
     if len(shown) != len(model.view_names_):  # a method may weight more than the views it is given
@@ -263,7 +202,6 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
 
 def _show(result: dict[str, Any]) -> None:
     console = stdout()
-    n, sizes = result["n_samples"], result["cluster_sizes"]
     for note in result["notes"]:
         console.print(f"Note: {note}")
     print_table(
@@ -271,13 +209,9 @@ def _show(result: dict[str, Any]) -> None:
         ("view", "features", "weight"),
         [(v["name"], str(v["n_features"]), _decimals(v["weight"])) for v in result["views"]],
     )
-    by_size = sorted(enumerate(sizes), key=lambda item: -item[1])
-    rows = [(str(c), str(size), f"{size / n:.1%}") for c, size in by_size[:_LISTED_CLUSTERS]]
-    title = "Clusters" if len(rows) == len(sizes) else f"The {len(rows)} largest clusters"
-    print_table(title, ("cluster", "samples", "share"), rows)
+    print_clusters(result["cluster_sizes"])
     if result["scores"] is not None:
-        scores = [(TITLES[name], f"{result['scores'][name]:.3f}") for name in PAPER_SCORES]
-        print_table("Agreement with the classes", ("score", "value"), scores)
+        print_scores(result["scores"])
     console.print(_ending(result))
     if result["out"] is None:
         console.print("The labels were not saved; add --out labels.csv.")
@@ -292,7 +226,7 @@ def _ending(result: dict[str, Any]) -> str:
     """How the fit ended, in one sentence."""
     n, seconds = result["n_samples"], result["seconds"]
     if result["converged"] is None:
-        return f"{METHODS[result['method']].title}: {n} samples in {seconds:.2f} s."
+        return f"{result['title']}: {n} samples in {seconds:.2f} s."
     end = "Converged" if result["converged"] else "Not converged"
     if result["interrupted"]:
         end = "Interrupted"

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from omcal.cli.parameters import in_options
 
 _PIPED_WIDTH = 120  # a pipe has no width of its own; rich would take 80 and cut tables
 
@@ -62,17 +64,21 @@ def collected_warnings(source: str = "") -> Iterator[list[str]]:
             warnings.simplefilter("ignore", category)
         yield notes
     about = f"{source}: " if source else ""
-    notes.extend(dict.fromkeys(f"{about}{warning.message}" for warning in caught))
+    notes.extend(dict.fromkeys(f"{about}{in_options(str(w.message))}" for w in caught))
     for note in notes:
         report_line(f"warning: {note}")
 
 
 @contextmanager
-def fit_progress(n_init: int, max_iter: int, *, shown: bool = True) -> Iterator[None]:
-    """Show what the logger "omcal" says about the fit as a bar, where stderr is a terminal."""
-    console = Console(stderr=True)
-    if not (shown and console.is_terminal):
+def fit_progress(model: Any, n_samples: int, *, shown: bool = True) -> Iterator[None]:
+    """Say how the fit goes: that it compiles, and on a terminal each iteration, as a bar."""
+    if not shown:
         yield
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        with compilation_said(n_samples, report_line):
+            yield
         return
     columns = (
         SpinnerColumn(),
@@ -83,8 +89,11 @@ def fit_progress(n_init: int, max_iter: int, *, shown: bool = True) -> Iterator[
     )
     logger = logging.getLogger("omcal")
     level = logger.level
-    with Progress(*columns, console=console, transient=True) as bar:
-        handler = _BarHandler(bar, n_init, max_iter)
+    with (
+        Progress(*columns, console=console, transient=True) as bar,
+        compilation_said(n_samples, bar.console.print),
+    ):
+        handler = _BarHandler(bar, getattr(model, "n_init", 1), getattr(model, "max_iter", None))
         logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)
         try:
@@ -94,10 +103,35 @@ def fit_progress(n_init: int, max_iter: int, *, shown: bool = True) -> Iterator[
             logger.setLevel(level)
 
 
+@contextmanager
+def compilation_said(n_samples: int, say: Callable[[str], None]) -> Iterator[None]:
+    """Say it once where loops are compiled in the block: the first large fit waits for that."""
+    from omcal.machine.compiled import compiled_pays
+
+    if not compiled_pays(n_samples):
+        yield
+        return
+    from numba.core import event
+
+    class Said(event.Listener):
+        count = 0
+
+        def on_start(self, event: Any) -> None:
+            self.count += 1
+            if self.count == 1:
+                say("compiling the inner loops; later fits on this machine find them compiled")
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Said()):
+        yield
+
+
 class _BarHandler(logging.Handler):
     """Moves a bar with each iteration that the estimator logs."""
 
-    def __init__(self, bar: Progress, n_init: int, max_iter: int) -> None:
+    def __init__(self, bar: Progress, n_init: int, max_iter: int | None) -> None:
         super().__init__()
         self._bar = bar
         self._n_init = n_init

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, stdout
 from omcal.cli.files import require_writable
-from omcal.datasets import MultiViewData, load_views, save_views
+
+if TYPE_CHECKING:
+    from omcal.datasets import MultiViewData
 
 Source = Annotated[Path, typer.Argument(metavar="IN", help="The views, in one file or folder.")]
 Target = Annotated[
@@ -33,8 +36,8 @@ def convert(
 ) -> None:
     """Write the views and labels of IN to OUT, in another format."""
     require_writable(target, unlike=source, option="OUT")
-    data = load_views(source, views=options.names(views), labels=labels)
-    save_views(target, data)
+    data = omcal.datasets.load_views(source, views=options.names(views), labels=labels)
+    omcal.datasets.save_views(target, data)
     if as_json:
         print_json(
             {

@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from sklearn.cluster import KMeans
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from omcal import OMCAL, plots
+import omcal
 from omcal.cli.console import collected_warnings, print_json, print_table, stdout
 from omcal.cli.files import require_writable
 from omcal.cli.options import Json, Seed
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
-from omcal.datasets import load_digits_views
-from omcal.machine.files import replacing
-from omcal.metrics import evaluate
-from omcal.model.small_fits import consensus_graphs
+
+if TYPE_CHECKING:
+    from omcal import OMCAL
 
 _KMEANS_STARTS = 10
 _DRAWN_SAMPLES = 300
 
 Folder = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Folder for the figure demo.png.")
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the figure demo.png.")
 ]
 
 
@@ -39,9 +34,9 @@ def demo(out: Folder = Path("omcal-demo"), seed: Seed = 0, as_json: Json = False
     out.mkdir(parents=True, exist_ok=True)
     figure = out / "demo.png"
     require_writable(figure)
-    data = load_digits_views()
+    data = omcal.datasets.load_digits_views()
     fitted = list(_fits(data, seed))
-    models = {name: model for name, model, _ in fitted if isinstance(model, OMCAL)}
+    models = {name: model for name, model, _ in fitted if isinstance(model, omcal.OMCAL)}
     _draw(models["OMCAL, adaptive"], data, seed, figure)
     result = {
         "data": {
@@ -71,21 +66,32 @@ def _fits(data: Any, seed: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:
             began = perf_counter()
             labels = model.fit_predict(X)
             seconds = perf_counter() - began
-        scores = evaluate(data.labels, labels, average=NMI_AVERAGE)
+        scores = omcal.metrics.evaluate(data.labels, labels, average=NMI_AVERAGE)
         yield name, model, {**scores, "seconds": seconds, "warnings": notes}
 
 
 def _methods(data: Any, seed: int) -> Iterator[tuple[str, Any, Any]]:
+    import numpy as np
+    from sklearn.cluster import KMeans
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     tables = {**data.views, "all views": np.hstack(list(data.views.values()))}
     for name, table in tables.items():
         kmeans = KMeans(data.n_classes, n_init=_KMEANS_STARTS, random_state=seed)
         yield f"k-means, {name}", make_pipeline(StandardScaler(), kmeans), table
     for weighting in ("adaptive", "agreement"):
-        model = OMCAL(data.n_classes, weighting=weighting, random_state=seed)
+        model = omcal.OMCAL(data.n_classes, weighting=weighting, random_state=seed)
         yield f"OMCAL, {weighting}", model, data.views
 
 
 def _draw(model: OMCAL, data: Any, seed: int, path: Path) -> None:
+    import numpy as np
+
+    from omcal.machine.files import replacing
+    from omcal.model.small_fits import consensus_graphs
+
+    plots = omcal.plots
     some = np.random.RandomState(seed).permutation(data.n_samples)[:_DRAWN_SAMPLES]
     # Classes side by side and, within a class, the samples of a cluster side by side.
     some = some[np.lexsort((model.labels_[some], data.labels[some]))]

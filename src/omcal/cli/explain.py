@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omcal import OMCAL, __version__
+import omcal
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
 from omcal.cli.files import require_writable
-from omcal.cli.options import DEFAULTS
-from omcal.datasets import load_views
-from omcal.machine.files import replacing
-from omcal.model import describe
-from omcal.model.describe import ClusterDescription
-from omcal.model.view_effects import COLUMNS, ViewExplanation, table_row
+from omcal.cli.parameters import takes
+
+if TYPE_CHECKING:
+    from omcal.model.describe import ClusterDescription
+    from omcal.model.view_effects import ViewExplanation
 
 Resamples = Annotated[
     int, typer.Option("--resamples", min=0, help="Bootstrap samples for the ranges.")
@@ -30,22 +29,17 @@ PlotFile = Annotated[
 ]
 
 
+@takes("n_anchors", "n_neighbors", "beta", "gamma", "scale", "weighting", "n_init", "max_iter")
 def explain(
     file: options.DataFile,
     clusters: options.Clusters,
+    parameters: dict[str, Any],
     plot: PlotFile = None,
     clusters_table: ClustersTable = False,
     resamples: Resamples = 5,
     views: options.ViewNames = None,
-    anchors: options.Anchors = DEFAULTS["n_anchors"],
-    neighbors: options.Neighbors = DEFAULTS["n_neighbors"],
-    beta: options.Beta = DEFAULTS["beta"],
-    gamma: options.Gamma = DEFAULTS["gamma"],
-    scale: options.ScaleOption = DEFAULTS["scale"],
-    weighting: options.WeightingOption = DEFAULTS["weighting"],
-    n_init: options.Starts = DEFAULTS["n_init"],
-    max_iter: options.Iterations = DEFAULTS["max_iter"],
     seed: options.Seed = 0,
+    quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Cluster FILE and say what each view does: its weight, and what changes without it.
@@ -55,20 +49,12 @@ def explain(
     """
     if plot is not None:
         require_writable(plot, unlike=file, option="--plot")
-    data = load_views(file, views=options.names(views), labels=False)
-    model = OMCAL(
-        n_clusters=clusters,
-        n_anchors=anchors,
-        n_neighbors=neighbors,
-        beta=beta,
-        gamma=gamma,
-        scale=scale.parameter,
-        weighting=weighting.value,
-        n_init=n_init,
-        max_iter=max_iter,
-        random_state=seed,
-    )
-    with collected_warnings() as notes, fit_progress(n_init, max_iter, shown=not as_json):
+    given = options.cluster_number(clusters)
+    data = omcal.datasets.load_views(file, views=options.names(views), labels=False)
+    n_clusters, suggestion = options.suggested(given, data, parameters, seed)
+    model = omcal.OMCAL(n_clusters, random_state=seed, **parameters)
+    shown = not (quiet or as_json)
+    with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
         model.fit(data.views, present=data.present)
         found = model.explain_views(
             data.views, present=data.present, n_resamples=resamples, random_state=seed
@@ -89,16 +75,20 @@ def explain(
             **found.to_dict(),
             **({} if described is None else {"clusters": described.to_dict()}),
             "fit_warnings": notes,
-            "version": __version__,
+            "suggestion": None if suggestion is None else suggestion.to_dict(),
+            "version": omcal.__version__,
         }
         print_json(result)
-    else:
+    elif not quiet:
+        if suggestion is not None:
+            stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
         _show(found)
         if described is not None:
             _show_clusters(described)
 
 
 def _draw(found: ViewExplanation, path: Path) -> None:
+    from omcal.machine.files import replacing
     from omcal.plots.studies import view_effects
 
     with replacing(path) as temporary:
@@ -106,6 +96,8 @@ def _draw(found: ViewExplanation, path: Path) -> None:
 
 
 def _show(found: ViewExplanation) -> None:
+    from omcal.model.view_effects import COLUMNS, table_row
+
     print_table("Views", COLUMNS, [table_row(view) for view in found.views])
     by_cluster = [
         (str(cluster), str(size), *(f"{v.agreement_by_cluster[cluster]:.2f}" for v in found.views))
@@ -119,6 +111,8 @@ def _show(found: ViewExplanation) -> None:
 
 
 def _show_clusters(described: ClusterDescription) -> None:
+    from omcal.model import describe
+
     rows = [describe.table_row(feature) for feature in described.features]
     print_table("What makes each cluster", describe.COLUMNS, rows)
     console = stdout()

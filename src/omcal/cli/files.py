@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+import omcal
 
-from omcal.datasets import DataError, MultiViewData
-from omcal.machine.files import replacing
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omcal.datasets import MultiViewData
 
 _LABEL_COLUMNS = ("cluster", "label", "labels", "class", "target", "y")
 _SAMPLE_COLUMN = "sample"
@@ -19,15 +21,19 @@ _SAMPLE_COLUMN = "sample"
 def require_writable(path: Path, unlike: Path | None = None, option: str = "--out") -> None:
     """Refuse an output file before the work, not after it; nor may it be the file `unlike`."""
     if unlike is not None and path.resolve() == unlike.resolve():
-        raise DataError(f"{path} is the input; choose another {option}.")
+        raise omcal.datasets.DataError(f"{path} is the input; choose another {option}.")
     if path.exists() and not path.is_file():
-        raise DataError(f"{path} is not a regular file; choose another {option}.")
+        raise omcal.datasets.DataError(f"{path} is not a regular file; choose another {option}.")
     folder = path.parent
     if not folder.is_dir():
-        raise DataError(f"cannot write {path}: there is no folder {folder}; create it first.")
+        raise omcal.datasets.DataError(
+            f"cannot write {path}: there is no folder {folder}; create it first."
+        )
     target = path if path.exists() else folder
     if not (os.access(target, os.W_OK) and os.access(folder, os.W_OK)):
-        raise DataError(f"cannot write {path}: permission denied; choose another {option}.")
+        raise omcal.datasets.DataError(
+            f"cannot write {path}: permission denied; choose another {option}."
+        )
 
 
 def absences(data: MultiViewData) -> list[str]:
@@ -40,7 +46,7 @@ def absences(data: MultiViewData) -> list[str]:
 def require_complete(data: MultiViewData, option: str) -> None:
     """Refuse an option that cannot do without the samples that views lack."""
     for remark in absences(data):
-        raise DataError(
+        raise omcal.datasets.DataError(
             f"{remark}, which {option} cannot do without; leave it out, choose complete --views, "
             "or remove these samples."
         )
@@ -48,6 +54,8 @@ def require_complete(data: MultiViewData, option: str) -> None:
 
 def write_labels(path: Path, labels: NDArray) -> None:
     """A table of `sample,cluster`, samples numbered from 0."""
+    from omcal.machine.files import replacing
+
     with (
         replacing(path) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as stream,
@@ -63,35 +71,45 @@ def read_labels(path: Path) -> NDArray:
     A table has its labels in a column named cluster, label, labels, class, target or y; where it
     has a column `sample` it is put into the order of its numbers.
     """
+    import numpy as np
+
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file.")
+        raise omcal.datasets.DataError(f"{path}: there is no such file.")
     if path.suffix.lower() == ".npy":
         return _read_npy(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if row]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} is not a text file of labels ({error}).") from error
+        raise omcal.datasets.DataError(f"{path} is not a text file of labels ({error}).") from error
     if not rows:
-        raise DataError(f"{path} is empty; give one label a line.")
+        raise omcal.datasets.DataError(f"{path} is empty; give one label a line.")
     widths = {len(row) for row in rows}
     if len(widths) > 1:
-        raise DataError(f"{path}: its lines have {min(widths)} to {max(widths)} columns.")
+        raise omcal.datasets.DataError(
+            f"{path}: its lines have {min(widths)} to {max(widths)} columns."
+        )
     labels = _column(path, rows) if widths == {1} else _table(path, rows)
     if "" in labels:
-        raise DataError(f"{path}: label {labels.index('')} is empty; remove the sample.")
+        raise omcal.datasets.DataError(
+            f"{path}: label {labels.index('')} is empty; remove the sample."
+        )
     return np.array(labels)
 
 
 def _read_npy(path: Path) -> NDArray:
+    import numpy as np
+
     try:
         labels = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise DataError(f"{path} is not a readable .npy file ({error}).") from error
+        raise omcal.datasets.DataError(f"{path} is not a readable .npy file ({error}).") from error
     if labels.ndim == 2 and 1 in labels.shape:
         labels = labels.reshape(-1)
     if labels.ndim != 1:
-        raise DataError(f"{path} has shape {labels.shape}; give a 1-D array of labels.")
+        raise omcal.datasets.DataError(
+            f"{path} has shape {labels.shape}; give a 1-D array of labels."
+        )
     return labels
 
 
@@ -109,7 +127,7 @@ def _table(path: Path, rows: list[list[str]]) -> list[str]:
     header = [name.lower() for name in rows.pop(0)]
     found = [name for name in header if name in _LABEL_COLUMNS]
     if len(found) != 1:
-        raise DataError(
+        raise omcal.datasets.DataError(
             f"{path} has the columns {header}; exactly one of them must be named as one of "
             f"{', '.join(_LABEL_COLUMNS)}."
         )
@@ -118,7 +136,7 @@ def _table(path: Path, rows: list[list[str]]) -> list[str]:
         return labels
     samples = [row[header.index(_SAMPLE_COLUMN)] for row in rows]
     if sorted(samples) != sorted(map(str, range(len(samples)))):
-        raise DataError(
+        raise omcal.datasets.DataError(
             f"{path}: the column {_SAMPLE_COLUMN} must hold each number from 0 to "
             f"{len(samples) - 1} once."
         )

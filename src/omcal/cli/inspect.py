@@ -6,12 +6,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from omcal import OMCAL
+import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, print_table, stdout
-from omcal.cli.expected import estimate_record, expected_fit
-from omcal.datasets import describe
-from omcal.machine.memory import format_bytes
 
 _SHOWN_VIEWS = 50
 _MAPPED = ("NumPy array", "folder of NumPy arrays")
@@ -19,7 +16,7 @@ _MAPPED = ("NumPy array", "folder of NumPy arrays")
 
 def inspect(file: options.DataFile, as_json: options.Json = False) -> None:
     """Say which views and labels FILE holds, and what `omcal cluster` would do with them."""
-    found = describe(file)
+    found = omcal.datasets.describe(file)
     result = {"file": str(file), **found, "cluster": _plan(file, found)}
     if as_json:
         print_json(result)
@@ -29,6 +26,8 @@ def inspect(file: options.DataFile, as_json: options.Json = False) -> None:
 
 def _plan(file: Path, found: dict[str, Any]) -> dict[str, Any]:
     """The command that clusters the file, what stands in its way, and what it would take."""
+    from omcal.cli.expected import estimate_record, expected_fit
+
     classes = {c["name"]: c["n_classes"] for c in found["label_candidates"]}.get(found["labels"])
     plan = {
         "command": f"omcal cluster {shlex.quote(str(file))} --clusters {classes or 'C'}",
@@ -37,7 +36,7 @@ def _plan(file: Path, found: dict[str, Any]) -> dict[str, Any]:
     }
     if plan["obstacle"] is None:
         # Without classes the number of clusters is the user's; a usual one gives the size.
-        model = OMCAL(min(classes or OMCAL().n_clusters, found["n_samples"]))
+        model = omcal.OMCAL(min(classes or omcal.OMCAL().n_clusters, found["n_samples"]))
         try:
             expected = expected_fit(model, found["views"], mapped=found["format"] in _MAPPED)
             plan["estimate"] = estimate_record(expected)
@@ -96,6 +95,8 @@ def _show(result: dict[str, Any]) -> None:
 
 def _promise(result: dict[str, Any]) -> str:
     """What the command would do and take, in words."""
+    from omcal.machine.memory import format_bytes
+
     expected, n_views = result["cluster"]["estimate"], len(result["views"])
     taken = {1: "the view", 2: "both views"}.get(n_views, f"all {n_views} views")
     compared = ""

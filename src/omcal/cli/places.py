@@ -1,4 +1,4 @@
-"""Where a fit runs: how much memory it may take, and on which Dask cluster."""
+"""Fits on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -6,34 +6,15 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from omcal import OMCAL
-from omcal.datasets import DataError
+import omcal
 
-MemoryLimit = Annotated[
-    str | None,
-    typer.Option(
-        "--memory-limit",
-        metavar="SIZE",
-        help="Most memory for what grows with the samples, like 4GB; the rest goes to files. "
-        "With --dask alone: for all its processes.",
-    ),
-]
-ScratchDir = Annotated[
-    Path | None,
-    typer.Option("--scratch-dir", metavar="DIR", help="Folder for these files; they vanish."),
-]
-CheckpointFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint", metavar="FILE", help="Save the state here; a fit that finds it goes on."
-    ),
-]
+if TYPE_CHECKING:
+    from omcal import OMCAL
+
 Dask = Annotated[
     str | None,
     typer.Option(
@@ -75,7 +56,9 @@ def fit_there(
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
-        raise ImportError('--dask needs Dask; pip install "omcal[dask]"') from error
+        raise ImportError('--dask needs Dask; pip install "dask[array]" distributed') from error
+    import numpy as np
+
     with ExitStack() as stack:
         address: Any = dask
         if dask == _LOCAL:
@@ -105,10 +88,12 @@ def _in_chunks(name: str, view: Any, here: Any = None) -> Any:
 
     Samples that are not `here` get rows of NaN, the only mark that goes with the chunks.
     """
+    import numpy as np
+
     if isinstance(view, np.memmap):
         return view
     if not isinstance(view, np.ndarray):
-        raise DataError(f"view {name!r} is sparse; --dask takes dense views.")
+        raise omcal.datasets.DataError(f"view {name!r} is sparse; --dask takes dense views.")
     import dask.array as da
 
     if here is not None and not here.all():

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from omcal import __version__
+import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out
-from omcal.cli.console import print_json, print_table, stdout
+from omcal.cli.console import print_json, stdout
 from omcal.cli.files import absences, require_writable, write_labels
-from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES, agreement
-from omcal.datasets import DataError, MultiViewData, load_views
-from omcal.model.files import load
+from omcal.cli.parameters import takes
+from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
+
+if TYPE_CHECKING:
+    from omcal.datasets import MultiViewData
 
 ModelFile = Annotated[
     Path,
@@ -24,23 +25,26 @@ ModelFile = Annotated[
 OrderedViews = Annotated[
     str | None,
     typer.Option(
-        "--views", metavar="A,B", help="The views of FILE, in the order of the model's views."
+        "--views", "-v", metavar="A,B", help="The views of FILE, in the order of the model's views."
     ),
 ]
 
 
+@takes("device")
 def predict(
     model_file: ModelFile,
     file: options.DataFile,
+    parameters: dict[str, Any],
     out: Out = None,
     views: OrderedViews = None,
     labels: options.LabelName = None,
-    device: options.Device = options.DEFAULTS["device"],
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Assign the samples of FILE to the clusters of MODEL; FILE has the views of its fit."""
-    model = load(model_file).set_params(device=device)
+    import numpy as np
+
+    model = omcal.load(model_file).set_params(**{"device": "cpu", **parameters})
     if out is not None:
         for taken in (file, model_file):
             require_writable(out, unlike=taken)
@@ -62,7 +66,7 @@ def predict(
         "scores": agreement(data, clusters),
         "nmi_average": NMI_AVERAGE,
         "notes": [*data.notes, *absences(data)],
-        "version": __version__,
+        "version": omcal.__version__,
     }
     if as_json:
         print_json(result)
@@ -74,11 +78,11 @@ def _load(
     file: Path, names: list[str] | None, labels: str | None, fitted: list[str]
 ) -> MultiViewData:
     if names is not None:
-        return load_views(file, views=names, labels=labels)
+        return omcal.datasets.load_views(file, views=names, labels=labels)
     try:
-        return load_views(file, views=fitted, labels=labels)
-    except DataError as error:
-        raise DataError(
+        return omcal.datasets.load_views(file, views=fitted, labels=labels)
+    except omcal.datasets.DataError as error:
+        raise omcal.datasets.DataError(
             f"{error} The model was fitted on the views {', '.join(fitted)}; where FILE calls "
             "them otherwise, name them in this order with --views."
         ) from error
@@ -86,18 +90,11 @@ def _load(
 
 def _show(result: dict[str, Any]) -> None:
     console = stdout()
-    n = result["n_samples"]
     for note in result["notes"]:
         console.print(f"Note: {note}")
-    sizes = [
-        (str(cluster), str(size), f"{size / n:.1%}")
-        for cluster, size in enumerate(result["cluster_sizes"])
-        if size
-    ]
-    print_table(f"{n} samples", ("cluster", "samples", "share"), sizes)
+    print_clusters(result["cluster_sizes"])
     if result["scores"] is not None:
-        scores = [(TITLES[name], f"{result['scores'][name]:.3f}") for name in PAPER_SCORES]
-        print_table("Agreement with the classes", ("score", "value"), scores)
+        print_scores(result["scores"])
     if result["out"] is None:
         console.print("The labels were not saved; add --out labels.csv.")
     else:

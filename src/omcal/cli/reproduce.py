@@ -6,25 +6,21 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import joblib
 import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+import omcal
 from omcal.cli.console import report_line, stdout
 from omcal.cli.options import Quiet, names
-from omcal.datasets import DataError
-from omcal.experiments.outputs import copy_document, write_outputs
-from omcal.experiments.paper import load_paper
-from omcal.experiments.plan import Cell, Plan
-from omcal.experiments.records import Record
-from omcal.machine.memory import available_memory
-from omcal.machine.threads import thread_count
-from omcal.plots.figures import require_matplotlib
+
+if TYPE_CHECKING:
+    from omcal.experiments.plan import Cell, Plan
+    from omcal.experiments.records import Record
 
 RECORDS = "records.jsonl"
 
@@ -32,7 +28,7 @@ Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder with the data sets.")
 ]
 Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Folder for records, tables, figures.")
+    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for records, tables, figures.")
 ]
 Only = Annotated[
     str | None,
@@ -90,6 +86,11 @@ def reproduce(
     where it stopped when the same command is given again; cells that ended with an error are run
     again.
     """
+    from omcal.experiments.outputs import copy_document, write_outputs
+    from omcal.experiments.paper import load_paper
+    from omcal.experiments.plan import Plan
+    from omcal.plots.figures import require_matplotlib
+
     paper = load_paper()
     defaults = paper.run | (paper.quick if quick else {})
     plan = Plan(paper, seeds or defaults["seeds"], quick, frozenset(names(only) or ()))
@@ -138,11 +139,14 @@ def _run(
         raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
     from omcal.experiments.runner import Settings, run_cells
     from omcal.experiments.worker import Limits
+    from omcal.machine.threads import thread_count
 
     if data is None:
-        raise DataError("name the folder with the data sets: --data DIR (or --from-records).")
+        raise omcal.datasets.DataError(
+            "name the folder with the data sets: --data DIR (or --from-records)."
+        )
     if not data.is_dir():
-        raise DataError(f"--data {data}: there is no such folder.")
+        raise omcal.datasets.DataError(f"--data {data}: there is no such folder.")
     seconds, gigabytes = limits
     jobs = jobs or default_jobs(gigabytes)
     threads = max(1, thread_count() // jobs)
@@ -152,6 +156,10 @@ def _run(
 
 def default_jobs(gigabytes: float) -> int:
     """As many cells at a time as there are cores, and memory for."""
+    import joblib
+
+    from omcal.machine.memory import available_memory
+
     fitting = int(available_memory() // (gigabytes * 1e9))
     return max(1, min(joblib.cpu_count(), fitting))
 
@@ -230,6 +238,8 @@ def _beginning(total: int, done: int, again: int) -> str:
 
 def describe(record: Record) -> str:
     """A record in one line."""
+    from omcal.experiments.plan import Cell
+
     cell = Cell(record["dataset"], record["method"], record["seed"], record["parameters"])
     if record["status"] == "ok":
         return f"{cell}: ACC {record['scores']['ACC']:.3f}, {record['seconds']:.1f} s"

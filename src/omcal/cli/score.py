@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+import omcal
 from omcal.cli.console import print_json, print_table
 from omcal.cli.files import read_labels
 from omcal.cli.options import Json
 from omcal.cli.scores import NMI_AVERAGE, TITLES
-from omcal.metrics import evaluate
 
 _KINDS = "csv with a header, one label a line, or .npy"
 
@@ -23,7 +23,7 @@ def score(
 ) -> None:
     """Compare the clusters in PRED with the classes in TRUE."""
     y_true, y_pred = read_labels(true), read_labels(pred)
-    scores = evaluate(y_true, y_pred, average=NMI_AVERAGE)
+    scores = omcal.metrics.evaluate(y_true, y_pred, average=NMI_AVERAGE)
     if as_json:
         print_json({"n_samples": len(y_true), "nmi_average": NMI_AVERAGE, **scores})
         return

@@ -1,11 +1,18 @@
-"""How the scores of a clustering are shown."""
+"""How the clusters and the scores of a clustering are shown: everywhere the same way."""
 
 from __future__ import annotations
 
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from omcal.datasets import MultiViewData
-from omcal.metrics import Average, evaluate
+import omcal
+from omcal.cli.console import print_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from omcal.datasets import MultiViewData
+    from omcal.metrics import Average
 
 NMI_AVERAGE: Average = "max"
 
@@ -24,12 +31,31 @@ PAPER_SCORES = tuple(name for name in TITLES if name != "recall")
 """Those the paper reports."""
 
 
+_LISTED_CLUSTERS = 30
+
+
+def print_clusters(sizes: Sequence[int]) -> None:
+    """The clusters by their numbers; the largest ones where they are many."""
+    n = sum(sizes)
+    listed = sorted(sorted(range(len(sizes)), key=lambda c: -sizes[c])[:_LISTED_CLUSTERS])
+    title = "Clusters" if len(listed) == len(sizes) else f"The {len(listed)} largest clusters"
+    rows = [(str(c), str(sizes[c]), f"{sizes[c] / n:.1%}") for c in listed]
+    print_table(title, ("cluster", "samples", "share"), rows)
+
+
+def print_scores(scores: dict[str, float]) -> None:
+    """The scores that the paper reports."""
+    rows = [(TITLES[name], f"{scores[name]:.3f}") for name in PAPER_SCORES]
+    print_table("Agreement with the classes", ("score", "value"), rows)
+
+
 def agreement(data: MultiViewData, clusters: NDArray) -> dict[str, float] | None:
     """The scores over the samples whose class is known; None where there are none.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from omcal.datasets import MultiViewData
     >>> data = MultiViewData({"a": np.eye(3)}, labels=np.array(["x", "y", ""]))
     >>> agreement(data, np.array([1, 0, 0]))["accuracy"]
     1.0
@@ -37,4 +63,4 @@ def agreement(data: MultiViewData, clusters: NDArray) -> dict[str, float] | None
     known = data.is_labelled
     if data.labels is None or not known.any():
         return None
-    return evaluate(data.labels[known], clusters[known], average=NMI_AVERAGE)
+    return omcal.metrics.evaluate(data.labels[known], clusters[known], average=NMI_AVERAGE)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, print_table, report_line, stdout
-from omcal.datasets import load_views
-from omcal.select.parameters import Trial, tune_without_labels
+from omcal.cli.parameters import takes
+
+if TYPE_CHECKING:
+    from omcal.select import Trial
 
 _LISTED = 12
 
@@ -18,15 +21,16 @@ Numbers = Annotated[str, typer.Option(metavar="A,B", help="Values to try.")]
 Fits = Annotated[int, typer.Option("--fits", min=2, help="Fits of each setting.")]
 
 
+@takes("scale")
 def tune(
     file: options.DataFile,
     clusters: options.Clusters,
+    parameters: dict[str, Any],
     beta: Numbers = "0.1,0.3,1",
     gamma: Numbers = "0.001,0.1,1",
     extra_anchors: Numbers = "10,50",
     fits: Fits = 4,
     views: options.ViewNames = None,
-    scale: options.ScaleOption = options.DEFAULTS["scale"],
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -37,30 +41,36 @@ def tune(
     and its clusters are well separated (silhouette). Labels in FILE are not read. This is not the
     search of the paper, which used the labels: that one is part of omcal reproduce.
     """
-    data = load_views(file, views=options.names(views), labels=False)
+    given = options.cluster_number(clusters)
+    data = omcal.datasets.load_views(file, views=options.names(views), labels=False)
+    n_clusters, suggestion = options.suggested(given, data, parameters, seed)
     grid: dict[str, list[float]] = {
         "beta": _numbers("--beta", beta),
         "gamma": _numbers("--gamma", gamma),
-        "n_anchors": [clusters + int(m) for m in _numbers("--extra-anchors", extra_anchors)],
+        "n_anchors": [n_clusters + int(m) for m in _numbers("--extra-anchors", extra_anchors)],
     }
 
     def show(trial: Trial) -> None:
         if not quiet:
             report_line(_line(trial))
 
-    trials = tune_without_labels(
-        data.views,
-        clusters,
-        grid,
-        n_fits=fits,
-        random_state=seed,
-        scale=scale.parameter,
-        progress=show,
+    trials = omcal.select.tune_without_labels(
+        data.views, n_clusters, grid, n_fits=fits, random_state=seed, progress=show, **parameters
     )
     if as_json:
-        print_json({"file": str(file), "labels_used": False, "trials": [_plain(t) for t in trials]})
+        print_json(
+            {
+                "file": str(file),
+                "labels_used": False,
+                "n_clusters": n_clusters,
+                "suggestion": None if suggestion is None else suggestion.to_dict(),
+                "trials": [_plain(t) for t in trials],
+            }
+        )
     elif not quiet:
-        _show(file, clusters, trials)
+        if suggestion is not None:
+            stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
+        _show(file, n_clusters, trials)
 
 
 def _numbers(option: str, listed: str) -> list[float]:

@@ -263,7 +263,7 @@ def _write_parquet(path: Path, data: MultiViewData) -> None:
         import pyarrow as pa
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError('Parquet files need pyarrow: pip install "omcal[io]".') from error
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
     columns: dict[str, Any] = {}
     if data.labels is not None:
         columns[LABELS] = pa.array(data.labels)

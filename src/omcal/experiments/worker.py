@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from omcal import OCAL, OMCAL
-from omcal.baselines import METHODS
 from omcal.datasets import MultiViewData, load_paper_dataset
+from omcal.experiments.methods import find_method, methods
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell
 from omcal.metrics import evaluate
@@ -106,16 +105,12 @@ def make_model(cell: Cell, n_clusters: int) -> Any:
     parameters = dict(cell.parameters)
     if parameters.get("scale") == "none":
         parameters["scale"] = None
-    if cell.method in ("omcal", "ocal"):
-        cls: Any = OMCAL if cell.method == "omcal" else OCAL
-    else:
-        cls = METHODS[cell.method].cls
-    return cls(n_clusters, random_state=cell.seed, **parameters)
+    return find_method(cell.method).make(n_clusters, random_state=cell.seed, **parameters)
 
 
 def is_available(method: str) -> bool:
     """Whether this version has the method."""
-    return method in ("omcal", "ocal") or method in METHODS
+    return method in methods()
 
 
 def _history(model: Any) -> list[float]:

@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            'computing on tensors and GPUs needs PyTorch; pip install "omcal[gpu]".'
+            "computing on tensors and GPUs needs PyTorch: pip install torch."
         ) from error
     value = getattr(torch, name)
     globals()[name] = value  # found directly from now on

@@ -441,7 +441,7 @@ def require_matplotlib(module: str = "matplotlib") -> Any:
         return import_module(module)
     except ImportError as error:
         raise ImportError(
-            'figures need matplotlib; install it with: pip install "omcal[plot]"'
+            "figures need matplotlib; install it with: pip install matplotlib"
         ) from error
 
 

@@ -228,7 +228,7 @@ class ParquetRows:
         try:
             from pyarrow import parquet
         except ImportError as error:
-            raise ImportError('Parquet files need pyarrow; pip install "omcal[io]"') from error
+            raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
         self._path = path
         self._file = parquet.ParquetFile(path)
         schema = self._file.schema_arrow

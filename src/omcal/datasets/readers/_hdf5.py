@@ -33,7 +33,7 @@ def h5py() -> Any:
         import h5py
     except ImportError as error:
         raise ImportError(
-            'HDF5 files (MATLAB 7.3, .h5, .h5ad, .h5mu) need h5py: pip install "omcal[io]".'
+            "HDF5 files (MATLAB 7.3, .h5, .h5ad, .h5mu) need h5py: pip install h5py."
         ) from error
     return h5py
 

@@ -124,7 +124,7 @@ def read_parquet(path: Path) -> Contents:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError('Parquet files need pyarrow: pip install "omcal[io]".') from error
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
     size = path.stat().st_size
     with pyarrow.parquet.ParquetFile(path) as file:
         described = file.metadata

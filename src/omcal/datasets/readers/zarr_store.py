@@ -48,7 +48,7 @@ def require_zarr() -> Any:
     try:
         import zarr
     except ImportError as error:
-        raise ImportError('zarr folders need zarr: pip install "omcal[io]".') from error
+        raise ImportError("zarr folders need zarr: pip install zarr.") from error
     return zarr
 
 

@@ -1,0 +1,5 @@
+"""`python -m omcal` is the command `omcal`."""
+
+from omcal.cli import main
+
+main()

@@ -1,0 +1,174 @@
+"""The parameters of OMCAL as options of the commands: each is declared once, here."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+
+class Parameter(NamedTuple):
+    """A parameter of the estimator on the command line; left out, the estimator's default holds."""
+
+    option: str
+    type: Any
+    help: str
+    default: str  # as the help shows it
+    metavar: str | None = None
+
+    @property
+    def annotation(self) -> Any:
+        option = typer.Option(
+            self.option,
+            help=self.help,
+            show_default=self.default or False,
+            metavar=self.metavar,
+            rich_help_panel="Parameters of OMCAL",
+        )
+        return Annotated[self.type | None, option]
+
+
+def _one_of(*words: str) -> Any:
+    return Enum("Words", {word: word for word in words}, type=str)
+
+
+PARAMETERS: dict[str, Parameter] = {
+    "n_anchors": Parameter("--anchors", int, "Number of anchors.", "set by n"),
+    "anchors": Parameter(
+        "--anchors-by",
+        _one_of("kmeans", "kmeans-full", "random"),
+        "How anchors are chosen; kmeans-full: from all rows.",
+        "kmeans",
+    ),
+    "n_neighbors": Parameter("--neighbors", int, "Nearest anchors of a sample.", "5"),
+    "beta": Parameter("--beta", float, "Weight of the nuclear norm.", "0.3"),
+    "gamma": Parameter("--gamma", float, "Weight of the factorisation.", "0.1"),
+    "scale": Parameter(
+        "--scale",
+        _one_of("feature", "sample", "view", "none"),
+        "How views are scaled.",
+        "feature",
+    ),
+    "weighting": Parameter(
+        "--weighting",
+        _one_of("adaptive", "agreement", "uniform"),
+        "How views are weighted.",
+        "adaptive",
+    ),
+    "init": Parameter(
+        "--init", _one_of("spectral", "random"), "Where the iterations start.", "spectral"
+    ),
+    "n_init": Parameter("--n-init", int, "Starts, random after the first; the best is kept.", "1"),
+    "max_iter": Parameter("--max-iter", int, "Most iterations of each start.", "100"),
+    "tol": Parameter("--tol", float, "Relative change to stop at.", "1e-06"),
+    "accelerate": Parameter(
+        "--accelerate", bool, "About the same objective in fewer iterations.", ""
+    ),
+    "device": Parameter(
+        "--device", str, "cpu, or a device of PyTorch: cuda, cuda:0,cuda:1 …", "cpu"
+    ),
+    "memory_limit": Parameter(
+        "--memory-limit",
+        str,
+        "Most memory for what grows with the samples, like 4GB; the rest goes to files. With "
+        "--dask alone: for all its processes.",
+        "",
+        "SIZE",
+    ),
+    "scratch_dir": Parameter(
+        "--scratch-dir", Path, "Folder for these files; they vanish.", "", "DIR"
+    ),
+    "checkpoint": Parameter(
+        "--checkpoint", Path, "Save the state here; a fit that finds it goes on.", "", "FILE"
+    ),
+}
+
+_OPTIONS = {name: parameter.option for name, parameter in PARAMETERS.items()}
+_OPTIONS |= {"n_clusters": "--clusters", "random_state": "--seed", "n_resamples": "--resamples"}
+# Names that are no words of a sentence.
+_NAMES = "|".join(name for name in _OPTIONS if "_" in name or name in ("beta", "gamma", "tol"))
+
+
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of these parameters.
+
+    The command gets those that were given as one mapping, `parameters`, ready for OMCAL.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def call(**given: Any) -> None:
+            chosen = {name: given.pop(name) for name in names}
+            parameters = {n: _plain(value) for n, value in chosen.items() if value is not None}
+            command(parameters=parameters, **given)
+
+        own = inspect.signature(command, eval_str=True)
+        shown = [own.parameters[name] for name in own.parameters if name != "parameters"]
+        shown += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=PARAMETERS[name].annotation,
+            )
+            for name in names
+        ]
+        call.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        return call
+
+    return decorate
+
+
+def _plain(value: Any) -> Any:
+    """What the estimator takes: words instead of the members of an enumeration."""
+    if isinstance(value, Enum):
+        return None if value.value == "none" else value.value
+    return str(value) if isinstance(value, Path) else value
+
+
+def words_of(parameters: Mapping[str, Any]) -> list[str]:
+    """The words of the command line that give these parameters.
+
+    Examples
+    --------
+    >>> words_of({"n_anchors": 20, "scale": None, "accelerate": True})
+    ['--anchors', '20', '--scale', 'none', '--accelerate']
+    """
+    words = []
+    for name, value in parameters.items():
+        words.append(PARAMETERS[name].option)
+        if value is not True:
+            words.append("none" if value is None else str(value))
+    return words
+
+
+def in_options(message: str) -> str:
+    """A message of the estimator with its parameters spelled as options.
+
+    Examples
+    --------
+    >>> in_options("n_clusters=121 must be at most 120; raise n_anchors.")
+    '--clusters 121 must be at most 120; raise --anchors.'
+    >>> in_options("The 'beta' parameter of OMCAL must be a float in the range [0.0, inf).")
+    '--beta must be a number in the range [0.0, inf).'
+    """
+    message, checked = re.subn(
+        r"The '(\w+)' parameter of \w+ must be",
+        lambda found: f"{_OPTIONS.get(found[1], found[1])} must be",
+        message,
+    )
+    if checked:
+        message = message.replace(" an int ", " a whole number ").replace(" a float ", " a number ")
+    message = re.sub(
+        rf"(?<![\w-])({'|'.join(_OPTIONS)})=(\S*[^\s;,.)])",
+        lambda found: f"{_OPTIONS[found[1]]} {found[2]}",
+        message,
+    )
+    return re.sub(rf"(?<![\w-])({_NAMES})\b", lambda found: _OPTIONS[found[1]], message)

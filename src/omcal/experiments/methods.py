@@ -1,0 +1,70 @@
+"""Every method by the name it has in `omcal compare`, `omcal cluster --method` and `reproduce`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from omcal import baselines
+from omcal.model.estimators import OCAL, OMCAL
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method: its names, its class, and which data it takes."""
+
+    name: str
+    title: str  # as tables write it
+    cls: Any
+    multi_view: bool = True
+    takes_absences: bool = False  # samples that are absent from some views
+
+    def make(self, n_clusters: int | None = None, **parameters: Any) -> Any:
+        """An estimator that is not fitted yet."""
+        if n_clusters is not None:
+            parameters["n_clusters"] = n_clusters
+        return self.cls(**parameters)
+
+
+@cache
+def methods() -> dict[str, Method]:
+    """All methods by name, the paper's own first.
+
+    Examples
+    --------
+    >>> list(methods())[:3]
+    ['omcal', 'ocal', 'amgl']
+    """
+    own = [
+        Method("omcal", "OMCAL", OMCAL, takes_absences=True),
+        Method("ocal", "OCAL", OCAL, multi_view=False),
+    ]
+    others = [
+        Method(name, entry.title, entry.cls, entry.multi_view)
+        for name, entry in baselines.METHODS.items()
+    ]
+    return {method.name: method for method in own + others}
+
+
+def find_method(name: str) -> Method:
+    """The method of this name or title; neither case nor hyphens matter.
+
+    Examples
+    --------
+    >>> find_method("MVSC-HFD").name, find_method("Smc_Ocl").name
+    ('mvschfd', 'smc-ocl')
+    """
+    known = methods()
+    spelled = {_plain(word): m.name for m in known.values() for word in (m.title, m.name)}
+    found = spelled.get(_plain(name))
+    if found is None:
+        near = get_close_matches(_plain(name), spelled, n=1)
+        meant = f" (did you mean {spelled[near[0]]}?)" if near else ""
+        raise ValueError(f"method {name!r} is unknown{meant}; there are {', '.join(known)}.")
+    return known[found]
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
