@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import repeat
 from threading import Condition
 from typing import Any, Generic, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
+
+from omcal.machine.process import ProcessSetting
 
 Result = TypeVar("Result")
 
@@ -129,29 +132,34 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="omcal")
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager[None]:
     """Keep BLAS to one thread: inside our own threads, and for matrices too small to share out."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    return _BLAS.held()
 
 
-@contextmanager
-def small_blas(size: int) -> Iterator[None]:
+def small_blas(size: int) -> AbstractContextManager[None]:
     """BLAS for matrices of this many rows and columns: one thread, unless they are large.
 
     For small ones the threads cost more than they save, and much more on a busy machine.
     """
-    if size < 256:
-        with one_blas_thread():
-            yield
-    else:
-        yield
+    return one_blas_thread() if size < 256 else nullcontext()
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+def _blas_libraries() -> list[Any]:
+    return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+def _blas_threads() -> list[int]:
+    return [library.num_threads for library in _blas_libraries()]
+
+
+def _set_blas_threads(numbers: Iterable[int]) -> None:
+    for library, number in zip(_blas_libraries(), numbers, strict=False):
+        library.set_num_threads(number)
+
+
+_BLAS = ProcessSetting(_blas_threads, lambda: _set_blas_threads(repeat(1)), _set_blas_threads)
 
 
 def thread_count() -> int:

@@ -41,7 +41,7 @@ from omcal.method.starts import check_init, starts
 from omcal.method.updates import mix
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.cost import Estimate, ViewSize, view_sizes
-from omcal.model.watching import Watch, best_of, warn_about_result
+from omcal.model.watching import Watch, best_of, shown, warn_about_result
 from omcal.places.base import Asked, Place, place_for, require_shape
 from omcal.views.absence import check_present
 from omcal.views.reading import read_views, refuse_second_view
@@ -133,7 +133,8 @@ class AnchorClusterer(
         """
         self._validate_params()
         refuse_second_view(y)
-        with self.client.as_current() if self.client is not None else nullcontext():
+        cluster = self.client.as_current() if self.client is not None else nullcontext()
+        with cluster, shown(self.verbose):
             interrupted = self._fit(X, y, present)
             warn_about_result(self)
         if interrupted:

@@ -7,13 +7,14 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from omcal.machine.process import ProcessSetting
 from omcal.machine.threads import small_blas
 from omcal.method.rows import AbstractRows, Array, Assignment
 from omcal.method.solver import Problem, Solution, solve
@@ -147,12 +148,34 @@ class Watch:
         self._tasks.end()
 
 
-def reporter(verbose: int) -> Callable[..., None]:
-    """Send progress to the logger: visible from verbose=1 on, each iteration from verbose=2 on."""
-    if verbose and not logger.hasHandlers():
-        logger.addHandler(logging.StreamHandler())
-    if verbose and logger.getEffectiveLevel() > logging.INFO:
+class _ProgressHandler(logging.StreamHandler):
+    """Shows progress where the user has set up no logging."""
+
+
+def _show_progress() -> None:
+    if not logger.hasHandlers():
+        logger.addHandler(_ProgressHandler())
+    if logger.getEffectiveLevel() > logging.INFO:
         logger.setLevel(logging.INFO)
+
+
+def _show_as_before(level: int) -> None:
+    logger.setLevel(level)
+    for handler in list(logger.handlers):
+        if isinstance(handler, _ProgressHandler):
+            logger.removeHandler(handler)
+
+
+_SHOWN = ProcessSetting(lambda: logger.level, _show_progress, _show_as_before)
+
+
+def shown(verbose: int) -> AbstractContextManager[None]:
+    """Make what `reporter` sends visible, in the block."""
+    return _SHOWN.held() if verbose else nullcontext()
+
+
+def reporter(verbose: int) -> Callable[..., None]:
+    """Send progress to the logger, for the user from verbose=1 on, each iteration from 2 on."""
 
     def say(message: str, *args: Any, detail: int = 1) -> None:
         logger.log(logging.INFO if verbose >= detail else logging.DEBUG, message, *args)

@@ -10,6 +10,7 @@ from typing import Any
 
 from omcal.machine import torch
 from omcal.machine.memory import format_bytes
+from omcal.machine.process import ProcessSetting
 from omcal.machine.torch import Device
 
 _RECORDING = Lock()  # one thread at a time
@@ -84,7 +85,7 @@ def block_entries(device: Device) -> int:
 def working_on(device: Device) -> Iterator[None]:
     """No gradients, float32 products in true float32, and kernels launched on this device."""
     current = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-    with torch.no_grad(), _true_float32(), current:
+    with torch.no_grad(), _TRUE_FLOAT32.held(), current:
         yield
 
 
@@ -129,20 +130,6 @@ def _recording_stream(device: Device) -> Any:
     return torch.cuda.Stream(device)
 
 
-@contextmanager
-def _true_float32() -> Iterator[None]:
-    """Distances lose half their digits in TF32, so that is off here whatever the user set."""
-    switches = _precision_switches()
-    before = [getattr(switch, name) for switch, name, _ in switches]
-    for switch, name, exact in switches:
-        setattr(switch, name, exact)
-    try:
-        yield
-    finally:
-        for (switch, name, _), value in zip(switches, before, strict=True):
-            setattr(switch, name, value)
-
-
 def _precision_switches() -> list[tuple[Any, str, Any]]:
     """Where this PyTorch keeps the precision of products: (object, attribute, exact value)."""
     cuda = torch.backends.cuda.matmul
@@ -152,6 +139,19 @@ def _precision_switches() -> list[tuple[Any, str, Any]]:
         (cuda, "fp32_precision", "ieee"),
         (torch.backends.mkldnn.matmul, "fp32_precision", "ieee"),
     ]
+
+
+def _read_precision() -> list[Any]:
+    return [getattr(switch, name) for switch, name, _ in _precision_switches()]
+
+
+def _set_precision(values: list[Any] | None = None) -> None:
+    for i, (switch, name, exact) in enumerate(_precision_switches()):
+        setattr(switch, name, exact if values is None else values[i])
+
+
+# Distances lose half their digits in TF32, so that is off here whatever the user set.
+_TRUE_FLOAT32 = ProcessSetting(_read_precision, _set_precision, _set_precision)
 
 
 @contextmanager

@@ -1,0 +1,134 @@
+"""The compiled loops against the same sums written plainly, on shapes of every kind."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from omcal.machine import compiled, unrolled
+from omcal.method.graph import _nearest, _tie_limit
+from omcal.method.scaling import Moments
+
+numba = pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+
+SIZES = st.sampled_from([0, 1, 2, 511, 512, 513, 1030])  # around the rows of a tile
+REALS = st.sampled_from([np.float32, np.float64])
+
+
+def random_graphs(rng, n, V, m, k, real):
+    indices = np.argsort(rng.random((n, V, m)), axis=2)[:, :, :k]
+    weights = rng.dirichlet(np.ones(k), size=(n, V)).astype(real)
+    return indices.astype(np.min_scalar_type(m - 1)), weights
+
+
+def dense(indices, weights, m):
+    """[S_1 … S_V] in float64."""
+    n, V, _ = indices.shape
+    S = np.zeros((n, V, m))
+    np.put_along_axis(S, indices.astype(np.intp), weights.astype(np.float64), axis=2)
+    return S.reshape(n, V * m)
+
+
+# Each number of columns in a slice, and each pair of types, takes seconds to compile: few of them,
+# in many shapes. Columns in one slice, and in several with one column to spare.
+@settings(max_examples=40, deadline=None)
+@given(
+    n=SIZES,
+    V=st.integers(1, 12),
+    c=st.sampled_from([3, 21]),
+    k=st.sampled_from([1, 4, 5, 6, 20]),
+    few_or_many=st.sampled_from([(np.float32, 3), (np.float64, 250)]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@example(n=513, V=12, c=63, k=20, few_or_many=(np.float32, 3), seed=0)
+@example(n=1030, V=3, c=21, k=5, few_or_many=(np.float64, 250), seed=1)
+def test_the_pass_is_the_plain_one(n, V, c, k, few_or_many, seed):
+    rng = np.random.default_rng(seed)
+    real, m = few_or_many[0], k + few_or_many[1]
+    indices, weights = random_graphs(rng, n, V, m, k, real)
+    F = rng.random((n, c)).astype(real)
+    stacked = rng.normal(size=(V * m, c)).astype(real)
+    R = rng.normal(size=(c, c)).astype(real) / c
+    S = dense(indices, weights, m)
+    old = F.astype(np.float64)
+    new = np.maximum(S @ stacked + old @ R, 0)
+
+    StF, FtF, FoldtF = compiled.sweep(stacked, R)(indices, weights, F)
+
+    tolerance = 1e-5 if real == np.float32 else 1e-12
+    scale = max(1.0, np.abs(new).max(initial=0.0))
+    assert_allclose(F, new, rtol=0, atol=tolerance * scale)
+    for found, expected in ((StF, S.T @ new), (FtF, new.T @ new), (FoldtF, old.T @ new)):
+        assert found.dtype == np.float64
+        assert_allclose(
+            found, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max(initial=0.0))
+        )
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=SIZES, V=st.integers(1, 5), k=st.integers(1, 6), real=REALS, seed=st.integers(0, 999))
+def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):
+    rng = np.random.default_rng(seed)
+    m = k + 3
+    indices, weights = random_graphs(rng, n, V, m, k, real)
+    StS = np.zeros((V, V, m, m))
+    compiled.gram_kernel()(indices, weights, StS)
+    S = dense(indices, weights, m)
+    expected = (S.T @ S).reshape(V, m, V, m).swapaxes(1, 2)
+    upper = np.triu_indices(V)
+    assert_allclose(StS[upper], expected[upper], atol=1e-4 if real == np.float32 else 1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(1, 600), m=st.integers(2, 70), real=REALS, seed=st.integers(0, 999))
+def test_the_nearest_anchors_are_the_plain_ones(n, m, real, seed):
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(1, m))
+    # Of few values, so that there are ties.
+    products = rng.integers(-4, 5, size=(n, m)).astype(real)
+    bias = rng.integers(-2, 3, size=m).astype(real)
+    found, expected = (
+        (np.empty((n, k), np.uint8), np.empty((n, k), real)),
+        (np.empty((n, k), np.uint8), np.empty((n, k), real)),
+    )
+    tie = _tie_limit(np.dtype(real))
+    compiled.nearest_kernel()(products.copy(), bias, tie, *found)
+    _nearest(products, bias, tie, *expected)
+    assert_array_equal(found[0], expected[0])
+    assert_allclose(found[1], expected[1], rtol=1e-5 if real == np.float32 else 1e-12, atol=1e-7)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_the_moments_are_the_plain_ones(order, real):
+    X = np.asarray(3e4 + np.random.default_rng(0).normal(size=(999, 7)), dtype=real, order=order)
+    X.flags.writeable = False
+    found, expected = Moments.of(X, compiled=True), Moments.of(X)
+    assert found.n == expected.n
+    assert_allclose(found.mean, expected.mean, rtol=1e-12)
+    assert_allclose(found.squares, expected.squares, rtol=1e-9)
+
+
+def test_threads_that_need_a_loop_at_once_compile_it_once(monkeypatch):
+    compilations, before = [], numba.config.SLP_VECTORIZE
+    njit, together = numba.njit, Barrier(4)
+
+    def counted(**options):
+        compilations.append(options)
+        return njit(**options)
+
+    monkeypatch.setattr(numba, "njit", counted)
+    width = 19  # that no other test asks for
+
+    def first_call(_):
+        together.wait()
+        return unrolled.sweep_kernel(width, 3, np.dtype(np.uint16), np.dtype(np.float32))
+
+    with ThreadPoolExecutor(4) as pool:
+        kernels = set(pool.map(first_call, range(4)))
+    assert len(kernels) == len(compilations) == 1
+    assert before == numba.config.SLP_VECTORIZE
