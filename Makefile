@@ -3,18 +3,29 @@ PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= .venv-torch
 OMICS ?= .venv-omics
+LOWEST ?= .venv-lowest
+TOOLS ?= .venv-tools
+EMPTY ?= .venv-empty
 WORKERS ?= 2
 
-BIN := $(VENV)/bin
+SHELL := bash
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(SCRIPTS)
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo quick test test-torch test-omics check bench front-page clean
+.PHONY: demo quick test test-torch test-omics test-lowest check coverage bench \
+	front-page docs dist lint-workflows clean
 
-%/bin/python:
+%/.made:
 	$(PYTHON) -m venv $*
+	touch $@
 
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml | $(VENV)/.made
 	$(BIN)/python $(PIP) -e ".[dev]"
+	touch $@
+
+$(TOOLS)/.installed: Makefile | $(TOOLS)/.made
+	$(TOOLS)/$(SCRIPTS)/python $(PIP) build twine uv zizmor check-jsonschema
 	touch $@
 
 demo: $(VENV)/.installed  ## cluster the built-in digits and draw the result
@@ -27,20 +38,39 @@ test: $(VENV)/.installed  ## all tests and the examples in docstrings
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # In an environment of its own, as its default build takes gigabytes and nothing else needs it.
-$(TORCH)/.installed: pyproject.toml | $(TORCH)/bin/python
-	$(TORCH)/bin/python $(PIP) -e ".[cli,fast,io]" "torch==2.13.0" pytest pytest-xdist hypothesis
+$(TORCH)/.installed: pyproject.toml | $(TORCH)/.made
+	$(TORCH)/$(SCRIPTS)/python $(PIP) -e ".[cli,fast,io]" "torch==2.13.0" pytest pytest-cov pytest-xdist hypothesis
 	touch $@
 
 test-torch: $(TORCH)/.installed  ## tests of tensors and devices, with PyTorch
-	$(TORCH)/bin/python -m pytest -m torch -n $(WORKERS) tests
+	$(TORCH)/$(SCRIPTS)/python -m pytest -m torch -n $(WORKERS) tests
 
 # In an environment of its own: anndata lags behind the pandas that everything else is tested with.
-$(OMICS)/.installed: pyproject.toml | $(OMICS)/bin/python
-	$(OMICS)/bin/python $(PIP) -e ".[omics,io,plot]" scanpy pytest hypothesis
+$(OMICS)/.installed: pyproject.toml | $(OMICS)/.made
+	$(OMICS)/$(SCRIPTS)/python $(PIP) -e ".[omics,io,plot]" scanpy pytest hypothesis
 	touch $@
 
 test-omics: $(OMICS)/.installed  ## tests of AnnData and MuData, with the real libraries
-	$(OMICS)/bin/python -m pytest tests/test_tl.py tests/datasets/test_single_cell.py
+	$(OMICS)/$(SCRIPTS)/python -m pytest tests/test_tl.py tests/datasets/test_single_cell.py
+
+# The lowest version of each library that pyproject.toml allows.
+$(LOWEST)/.installed: pyproject.toml | $(LOWEST)/.made $(TOOLS)/.installed
+	$(TOOLS)/$(SCRIPTS)/uv pip install --quiet --python $(LOWEST)/$(SCRIPTS)/python \
+		--resolution lowest-direct -e ".[cli,dask,fast,io,plot]" "pytest>=8" "pytest-xdist>=3.5" \
+		"hypothesis>=6.100" "polars>=1" "pyyaml>=6"
+	touch $@
+
+test-lowest: $(LOWEST)/.installed  ## the quick tests with the lowest supported versions
+	$(LOWEST)/$(SCRIPTS)/python -m pytest --quick -n $(WORKERS)
+
+# Two runs, as PyTorch has its own environment; a line counts where either reached it.
+coverage: $(VENV)/.installed $(TORCH)/.installed  ## lines and branches that the tests reach
+	rm -f .coverage .coverage.*
+	COVERAGE_FILE=.coverage.all $(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=
+	COVERAGE_FILE=.coverage.torch $(TORCH)/$(SCRIPTS)/python -m pytest -m torch -n $(WORKERS) \
+		--cov --cov-report= tests
+	$(BIN)/coverage combine
+	$(BIN)/coverage report
 
 check: $(VENV)/.installed  ## style, types, import directions
 	$(BIN)/ruff check .
@@ -48,11 +78,30 @@ check: $(VENV)/.installed  ## style, types, import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.installed  ## links, names, commands and code of the documents, and the examples
+	$(BIN)/python -m pytest -n $(WORKERS) tests/test_docs.py tests/test_examples.py src
+
 bench: $(VENV)/.installed  ## speed and memory, as ratios within one run, into out/speed.md
 	$(BIN)/python benchmarks/speed.py
 
 front-page: $(VENV)/.installed  ## the tables of README.md anew, from benchmarks/results
 	$(BIN)/python benchmarks/front_page.py
 
+dist: $(TOOLS)/.installed  ## sdist and wheel, checked, and the demo from the wheel alone
+	rm -rf dist $(EMPTY)
+	$(TOOLS)/$(SCRIPTS)/python -m build --outdir dist .
+	$(TOOLS)/$(SCRIPTS)/twine check --strict dist/*
+	$(PYTHON) -m venv $(EMPTY)
+	$(EMPTY)/$(SCRIPTS)/python $(PIP) "$$(echo dist/*.whl)[cli,plot]"
+	cd $(EMPTY) && $(SCRIPTS)/omcal demo --out demo
+
+lint-workflows: $(TOOLS)/.installed  ## the files in .github, by zizmor and by their schemas
+	$(TOOLS)/$(SCRIPTS)/zizmor --offline --pedantic .github
+	$(TOOLS)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(TOOLS)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(TOOLS)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-issue-forms \
+		$(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	if command -v actionlint; then actionlint; fi
+
 clean:
-	rm -rf $(VENV) $(TORCH) $(OMICS) out
+	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(EMPTY) dist out .coverage*

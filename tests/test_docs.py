@@ -6,6 +6,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,11 @@ def test_make_commands_are_targets(page):
     commands = [line for language, line in lines(page) if language in shell or line[:4] == "    "]
     commands += re.findall(r"`([^`\n]+)`", text(page))
     used = {word for line in commands for word in re.findall(r"^\s*(?:\$ )?make ([\w-]+)", line)}
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    targets = set(
+        re.findall(
+            r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+    )
     assert used <= targets
 
 
@@ -145,6 +150,16 @@ def test_citation_is_of_this_version():
     assert citation["version"] == omcal.__version__
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert {"type", "title", "authors", "doi"} <= set(citation["preferred-citation"])
+
+
+def test_the_conda_recipe_is_of_this_version_and_its_libraries():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    recipe = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert recipe["context"]["version"] == omcal.__version__
+    assert f">={recipe['context']['python_min']}" == project["requires-python"]
+    needed = {word.replace(" ", "") for word in recipe["requirements"]["run"][1:]}
+    assert needed == set(project["dependencies"])
 
 
 @pytest.mark.parametrize("results", ["paper_numbers", "speed", "missing_views"])
