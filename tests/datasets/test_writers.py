@@ -125,7 +125,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, dense, monkeypatch):
     before = path.read_bytes()
 
     def break_off(file, **arrays):
-        file.write_bytes(b"half")
+        file.write(b"half")
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez_compressed", break_off)

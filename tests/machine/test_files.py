@@ -132,7 +132,7 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path):
 def test_a_full_disk_leaves_the_old_file_and_says_what_is_missing(tmp_path, kilobytes):
     with small_disk(tmp_path / "disk", kilobytes) as disk:
         write_whole(disk / "file", "old")
-        with pytest.raises(OSError, match=r"No space left.*: 100\.0 kB are needed") as info:
+        with pytest.raises(OSError, match=r"no space left.*: 100\.0 kB are needed") as info:
             write_whole(disk / "file", b"x" * 100_000)
         assert info.value.filename == str(disk / "file")
         missing = 100_000 - (kilobytes - 4) * 1024

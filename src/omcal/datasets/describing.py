@@ -16,6 +16,7 @@ from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors, select
 from omcal.datasets.loading import read_contents
 from omcal.machine.threads import row_blocks
+from omcal.views.stored import StoredTable
 
 
 def describe(data: str | os.PathLike[str] | MultiViewData) -> dict[str, Any]:
@@ -116,14 +117,16 @@ def _describe_view(data: MultiViewData, name: str) -> dict[str, Any]:
         "dtype": str(view.dtype),
         "sparse": is_sparse,
         "density": view.nnz / (view.shape[0] * view.shape[1]) if is_sparse else None,
-        "n_nan": _count_nan(view) - (0 if is_sparse else n_missing * int(view.shape[1])),
+        "n_nan": _count_nan(view, name) - (0 if is_sparse else n_missing * int(view.shape[1])),
         "n_missing_rows": n_missing,
     }
 
 
-def _count_nan(view: Matrix) -> int:
-    values = view.data if sparse.issparse(view) else view
-    if values.dtype.kind != "f":
+def _count_nan(view: Matrix, name: str) -> int:
+    if view.dtype.kind != "f":
         return 0
+    if sparse.issparse(view):
+        return int(np.isnan(view.data).sum())
     # In blocks, because a memory-mapped view may be larger than memory.
-    return sum(int(np.isnan(values[rows]).sum()) for rows in row_blocks(len(values), 4096))
+    table = StoredTable(view, name)
+    return sum(int(np.isnan(table.read(rows)).sum()) for rows in row_blocks(len(view), 4096))

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
-import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import io, sparse
+from scipy import sparse
+from scipy.io import savemat
 
 from omcal.datasets._data import DataError, Matrix, MultiViewData
 from omcal.datasets._names import PRESENT_SUFFIX
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS, H5Object, h5py
 from omcal.datasets.readers.single_cell import is_computed
 from omcal.datasets.readers.zarr_store import require_zarr
+from omcal.machine.files import replacing, write_whole
+from omcal.machine.threads import row_blocks
+from omcal.views.stored import StoredTable, in_memory
 
 LABELS, TITLES = "labels", "view_names"
+_BLOCK_BYTES = 1 << 26
 
 
 def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
@@ -67,13 +72,20 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
     if write is _write_mat:
         _require_masks_survive(data, path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix=".writing-"))
-    try:
-        target = scratch / path.name
-        write(target, data)
-        os.replace(target, path)
-    finally:
-        shutil.rmtree(scratch)
+    folder = write in (_write_folder, _write_zarr)
+    with replacing(path, size=sum(map(_bytes, data.views.values())), folder=folder) as temporary:
+        write(temporary, data)
+
+
+def _bytes(view: Matrix) -> int:
+    return int(view.data.nbytes if sparse.issparse(view) else view.nbytes)
+
+
+def _blocks(view: Matrix, name: str) -> Iterator[tuple[slice, NDArray]]:
+    """Rows of a dense view, a few at a time; those of a mapped file are read, not touched."""
+    table = StoredTable(view, name)
+    for rows in row_blocks(len(view), max(1, _BLOCK_BYTES // max(1, view[:1].nbytes))):
+        yield rows, table.read(rows)
 
 
 def _require_dense(data: MultiViewData, path: Path) -> None:
@@ -105,7 +117,8 @@ def _require_masks_survive(data: MultiViewData, path: Path) -> None:
 
 
 def _write_npz(path: Path, data: MultiViewData) -> None:
-    np.savez_compressed(path, **_named_arrays(data))
+    with path.open("wb") as file:  # given a name, NumPy would put its ending on it
+        np.savez_compressed(file, **_named_arrays(data))
 
 
 def _named_arrays(data: MultiViewData) -> dict[str, Any]:
@@ -117,7 +130,7 @@ def _named_arrays(data: MultiViewData) -> dict[str, Any]:
             arrays[f"{name}.data"], arrays[f"{name}.indices"] = csr.data, csr.indices
             arrays[f"{name}.indptr"], arrays[f"{name}.shape"] = csr.indptr, np.array(csr.shape)
         else:
-            arrays[name] = np.asarray(view)
+            arrays[name] = in_memory(view, name)
     for name, mask in (data.present or {}).items():
         arrays[name + PRESENT_SUFFIX] = mask
     if data.labels is not None:
@@ -126,35 +139,56 @@ def _named_arrays(data: MultiViewData) -> dict[str, Any]:
 
 
 def _write_zarr(path: Path, data: MultiViewData) -> None:
+    zarr = require_zarr()
+    # By way of memory: where the disk is full, zarr's own threads would go on writing to it.
+    files: dict[str, Any] = {}
     # Format 2 is read by every version of zarr, and it alone has text of a fixed length.
-    root = require_zarr().open_group(str(path), mode="w", zarr_format=2)
+    root = zarr.open_group(zarr.storage.MemoryStore(files), mode="w", zarr_format=2)
     for name, array in _named_arrays(data).items():
         root.create_array(name, data=array)
+        for place, content in files.items():
+            (path / place).parent.mkdir(parents=True, exist_ok=True)
+            (path / place).write_bytes(content.to_bytes())
+        files.clear()
 
 
 def _write_folder(path: Path, data: MultiViewData) -> None:
-    path.mkdir()
     titles = np.array(list(data.views))
-    for name, array in {TITLES: titles, **data.views, LABELS: data.labels}.items():
-        if array is not None:
-            np.save(path / f"{name}.npy", array, allow_pickle=False)
+    vectors = {TITLES: titles} if data.labels is None else {TITLES: titles, LABELS: data.labels}
+    for name, vector in vectors.items():
+        write_whole(path / f"{name}.npy", _npy_start(vector) + vector.tobytes())
+    for name, view in data.views.items():
+        # Not by numpy.save, which forgets why a write failed.
+        with (path / f"{name}.npy").open("wb") as file:
+            file.write(_npy_start(view))
+            for _, block in _blocks(view, name):
+                file.write(block.tobytes())
+
+
+def _npy_start(array: NDArray) -> bytes:
+    """What an .npy file has before the values."""
+    stream = io.BytesIO()
+    header = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
 
 
 def _write_mat(path: Path, data: MultiViewData) -> None:
     cell = np.empty((1, len(data.views)), dtype=object)
-    for i, view in enumerate(data.views.values()):
+    for i, view in enumerate(in_memory(v, name) for name, v in data.views.items()):
         # MATLAB knows neither half precision nor sparse arrays of other types than double.
         small = view.dtype == np.float16 or sparse.issparse(view)
-        cell[0, i] = view.astype(np.float64) if small else np.asarray(view)
+        cell[0, i] = view.astype(np.float64) if small else view
     variables: dict[str, Any] = {"X": cell, TITLES: np.array(list(data.views), dtype=object)}
     if data.labels is not None:
         is_text = data.labels.dtype.kind in "UST"
         variables["Y"] = (data.labels.astype(object) if is_text else data.labels)[:, None]
-    io.savemat(path, variables, do_compression=True)
+    with path.open("wb") as file:
+        savemat(file, variables, do_compression=True)
 
 
 def _write_hdf5(path: Path, data: MultiViewData) -> None:
-    with h5py().File(path, "w") as file:
+    with _new_hdf5(path) as file:
         file[TITLES] = np.char.encode(list(data.views), "utf-8")
         for name, view in data.views.items():
             _put_matrix(file, name, view)
@@ -165,11 +199,47 @@ def _write_hdf5(path: Path, data: MultiViewData) -> None:
             file[LABELS] = np.char.encode(data.labels, "utf-8") if is_text else data.labels
 
 
+@contextmanager
+def _new_hdf5(path: Path, **options: Any) -> Iterator[H5Object]:
+    """A new HDF5 file; where the disk is full, that is an error at the end."""
+    with _Unfailing(path, "r+b") as disk:
+        with h5py().File(disk, "w", **options) as file:
+            yield file
+        disk.raise_error()
+
+
+class _Unfailing(io.FileIO):
+    """A file that drops what it cannot write: where a write fails, HDF5 ends the process."""
+
+    _error: OSError | None = None
+    _end = 0
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        size, start = len(rest), self.tell()
+        self._end = max(self._end, start + size)
+        try:
+            while len(rest) and self._error is None:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self._error = error
+        self.seek(start + size)
+        return size
+
+    def raise_error(self) -> None:
+        """Raise the first error; the file then has the size that it would have had."""
+        if self._error is not None:
+            self.truncate(self._end)
+            raise self._error
+
+
 def _put_matrix(group: H5Object, name: str, view: Matrix) -> None:
     """A view in an HDF5 group, in the way of AnnData, which describes it by its attributes."""
     if not sparse.issparse(view):
-        group[name] = view
-        _encode(group[name], "array", "0.2.0")
+        dataset = group.create_dataset(name, shape=view.shape, dtype=view.dtype)
+        for rows, block in _blocks(view, name):
+            dataset[rows] = block
+        _encode(dataset, "array", "0.2.0")
         return
     parts = _encode(group.create_group(name), "csr_matrix", "0.1.0", shape=view.shape)
     for part in SPARSE_PARTS:
@@ -192,7 +262,7 @@ def _write_h5ad(path: Path, data: MultiViewData) -> None:
                 f"view {name!r} cannot go to .h5ad, where X is the first view and X_... was "
                 "computed from it; rename it, or use .h5."
             )
-    with h5py().File(path, "w", track_order=True) as file:
+    with _new_hdf5(path, track_order=True) as file:
         _encode(file, "anndata", "0.1.0")
         masks = (data.present or {}).items()
         columns = {name + PRESENT_SUFFIX: mask for name, mask in masks if not mask.all()}
@@ -234,7 +304,8 @@ def _put_text(group: H5Object, name: str, values: NDArray) -> None:
 def _write_csv(path: Path, data: MultiViewData) -> None:
     separator = _separator(data)
     header = [column for name in data.views for column in _column_names(data, name, separator)]
-    rows = np.hstack([np.asarray(view, dtype=np.float64) for view in data.views.values()])
+    tables = [in_memory(view, name).astype(np.float64) for name, view in data.views.items()]
+    rows = np.hstack(tables)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(([LABELS] if data.labels is not None else []) + header)
@@ -268,7 +339,7 @@ def _write_parquet(path: Path, data: MultiViewData) -> None:
     if data.labels is not None:
         columns[LABELS] = pa.array(data.labels)
     for name, view in data.views.items():
-        flat = pa.array(np.ascontiguousarray(view).reshape(-1))
+        flat = pa.array(np.ascontiguousarray(in_memory(view, name)).reshape(-1))
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, int(view.shape[1]))
     pyarrow.parquet.write_table(pa.table(columns), path)
 

@@ -223,9 +223,11 @@ def _size(path: Path) -> int:
 def _no_room(error: OSError, final: Path, size: int | None, reached: int) -> OSError:
     """The error of a full disk, which says how much is missing."""
     free = shutil.disk_usage(final.parent).free
-    needed = f"{format_bytes(size)} are needed" if size else f"more than {format_bytes(reached)}"
-    missing = max((size or reached) - free, 0)
-    said = f"{error.strerror}: {needed}, {format_bytes(free)} are free"
-    if missing:
-        said += f"; about {missing} bytes are missing"
-    return OSError(error.errno, f"{said}: free some, or choose another disk", str(final))
+    needed = max(size or 0, reached)
+    if needed > free:
+        said = f"{format_bytes(needed)} are needed and {format_bytes(free)} are free; about "
+        said += f"{needed - free} bytes are missing"
+    else:
+        said = f"more than the {format_bytes(free)} that are free are needed"
+    said = f"no space left on its disk: {said}; free some, or choose another"
+    return OSError(error.errno, said, str(final))

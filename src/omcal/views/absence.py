@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.threads import row_blocks
+from omcal.views.stored import StoredTable
+
 Mask = NDArray[np.bool_]
+_BLOCK_ROWS = 4096  # of a mapped file at a time
 
 
 def rows_for_none(named: Mapping[str, Any], widths: Mapping[str, int]) -> dict[str, Any]:
@@ -37,11 +41,21 @@ def rows_present(array: Any) -> Mask | None:
     """False for the rows that are NaN throughout; None where there is no such row."""
     if sparse.issparse(array) or array.dtype.kind != "f":
         return None
+    if isinstance(array, np.memmap):
+        table = StoredTable(array, str(array.filename))
+        blocks = [_present(table.read(rows)) for rows in row_blocks(len(array), _BLOCK_ROWS)]
+        present = np.concatenate([*blocks, np.ones(0, dtype=bool)])
+    else:
+        present = _present(array)
+    return None if present.all() else present
+
+
+def _present(array: Any) -> Mask:
     # A number in its first column proves most rows to be there.
     present = ~np.isnan(np.asarray(array[:, 0]))
     doubtful = np.flatnonzero(~present)
     present[doubtful] = ~np.isnan(array[doubtful]).all(axis=1)
-    return None if present.all() else present
+    return present
 
 
 def present_by_mask(array: Any, name: str) -> Mask | None:

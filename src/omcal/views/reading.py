@@ -16,7 +16,7 @@ from omcal.views import columns as column_sets
 from omcal.views.absence import present_by_mask, rows_for_none
 from omcal.views.columns import split_columns
 from omcal.views.frames import align, column_names, is_arrow
-from omcal.views.stored import StoredArray, StoredTable, is_stored
+from omcal.views.stored import StoredArray, StoredTable, in_memory, is_stored
 from omcal.views.view import (
     Matrix,
     View,
@@ -215,7 +215,7 @@ def _check_one(array: Any, name: str, lazy: bool) -> Matrix:
     opened = _open(array, name) if lazy else None
     if opened is not None:
         return opened
-    array = _arrow_values(array, name) if is_arrow(array) else array
+    array = _arrow_values(array, name) if is_arrow(array) else in_memory(array, name)
     try:
         checked = check_array(
             array,
@@ -295,7 +295,7 @@ def _check_table(
         return _lazy_views(opened, views, columns)
     table = validate_data(
         estimator,
-        X,
+        in_memory(X, "X"),
         reset=reset,
         accept_sparse="csr",
         dtype="numeric",

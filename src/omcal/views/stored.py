@@ -53,6 +53,8 @@ class StoredTable:
         """These rows, in memory."""
         start, stop, _ = rows.indices(self.shape[0])
         try:
+            if isinstance(self._source, np.memmap):
+                _require_whole(self._source)
             block = np.asarray(self._source[start:stop])
         except MemoryError:
             raise
@@ -203,6 +205,30 @@ def _byte_bounds(array: NDArray) -> tuple[int, int]:
         start + sum(min(step, 0) for step in steps),
         stop + sum(max(step, 0) for step in steps) + array.itemsize,
     )
+
+
+def _require_whole(array: np.memmap) -> None:
+    """Refuse a mapped file that has become shorter than its mapping."""
+    path = array.filename
+    if path is not None and os.path.isfile(path):
+        missing = array.offset + array.nbytes - os.path.getsize(path)
+        if missing > 0:
+            raise OSError(f"{path} ends {missing} bytes too early")
+
+
+def in_memory(array: Any, name: str) -> Any:
+    """An array; one in a mapped file is read, because to touch what was cut off ends the process.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/array.npy"
+    >>> np.save(path, np.eye(2))
+    >>> type(in_memory(np.load(path, mmap_mode="r"), "eye")).__name__
+    'ndarray'
+    """
+    mapped = isinstance(array, np.memmap) and array.ndim == 2
+    return StoredTable(array, name).read(slice(None)) if mapped else array
 
 
 class ParquetRows:
