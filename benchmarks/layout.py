@@ -93,7 +93,7 @@ def reference(model, X):
         fitted_views(model, X), model._rule.learned.scalings, model.view_weights_, strict=True
     ):
         W, shift = scaling.fold(np.eye(view.width))
-        rows = np.asarray(scaling.standardise(view.array) @ W) + shift
+        rows = np.asarray(scaling.prepare(view.array) @ W) + shift
         rows = rows - rows.mean(axis=0)
         parts.append(rows * np.sqrt(weight / max(float(np.square(rows).sum()), 1e-300)))
     return np.hstack(parts)

@@ -154,7 +154,7 @@ def test_estimator_from_given_anchors_and_init(container, n_views):
     member = rng.integers(m, size=n)
     X = [a[member] + rng.normal(size=(n, a.shape[1])) for a in anchors]
     G = np.linalg.qr(rng.normal(size=(m, c)))[0]
-    model = OMCAL(
+    model = OMCAL.paper(
         c, n_anchors=m, n_neighbors=k, anchors=anchors, init=G, scale=None, max_iter=12, tol=0
     )
     with warnings.catch_warnings():

@@ -37,7 +37,7 @@ def inverse_root(d: NDArray) -> NDArray[np.float64]:
 
 def standardize_samples(X: Matrix) -> Matrix:
     """z-score of each row (ddof 1); constant rows become 0, sparse rows are only divided."""
-    return Scaling(per_sample=True).apply(_within_range(X))
+    return Scaling("standard").apply(_within_range(X))
 
 
 def standardize_features(X: Matrix) -> Matrix:

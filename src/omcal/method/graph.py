@@ -143,7 +143,7 @@ class RelativeDistances:
 
     def products(self, block: Matrix) -> NDArray:
         """Distances less the bias, (rows × m)."""
-        return np.asarray(self._scaling.standardise(block) @ self._W)
+        return np.asarray(self._scaling.prepare(block) @ self._W)
 
 
 def _tie_limit(dtype: np.dtype) -> Any:

@@ -26,6 +26,13 @@ class Learned:
     anchors: list[NDArray]
     n_neighbors: int
 
+    @property
+    def silent(self) -> NDArray[np.bool_]:
+        """Which views have all anchors in one point: they say nothing about any sample."""
+        spread = (np.ptp(A, axis=0).max(initial=0.0) for A in self.anchors)
+        sizes = (np.abs(A).max(initial=0.0) for A in self.anchors)
+        return np.array([s <= 1e-12 * size for s, size in zip(spread, sizes, strict=True)])
+
     def graphs(
         self, views: Views, rows: slice = slice(None), *, compiled: bool = False
     ) -> AnchorGraphs:

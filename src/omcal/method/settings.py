@@ -22,9 +22,9 @@ class GraphSettings:
     anchors: Any  # how to choose them, or one (m, d_v) array a view
 
 
-def default_n_anchors(n: int, n_clusters: int) -> int:
-    """c + 10·√(n / 10⁴), between c + 10 and c + 150: few for ordinary n, more for large n."""
-    return n_clusters + int(np.clip(10 * np.sqrt(n / 1e4), 10, 150))
+def default_n_anchors(n_clusters: int) -> int:
+    """Five a cluster, but at least ten more than clusters, and at most 400 more."""
+    return int(np.clip(5 * n_clusters, n_clusters + 10, n_clusters + 400))
 
 
 def resolve_n_anchors(
@@ -50,7 +50,7 @@ def resolve_n_anchors(
                 "lower n_anchors."
             )
     elif isinstance(anchors, str):
-        m = min(max(default_n_anchors(n, c), k + 1), n)
+        m = min(max(default_n_anchors(c), k + 1), n)
     else:
         one_view = getattr(anchors, "ndim", 0) == 2
         m = len(anchors if one_view or not len(anchors) else anchors[0])

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from omcal.method.rows import AbstractRows, Array
+from omcal.method.rows import AbstractRows, Array, Sums
 from omcal.method.updates import (
     ConsensusGraph,
     adaptive_weights,
     agreement_weights,
+    distinct_weights,
     fused_gram,
     graph_products,
     mix,
     objective,
     orthogonal_factor,
+    shares,
     soft_threshold,
 )
 
 _SMALL_STEPS = 3  # Z and alpha steps to a pass when accelerated
 _MOST_MOMENTUM = 0.9
 
-Weighting = Literal["adaptive", "agreement", "fixed"]
+Weighting = Literal["adaptive", "agreement", "distinct", "fixed"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,30 @@ class Problem:
     max_iter: int
     tol: float
     accelerate: bool = False
+
+    @property
+    def heard(self) -> NDArray[np.intp]:
+        """The views that have a weight to start from; the others never get one."""
+        return np.flatnonzero(self.alpha)
+
+    def weights(self, last: Array | None, H: Array, SZ: Array, sums: Sums, G: Array) -> Array:
+        """Update alpha, by the rule asked for; the weights of the last update help to find it."""
+        if self.weighting == "fixed":
+            return self.alpha
+        some = self.heard
+        H, StF = H[np.ix_(some, some)], sums.StF[some]
+        alpha = np.zeros_like(self.alpha)
+        if self.weighting == "adaptive":
+            alpha[some] = adaptive_weights(H, SZ[some], None if last is None else last[some])
+        else:
+            rule = distinct_weights if self.weighting == "distinct" else agreement_weights
+            alpha[some] = rule(H, StF, sums.FtF, G)
+        return alpha
+
+    def without(self, silent: NDArray[np.bool_]) -> Problem:
+        """The same without views that say nothing; all stay where there is no other."""
+        alpha = np.where(silent, 0.0, self.alpha)
+        return replace(self, alpha=shares(alpha)) if alpha.any() else self
 
 
 @dataclass(frozen=True)
@@ -90,10 +117,7 @@ def solve(
                 raise VanishedGraphError(_vanished(beta, gamma, MtM))
             Z = ConsensusGraph(alpha, G, T, gamma)
             SZ = graph_products(Z, StS, sums.StF)
-            if problem.weighting == "adaptive":
-                alpha = adaptive_weights(H, SZ, alpha if history else None)
-            elif problem.weighting == "agreement":
-                alpha = agreement_weights(H, sums.StF, sums.FtF, G)
+            alpha = problem.weights(alpha if history else None, H, SZ, sums, G)
         history.append(objective(Z, alpha, rho, H, SZ, AtF, sums.FtF, beta))
         if progress(iteration, history[-1]):
             break

@@ -15,6 +15,8 @@ from omcal.method.simplex import minimize_on_simplex
 
 Array = NDArray[np.float64]
 
+_SHARPNESS = 50
+
 
 @dataclass(frozen=True)
 class ConsensusGraph:
@@ -118,9 +120,29 @@ def agreement(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
 
 def agreement_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
     """Weights proportional to the agreement of each graph with the clustering."""
-    cosine = agreement(H, StF, FtF, G)
-    total = cosine.sum()
-    return cosine / total if total > 0 else np.full(len(H), 1.0 / len(H))
+    return shares(agreement(H, StF, FtF, G))
+
+
+def distinct_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+    """The same, with the weight of a view shared out among its copies."""
+    return shares(agreement(H, StF, FtF, G) / copies(H))
+
+
+def copies(H: Array) -> Array:
+    """How many copies of each graph there are: 1 for one alone, 2 for a view that is there twice.
+
+    A graph whose cosine is .99 counts as .6 of a copy, one of .93 as .03.
+    """
+    size = np.sqrt(np.diag(H))
+    norm = np.outer(size, size)
+    cosine = np.divide(H, norm, out=np.eye(len(H)), where=norm > 0)
+    return (cosine**_SHARPNESS).sum(axis=1)
+
+
+def shares(values: Array) -> Array:
+    """The values over their sum; equal ones where that is 0."""
+    total = values.sum()
+    return values / total if total > 0 else np.full(len(values), 1.0 / len(values))
 
 
 def objective(

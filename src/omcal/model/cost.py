@@ -17,7 +17,7 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.kmeans import SEED_PER_ANCHOR, inner_products_pay, trials
-from omcal.method.scaling import Scale, needs_moments
+from omcal.method.scaling import Scale
 from omcal.views.view import View
 
 _BLOCK = 8192  # rows of a block in a pass
@@ -130,7 +130,7 @@ class Estimate:
     def memory(self) -> dict[str, dict[str, float]]:
         """Stage -> part -> bytes; the stages follow each other."""
         stages = {"choosing anchors": self._anchor_bytes(), "iterating": self._row_bytes()}
-        if self._sparse and needs_moments(self.scale):
+        if self._sparse and self.scale not in ("sample", None):
             return {"scaling": self._scaling_bytes()} | stages
         return stages
 

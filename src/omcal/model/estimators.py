@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from omcal.machine.scikit import StrOptions
+from omcal.method.scaling import Scale
 from omcal.model.fitting import AnchorClusterer
 
 
@@ -25,23 +26,33 @@ class OMCAL(AnchorClusterer):
     n_clusters : int, default=8
         Number of clusters c.
     n_anchors : int, optional
-        Number of anchors m, at least `n_clusters`. By default c + 10·√(n / 10⁴), but no fewer than
-        c + 10 and no more than c + 150, the range the paper recommends; and at most n.
+        Number of anchors m, at least `n_clusters`. By default five a cluster, but no fewer than
+        c + 10 and no more than c + 400; and at most n.
     n_neighbors : int, default=5
         Number k of nearest anchors a sample is tied to in each view; below `n_anchors`.
     beta : float, default=0.3
         Weight of the nuclear norm; more means a consensus graph of lower rank.
     gamma : float, default=0.1
         Weight of the factorisation; the paper recommends 1e-5 to 1.
-    scale : {"feature", "sample", "view"} or None, default="feature"
-        "feature": z-score of each feature (constant ones become 0; sparse input is not centred).
-        "sample": z-score of each sample within each view. "view": one factor a view, so that each
-        has total variance 1. None: the data as they are.
-    weighting : {"adaptive", "agreement", "uniform"} or array of shape (n_views,), \
-default="adaptive"
-        "adaptive": the paper's weights, the mixture of graphs nearest to Z. "agreement": in
-        proportion to the cosine between the view's graph and the current clustering; often
-        better where views differ in quality. "uniform", or given weights, stay fixed.
+    scale : {"auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample"}, None or \
+dict, default="auto"
+        How the views are scaled. "auto" recognises the kind of each from up to 2048 of its rows
+        and says in `view_scales_` what it took, and why: "tfidf" for mostly zero, non-negative
+        views (damped counts times inverse document frequency, rows of length 1), "unit" for
+        mostly zero ones with negative values (rows of length 1), "view" for rows of length 1 (one
+        factor), "log" for non-negative features with long tails (z-score of log(1 + x / usual
+        value)), else "standard" (z-score of each feature). These five end with total variance 1,
+        so that the width of a view does not decide how much it counts, and can be asked for by
+        name. "feature": z-score of each feature alone. "sample": z-score of each sample within
+        each view. None: the data as they are. Constant features become 0, sparse views stay
+        sparse and are not centred. A dict has one of these by the name of a view; views that it
+        does not name are "auto".
+    weighting : {"distinct", "agreement", "adaptive", "uniform"} or array of shape (n_views,), \
+default="distinct"
+        "agreement": in proportion to the cosine between the view's graph and the current
+        clustering. "distinct": the same, where the copies of a view share the weight of one.
+        "adaptive": the paper's weights, the mixture of graphs nearest to Z. "uniform", or given
+        weights, stay fixed. A view that is the same for all samples has weight 0 under each.
     anchors : {"kmeans", "kmeans-full", "random"} or list of arrays, default="kmeans"
         "kmeans": joint k-means of all views on a random sample of 256·m rows. "kmeans-full": on
         all rows, from a start that tries up to m points for each anchor where the other tries
@@ -55,9 +66,9 @@ default="adaptive"
         Number of starts of G, random after the first; the lowest objective wins.
     max_iter : int, default=100
         Most iterations of each start.
-    tol : float, default=1e-6
+    tol : float, default=1e-5
         Stop when the objective changes by less than this, relatively.
-    accelerate : bool, default=False
+    accelerate : bool, default=True
         Reach about the same objective in a half to a third of the passes over the samples, by
         repeating the steps that need no pass and running the others ahead along their last move.
         False is the paper's iteration.
@@ -104,6 +115,8 @@ default="adaptive"
         Samples without a positive entry in F; their label is the least negative one.
     n_features_in_ : int
         Sum of the widths of the views.
+    view_scales_ : list
+        What was done to each view and why, as pairs (name in `scale`, reason).
     n_features_per_view_, view_names_ : list
 
     References
@@ -125,7 +138,7 @@ default="adaptive"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AnchorClusterer._parameter_constraints,
-        "weighting": [StrOptions({"adaptive", "agreement", "uniform"}), "array-like"],
+        "weighting": [StrOptions({"adaptive", "agreement", "distinct", "uniform"}), "array-like"],
         "views": [None, str, dict, list, tuple],
     }
 
@@ -137,14 +150,14 @@ default="adaptive"
         n_neighbors: int = 5,
         beta: float = 0.3,
         gamma: float = 0.1,
-        scale: str | None = "feature",
-        weighting: Any = "adaptive",
+        scale: Scale = "auto",
+        weighting: Any = "distinct",
         anchors: Any = "kmeans",
         init: Any = "spectral",
         n_init: int = 1,
         max_iter: int = 100,
-        tol: float = 1e-6,
-        accelerate: bool = False,
+        tol: float = 1e-5,
+        accelerate: bool = True,
         views: Any = None,
         device: str = "cpu",
         memory_limit: float | str | None = None,
@@ -176,6 +189,40 @@ default="adaptive"
         self.random_state = random_state
         self.verbose = verbose
 
+    @classmethod
+    def paper(cls, n_clusters: int = 8, **changes: Any) -> Self:
+        """An estimator with the published settings, as far as the paper states them.
+
+        Weights by Eq. 27, c + 10 anchors, a random start and the plain iteration; samples are
+        standardised, which is how its results on Coil and Wiki come about.
+
+        Parameters
+        ----------
+        n_clusters : int, default=8
+        **changes
+            Other parameters of the class, or other values of these.
+
+        Returns
+        -------
+        estimator
+            Not fitted.
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> OMCAL.paper(20, beta=0.1).n_anchors
+        30
+        """
+        settings: dict[str, Any] = {
+            "n_anchors": n_clusters + 10,
+            "scale": "sample",
+            "weighting": "adaptive",
+            "init": "random",
+            "tol": 1e-6,
+            "accelerate": False,
+        }
+        return cls(n_clusters, **{**settings, **changes})
+
 
 class OCAL(AnchorClusterer):
     """OMCAL for data with one view: one-step clustering by low-rank anchor-graph learning.
@@ -201,13 +248,13 @@ class OCAL(AnchorClusterer):
         n_neighbors: int = 5,
         beta: float = 0.3,
         gamma: float = 0.1,
-        scale: str | None = "feature",
+        scale: Scale = "auto",
         anchors: Any = "kmeans",
         init: Any = "spectral",
         n_init: int = 1,
         max_iter: int = 100,
-        tol: float = 1e-6,
-        accelerate: bool = False,
+        tol: float = 1e-5,
+        accelerate: bool = True,
         device: str = "cpu",
         memory_limit: float | str | None = None,
         scratch_dir: str | os.PathLike[str] | None = None,
@@ -235,3 +282,35 @@ class OCAL(AnchorClusterer):
         self.client = client
         self.random_state = random_state
         self.verbose = verbose
+
+    @classmethod
+    def paper(cls, n_clusters: int = 8, **changes: Any) -> Self:
+        """An estimator with the published settings, as far as the paper states them.
+
+        c + 10 anchors, a random start, the plain iteration, and the data as they are.
+
+        Parameters
+        ----------
+        n_clusters : int, default=8
+        **changes
+            Other parameters of the class, or other values of these.
+
+        Returns
+        -------
+        estimator
+            Not fitted.
+
+        Examples
+        --------
+        >>> from omcal import OCAL
+        >>> OCAL.paper(20, beta=0.1).n_anchors
+        30
+        """
+        settings: dict[str, Any] = {
+            "n_anchors": n_clusters + 10,
+            "scale": None,
+            "init": "random",
+            "tol": 1e-6,
+            "accelerate": False,
+        }
+        return cls(n_clusters, **{**settings, **changes})

@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.archive import Archive, ArchiveError, write_archive
 from omcal.machine.files import open_regular
+from omcal.method.kinds import Kind
 from omcal.method.new_samples import Learned, Rule
-from omcal.method.scaling import Scaling
+from omcal.method.scaling import SCALES, Scaling
 from omcal.method.updates import ConsensusGraph
 from omcal.model.estimators import OCAL, OMCAL
 
@@ -34,6 +35,9 @@ _CLASSES: dict[str, type[OMCAL] | type[OCAL]] = {"OMCAL": OMCAL, "OCAL": OCAL}
 
 # Where a fit works belongs to a machine, and a file must not name other files to write to.
 _NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client"}
+
+
+_SCALING_PARTS = ("center", "factor", "unit", "weight")
 
 
 class ModelError(ValueError):
@@ -148,9 +152,9 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
                 "name": name,
                 "width": int(width),
                 "columns": None if columns is None else list(columns),
-                "per_sample": scaling.per_sample,
-                "center": scaling.center is not None,
-                "factor": scaling.factor is not None,
+                "row": scaling.row,
+                "kind": list(scaling.kind),
+                **{part: getattr(scaling, part) is not None for part in _SCALING_PARTS},
             }
             for name, width, columns, scaling in views
         ],
@@ -181,7 +185,7 @@ def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, NDArray]:
         zip(model.anchors_, model._rule.learned.scalings, strict=True)
     ):
         arrays[f"anchors.{v}"] = anchors
-        for part in ("center", "factor"):
+        for part in _SCALING_PARTS:
             if getattr(scaling, part) is not None:
                 arrays[f"{part}.{v}"] = getattr(scaling, part)
     return arrays
@@ -297,6 +301,7 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
     )
     model._rule = Rule(learned, Z)
     model.basis_, model.anchors_ = Z.G, learned.anchors
+    model.view_scales_ = [scaling.kind for scaling in learned.scalings]
     model.converged_ = _flag(header["converged"])
     model.n_undecided_ = _integer(header["n_undecided"])
     model.view_names_ = [_text(view["name"]) for view in views]
@@ -328,11 +333,16 @@ def _check_solution(model: OMCAL | OCAL, Z: ConsensusGraph) -> None:
 
 def _scaling(view: dict[str, Any], v: int, archive: Archive) -> Scaling:
     shape = (view["width"],)
-    center, factor = (
-        archive.take(f"{part}.{v}", shape) if _flag(view[part]) else None
-        for part in ("center", "factor")
-    )
-    return Scaling(_flag(view["per_sample"]), center, factor)
+    arrays: dict[str, Any] = {
+        part: archive.take(f"{part}.{v}", shape) if _flag(view.get(part, False)) else None
+        for part in _SCALING_PARTS
+    }
+    if "per_sample" in view:  # the first version knew no other step
+        return Scaling("standard" if _flag(view["per_sample"]) else None, **arrays)
+    row, (name, reason) = view["row"], view["kind"]
+    if row not in ("standard", "unit", None) or name not in SCALES:
+        raise ModelError(f"view {v} has the scaling {row!r:.80}, {name!r:.80}; it is damaged.")
+    return Scaling(row, **arrays, kind=Kind(name, _text(reason)))
 
 
 def _names(names: Any, width: int) -> list[str] | None:

@@ -35,6 +35,7 @@ from omcal.machine.scikit import (
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import Rule
 from omcal.method.rows import Assignment
+from omcal.method.scaling import SCALES, check_scale
 from omcal.method.settings import GraphSettings, resolve_n_anchors, start_weights
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import check_init, starts
@@ -84,7 +85,7 @@ class AnchorClusterer(
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "beta": [Interval(Real, 0, None, closed="left")],
         "gamma": [Interval(Real, 0, None, closed="left")],
-        "scale": [StrOptions({"feature", "sample", "view"}), None],
+        "scale": [StrOptions({name for name in SCALES if name}), dict, None],
         "anchors": [StrOptions({"kmeans", "kmeans-full", "random"}), list, tuple, np.ndarray],
         "init": [StrOptions({"spectral", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -163,6 +164,7 @@ class AnchorClusterer(
             rows = checkpoint.follow(rows, learned.anchors, random_state)
         size = (views.n, len(views), settings.n_anchors)
         watch.say("%d samples in %d views tied to %d anchors", *size)
+        problem = problem.without(learned.silent)
         StS = rows.gram()
         AtA = mix(problem.alpha, mix(problem.alpha, StS))
         bases = starts(self.init, self.n_init, AtA, self.n_clusters, random_state)
@@ -181,6 +183,7 @@ class AnchorClusterer(
                 f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
                 "pass one of them."
             )
+        check_scale(self.scale, views.names)
         n_anchors = self._resolve_n_anchors(views.n)
         check_present(views.present, views.names, n_anchors)
         check_init(self.init, n_anchors, self.n_clusters)
@@ -196,6 +199,7 @@ class AnchorClusterer(
         """The attributes of a fitted model."""
         self._rule = rule
         self.anchors_ = rule.learned.anchors
+        self.view_scales_ = [scaling.kind for scaling in rule.learned.scalings]
         self.labels_ = assignment.labels
         self.n_undecided_ = assignment.n_undecided
         self.view_weights_ = best.alpha

@@ -23,6 +23,7 @@ from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import Learned, Rule
 from omcal.method.rows import AbstractRows
+from omcal.method.scaling import Draft
 from omcal.method.settings import GraphSettings
 from omcal.places.base import Place, Wanted
 from omcal.places.cluster_rows import ClusterRows, clear_errors, tree_sum
@@ -31,6 +32,7 @@ from omcal.places.survey import (
     NonFiniteBlockError,
     Seen,
     Survey,
+    drafts_of,
     look,
     nonfinite_counts,
     refuse_nonfinite,
@@ -61,8 +63,9 @@ class OnCluster(Place):
             raise ValueError(
                 "anchors='kmeans-full' would take all rows off the cluster; use anchors='kmeans'."
             )
-        survey = Survey(self.views.n, settings, random_states)
         with self._explaining():
+            drafts = drafts_of(self.views, settings.scale, self._load)
+            survey = Survey(self.views.n, settings, random_states, drafts)
             seen = _look(self._blocks, survey, self._client)
         self._marks = seen.marks
         return survey.conclude(seen, self.views)
@@ -82,6 +85,13 @@ class OnCluster(Place):
         if wanted == "labels":
             return map_rows(self.views, rule.labels, 0, np.int32)
         return map_rows(self.views, rule.indicator, rule.n_clusters, self.views.dtype)
+
+    def _load(self, parts: list[slice]) -> list[Views]:
+        def touched(rows: slice) -> bool:
+            return any(part.start < rows.stop and rows.start < part.stop for part in parts)
+
+        tasks = self._blocks.tasks("sample", _take, lambda rows: (parts,), touched)
+        return list(self._client.gather(self._client.compute(list(tasks))))
 
     @cached_property
     def _client(self) -> Client:
@@ -259,9 +269,8 @@ def _read(stored: Any, start: int, stop: int) -> NDArray:
 
 
 def _look(blocks: _Blocks, survey: Survey, client: Client) -> Seen:
-    tasks = blocks.tasks(
-        "look", _see, lambda rows: (survey.sampled(rows), survey.moments), survey.wants
-    )
+    shared = dask.delayed(survey.shared, name=f"omcal-drafts-{uuid.uuid4().hex}", traverse=False)
+    tasks = blocks.tasks("look", _see, lambda rows: (survey.sampled(rows), shared), survey.wants)
     futures = client.compute(list(tasks))
     return tree_sum(client, futures, "omcal-add-look") if futures else Seen()
 
@@ -321,8 +330,15 @@ def _with_views(
     return function(mark_absent(Views(views)), rows, *arguments)
 
 
-def _see(block: Views, rows: slice, sampled: slice | NDArray, with_moments: bool) -> Seen:
-    return look(block, rows.start, sampled, with_moments)
+def _see(block: Views, rows: slice, sampled: slice | NDArray, drafts: list[Draft]) -> Seen:
+    return look(block, rows.start, sampled, drafts)
+
+
+def _take(block: Views, rows: slice, parts: list[slice]) -> Views:
+    """Those of these rows that are among the parts."""
+    numbers = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+    inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
+    return Views([view.part(view.array[inside], inside) for view in block])
 
 
 def _graphs(block: Views, rows: slice, recipe: _Recipe, marks: dict[int, int]) -> GraphPart:

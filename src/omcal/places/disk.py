@@ -26,6 +26,7 @@ from omcal.places.survey import (
     NonFiniteBlockError,
     Seen,
     Survey,
+    drafts_of,
     look,
     nonfinite_counts,
     refuse_nonfinite,
@@ -64,19 +65,23 @@ class OnDisk(Place):
             _require_sample_fits(self.views, self._limit)
         if not self.views.stored:
             return learn_in_memory(self.views, settings, random_states)
-        survey = Survey(self.views.n, settings, random_states)
-        looked_at = [rows for rows in self._blocks if survey.wants(rows)]
         with counting_nonfinite(self.views, self._blocks):
+            drafts = drafts_of(self.views, settings.scale, self._load)
+            survey = Survey(self.views.n, settings, random_states, drafts)
+            looked_at = [rows for rows in self._blocks if survey.wants(rows)]
             seen = reduce(
                 add,
                 (
-                    look(block, rows.start, survey.sampled(rows), survey.moments)
+                    look(block, rows.start, survey.sampled(rows), survey.shared)
                     for rows, block in read_ahead(self.views.load, looked_at)
                 ),
                 Seen(),
             )
         self._marks = seen.marks
         return survey.conclude(seen, self.views)
+
+    def _load(self, parts: list[slice]) -> list[Views]:
+        return [block for _, block in read_ahead(self.views.load, parts)]
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
         stores = [self._store(settings, len(learned)) for _ in learned]

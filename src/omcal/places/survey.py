@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.method.anchors import anchors_of_sample, check_anchors, sample_rows
+from omcal.method.kinds import sample_slices
+from omcal.method.moments import Moments
 from omcal.method.new_samples import Learned
-from omcal.method.scaling import Moments, Scaling, moments, needs_moments
+from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
 from omcal.method.settings import GraphSettings
 from omcal.views.absence import check_present, require_enough
-from omcal.views.view import Matrix, Views, count_nonfinite, require_finite
+from omcal.views.view import Matrix, View, Views, count_nonfinite, require_finite
 
 _MARKED = 16  # every 16th row goes into the mark of a block
 
@@ -28,16 +30,16 @@ class NonFiniteBlockError(ValueError):
 class Seen:
     """What was seen in some blocks; that of other blocks is added to it, in the order of rows."""
 
-    moments: tuple[Moments, ...] = ()
+    moments: tuple[Moments | None, ...] = ()  # of each view; None where none are needed
     sample: tuple[tuple[Matrix, ...], ...] = ()
     present: tuple[NDArray, ...] = ()  # which rows of the sample are in which views
     absent: NDArray | int = 0  # samples that each view lacks, of all that were seen
     marks: dict[int, int] = field(default_factory=dict)
 
     def __add__(self, other: Seen) -> Seen:
-        both = zip(self.moments, other.moments, strict=True)
+        both = zip(self.moments, other.moments, strict=False)
         return Seen(
-            tuple(a + b for a, b in both) if self.moments and other.moments else other.moments,
+            tuple(a + b if a and b else a or b for a, b in both) or other.moments,
             self.sample + other.sample,
             self.present + other.present,
             self.absent + other.absent,
@@ -57,10 +59,12 @@ class Survey:
         n: int,
         settings: GraphSettings,
         random_states: Sequence[np.random.RandomState],
+        drafts: Sequence[Draft],
     ) -> None:
         self._settings = settings
         self._random_states = random_states
-        self.moments = needs_moments(settings.scale)
+        self._drafts = drafts
+        self.shared = [draft.shared for draft in drafts]  # what a look needs of them
         self._rows: NDArray | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
         self._drawn: list[NDArray | None] = []
         if isinstance(settings.anchors, str):
@@ -79,17 +83,15 @@ class Survey:
     def wants(self, rows: slice) -> bool:
         """Whether these rows must be looked at."""
         sampled = self.sampled(rows)
-        return self.moments or isinstance(sampled, slice) or len(sampled) > 0
+        looks = any(draft.looks for draft in self._drafts)
+        return looks or isinstance(sampled, slice) or len(sampled) > 0
 
     def conclude(self, seen: Seen, views: Views) -> list[Learned]:
         """What is learnt of these views from what was seen of them, for each random state."""
         s = self._settings
         require_enough(views.names, views.n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
         found = seen.moments or (None,) * len(views)
-        scalings = [
-            Scaling.from_moments(moment, s.scale, centred=not view.sparse)
-            for moment, view in zip(found, views, strict=True)
-        ]
+        scalings = [draft.finish(m) for draft, m in zip(self._drafts, found, strict=True)]
         if not isinstance(s.anchors, str):
             anchors = check_anchors(s.anchors, s.n_anchors, views.widths)
             return [Learned(scalings, anchors, s.n_neighbors) for _ in self._random_states]
@@ -126,13 +128,37 @@ def _joined(seen: Seen, views: Views) -> Views:
     )
 
 
-def look(block: Views, start: int, sampled: slice | NDArray, with_moments: bool) -> Seen:
+def drafts_of(
+    views: Views, scale: Scale, load: Callable[[list[slice]], list[Views]]
+) -> list[Draft]:
+    """Drafts of the scalings; `load` gives blocks of rows in memory, and is asked if need be."""
+    wanted = [needs_sample(scale, name) for name in views.names]
+    if not any(wanted):
+        return [Draft.of(view, scale, None) for view in views]
+    blocks = load(sample_slices(views.n))
+    for block in blocks:
+        require_finite_block(block)
+    samples = (_stacked(_present_rows(block[v] for block in blocks)) for v in range(len(views)))
+    return [Draft.of(view, scale, sample) for view, sample in zip(views, samples, strict=True)]
+
+
+def _present_rows(views: Iterable[View]) -> tuple[Matrix, ...]:
+    return tuple(
+        view.rows(slice(None)) if view.present is None else view.rows(np.flatnonzero(view.present))
+        for view in views
+    )
+
+
+def look(block: Views, start: int, sampled: slice | NDArray, drafts: Sequence[Draft]) -> Seen:
     """See a block of rows, in memory, that begins at row `start`."""
     require_finite_block(block)
     present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
     check_present(block.present, block.names, start=start)
     return Seen(
-        tuple(moments(view) for view in block) if with_moments else (),
+        tuple(
+            moments(view, draft) if draft.looks else None
+            for view, draft in zip(block, drafts, strict=True)
+        ),
         (tuple(view.rows(sampled) for view in block),),
         (present[sampled],),
         block.n - present.sum(axis=0),

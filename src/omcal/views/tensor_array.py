@@ -36,5 +36,7 @@ class TensorArray:
     def device(self) -> Device:
         return self.tensor.device
 
-    def __getitem__(self, rows: slice) -> NDArray:
+    def __getitem__(self, rows: slice | NDArray) -> NDArray:
+        if not isinstance(rows, slice):
+            rows = torch.from_numpy(rows).to(self.device)
         return self.tensor[rows].to("cpu", torch_dtype(self.dtype)).numpy()

@@ -9,7 +9,9 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.torch import Tensor
-from omcal.method.scaling import Moments, Scale, Scaling, needs_moments
+from omcal.method.kinds import sample_of
+from omcal.method.moments import Moments
+from omcal.method.scaling import Draft, Scale, Scaling, needs_sample
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
 from omcal.views.view import require_finite
@@ -22,10 +24,14 @@ def fit_scaling(view: DeviceView, scale: Scale) -> Scaling:
     """`Scaling.fit` on the device; one read of the view, which also finds NaN and infinity."""
     if view.sparse:
         return Scaling.fit(view.host, scale)
-    found = _moments(view) if needs_moments(scale) else None
+    sample = sample_of(view.host) if needs_sample(scale, view.name) else None
+    if sample is not None and not np.isfinite(sample).all():
+        check_finite(view)
+    draft = Draft.of(view.host, scale, sample)
+    found = _moments(view, draft) if draft.looks else None
     if found is None or not np.isfinite(found.mean).all():
         check_finite(view)
-    return Scaling.from_moments(found, scale, centred=True)
+    return draft.finish(found)
 
 
 def check_finite(view: DeviceView) -> None:
@@ -41,11 +47,13 @@ def check_finite(view: DeviceView) -> None:
     require_finite(view.name, n_nan, n_inf)
 
 
-def _moments(view: DeviceView) -> Moments:
-    if view.resident is not None and kernels.usable(view.device):
+def _moments(view: DeviceView, draft: Draft) -> Moments:
+    """`Draft.look` at all rows."""
+    plain = not draft.steps.prepares
+    if plain and view.resident is not None and kernels.usable(view.device):
         parts = [kernels.moments(view.resident)]
     else:
-        parts = [_block_moments(block) for block in _blocks_present(view)]
+        parts = [_block_moments(block) for block in _blocks_seen(view, draft)]
     counts, means, squares = (torch.cat(part) for part in zip(*parts, strict=True))
     n = view.n if view.host.present is None else int(view.host.present.sum())
     mean = (counts[:, None] * means).sum(dim=0) / n
@@ -55,9 +63,11 @@ def _moments(view: DeviceView) -> Moments:
     return Moments(n, both[0], both[1])
 
 
-def _blocks_present(view: DeviceView) -> Iterator[Tensor]:
-    """Blocks of the rows that are there."""
-    for place, block in view.blocks(Scaling()):
+def _blocks_seen(view: DeviceView, draft: Draft) -> Iterator[Tensor]:
+    """What the draft looks at, in blocks of the rows that are there."""
+    words = draft.steps.kind.name == "tfidf"  # where they occur
+    for place, block in view.blocks(Scaling() if words else draft.steps):
+        block = (block != 0).to(block.dtype) if words else block
         present = None if view.host.present is None else view.host.present[place]
         if present is None:
             yield block
@@ -90,10 +100,23 @@ def standardise_rows(block: Tensor) -> Tensor:
     return centred.mul_(factor.to(block.dtype))
 
 
+def prepare(block: Tensor, scaling: Scaling) -> Tensor:
+    """`Scaling.prepare` for a dense block."""
+    if scaling.unit is not None:
+        values = block / torch.as_tensor(scaling.unit).to(block)
+        block = values.abs().log1p_().copysign_(values)
+    if scaling.weight is not None:
+        block = block * torch.as_tensor(scaling.weight).to(block)
+    if scaling.row == "unit":
+        squares = block.square().sum(dim=1, keepdim=True, dtype=wide_type(block.device))
+        zero = squares == 0
+        return block * torch.where(zero, 0.0, torch.where(zero, 1.0, squares).rsqrt()).to(block)
+    return block if scaling.row is None else standardise_rows(block)
+
+
 def scale_rows(block: Tensor, scaling: Scaling) -> Tensor:
     """`Scaling.apply` for a dense block."""
-    if scaling.per_sample:
-        block = standardise_rows(block)
+    block = prepare(block, scaling)
     if scaling.factor is None:
         return block
     factor = torch.as_tensor(scaling.factor).to(block)

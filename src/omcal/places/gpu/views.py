@@ -13,7 +13,7 @@ from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.scaling import Scaling
 from omcal.places.gpu.devices import block_entries
-from omcal.places.gpu.scaling import standardise_rows
+from omcal.places.gpu.scaling import prepare
 from omcal.views.tensor_array import TensorArray
 from omcal.views.view import View, Views
 
@@ -49,13 +49,13 @@ class DeviceView:
     def blocks(
         self, scaling: Scaling, columns: int = 1, rows: slice = slice(None)
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Consecutive blocks of these rows with their places, standardised if the scaling says so.
+        """Consecutive blocks of these rows with their places, prepared as the scaling says.
 
         A block with so many columns is no larger than a block of work, nor is a copy of the rows.
         """
         start, stop, _ = rows.indices(self.n)
         in_place = self._stays and self._tensor.dtype == torch_dtype(self.dtype)
-        copied = 1 if in_place and not scaling.per_sample else self.width
+        copied = 1 if in_place and not scaling.prepares else self.width
         size = max(1, block_entries(self.device) // max(columns, copied))
         places = [
             slice(start + place.start, start + place.stop)
@@ -63,8 +63,7 @@ class DeviceView:
         ]
         for place, block in zip(places, self._read(places, scaling), strict=True):
             block = self._without_gaps(block, place)
-            dense = scaling.per_sample and not self.sparse
-            yield place, standardise_rows(block) if dense else block
+            yield place, block if self.sparse else prepare(block, scaling)
 
     def take(self, rows: slice | NDArray) -> Tensor:
         """These rows of a dense view; given by numbers, they ascend."""
@@ -98,7 +97,7 @@ class DeviceView:
     def _read(self, places: Sequence[slice], scaling: Scaling) -> Iterator[Tensor]:
         if self.sparse:
             for place in places:
-                yield _sparse_tensor(scaling.standardise(self.host.rows(place)), self.device)
+                yield _sparse_tensor(scaling.prepare(self.host.rows(place)), self.device)
         elif self._stays or self.device.type != "cuda":
             for place in places:
                 yield self.take(place)

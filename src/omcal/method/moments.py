@@ -1,0 +1,71 @@
+"""Number, mean and variance of features, which add up over blocks of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from omcal.machine.compiled import moments_kernel
+from omcal.views.view import Matrix
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Number, mean and Σ (x − mean)² of each feature, in float64; those of two sets of rows add."""
+
+    n: int
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, block: Matrix, *, compiled: bool = False) -> Moments:
+        """Moments of rows of which a float64 copy does not matter; a compiled loop takes none."""
+        n = block.shape[0]
+        if sparse.issparse(block):
+            parts = (block.data.astype(np.float64, copy=False), block.indices, block.indptr)
+            mean, variance = mean_variance_axis(sparse.csr_array(parts, block.shape), axis=0)
+            return cls(n, mean, variance * n)
+        if compiled:
+            total, squares = np.zeros((2, block.shape[1]))
+            origin = block[0].astype(np.float64)
+            moments_kernel()(block, origin, total, squares)
+            return cls(n, origin + total / n, np.maximum(squares - total**2 / n, 0))
+        # In float64 it does not show how the rows were cut into blocks.
+        centred = block.astype(np.float64)
+        mean = centred.mean(axis=0)
+        centred -= mean
+        # A sum of many rows is off by many roundings; its second look takes them out.
+        rest = centred.mean(axis=0)
+        squares = np.einsum("ij,ij->j", centred, centred) - n * rest**2
+        return cls(n, mean + rest, np.maximum(squares, 0))
+
+    @classmethod
+    def of_presence(cls, block: Matrix) -> Moments:
+        """Of 1 where a value is not zero and 0 where it is; only the means are right."""
+        n, width = block.shape
+        if sparse.issparse(block):
+            counts = np.bincount(block.indices[block.data != 0], minlength=width)
+        else:
+            counts = np.count_nonzero(block, axis=0)
+        return cls(n, counts / max(n, 1), np.zeros(width))
+
+    @classmethod
+    def none(cls, width: int) -> Moments:
+        """Of no row at all."""
+        return cls(0, np.zeros(width), np.zeros(width))
+
+    def __add__(self, other: Moments) -> Moments:
+        # Chan, Golub and LeVeque: no difference of large numbers.
+        n = max(self.n + other.n, 1)
+        delta = other.mean - self.mean
+        squares = self.squares + other.squares + delta**2 * (self.n * other.n / n)
+        return Moments(self.n + other.n, self.mean + delta * (other.n / n), squares)
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        """With ddof 1."""
+        return self.squares / max(self.n - 1, 1)

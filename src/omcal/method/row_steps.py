@@ -1,0 +1,91 @@
+"""What is done to each row by itself before features are centred and weighted."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.machine.threads import row_blocks
+from omcal.views.view import Matrix
+
+RowStep = Literal["standard", "unit"]
+
+_BLOCK_ENTRIES = 1 << 18
+
+
+def damped(block: Matrix, unit: NDArray) -> Matrix:
+    """sign(x) · log(1 + |x| / unit), with a unit a feature; zero stays zero."""
+    if sparse.issparse(block):
+        values = block.data / unit.astype(block.dtype)[block.indices]
+        return _with_values(block, np.copysign(np.log1p(np.abs(values)), values))
+    values = block / unit.astype(block.dtype)
+    return np.copysign(np.log1p(np.abs(values)), values)
+
+
+def weighted(block: Matrix, weight: NDArray) -> Matrix:
+    """Each feature times its weight."""
+    if sparse.issparse(block):
+        return _with_values(block, block.data * weight.astype(block.dtype)[block.indices])
+    return block * weight.astype(block.dtype)
+
+
+def unit_rows(block: Matrix) -> Matrix:
+    """Each row divided by its length; zero stays zero."""
+    if sparse.issparse(block):
+        rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+        squares = np.square(block.data, dtype=np.float64)
+        inverse = _inverse_root(np.bincount(rows, squares, minlength=block.shape[0]))
+        return _with_values(block, block.data * inverse.astype(block.dtype)[rows])
+    inverse = _inverse_root(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+    return block * inverse.astype(block.dtype)[:, None]
+
+
+def _with_values(block: Matrix, values: NDArray) -> Matrix:
+    return type(block)((values, block.indices, block.indptr), shape=block.shape)
+
+
+def standard_rows(block: Matrix) -> Matrix:
+    """z-score of each row (ddof 1); sparse rows are only divided, constant rows become 0."""
+    if sparse.issparse(block):
+        return sparse.diags_array(_sparse_row_factors(block).astype(block.dtype)) @ block
+    width = block.shape[1]
+    centred = block - block.mean(axis=1, keepdims=True, dtype=np.float64).astype(block.dtype)
+    # Twice, because the first mean of a wide row is off by many roundings.
+    centred -= centred.mean(axis=1, keepdims=True, dtype=np.float64).astype(block.dtype)
+    variance = np.einsum("ij,ij->i", centred, centred, dtype=np.float64) / max(width - 1, 1)
+    # What is left of a constant row is rounding, not a direction.
+    size = np.abs(block).max(axis=1).astype(np.float64)
+    variance[variance <= (4 * np.finfo(block.dtype).eps * size) ** 2] = 0
+    centred *= _inverse_root(variance).astype(block.dtype)[:, None]
+    return centred
+
+
+def _sparse_row_factors(block: Matrix) -> NDArray[np.float64]:
+    """1 / standard deviation of each row, its zeros counted; 0 for constant rows."""
+    n, width = block.shape
+    factors = np.empty(n)
+    # Each stored entry takes five numbers here: not of all rows at once.
+    for rows in row_blocks(n, max(1, _BLOCK_ENTRIES * n // max(block.nnz, 1))):
+        first, last = block.indptr[rows.start], block.indptr[rows.stop]
+        stored = np.diff(block.indptr[rows.start : rows.stop + 1])
+        factors[rows] = _row_factors(block.data[first:last].astype(np.float64), stored, width)
+    return factors
+
+
+def _row_factors(values: NDArray[np.float64], stored: NDArray, width: int) -> NDArray[np.float64]:
+    n = len(stored)
+    row = np.repeat(np.arange(n), stored)
+    mean = np.bincount(row, values, minlength=n) / width
+    squares: NDArray = np.bincount(row, np.square(values - mean[row]), minlength=n)
+    squares += (width - stored) * mean**2
+    variance = squares / max(width - 1, 1)
+    variance[variance <= (width * np.finfo(np.float64).eps * mean) ** 2] = 0
+    return _inverse_root(variance)
+
+
+def _inverse_root(variance: NDArray) -> NDArray:
+    positive = variance > 0
+    return np.where(positive, 1.0 / np.sqrt(np.where(positive, variance, 1.0)), 0.0)

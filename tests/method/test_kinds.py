@@ -1,0 +1,186 @@
+"""Views recognised by their numbers, and brought to one footing."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.metrics import adjusted_rand_score
+
+from omcal import OCAL, OMCAL, load
+from omcal.method.kinds import SAMPLE_ROWS, recognise, sample_of, sample_slices, typical_values
+from omcal.method.scaling import Scaling
+from omcal.views.view import View
+
+RNG = np.random.default_rng(0)
+Y = np.repeat(np.arange(4), 60)
+
+
+def counts(n_words=300, seed=0):
+    """Documents of four topics, of very different lengths."""
+    rng = np.random.default_rng(seed)
+    topics = rng.gamma(0.1, size=(4, n_words)) + 1e-3
+    lengths = rng.lognormal(3.5, 1, size=len(Y))
+    return rng.poisson(lengths[:, None] * (topics / topics.sum(axis=1, keepdims=True))[Y])
+
+
+def embeddings(seed=0, width=20):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(4, width))[Y] + 0.6 * rng.normal(size=(len(Y), width))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def amounts(seed=0, width=12):
+    """Abundances over orders of magnitude, each feature in a unit of its own."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(1.5 * rng.normal(size=(4, width))[Y] + rng.normal(size=(len(Y), width)))
+    return X * 10.0 ** rng.integers(-3, 4, size=width)
+
+
+KINDS = {
+    "tfidf": counts(),
+    "unit": sparse.random_array((240, 300), density=0.05, rng=RNG, data_sampler=RNG.normal),
+    "view": embeddings(),
+    "log": amounts(),
+    "standard": RNG.normal(size=(240, 8)) * [1, 10, 100, 1, 1, 1, 1, 1],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_recognised(kind, dtype):
+    X = KINDS[kind].astype(dtype)
+    X = X.toarray() if sparse.issparse(X) else X
+    for form in (X, sparse.csr_array(X)):
+        found = recognise(sample_of(View("x", form)))
+        assert found.name == kind
+        assert len(found.reason) > 10
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.eye(5)[RNG.integers(5, size=100)],  # one-hot
+        RNG.integers(2, size=(100, 30)).astype(float),  # binary
+        RNG.random((100, 120)) < 0.5,
+        np.zeros((50, 4)),
+        np.full((50, 4), 7.0),
+        RNG.poisson(20, size=(100, 30)),
+        -amounts(),  # a tail, but not of amounts
+    ],
+)
+def test_everything_else_has_its_features_standardised(X):
+    assert recognise(sample_of(View("x", X.astype(float)))).name in ("standard", "view")
+
+
+@pytest.mark.parametrize("n", [1, 63, SAMPLE_ROWS, SAMPLE_ROWS + 1, 10**6])
+def test_the_sample_is_bounded_and_spread(n):
+    parts = sample_slices(n)
+    rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+    assert len(rows) == min(n, SAMPLE_ROWS)
+    assert rows[0] == 0 and rows[-1] == n - 1
+    assert (np.diff([part.start for part in parts]) > 0).all()
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_total_variance_is_one(kind, as_sparse):
+    X = KINDS[kind]
+    X = X.toarray() if sparse.issparse(X) else X.astype(float)
+    form = sparse.csr_array(X) if as_sparse else X
+    for scale in ("auto", kind):
+        scaled = Scaling.fit(View("x", form), scale).apply(form)
+        assert sparse.issparse(scaled) == as_sparse
+        dense = scaled.toarray() if as_sparse else scaled
+        assert_allclose(dense.var(axis=0, ddof=1).sum(), 1, rtol=1e-10)
+
+
+def test_tfidf_is_that_of_scikit_learn_on_damped_counts():
+    X = counts().astype(float)
+    expected = TfidfTransformer().fit_transform(np.log1p(X)).toarray()
+    scaling = Scaling.fit(View("x", X), "auto")
+    assert_allclose(scaling.prepare(X), expected, atol=1e-12)
+    assert_allclose(
+        Scaling.fit(View("x", sparse.csr_array(X)), "auto").prepare(sparse.csr_array(X)).toarray(),
+        expected,
+        atol=1e-12,
+    )
+    # Values that are no counts are taken as they are.
+    weights = X * 0.37
+    expected = TfidfTransformer().fit_transform(weights).toarray()
+    assert_allclose(Scaling.fit(View("x", weights), "tfidf").prepare(weights), expected, atol=1e-12)
+
+
+def test_log_does_not_depend_on_units():
+    X = amounts()
+    units = 10.0 ** np.arange(-6, 6)
+    expected = Scaling.fit(View("x", X), "log").apply(X)
+    assert_allclose(Scaling.fit(View("x", X * units), "log").apply(X * units), expected, atol=1e-9)
+    assert_allclose(typical_values(X * units), typical_values(X) * units)
+
+
+def test_explicit_steps_take_negative_values_and_zeros():
+    X = RNG.normal(size=(50, 120))
+    X[:, 3] = 0
+    X[7] = 0
+    for scale in ("tfidf", "log", "unit", "standard"):
+        for form in (X, sparse.csr_array(X)):
+            scaled = Scaling.fit(View("x", form), scale).apply(form)
+            assert np.isfinite(scaled.data if sparse.issparse(scaled) else scaled).all()
+
+
+def test_each_kind_of_view_is_clustered_by_defaults():
+    for X in (counts(), amounts(), embeddings(), sparse.csr_array(counts(seed=3))):
+        model = OCAL(4, random_state=0).fit(X)
+        assert adjusted_rand_score(Y, model.labels_) > 0.9
+        assert_array_equal(model.predict(X), model.labels_)
+    # Word counts that are only z-scored by feature say little.
+    poor = OCAL(4, scale="feature", random_state=0).fit(counts())
+    assert adjusted_rand_score(Y, poor.labels_) < 0.7
+
+
+def test_asked_for_by_view_and_told(tmp_path):
+    views = {"text": counts(), "image": embeddings(), "body": amounts()}
+    model = OMCAL(4, scale={"image": "standard"}, random_state=0).fit(views)
+    assert [kind.name for kind in model.view_scales_] == ["tfidf", "standard", "log"]
+    assert model.view_scales_[1].reason == "as asked"
+    assert "zero" in model.view_scales_[0].reason
+    path = tmp_path / "model.omcal"
+    model.save(path)
+    again = load(path)
+    assert again.view_scales_ == model.view_scales_
+    assert again.get_params()["scale"] == {"image": "standard"}
+    assert_array_equal(again.predict(views), model.predict(views))
+    with pytest.raises(ValueError, match=r"scale names the view 'txt'; the views are \['text'"):
+        OMCAL(4, scale={"txt": "tfidf"}).fit(views)
+    with pytest.raises(ValueError, match=r"scale={'text': 'idf'} is not known; use one of 'auto'"):
+        OMCAL(4, scale={"text": "idf"}).fit(views)
+
+
+def test_a_wide_sparse_view_is_never_dense():
+    X = sparse.random_array((1500, 200_000), density=1e-4, format="csr", rng=RNG)
+    tracemalloc.start()
+    model = OCAL(3, n_anchors=6, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.view_scales_[0].name == "tfidf"
+    assert peak < 1500 * 200_000 * 8 / 8
+
+
+def test_absent_samples_do_not_count():
+    X = counts().astype(float)
+    with_gaps = X.copy()
+    with_gaps[::7] = np.nan
+    there = np.isfinite(with_gaps[:, 0])
+    whole, part = (
+        Scaling.fit(View("x", a, present=p), "auto")
+        for a, p in ((X[there], None), (with_gaps, there))
+    )
+    assert_allclose(part.weight, whole.weight)
+    assert_allclose(part.factor, whole.factor)
