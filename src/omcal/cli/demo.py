@@ -80,7 +80,7 @@ def _methods(data: Any, seed: int) -> Iterator[tuple[str, Any, Any]]:
     for name, table in tables.items():
         kmeans = KMeans(data.n_classes, n_init=_KMEANS_STARTS, random_state=seed)
         yield f"k-means, {name}", make_pipeline(StandardScaler(), kmeans), table
-    for weighting in ("adaptive", "agreement"):
+    for weighting in ("adaptive", "distinct"):
         model = omcal.OMCAL(data.n_classes, weighting=weighting, random_state=seed)
         yield f"OMCAL, {weighting}", model, data.views
 

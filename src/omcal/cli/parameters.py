@@ -39,7 +39,7 @@ def _one_of(*words: str) -> Any:
 
 
 PARAMETERS: dict[str, Parameter] = {
-    "n_anchors": Parameter("--anchors", int, "Number of anchors.", "set by n"),
+    "n_anchors": Parameter("--anchors", int, "Number of anchors.", "5 a cluster"),
     "anchors": Parameter(
         "--anchors-by",
         _one_of("kmeans", "kmeans-full", "random"),
@@ -51,24 +51,29 @@ PARAMETERS: dict[str, Parameter] = {
     "gamma": Parameter("--gamma", float, "Weight of the factorisation.", "0.1"),
     "scale": Parameter(
         "--scale",
-        _one_of("feature", "sample", "view", "none"),
-        "How views are scaled.",
-        "feature",
+        _one_of(
+            *("auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample", "none")
+        ),
+        "How views are scaled; auto: each by its kind.",
+        "auto",
     ),
     "weighting": Parameter(
         "--weighting",
-        _one_of("adaptive", "agreement", "uniform"),
-        "How views are weighted.",
-        "adaptive",
+        _one_of("distinct", "agreement", "adaptive", "uniform"),
+        "How views are weighted; adaptive: as in the paper.",
+        "distinct",
     ),
     "init": Parameter(
         "--init", _one_of("spectral", "random"), "Where the iterations start.", "spectral"
     ),
     "n_init": Parameter("--n-init", int, "Starts, random after the first; the best is kept.", "1"),
     "max_iter": Parameter("--max-iter", int, "Most iterations of each start.", "100"),
-    "tol": Parameter("--tol", float, "Relative change to stop at.", "1e-06"),
+    "tol": Parameter("--tol", float, "Relative change to stop at.", "1e-05"),
     "accelerate": Parameter(
-        "--accelerate", bool, "About the same objective in fewer iterations.", ""
+        "--accelerate/--no-accelerate",
+        bool,
+        "About the same objective in fewer iterations than the paper's.",
+        "accelerate",
     ),
     "device": Parameter(
         "--device", str, "cpu, or a device of PyTorch: cuda, cuda:0,cuda:1 …", "cpu"
@@ -89,7 +94,7 @@ PARAMETERS: dict[str, Parameter] = {
     ),
 }
 
-_OPTIONS = {name: parameter.option for name, parameter in PARAMETERS.items()}
+_OPTIONS = {name: parameter.option.split("/")[0] for name, parameter in PARAMETERS.items()}
 _OPTIONS |= {"n_clusters": "--clusters", "random_state": "--seed", "n_resamples": "--resamples"}
 # Names that are no words of a sentence.
 _NAMES = "|".join(name for name in _OPTIONS if "_" in name or name in ("beta", "gamma", "tol"))
@@ -138,13 +143,14 @@ def words_of(parameters: Mapping[str, Any]) -> list[str]:
 
     Examples
     --------
-    >>> words_of({"n_anchors": 20, "scale": None, "accelerate": True})
-    ['--anchors', '20', '--scale', 'none', '--accelerate']
+    >>> words_of({"n_anchors": 20, "scale": None, "accelerate": False})
+    ['--anchors', '20', '--scale', 'none', '--no-accelerate']
     """
     words = []
     for name, value in parameters.items():
-        words.append(PARAMETERS[name].option)
-        if value is not True:
+        yes, _, no = PARAMETERS[name].option.partition("/")
+        words.append(no if value is False else yes)
+        if not isinstance(value, bool):
             words.append("none" if value is None else str(value))
     return words
 
