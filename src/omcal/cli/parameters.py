@@ -51,9 +51,7 @@ PARAMETERS: dict[str, Parameter] = {
     "gamma": Parameter("--gamma", float, "Weight of the factorisation.", "0.1"),
     "scale": Parameter(
         "--scale",
-        _one_of(
-            *("auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample", "none")
-        ),
+        _one_of(*("auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample", "none")),
         "How views are scaled; auto: each by its kind.",
         "auto",
     ),
