@@ -87,6 +87,11 @@ class _Run:
         self._path = path
         self._observer = observer
         self._prints = known_prints(settings.data)
+        if "forkserver" not in multiprocessing.get_all_start_methods():
+            raise OSError(
+                "the experiments limit the memory and time of their processes, which this system "
+                "cannot do; run them on Linux or macOS."
+            )
         self._context = multiprocessing.get_context("forkserver")
         # Each cell starts from a process that has all libraries loaded and nothing computed.
         self._context.set_forkserver_preload(["omcal.experiments.worker"])
@@ -260,7 +265,7 @@ def machine() -> dict[str, Any]:
 
 def _processor() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     except OSError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import sys
 import threading
@@ -158,6 +157,8 @@ def _end_with_parent(results: Connection) -> None:
 
 def _limit_memory(gigabytes: float) -> None:
     """Let allocations beyond what the libraries already hold fail with MemoryError."""
+    import resource  # of Unix
+
     limit = (memory_line("VmData") or 0) + int(gigabytes * 1e9)
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     hard = resource.getrlimit(kind)[1]
@@ -169,13 +170,15 @@ def _limit_memory(gigabytes: float) -> None:
 def memory_line(name: str, process: int | str = "self") -> int | None:
     """Bytes that Linux gives for a process under a name such as VmData or VmHWM."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines():
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return None
 
 
 def _peak_bytes() -> int:
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak * (1 if sys.platform == "darwin" else 1024)
 
