@@ -39,11 +39,11 @@ def resolve_n_anchors(
     n_clusters, n_neighbors, n_anchors, anchors
         As in `OMCAL`.
     """
-    c, k = n_clusters, n_neighbors
+    c, k = int(n_clusters), int(n_neighbors)  # NumPy's may be too narrow for what is made of them
     if c > n:
         raise ValueError(f"n_clusters={c} must be at most the number of samples, n_samples={n}.")
     if n_anchors is not None:
-        m = n_anchors
+        m = int(n_anchors)
         if m > n:
             raise ValueError(
                 f"n_anchors={m} must be at most the number of samples, n_samples={n}; "

@@ -33,7 +33,7 @@ class OMCAL(AnchorClusterer):
     beta : float, default=0.3
         Weight of the nuclear norm; more means a consensus graph of lower rank.
     gamma : float, default=0.1
-        Weight of the factorisation; the paper recommends 1e-5 to 1.
+        Weight of the factorisation, at most 1e8; the paper recommends 1e-5 to 1.
     scale : {"auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample"}, None or \
 dict, default="auto"
         How the views are scaled. "auto" recognises the kind of each from up to 2048 of its rows

@@ -84,7 +84,8 @@ class AnchorClusterer(
         "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "beta": [Interval(Real, 0, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="left")],
+        # Above, the objective is a difference of numbers that agree in all of their digits.
+        "gamma": [Interval(Real, 0, 1e8, closed="both")],
         "scale": [StrOptions({name for name in SCALES if name}), dict, None],
         "anchors": [StrOptions({"kmeans", "kmeans-full", "random"}), list, tuple, np.ndarray],
         "init": [StrOptions({"spectral", "random"}), "array-like"],
@@ -167,7 +168,7 @@ class AnchorClusterer(
         problem = problem.without(learned.silent)
         StS = rows.gram()
         AtA = mix(problem.alpha, mix(problem.alpha, StS))
-        bases = starts(self.init, self.n_init, AtA, self.n_clusters, random_state)
+        bases = starts(self.init, self.n_init, AtA, settings.n_clusters, random_state)
         best, assignment = best_of(bases, rows, StS, problem, watch)
 
         self._publish(Rule(learned, best.consensus), best, assignment)
@@ -186,7 +187,7 @@ class AnchorClusterer(
         check_scale(self.scale, views.names)
         n_anchors = self._resolve_n_anchors(views.n)
         check_present(views.present, views.names, n_anchors)
-        check_init(self.init, n_anchors, self.n_clusters)
+        check_init(self.init, n_anchors, int(self.n_clusters))
         return views
 
     def _require_room(self, place: Place) -> None:
@@ -292,11 +293,11 @@ class AnchorClusterer(
         return self._estimate(int(n), view_sizes(dims, dtype, density))
 
     def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
-        m, c, k = self._resolve_n_anchors(n), self.n_clusters, self.n_neighbors
+        m, c, k = self._resolve_n_anchors(n), int(self.n_clusters), int(self.n_neighbors)
         how = self.anchors if isinstance(self.anchors, str) else "given"
         asked = self._asked()
         return Estimate(
-            *(n, sizes, m, c, k, how, self._n_starts, self.max_iter),
+            *(n, sizes, m, c, k, how, self._n_starts, int(self.max_iter)),
             memory_limit=asked.memory_limit,
             on_cluster=asked.client is not None,
             device=self.device,
@@ -381,7 +382,7 @@ class AnchorClusterer(
 
     @property
     def _n_starts(self) -> int:
-        return self.n_init if isinstance(self.init, str) else 1
+        return int(self.n_init) if isinstance(self.init, str) else 1
 
     @property
     def _n_features_out(self) -> int:
@@ -392,7 +393,8 @@ class AnchorClusterer(
 
     def _graph_settings(self, views: Views) -> GraphSettings:
         m = self._resolve_n_anchors(views.n)
-        return GraphSettings(self.n_clusters, m, self.n_neighbors, self.scale, self.anchors)
+        c, k = int(self.n_clusters), int(self.n_neighbors)
+        return GraphSettings(c, m, k, self.scale, self.anchors)
 
     def _asked(self) -> Asked:
         limit = self.memory_limit
@@ -411,7 +413,7 @@ class AnchorClusterer(
     def _problem(self, n_views: int) -> Problem:
         weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)
         return Problem(
-            self.beta, self.gamma, weighting, alpha, self.max_iter, self.tol, self.accelerate
+            self.beta, self.gamma, weighting, alpha, int(self.max_iter), self.tol, self.accelerate
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -90,9 +90,11 @@ def anchor_graphs(views: DeviceViews, learned: Learned, rows: slice = slice(None
         distances = RelativeDistances(view, scaling, centres)  # type: ignore[arg-type]
         W = torch.from_numpy(distances._W).to(views.device)
         bias = torch.from_numpy(distances.bias).to(views.device)
+        origin = 0 if distances.origin is None else torch.from_numpy(distances.origin).to(W)
         turned = fused and kernels.rows_side_by_side(m, W.dtype)
         tie = 16 * float(np.finfo(view.dtype).eps)
         for place, block in view.blocks(scaling, m, rows):
+            block = block if distances.origin is None else block - origin
             products = (W.T @ block.T).T if turned and not block.is_sparse else block @ W
             here = slice(place.start - start, place.stop - start)
             indices, weights = graphs.indices[v, :, here], graphs.weights[v, :, here]
