@@ -113,6 +113,9 @@ default="distinct"
     converged_ : bool
     n_undecided_ : int
         Samples without a positive entry in F; their label is the least negative one.
+    doubts_ : list
+        What makes the result doubtful, as triples (what was seen, what to try, kind of warning);
+        `fit` warns of each.
     n_features_in_ : int
         Sum of the widths of the views.
     view_scales_ : list

@@ -11,11 +11,12 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
 from omcal.method.updates import stacked
-from omcal.places.base import Place, Wanted, write_blocks
+from omcal.places.base import Place, Wanted, collect, write_blocks
 from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import (
     block_entries,
@@ -85,7 +86,9 @@ class OnDevices(Place):
             graphs = anchor_graphs(DeviceViews(self.views, there), learned, rows)
             return TorchRows(graphs, settings.n_clusters, labels_on_host=on_host)
 
-    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
+        if isinstance(rule, JoinedRule):
+            return self._apply_joined(rule, wanted, out)
         blocks = _blocks(rule, DeviceViews(self.views, self._devices[0]))
         if wanted == "indicator":
             return self._collected(U.clamp(min=0) for U, _ in blocks)
@@ -96,12 +99,27 @@ class OnDevices(Place):
             return write_blocks(labels, out)
         return write_blocks((block.cpu().numpy() for block in labels), out)
 
+    def _apply_joined(self, rule: JoinedRule, wanted: Wanted, out: Any) -> Any:
+        """The runs here; the small rest on the host."""
+        found = [_on_host(self.apply(run, "labels")) for run in rule.runs]
+        joined = collect([rule.decide(found)], wanted, self.views.n, None)
+        given = device_of(self.views)
+        result = joined if given is None else torch.from_numpy(joined).to(given)
+        return result if out is None else write_blocks([result], out)
+
+    def rows_of(self, graphs: AnchorGraphs, n_clusters: int) -> AbstractRows:
+        return TorchRows.from_graphs(graphs, n_clusters, self._devices[0])
+
     def _collected(self, blocks: Iterator[Tensor]) -> Any:
         """A tensor where the views are tensors, else an array."""
         given = device_of(self.views)
         if given is None:
             return np.concatenate([block.cpu().numpy() for block in blocks])
         return torch.cat([block.to(given) for block in blocks])
+
+
+def _on_host(labels: Any) -> Any:
+    return labels.cpu().numpy() if torch.is_tensor(labels) else labels
 
 
 def find_devices(device: Any, views: Views) -> list[Device]:
