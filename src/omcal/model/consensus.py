@@ -232,7 +232,7 @@ class Consensus(
         """One more fit, to the graph of the runs' clusters."""
         rules, runs = (list(part) for part in zip(*finished, strict=True))
         c = inner.n_clusters
-        columns, n_anchors = _columns([run.labels for run in runs], c)
+        columns, n_anchors = cluster_columns([run.labels for run in runs], c)
         if n_anchors < c:
             raise ValueError(
                 f"the runs found {n_anchors} clusters in all, fewer than n_clusters={c}; lower "
@@ -461,7 +461,9 @@ def certainty(runs: Sequence[NDArray], labels: NDArray, n_clusters: int) -> NDAr
     return agreed / len(runs)
 
 
-def _columns(runs: Sequence[NDArray], n_clusters: int) -> tuple[list[NDArray[np.int64]], int]:
+def cluster_columns(
+    runs: Sequence[NDArray], n_clusters: int
+) -> tuple[list[NDArray[np.int64]], int]:
     """The column of each cluster of each run, -1 for empty ones, and the number of columns."""
     columns, total = [], 0
     for run in runs:
