@@ -43,7 +43,7 @@ from omcal.places.base import Place, place_for, require_shape
 from omcal.views.reading import refuse_second_view
 from omcal.views.view import Views
 
-_UNSTABLE = 0.3
+_UNSTABLE = 0.5
 
 
 @dataclass(frozen=True)
@@ -202,6 +202,9 @@ class Consensus(
             raise KeyboardInterrupt
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
         self._keep_most_similar(inner)
+        # What the model is described by are the graphs of that run, made once more.
+        (rows,) = place.build([inner._rule.learned], settings)
+        inner._graphs = place.kept(rows)
         self.doubts_ = self._doubts()
         for saved in checkpoints:
             if saved and not watch.interrupted:
@@ -283,7 +286,7 @@ class Consensus(
                 setattr(self, name, getattr(inner, name))
 
     def _doubts(self) -> list[Doubt]:
-        found = doubts(self)
+        found = doubts(self, self.estimator_._graphs)
         late = sum(not run.solution.converged for run in self.runs_)
         if late:
             found.append(

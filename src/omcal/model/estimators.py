@@ -26,8 +26,8 @@ class OMCAL(AnchorClusterer):
     n_clusters : int, default=8
         Number of clusters c.
     n_anchors : int, optional
-        Number of anchors m, at least `n_clusters`. By default five a cluster, but no fewer than
-        c + 10 and no more than c + 400; and at most n.
+        Number of anchors m, at least `n_clusters`. By default five a cluster, at least c + 10, and
+        at most half of the samples or 500 (2 c where that is more).
     n_neighbors : int, default=5
         Number k of nearest anchors a sample is tied to in each view; below `n_anchors`.
     beta : float, default=0.3
