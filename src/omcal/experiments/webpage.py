@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -66,6 +67,24 @@ def webpage(
         footer=f"Made with omcal {__version__}; this file needs no network.",
         data={},
     )
+
+
+def table_page(table: Table) -> str:
+    """A page of one table."""
+    bare = replace(table, title="", notes=())
+    notes = join(*(paragraph(line.removeprefix("- "), "quiet") for line in _noted(table)))
+    return page(
+        title=table.title,
+        kind="Comparison",
+        lead=Html(""),
+        sections=[Section("table", "Methods", "Methods", join(_table(bare), notes))],
+        footer=f"Made with omcal {__version__}; this file needs no network.",
+        data={},
+    )
+
+
+def _noted(table: Table) -> list[str]:
+    return [line for note in table.notes for line in note.splitlines() if line.strip()]
 
 
 def _tables(tables: list[Table]) -> Html:
