@@ -227,7 +227,7 @@ def test_from_records_alone(tmp_path):
     assert "put Cifar10.mat into the folder" in page and "## Coil: the paper's file" in page
     assert "## Cifar10" not in page
     html = (tmp_path / "report.html").read_text()
-    assert html.count("<svg") == len(names) and "https://" not in html.split("<svg")[0]
+    assert html.count('<img src="data:image/svg+xml') == len(names) and "https://" not in html
 
 
 def test_the_document_elsewhere_has_its_figures_beside_it(tmp_path):
