@@ -435,7 +435,7 @@ def test_cluster_with_another_method(file, capsys, method):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--method", "amlg"], "'amlg' is unknown; use omcal or amgl"),
+        (["--method", "amlg"], "'amlg' is unknown (did you mean amgl?)"),
         (["--method", "smc", "--beta", "1"], "--beta belongs to OMCAL"),
         (["--method", "smc", "--report", "x.html"], "--report is for OMCAL"),
         (["--report", "nowhere/x.html"], "there is no folder nowhere"),
