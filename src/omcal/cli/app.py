@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -9,7 +12,6 @@ import typer
 
 from omcal import __version__
 from omcal.cli.cluster import cluster
-from omcal.cli.compare import compare
 from omcal.cli.console import report_line
 from omcal.cli.convert import convert
 from omcal.cli.demo import demo
@@ -32,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for command in (demo, inspect, convert, cluster, explain, predict, score, tune, compare, reproduce):
+for command in (demo, inspect, convert, cluster, explain, predict, score, tune, reproduce):
     app.command()(command)
 
 _BAD_INPUT = (ValueError, OSError, ImportError, MemoryError)
@@ -54,6 +56,24 @@ def start(
 
 def run(words: Sequence[str]) -> int:
     """Run one command; what is wrong with its input becomes one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal cannot show must not cost the result.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(words)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has had enough
+        code = 0
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        report_line(f"error: {_message(error)}")
+        code = 2
+    return code
+
+
+def _run(words: Sequence[str]) -> int:
     try:
         code = app(with_dask_address(words), prog_name="omcal", standalone_mode=False)
     except KeyboardInterrupt:
@@ -61,6 +81,8 @@ def run(words: Sequence[str]) -> int:
     except UsageError as error:
         report_line(f"error: {usage_message(error)}")
         return 2
+    except BrokenPipeError:
+        raise
     except _BAD_INPUT as error:
         report_line(f"error: {in_options(_message(error))}")
         return 2

@@ -12,7 +12,8 @@ import typer
 import omcal
 from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
-from omcal.cli.files import absences, require_complete, require_writable, write_labels
+from omcal.cli.files import absences, require_complete, write_labels
+from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import PARAMETERS, takes, words_of
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
@@ -69,9 +70,16 @@ def cluster(
         ours |= {PARAMETERS[name].option: value for name, value in parameters.items()}
         _require_plain(found.name, ours | {"--dry-run": dry_run or None})
     model = found.make(random_state=seed, **parameters)
-    for path, option in ((out, "--out"), (report, "--report"), (save_model, "--save-model")):
-        if path is not None:
-            require_writable(path, unlike=file, option=option)
+    state = parameters.get("checkpoint")
+    outputs = Outputs(
+        [file],
+        {
+            "--out": out,
+            "--save-model": save_model,
+            "--report": report,
+            "--checkpoint": None if state is None else Path(state),
+        },
+    )
     data = omcal.datasets.load_views(file, views=options.names(views), labels=labels)
     if not found.takes_absences:
         require_complete(data, f"--method {found.name}")
@@ -86,23 +94,22 @@ def cluster(
         began = perf_counter()
         interrupted = _fit(model, data, dask)
         seconds = perf_counter() - began
-    if out is not None:
-        write_labels(out, model.labels_)
-    if save_model is not None:
-        model.save(save_model)
-    if report is not None:
-        words = ["--clusters", str(model.n_clusters), "--seed", str(seed), *words_of(parameters)]
-        for option, value in (("--views", views), ("--labels", labels)):
-            words += [] if value is None else [option, value]
-        command = shlex.join(["omcal", "cluster", str(file), *words])
-        _write_report(model, report, file, data, seconds, command)
+    words = ["--clusters", str(model.n_clusters), "--seed", str(seed), *words_of(parameters)]
+    for option, value in (("--views", views), ("--labels", labels)):
+        words += [] if value is None else [option, value]
+    command = shlex.join(["omcal", "cluster", str(file), *words])
+    written = {
+        "out": outputs.write("--out", lambda p: write_labels(p, model.labels_), elsewhere=True),
+        "model": outputs.write("--save-model", lambda p: model.save(p)),
+        "report": outputs.write(
+            "--report", lambda p: _write_report(model, p, file, data, seconds, command)
+        ),
+    }
     result = {
         "file": str(file),
         "method": found.name,
         "title": found.title,
-        "out": None if out is None else str(out),
-        "report": None if report is None else str(report),
-        "model": None if save_model is None else str(save_model),
+        **{name: None if path is None else str(path) for name, path in written.items()},
         **_summary(model, data),
         "suggestion": None if suggestion is None else suggestion.to_dict(),
         "interrupted": interrupted,
@@ -117,6 +124,7 @@ def cluster(
         if suggestion is not None:
             stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
         _show(result)
+    outputs.finish()
     if interrupted:
         raise KeyboardInterrupt
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +18,26 @@ from rich.table import Table
 
 from omcal.cli.parameters import in_options
 
+# Control characters but tab and new line; 80 to 9f are those of terminals with eight bits.
+_COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _PIPED_WIDTH = 120  # a pipe has no width of its own; rich would take 80 and cut tables
+
+
+def visible(text: str) -> str:
+    """A text without what a terminal would obey: names from files may hold anything.
+
+    Examples
+    --------
+    >>> visible("red\\x1b[31m")
+    'red\\\\x1b[31m'
+    """
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def report_line(message: str) -> None:
     """One line on stderr, whatever the message holds."""
-    print("omcal:", " ".join(message.split()), file=sys.stderr)
+    if sys.stderr is not None:  # closed by whoever started us
+        print("omcal:", visible(" ".join(message.split())), file=sys.stderr)
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -37,7 +52,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         # Where the terminal is narrow the titles of the numbers are broken, not the names.
         table.add_column(column, justify="right" if position else "left", no_wrap=not position)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(visible(cell).replace("\n", r"\n") for cell in row))
     console = stdout()
     console.print(title, style="bold")
     console.print(table)
@@ -46,8 +61,19 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 def stdout() -> Console:
     """Rich output on stdout as it is now; names are printed as they are, brackets and all."""
-    width = None if sys.stdout.isatty() else _PIPED_WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    width = None if sys.stdout is not None and sys.stdout.isatty() else _PIPED_WIDTH
+    return _Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+class _Console(Console):
+    """Output in which no text can command the terminal."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        shown = (visible(item) if isinstance(item, str) else item for item in objects)
+        super().print(*shown, **options)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # which the command knows how to end with; rich would exit with 1
 
 
 @contextmanager
@@ -149,4 +175,4 @@ class _BarHandler(logging.Handler):
                     state=f"iteration {iteration}, objective {objective:.6g}",
                 )
             case _:
-                self._bar.update(self._task, state=record.getMessage())
+                self._bar.update(self._task, state=visible(record.getMessage()))

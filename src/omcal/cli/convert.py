@@ -10,7 +10,7 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, stdout
-from omcal.cli.files import require_writable
+from omcal.cli.outputs import require_writable
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -35,7 +35,7 @@ def convert(
     as_json: options.Json = False,
 ) -> None:
     """Write the views and labels of IN to OUT, in another format."""
-    require_writable(target, unlike=source, option="OUT")
+    require_writable(target, [source], "OUT")
     data = omcal.datasets.load_views(source, views=options.names(views), labels=labels)
     omcal.datasets.save_views(target, data)
     if as_json:

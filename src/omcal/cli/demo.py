@@ -11,8 +11,8 @@ import typer
 
 import omcal
 from omcal.cli.console import collected_warnings, print_json, print_table, stdout
-from omcal.cli.files import require_writable
 from omcal.cli.options import Json, Seed
+from omcal.cli.outputs import require_writable
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
 
 if TYPE_CHECKING:

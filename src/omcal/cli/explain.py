@@ -10,7 +10,7 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
-from omcal.cli.files import require_writable
+from omcal.cli.outputs import require_writable
 from omcal.cli.parameters import takes
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def explain(
     of omcal cluster.
     """
     if plot is not None:
-        require_writable(plot, unlike=file, option="--plot")
+        require_writable(plot, [file], "--plot")
     given = options.cluster_number(clusters)
     data = omcal.datasets.load_views(file, views=options.names(views), labels=False)
     n_clusters, suggestion = options.suggested(given, data, parameters, seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,24 +15,6 @@ if TYPE_CHECKING:
 
 _LABEL_COLUMNS = ("cluster", "label", "labels", "class", "target", "y")
 _SAMPLE_COLUMN = "sample"
-
-
-def require_writable(path: Path, unlike: Path | None = None, option: str = "--out") -> None:
-    """Refuse an output file before the work, not after it; nor may it be the file `unlike`."""
-    if unlike is not None and path.resolve() == unlike.resolve():
-        raise omcal.datasets.DataError(f"{path} is the input; choose another {option}.")
-    if path.exists() and not path.is_file():
-        raise omcal.datasets.DataError(f"{path} is not a regular file; choose another {option}.")
-    folder = path.parent
-    if not folder.is_dir():
-        raise omcal.datasets.DataError(
-            f"cannot write {path}: there is no folder {folder}; create it first."
-        )
-    target = path if path.exists() else folder
-    if not (os.access(target, os.W_OK) and os.access(folder, os.W_OK)):
-        raise omcal.datasets.DataError(
-            f"cannot write {path}: permission denied; choose another {option}."
-        )
 
 
 def absences(data: MultiViewData) -> list[str]:
@@ -56,8 +37,9 @@ def write_labels(path: Path, labels: NDArray) -> None:
     """A table of `sample,cluster`, samples numbered from 0."""
     from omcal.machine.files import replacing
 
+    digits = len(f"{len(labels)},{len(labels)}\n")
     with (
-        replacing(path) as temporary,
+        replacing(path, size=digits * len(labels)) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as stream,
     ):
         writer = csv.writer(stream, lineterminator="\n")

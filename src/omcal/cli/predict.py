@@ -11,7 +11,8 @@ import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out
 from omcal.cli.console import print_json, stdout
-from omcal.cli.files import absences, require_writable, write_labels
+from omcal.cli.files import absences, write_labels
+from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import takes
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
@@ -45,9 +46,7 @@ def predict(
     import numpy as np
 
     model = omcal.load(model_file).set_params(**{"device": "cpu", **parameters})
-    if out is not None:
-        for taken in (file, model_file):
-            require_writable(out, unlike=taken)
+    outputs = Outputs([file, model_file], {"--out": out})
     names = options.names(views)
     data = _load(file, names, labels, model.view_names_)
     if names is None:
@@ -55,12 +54,11 @@ def predict(
     else:
         present = None if data.present is None else [data.present[name] for name in data.views]
         clusters = model.predict(list(data.views.values()), present=present)
-    if out is not None:
-        write_labels(out, clusters)
+    written = outputs.write("--out", lambda path: write_labels(path, clusters), elsewhere=True)
     result = {
         "model": str(model_file),
         "file": str(file),
-        "out": None if out is None else str(out),
+        "out": None if written is None else str(written),
         "n_samples": data.n_samples,
         "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters).tolist(),
         "scores": agreement(data, clusters),
@@ -72,6 +70,7 @@ def predict(
         print_json(result)
     elif not quiet:
         _show(result)
+    outputs.finish()
 
 
 def _load(

@@ -1,0 +1,107 @@
+"""The files that a command writes: tried before its work, written after it, none for another."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import omcal
+
+
+class Outputs:
+    """The outputs of a command by their options; those that are not asked for are None.
+
+    Parameters
+    ----------
+    inputs : sequence of Path
+        What is read; no output may be one of them, or lie in one that is a folder.
+    files : mapping
+        The option of each output and its path.
+    """
+
+    def __init__(self, inputs: Sequence[Path], files: Mapping[str, Path | None]) -> None:
+        self._files = {option: path for option, path in files.items() if path is not None}
+        self._failures: list[str] = []
+        for option, path in self._files.items():
+            require_writable(path, inputs, option)
+        for (one, path), (other, twin) in combinations(self._files.items(), 2):
+            if _same(path, twin):
+                raise omcal.datasets.DataError(
+                    f"{one} and {other} are both {path}; choose another name for one of them."
+                )
+
+    def write(
+        self, option: str, write: Callable[[Path], object], *, elsewhere: bool = False
+    ) -> Path | None:
+        """Write the file of an option, where it is asked for; returns where it is.
+
+        A failure is kept for `finish`, so that it costs no other file. What is dear is then
+        written `elsewhere`: to the first of the usual folders that takes it.
+        """
+        path = self._files.get(option)
+        if path is None:
+            return None
+        try:
+            write(path)
+        except OSError as error:
+            self._failures.append(f"{option} {path}: {error.strerror or error}")
+        else:
+            return path
+        found = _written_elsewhere(path, write) if elsewhere else None
+        if found is not None:
+            self._failures[-1] += f"; it is in {found}"
+        return found
+
+    def finish(self) -> None:
+        """Say which files could not be written."""
+        if self._failures:
+            raise OSError("; ".join(self._failures))
+
+
+def require_writable(path: Path, inputs: Sequence[Path] = (), option: str = "--out") -> None:
+    """Refuse an output before the work, not after it."""
+    from omcal.machine.files import require_replaceable
+
+    for taken in inputs:
+        if _same(path, taken):
+            raise omcal.datasets.DataError(f"{path} is the input; choose another {option}.")
+        if taken.is_dir() and Path(os.path.realpath(path)).is_relative_to(taken.resolve()):
+            raise omcal.datasets.DataError(
+                f"{path} lies in the input {taken}, of which it would become a part; choose "
+                f"another {option}."
+            )
+    folder = path.parent
+    if not folder.is_dir():
+        raise omcal.datasets.DataError(
+            f"cannot write {path}: there is no folder {folder}; create it first."
+        )
+    try:
+        require_replaceable(path)
+        if os.path.exists(path) and not os.access(path, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise omcal.datasets.DataError(
+            f"cannot write {path}: {error.strerror}; choose another {option}."
+        ) from error
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two names are those of one file, which need not exist."""
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _written_elsewhere(path: Path, write: Callable[[Path], object]) -> Path | None:
+    name = f"{path.stem}-{secrets.token_hex(4)}{path.suffix}"
+    for folder in (Path(tempfile.gettempdir()), Path.cwd(), Path.home()):
+        try:
+            write(folder / name)
+        except OSError:
+            continue
+        return folder / name
+    return None
