@@ -37,7 +37,7 @@ def test_description_of_a_file(tmp_path, mixed):
 
 
 def test_description_of_a_table(tmp_path):
-    rows = "\n".join(f"{'ab'[i % 2]},{i},{i % 3},{-i},{i}" for i in range(12))
+    rows = "\n".join(f"{'ab'[i % 2]},{i / 2},{i % 3},{-i},{7 * i}" for i in range(12))
     (tmp_path / "data.csv").write_text("class,v1_a,v1_b,v2_a,v2_b\n" + rows)
     found = describe(tmp_path / "data.csv")
     assert [view["name"] for view in found["views"]] == ["v1", "v2"]

@@ -3,6 +3,7 @@
 from omcal.datasets._data import DataError, MultiViewData
 from omcal.datasets.builtin import load_digits_views
 from omcal.datasets.describing import describe
+from omcal.datasets.joining import join_views
 from omcal.datasets.loading import load_views
 from omcal.datasets.registry import PAPER_DATASETS, load_paper_dataset
 from omcal.datasets.synthetic import make_multiview
@@ -13,6 +14,7 @@ __all__ = [
     "MultiViewData",
     "PAPER_DATASETS",
     "describe",
+    "join_views",
     "load_digits_views",
     "load_paper_dataset",
     "load_views",

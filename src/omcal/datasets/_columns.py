@@ -11,51 +11,117 @@ from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, Deferred
 from omcal.datasets._data import DataError
+from omcal.datasets._ids import NAMELESS, Ids, choose_ids, numbers_rows, seems_id
 from omcal.datasets._names import is_label_name, listed
+from omcal.views.columns import by_prefix
 
 WHOLE = "X"  # the view of all numeric columns
 
 
 def group_columns(
-    contents: Contents, views: Sequence[str] | None, labels: str | bool | None
+    contents: Contents,
+    views: Sequence[str] | None,
+    labels: str | bool | None,
+    ids: str | bool | None = None,
 ) -> Contents:
     """Join the numeric columns of a table to views, by the prefixes of their names.
 
     ``v1_mean`` belongs to the view ``v1`` (the separator is ":" where each name has one, else
     "_"). Where the names have no common prefixes, all numeric columns are the single view ``X``,
     which can also be asked for by name, unless some have the prefix ``X``. A column that holds
-    lists is a view of its own. Labels and text stay as they are.
+    lists is a view of its own. Labels and text stay as they are; ids are never a feature.
     """
     columns = contents.variables
     lists = {name: value for name, value in columns.items() if value.ndim == 2}
+    vectors = {name: value for name, value in columns.items() if name not in lists}
+    chosen = choose_ids(vectors, ids, contents.ids)
+    named_ids = set() if ids is False else _ids_and_numberings(vectors, labels)
     numeric = [
         name
-        for name, value in columns.items()
-        if value.ndim == 1 and value.dtype.kind in "biuf"
-        if name != labels and not is_label_name(name)
+        for name, value in vectors.items()
+        if value.dtype.kind in "biuf" and name not in named_ids
+        if name != labels and not is_label_name(name) and not (chosen and chosen.name == name)
     ]
-    vectors = {name: value for name, value in columns.items() if name not in {*lists, *numeric}}
-    groups, bare = _by_prefix(numeric)
+    groups, bare = _grouped(numeric)
     default = list(views) if views is not None else list(lists) or _default(groups, bare)
     if WHOLE in default and WHOLE not in {*groups, *lists} and numeric:
         groups = {**groups, WHOLE: numeric}
-    unused = [
-        name
-        for name, values in vectors.items()
-        if name != labels and not (is_label_name(name) and could_be_labels(values))
-    ]
-    if lists and views is None:
-        unused += bare
-    notes = (f"columns that are neither view nor labels: {listed(unused)}",) if unused else ()
+    others = {name: value for name, value in vectors.items() if name not in numeric}
     joined = {name: Deferred(partial(_stack, contents, names)) for name, names in groups.items()}
+    spare = bare if lists and views is None else []
     return replace(
         contents,
-        variables={**vectors, **joined, **lists},
+        variables={**{name: value for name, value in others.items() if name}, **joined, **lists},
         table=False,
         default_views=tuple(default),
         feature_names={name: np.array(names) for name, names in groups.items()},
-        notes=contents.notes + notes,
+        ids=chosen,
+        notes=contents.notes + _left_out(others, named_ids, spare, labels, chosen),
     )
+
+
+def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
+    """A table of features in rows and samples in columns, whose names are the ids."""
+    vectors = {name: value for name, value in contents.variables.items() if value.ndim == 1}
+    titles = choose_ids(vectors, ids)
+    numeric = [
+        name
+        for name, value in vectors.items()
+        if value.dtype.kind in "biuf" and not (titles and name in ("", titles.name))
+    ]
+    if not numeric:
+        raise DataError("the table has no numeric column that could be a sample.")
+    names = np.array(numeric)
+    return replace(
+        contents,
+        variables={WHOLE: np.ascontiguousarray(_stack(contents, numeric).T)},
+        table=False,
+        default_views=(WHOLE,),
+        feature_names={} if titles is None else {WHOLE: titles.values},
+        ids=Ids("sample", names),
+        notes=(*contents.notes, "turned: the columns of the table are the samples"),
+    )
+
+
+def _ids_and_numberings(vectors: dict[str, NDArray], labels: str | bool | None) -> set[str]:
+    """Columns that are ids by name and type, or number the rows."""
+    return {
+        name
+        for name, values in vectors.items()
+        if name != labels and not is_label_name(name)
+        if seems_id(name, values) or numbers_rows(values)
+    }
+
+
+def _left_out(
+    others: dict[str, NDArray],
+    named_ids: set[str],
+    spare: list[str],
+    labels: str | bool | None,
+    chosen: Ids | None,
+) -> tuple[str, ...]:
+    """What is said about the columns that are in no view."""
+    taken = {labels, "" if chosen and chosen.numbering else chosen.name if chosen else None}
+    numeric_ids = [
+        name or NAMELESS
+        for name in others
+        if name in named_ids - taken and others[name].dtype.kind in "biuf"
+    ]
+    unused = [
+        name
+        for name, values in others.items()
+        if name and name not in taken and name not in numeric_ids
+        if not (is_label_name(name) and could_be_labels(values))
+    ]
+    notes = []
+    if numeric_ids:
+        notes.append(
+            f"left out, for they name or number the samples: {listed(numeric_ids)} (--id none, "
+            "id=False: take them as features)"
+        )
+    if unused + spare:
+        notes.append(f"columns that are neither view nor labels: {listed(unused + spare)}")
+    return tuple(notes)
 
 
 def could_be_labels(values: NDArray) -> bool:
@@ -66,20 +132,30 @@ def could_be_labels(values: NDArray) -> bool:
     return len(known) > 0 and bool((known == np.round(known)).all())
 
 
-def _by_prefix(names: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+def separator_of(names: Sequence[str]) -> str:
+    """What stands between view and feature: ":" where each name has one, else "_"."""
+    return ":" if names and all(":" in name for name in names) else "_"
+
+
+def _grouped(names: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Columns by prefix, and those that have none; no group where the prefixes say nothing."""
-    separator = ":" if names and all(":" in name for name in names) else "_"
-    groups: dict[str, list[str]] = {}
-    bare = []
-    for name in names:
-        prefix, _, feature = name.partition(separator)
-        if prefix and feature:
-            groups.setdefault(prefix, []).append(name)
-        else:
-            bare.append(name)
-    if len(groups) < 2 or all(len(members) == 1 for members in groups.values()):
+    separator = separator_of(names)
+    places, others = by_prefix(names, separator)
+    groups = {prefix: [names[j] for j in positions] for prefix, positions in places.items()}
+    bare = [names[j] for j in others]
+    # A ":" in every name is meant; a "_" here and there is not.
+    meant = separator == ":" and not bare
+    if not meant and (len(groups) < 2 or all(len(members) == 1 for members in groups.values())):
         return {}, names
     return groups, bare
+
+
+def views_of(names: Sequence[str]) -> dict[str, list[str]]:
+    """The views that numeric columns of these names form by themselves."""
+    groups, bare = _grouped(list(names))
+    if not groups and bare:
+        return {WHOLE: list(names)}
+    return groups if not bare else {}
 
 
 def _default(groups: dict[str, list[str]], bare: list[str]) -> list[str]:

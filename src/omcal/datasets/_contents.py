@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets._data import DataError, Matrix
+from omcal.datasets._ids import Ids
 from omcal.machine.memory import available_memory, format_bytes
 
 # Deflate cannot turn one byte into more; what declares more than that was not stored. Some packing
@@ -41,7 +42,7 @@ class Contents:
     A variable is an array of any shape, a CSR array, or a list of these (a MATLAB cell). In a
     `table` the variables are columns, which form views by the prefixes of their names.
     `default_views` are taken where the user names none; without them the usual names decide.
-    `present` and `feature_names` are those of views, by name.
+    `present` and `feature_names` are those of views, by name; `ids` name the samples.
     """
 
     format: str
@@ -50,6 +51,7 @@ class Contents:
     default_views: tuple[str, ...] = ()
     present: dict[str, NDArray] = field(default_factory=dict)
     feature_names: dict[str, NDArray] = field(default_factory=dict)
+    ids: Ids | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -41,6 +41,10 @@ class MultiViewData:
         Name -> array of the names of the view's features, for the views that have them.
     label_name : str, optional
         What the source calls the labels.
+    ids : ndarray of str of shape (n_samples,), optional
+        The name of each sample, all different.
+    id_name : str, optional
+        What the source calls the ids.
     notes : tuple of str
         What was chosen or left out on reading.
 
@@ -59,6 +63,8 @@ class MultiViewData:
     present: dict[str, NDArray[np.bool_]] | None = None
     feature_names: dict[str, NDArray] | None = None
     label_name: str | None = None
+    ids: NDArray | None = None
+    id_name: str | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -67,16 +73,28 @@ class MultiViewData:
         for name, view in self.views.items():
             if view.ndim != 2:
                 raise DataError(f"view {name!r} has shape {view.shape}; a view is 2-D.")
-        lengths = {name: int(view.shape[0]) for name, view in self.views.items()}
-        if len(set(lengths.values())) > 1:
+            if isinstance(view, np.ma.MaskedArray):
+                raise DataError(
+                    f"view {name!r} is a masked array; put NaN in the rows of absent samples, or "
+                    "say with present= which are there."
+                )
+        shapes = {name: view.shape for name, view in self.views.items()}
+        if len({shape[0] for shape in shapes.values()}) > 1:
             raise DataError(
-                f"the views have different numbers of samples: {lengths}; row i must be the same "
-                "sample in every view."
+                f"the views have different numbers of samples: {shapes}; row i must be the same "
+                "sample in every view. omcal.datasets.join_views joins tables by an id."
             )
         if self.labels is not None and self.labels.shape != (self.n_samples,):
             raise DataError(
                 f"there are {self.n_samples} samples and labels of shape {self.labels.shape}; "
                 "give one label per sample."
+            )
+        if self.ids is not None and (
+            self.ids.shape != (self.n_samples,) or len(np.unique(self.ids)) < self.n_samples
+        ):
+            raise DataError(
+                f"there are {self.n_samples} samples and {len(np.unique(self.ids))} different ids; "
+                "give each sample one of its own."
             )
         for name, mask in (self.present or {}).items():
             if name not in self.views or mask.shape != (self.n_samples,):

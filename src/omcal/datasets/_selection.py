@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from omcal.datasets._columns import could_be_labels, group_columns
+from omcal.datasets._columns import WHOLE, could_be_labels, group_columns, turned_table
 from omcal.datasets._contents import MAX_WIDTH, Contents, Deferred, Variable, check_declared
 from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, is_known
+from omcal.datasets._ids import choose_ids
 from omcal.datasets._names import (
     FEATURE_TITLES,
     PRESENT_SUFFIX,
@@ -21,35 +23,49 @@ from omcal.datasets._names import (
     listed,
 )
 
+ROW_NUMBERS = ""  # the name of ids that merely number the rows
 
-def select(
-    contents: Contents,
-    path: Path,
-    views: Sequence[str] | None = None,
-    labels: str | bool | None = None,
-) -> MultiViewData:
+
+@dataclass(frozen=True)
+class Choice:
+    """What a user says about a file: which views, labels and ids, and which way round."""
+
+    views: Sequence[str] | None = None
+    labels: str | bool | None = None
+    ids: str | bool | None = None
+    transpose: bool = False
+
+
+class NoViewError(DataError):
+    """There is no view in a file, which may hold something else of use."""
+
+
+def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiViewData:  # noqa: B008
     """Build the data set: choose the labels, choose the views, turn them to samples in rows."""
+    views, labels = choice.views, choice.labels
     if isinstance(views, str):
         raise DataError(f"views={views!r} is one word; pass a list of view names.")
-    if contents.table:
-        contents = group_columns(contents, views, labels)
+    is_table = contents.table
+    contents = as_matrices(contents, choice)
     notes = list(contents.notes)
     vectors = label_vectors(contents)
-    label_name = _choose_labels(vectors, labels, notes)
+    label_name = _choose_labels(contents, vectors, labels, notes)
     # The number of labels decides which side of a matrix is the samples, wanted or not.
-    guide = label_name or _choose_labels(vectors, None, [])
+    guide = label_name or _choose_labels(contents, vectors, None, [])
     n_labels = len(vectors[guide]) if guide else None
 
     matrices, default = _matrices(contents, label_name)
     chosen = default if views is None else _named(matrices, views)
     if not chosen:
-        raise DataError(
+        raise NoViewError(
             f"no view found among {listed(contents.variables)}; a view is a 2-D array of numbers. "
             + "; ".join(notes)
         )
-    final = _samples_in_rows(
-        {name: _loaded(matrices[name]) for name in chosen}, n_labels, views is not None, notes
-    )
+    loaded = {name: _loaded(matrices[name]) for name in chosen}
+    if choice.transpose and not is_table:
+        loaded = {name: _turned(matrix) for name, matrix in loaded.items()}
+        notes.append("turned: the columns of the matrices are the samples")
+    final = _samples_in_rows(loaded, n_labels, guide, fixed=choice.transpose)
     unused = [name for name in matrices if name not in chosen]
     if unused:
         notes.append(f"not taken as views: {listed(unused)}")
@@ -57,6 +73,13 @@ def select(
     if values is not None and (n_unknown := int((~is_known(values)).sum())):
         have = "sample has" if n_unknown == 1 else "samples have"
         notes.append(f"{n_unknown} {have} no label in {label_name!r}")
+    n = next(iter(final.values())).shape[0]
+    ids = contents.ids
+    if not is_table:
+        fitting = {name: v for name, v in vectors.items() if len(v) == n and name != label_name}
+        ids = choose_ids(fitting, choice.ids, ids)
+    if ids is not None and len(ids.values) != n:
+        raise DataError(f"{len(ids.values)} ids in {ids.name!r} for {n} samples.")
     return MultiViewData(
         final,
         labels=values,
@@ -65,8 +88,26 @@ def select(
         present=_present(contents, final),
         feature_names=_feature_names(contents, final),
         label_name=label_name,
+        ids=None if ids is None else ids.values,
+        id_name=None if ids is None else ROW_NUMBERS if ids.numbering else ids.name,
         notes=tuple(notes),
     )
+
+
+def as_matrices(contents: Contents, choice: Choice) -> Contents:
+    """The contents with the columns of a table as matrices."""
+    if not contents.table:
+        return contents
+    if choice.transpose:
+        return turned_table(contents, choice.ids)
+    return group_columns(contents, choice.views, choice.labels, choice.ids)
+
+
+def view_names(contents: Contents, choice: Choice) -> list[str]:
+    """The names of all that could be a view."""
+    grouped = as_matrices(contents, replace(choice, views=()))
+    names = list(_matrices(grouped, None)[0])
+    return names if not contents.table or WHOLE in names else [*names, WHOLE]
 
 
 def label_vectors(contents: Contents) -> dict[str, NDArray]:
@@ -106,7 +147,7 @@ def _cell_vector(cell: list[Variable]) -> NDArray | None:
 
 
 def _choose_labels(
-    vectors: dict[str, NDArray], labels: str | bool | None, notes: list[str]
+    contents: Contents, vectors: dict[str, NDArray], labels: str | bool | None, notes: list[str]
 ) -> str | None:
     if labels is False:
         return None
@@ -114,8 +155,11 @@ def _choose_labels(
         if labels not in vectors:
             raise DataError(f"labels={labels!r} is not in it; there is {listed(vectors)}.")
         return labels
+    views = _listed_views(contents)
     usual = [
-        name for name, values in vectors.items() if is_label_name(name) and could_be_labels(values)
+        name
+        for name, values in vectors.items()
+        if is_label_name(name) and name not in views and could_be_labels(values)
     ]
     if usual and all(np.array_equal(vectors[usual[0]], vectors[name]) for name in usual[1:]):
         return usual[0]
@@ -198,47 +242,58 @@ def _loaded(value: Variable) -> Matrix:
 
 
 def _samples_in_rows(
-    matrices: dict[str, Matrix], n_labels: int | None, strict: bool, notes: list[str]
+    matrices: dict[str, Matrix], n_labels: int | None, label_name: str | None, *, fixed: bool
 ) -> dict[str, Matrix]:
-    """Turn every matrix so that the samples are its rows."""
-    n = n_labels if n_labels is not None else _common_length(matrices, notes)
+    """Every matrix with the samples in its rows, turned where the labels prove it."""
+    n = n_labels if n_labels is not None else _common_length(matrices)
     sides = [(matrix.shape[0] == n, matrix.shape[-1] == n) for matrix in matrices.values()]
     # A square view goes the way of the others, and with its rows where they say nothing.
     in_columns = (False, True) in sides and (True, False) not in sides
-    turned = {name: _turn(matrix, n, in_columns) for name, matrix in matrices.items()}
+    turned = {
+        name: _turn(matrix, n, in_columns and not fixed, may_turn=not fixed)
+        for name, matrix in matrices.items()
+    }
     misfits = {name: matrices[name].shape for name, view in turned.items() if view is None}
-    if len(misfits) == len(turned) or (misfits and strict):
+    if misfits:
+        fitting = [name for name in matrices if name not in misfits]
+        choose = f"the views that have one, views={fitting}, or " if fitting else ""
         raise DataError(
-            f"these views have no side of {n} samples, the number of labels: {misfits}; choose "
-            "other views= or labels=."
+            f"these have no side of {n} samples, the number of labels in {label_name!r}: "
+            f"{misfits}; choose {choose}other labels=."
         )
-    notes.extend(f"{name!r} {shape} left out: no side of {n}" for name, shape in misfits.items())
     return {name: _tidy(view, name) for name, view in turned.items() if view is not None}
 
 
-def _turn(matrix: Matrix, n: int, in_columns: bool) -> Matrix | None:
+def _turn(matrix: Matrix, n: int, in_columns: bool, *, may_turn: bool) -> Matrix | None:
     rows, columns = matrix.shape[0] == n, matrix.shape[-1] == n
-    if columns and (in_columns or not rows):
-        return np.moveaxis(matrix, -1, 0) if matrix.ndim > 2 else matrix.T
+    if columns and may_turn and (in_columns or not rows):
+        return _turned(matrix)
     if rows:
         return matrix
     return _from_triplets(matrix, n) if _are_triplets(matrix) else None
 
 
-def _common_length(matrices: dict[str, Matrix], notes: list[str]) -> int:
-    """The number of samples where there are no labels: the side on which all views agree."""
+def _turned(matrix: Matrix) -> Matrix:
+    return np.moveaxis(matrix, -1, 0) if matrix.ndim > 2 else matrix.T
+
+
+def _common_length(matrices: dict[str, Matrix]) -> int:
+    """The number of samples where there are no labels: the rows, which all views must share."""
     every = list(matrices.values())
     if len({matrix.shape[0] for matrix in every}) == 1:
         return int(every[0].shape[0])
     if all(_are_triplets(matrix) for matrix in every):
         return int(max(matrix[:, 0].max() for matrix in every))
-    if len({matrix.shape[-1] for matrix in every}) == 1:
-        notes.append("without labels, the views were turned: they agree in their columns only")
-        return int(every[0].shape[-1])
     shapes = {name: matrix.shape for name, matrix in matrices.items()}
+    in_columns = len({matrix.shape[-1] for matrix in every}) == 1
+    remedy = (
+        "If their columns are the samples, say so with transpose=True (--transpose); otherwise name"
+        if in_columns
+        else "Name"
+    )
     raise DataError(
-        f"the views have different numbers of samples: {shapes}; name those that belong together "
-        "with views=[...]."
+        f"the views have different numbers of samples: {shapes}. {remedy} those that belong "
+        "together with views=[...] (--views)."
     )
 
 

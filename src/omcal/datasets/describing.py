@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from omcal.datasets._contents import Contents, reading
+from omcal.datasets._contents import Contents
 from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, count_classes
 from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
-from omcal.datasets._selection import label_vectors, select
-from omcal.datasets.loading import read_contents
+from omcal.datasets._selection import label_vectors
+from omcal.datasets.loading import Paths, load_sources, read_sources
 from omcal.machine.threads import row_blocks
 from omcal.views.stored import StoredTable
 
 
-def describe(data: str | os.PathLike[str] | MultiViewData) -> dict[str, Any]:
-    """Describe a file, a folder or a loaded data set.
+def describe(data: Paths | MultiViewData, **options: Any) -> dict[str, Any]:
+    """Describe a file, a folder, several of them, or a loaded data set.
 
     Parameters
     ----------
-    data : path or MultiViewData
+    data : path, list of paths, or MultiViewData
+    **options
+        As in `load_views`, for files: `id`, `join`, `transpose`, `header`, `views`, `labels`.
 
     Returns
     -------
@@ -35,7 +36,7 @@ def describe(data: str | os.PathLike[str] | MultiViewData) -> dict[str, Any]:
           are absent from every view);
         * ``views``: for each its ``name``, ``shape``, ``dtype``, ``sparse``, ``density`` (of a
           sparse view), ``n_nan`` (single values) and ``n_missing_rows`` (absent samples);
-        * ``labels``: the name of those that are taken by default, or None;
+        * ``labels``: the name of those that are taken by default, or None; ``ids``: likewise;
         * ``label_candidates``: ``name``, ``dtype`` and ``n_classes`` of all that could be labels;
         * ``notes``: what was chosen or left out;
         * ``problem``: why no data set can be made of it without options, or None.
@@ -55,17 +56,25 @@ def describe(data: str | os.PathLike[str] | MultiViewData) -> dict[str, Any]:
     if isinstance(data, MultiViewData):
         labels = {} if data.labels is None else {data.label_name or "labels": data.labels}
         return _report(data, labels, None)
-    path = Path(data)
-    contents = read_contents(path)
+    own_file = isinstance(options.get("labels"), os.PathLike)
+    sources = read_sources(data, options.get("header"))
     problem = None
     loaded = None
     try:
-        with reading(path, contents.format):
-            loaded = select(contents, path)
+        loaded = load_sources(sources, **options)
     except DataError as error:
         problem = str(error)
-    found = _report(loaded, _candidates(contents, loaded), contents.format)
-    return {**found, "name": path.name, "problem": problem}
+    candidates: dict[str, NDArray] = {}
+    for source in sources:
+        for name, values in _candidates(source.contents, loaded).items():
+            # Of several files the name alone does not say which one is meant.
+            candidates[name if len(sources) == 1 else f"{source.key}: {name}"] = values
+    if loaded is not None and loaded.labels is not None and (own_file or len(sources) > 1):
+        candidates = {str(loaded.label_name): loaded.labels, **candidates}
+    formats = dict.fromkeys(source.contents.format for source in sources)
+    found = _report(loaded, candidates, ", ".join(formats))
+    name = " + ".join(dict.fromkeys(source.path.name for source in sources))
+    return {**found, "name": name, "problem": problem}
 
 
 def _report(
@@ -78,6 +87,7 @@ def _report(
         "n_nowhere": _count_nowhere(data) if data else None,
         "views": [_describe_view(data, name) for name in data.views] if data else [],
         "labels": data.label_name if data and data.labels is not None else None,
+        "ids": data.id_name if data and data.ids is not None else None,
         "label_candidates": [
             {"name": name, "dtype": str(values.dtype), "n_classes": count_classes(values)}
             for name, values in candidates.items()

@@ -1,32 +1,45 @@
-"""One entry for every kind of file."""
+"""One entry for every kind of file, and for several of them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import MultiViewData
-from omcal.datasets._selection import select
-from omcal.datasets.readers import READERS, find_format
+from omcal.datasets._data import DataError, MultiViewData
+from omcal.datasets._selection import ROW_NUMBERS, Choice, select
+from omcal.datasets.joining import join as join_parts
+from omcal.datasets.joining import select_parts
+from omcal.datasets.label_files import add_labels
+from omcal.datasets.readers import ENDINGS, HEADERED, READERS, TABLE_ENDINGS, find_format
+from omcal.datasets.readers.excel_files import read_excel
+
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
-def read_contents(path: Path) -> Contents:
-    """Everything in a file, under the names that it has there."""
-    with reading(path, "a data file"):
-        kind = find_format(path)
-    with reading(path, kind):
-        return READERS[kind](path)
+@dataclass(frozen=True)
+class Source:
+    """A file, or one table of it; its key is the name of its view where it has one only."""
+
+    key: str
+    path: Path
+    contents: Contents
 
 
 def load_views(
-    path: str | os.PathLike[str],
+    path: Paths,
     *,
     views: Sequence[str] | None = None,
-    labels: str | bool | None = None,
+    labels: str | bool | os.PathLike[str] | None = None,
+    id: str | bool | None = None,
+    join: Literal["outer", "inner"] = "outer",
+    transpose: bool = False,
+    header: bool | None = None,
 ) -> MultiViewData:
-    """Load the views, and the labels where there are any, from a file or folder.
+    """Load the views, and the labels where there are any, from a file or folder, or from several.
 
     The format is found from the content, not from the name.
 
@@ -37,30 +50,45 @@ def load_views(
                                  matrix; a matrix of (row, column, value) triplets is sparse
     NumPy (.npz, .npy, folder)   every matrix; CSR as data, indices, indptr and shape; a single
                                  .npy and a folder of them are memory-mapped
-    CSV, Parquet                 the numeric columns, by the prefix of their names (``v1_mean``);
-                                 in Parquet also each column of lists
+    CSV, Parquet, Excel          the numeric columns, by the prefix of their names (``v1_mean``);
+                                 in Parquet also each column of lists; each sheet of a workbook
     HDF5, zarr                   every matrix; CSR as in NumPy files
     AnnData, MuData (.h5ad,      each modality: obsm/X_pca where there is one, else X; of AnnData
     .h5mu, zarr)                 also what else is in obsm, unless it is called X_...
     idx (MNIST), folder of them  the images as rows of pixels
     ===========================  ==================================================================
 
-    Which side of a matrix is the samples is decided by the number of labels, and without labels
-    by the side on which all views agree. A list of names called view_names says which matrices
-    are the views, and their order. Parts called train and test are put together, in this
-    order. A row that is NaN throughout means that the sample is absent from the view. Nothing is
-    scaled, and nothing is ever unpickled.
+    Samples are in rows, unless the number of labels proves that they are in columns, or
+    `transpose` says so. A list of names called view_names says which matrices are the views, and
+    their order. Parts called train and test are put together, in this order, where they cannot be
+    views of the same samples. A row that is NaN throughout means that the sample is absent from the
+    view. Nothing is scaled, and nothing is ever unpickled.
+
+    Several files, the tables of a folder, and the sheets of a workbook are joined by their ids. A
+    file with one view gives it its own name.
 
     Parameters
     ----------
-    path : str or path-like
-        A file, or a folder of .npy files, idx files or zarr arrays.
+    path : str or path-like, or a list of them
+        A file, or a folder of .npy files, idx files, zarr arrays or tables.
     views : list of str, optional
         The views to take, by name; `describe` lists the names. Default: see the table.
-    labels : str or bool, optional
-        The name of the labels; True to insist on some; False for none. By default the variable
-        with a usual name for labels (Y, gt, gnd, label, class, cell_type ...) where there is one,
-        else none.
+    labels : str, bool or Path, optional
+        The name of the labels; True to insist on some; False for none; a `pathlib.Path` of a file
+        of their own, joined by id. By default the variable with a usual name for labels (Y, gt,
+        gnd, label, class, cell_type ...) where there is one, else none.
+    id : str or bool, optional
+        The name of the column of ids; True to insist on some; False for none: then a column that
+        numbers or names the samples is a feature like others. By default a column of different
+        whole numbers or texts with a usual name (id, index, barcode, sample_id ...), or the
+        barcodes of AnnData and MuData.
+    join : {"outer", "inner"}, default="outer"
+        Of several files: all samples, absent from the files that lack them, or those in every one.
+    transpose : bool, default=False
+        Whether the samples are in the columns.
+    header : bool, optional
+        Whether the first row of CSV and Excel tables has the names of the columns; by default the
+        cells say it.
 
     Returns
     -------
@@ -69,19 +97,125 @@ def load_views(
     Raises
     ------
     DataError
-        Where the file is damaged, of an unknown format, or does not hold what was asked for.
+        Where a file is damaged, of an unknown format, or does not hold what was asked for.
 
     Examples
     --------
     >>> import tempfile, numpy as np
     >>> from pathlib import Path
-    >>> path = Path(tempfile.mkdtemp()) / "small.npz"
-    >>> np.savez(path, shape=np.eye(4), colour=np.ones((4, 2)), y=[0, 0, 1, 1])
-    >>> data = load_views(path)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> np.savez(folder / "small.npz", shape=np.eye(4), colour=np.ones((4, 2)), y=[0, 0, 1, 1])
+    >>> data = load_views(folder / "small.npz")
     >>> list(data.views), data.labels.tolist()
     (['shape', 'colour'], [0, 0, 1, 1])
+    >>> _ = (folder / "image.csv").write_text("id,a,b\\nx,1,2\\ny,3,4\\n")
+    >>> _ = (folder / "text.csv").write_text("id,c\\ny,5\\nz,6\\n")
+    >>> data = load_views([folder / "image.csv", folder / "text.csv"])
+    >>> data.ids.tolist(), data.present["text"].tolist()
+    (['x', 'y', 'z'], [False, True, True])
     """
-    path = Path(path)
-    contents = read_contents(path)
-    with reading(path, contents.format):
-        return select(contents, path, views, labels)
+    return load_sources(
+        read_sources(path, header),
+        views=views,
+        labels=labels,
+        id=id,
+        join=join,
+        transpose=transpose,
+        header=header,
+    )
+
+
+def load_sources(
+    sources: Sequence[Source],
+    *,
+    views: Sequence[str] | None = None,
+    labels: str | bool | os.PathLike[str] | None = None,
+    id: str | bool | None = None,
+    join: Literal["outer", "inner"] = "outer",
+    transpose: bool = False,
+    header: bool | None = None,
+) -> MultiViewData:
+    """`load_views` of what was read already."""
+    own_file = Path(labels) if isinstance(labels, os.PathLike) else None
+    named = False if own_file is not None else labels
+    if not (named is None or isinstance(named, str | bool)):
+        raise DataError(f"labels={labels!r} is not understood; give a name, a Path or a bool.")
+    choice = Choice(views, named, id, transpose)
+    data = combine(sources, choice, join)
+    if own_file is not None:
+        data = add_labels(data, own_file, read_table(own_file, header), id)
+    return data
+
+
+def combine(sources: Sequence[Source], choice: Choice, how: str) -> MultiViewData:
+    """The data set of one source, or of several joined."""
+    if how not in ("outer", "inner"):
+        raise DataError(f"join={how!r} must be 'outer' or 'inner'.")
+    if len(sources) == 1:
+        (source,) = sources
+        with reading(source.path, source.contents.format):
+            return without_numbering(select(source.contents, source.path, choice))
+    parts = select_parts([(s.key, s.path, s.contents) for s in sources], choice)
+    return join_parts(parts, how)
+
+
+def without_numbering(data: MultiViewData) -> MultiViewData:
+    """Ids that merely number the rows are none."""
+    return replace(data, ids=None, id_name=None) if data.id_name == ROW_NUMBERS else data
+
+
+def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
+    """Everything in these files, one source a file or table."""
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not listed:
+        raise DataError("no file is named; give at least one.")
+    sources = [source for path in listed for source in _sources(Path(path), header)]
+    keys = [source.key for source in sources]
+    for i, source in enumerate(sources):
+        if keys.count(source.key) > 1:  # a/data.csv and b/data.csv
+            sources[i] = replace(source, key=f"{source.path.resolve().parent.name}_{source.key}")
+    keys = [source.key for source in sources]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        raise DataError(f"several files or tables are called {twice}; rename one, or name it once.")
+    return sources
+
+
+def read_table(path: Path, header: bool | None = None) -> Contents:
+    """Everything in a file, which must not hold several tables."""
+    sources = _sources(path, header)
+    if len(sources) > 1:
+        names = [source.key for source in sources]
+        raise DataError(
+            f"{path}: it holds several tables: {names}; put one into a file of its own."
+        )
+    return sources[0].contents
+
+
+def _sources(path: Path, header: bool | None) -> list[Source]:
+    with reading(path, "a data file"):
+        kind = find_format(path)
+        if header is not None and kind not in HEADERED:
+            raise DataError(f"it is a file of kind {kind}; header= is for CSV and Excel.")
+    if kind == "folder of tables":
+        files = sorted(f for f in path.iterdir() if f.suffix.lower() in TABLE_ENDINGS)
+        return [source for file in files for source in _sources(file, header)]
+    with reading(path, kind):
+        if kind == "Excel":
+            sheets = read_excel(path, header)
+            single = len(sheets) == 1
+            return [
+                Source(path.stem if single else sheet, path, _said(contents, path, kind))
+                for sheet, contents in sheets.items()
+            ]
+        options: dict[str, Any] = {"header": header} if kind in HEADERED else {}
+        return [Source(path.stem, path, _said(READERS[kind](path, **options), path, kind))]
+
+
+def _said(contents: Contents, path: Path, kind: str) -> Contents:
+    """The contents, with a word where the name of the file promises something else."""
+    promised = ENDINGS.get(path.suffix.lower())
+    if path.is_dir() or promised is None or kind in promised:
+        return contents
+    note = f"{path.name} is a file of kind {kind}, whatever its name says"
+    return replace(contents, notes=(note, *contents.notes))

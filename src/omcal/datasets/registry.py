@@ -14,8 +14,8 @@ from sklearn.preprocessing import normalize as unit_rows
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, MultiViewData
-from omcal.datasets._selection import select
-from omcal.datasets.loading import read_contents
+from omcal.datasets._selection import Choice, select
+from omcal.datasets.loading import read_table
 
 Prepare = Callable[[Contents, Path], MultiViewData]
 
@@ -23,14 +23,16 @@ TDT2_TERMS = 36771
 SCOTUS_SAMPLES = 6400
 REUTERS_WIDTHS = (21531, 24892, 34251, 15506, 11547)
 
+LABELLED = Choice(labels=True, ids=False)
+
 
 def _as_it_is(contents: Contents, path: Path) -> MultiViewData:
-    return select(contents, path, labels=True)
+    return select(contents, path, LABELLED)
 
 
 def _prepare_tdt2(contents: Contents, path: Path) -> MultiViewData:
     """The classes 11 to 30; a file without labels has them behind the terms."""
-    data = select(contents, path)
+    data = select(contents, path, Choice(ids=False))
     terms = sparse.csr_array(next(iter(data.views.values())))
     if data.labels is not None:
         labels = data.labels
@@ -46,7 +48,7 @@ def _prepare_tdt2(contents: Contents, path: Path) -> MultiViewData:
 
 def _prepare_scotus(contents: Contents, path: Path) -> MultiViewData:
     """The earliest opinions, and the terms that occur in them."""
-    data = select(contents, path, labels=True)
+    data = select(contents, path, LABELLED)
     counts, names = data.views["X"], data.feature_names
     dates = contents.variables.get("date")
     if dates is None or data.labels is None or len(dates) != data.n_samples:
@@ -64,7 +66,7 @@ def _prepare_scotus(contents: Contents, path: Path) -> MultiViewData:
 
 def _prepare_silhouettes(contents: Contents, path: Path) -> MultiViewData:
     """Silhouettes of 28×28 pixels at 16×16."""
-    data = select(contents, path, labels=True)
+    data = select(contents, path, LABELLED)
     images = next(iter(data.views.values()))
     if images.shape[1] != 28 * 28:
         raise DataError(f"its images have {images.shape[1]} pixels and not 28×28.")
@@ -90,7 +92,7 @@ def area_weights(n_from: int, n_to: int) -> NDArray:
 
 def _prepare_bytes(contents: Contents, path: Path) -> MultiViewData:
     """Grey values from 0 to 255 to the range from 0 to 1."""
-    data = select(contents, path, labels=True)
+    data = select(contents, path, LABELLED)
     return replace(
         data, views={name: view.astype(np.float32) / 255 for name, view in data.views.items()}
     )
@@ -98,7 +100,7 @@ def _prepare_bytes(contents: Contents, path: Path) -> MultiViewData:
 
 def _prepare_reuters_triplets(contents: Contents, path: Path) -> MultiViewData:
     """Triplets do not say how wide a view is: the published widths do."""
-    data = select(contents, path, labels=True)
+    data = select(contents, path, LABELLED)
     if len(data.views) != len(REUTERS_WIDTHS) or any(
         width > published for width, published in zip(data.widths, REUTERS_WIDTHS, strict=True)
     ):
@@ -271,7 +273,7 @@ def load_paper_dataset(
             "a cell X, the labels in Y)."
         )
     source, path = found
-    contents = read_contents(path)
+    contents = read_table(path)
     with reading(path, contents.format):
         data = source.prepare(contents, path)
         if strict and source.status == "exact":

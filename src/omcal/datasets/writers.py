@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.io import savemat
 
+from omcal.datasets._columns import could_be_labels, views_of
 from omcal.datasets._data import DataError, Matrix, MultiViewData
-from omcal.datasets._names import PRESENT_SUFFIX
+from omcal.datasets._ids import numbers_rows, seems_id
+from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS, H5Object, h5py
 from omcal.datasets.readers.single_cell import is_computed
 from omcal.datasets.readers.zarr_store import require_zarr
@@ -24,7 +27,7 @@ from omcal.machine.files import replacing, write_whole
 from omcal.machine.threads import row_blocks
 from omcal.views.stored import StoredTable, in_memory
 
-LABELS, TITLES = "labels", "view_names"
+LABELS, TITLES, IDS = "labels", "view_names", "ids"
 _BLOCK_BYTES = 1 << 26
 
 
@@ -41,8 +44,8 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
         ``.parquet``. Without an ending it is a new folder with one .npy file per view. Sparse
         views can not go to .csv, .parquet and .npy.
     data : MultiViewData
-        Views and labels are written, and which samples are absent. .mat has no place for this but
-        the rows of NaN, so that sparse views that lack samples can not go there.
+        Views, labels and ids are written, and which samples are absent. .mat has no place for this
+        but the rows of NaN, so that sparse views that lack samples can not go there.
 
     Examples
     --------
@@ -60,15 +63,15 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
             f"path={str(path)!r} ends in {path.suffix!r}; use one of {[*filter(None, WRITERS)]}, "
             "or no ending for a folder."
         )
-    for taken, use in {LABELS: "labels", TITLES: "names of the views"}.items():
-        if taken in data.views:
-            raise DataError(f"a view is called {taken!r}; rename it, this is where the {use} go.")
+    _require_free_names(data)
+    if data.labels is not None and not could_be_labels(data.labels):
+        raise DataError("the labels are fractions, which are no classes; give them as text.")
     if write in (_write_folder, _write_zarr) and path.exists():
         raise DataError(f"path={str(path)!r} exists; name a new folder.")
     if write in (_write_csv, _write_parquet, _write_folder):
         _require_dense(data, path)
-    if write in (_write_folder, _write_h5ad):
-        _require_plain_names(data, path)
+    if write in (_write_folder, _write_h5ad, _write_hdf5, _write_zarr):
+        _require_plain_names(data, path, nested=write in (_write_hdf5, _write_zarr))
     if write is _write_mat:
         _require_masks_survive(data, path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,6 +91,22 @@ def _blocks(view: Matrix, name: str) -> Iterator[tuple[slice, NDArray]]:
         yield rows, table.read(rows)
 
 
+def _require_free_names(data: MultiViewData) -> None:
+    """Refuse names of views under which something else is written."""
+    for taken, use in {LABELS: "labels", TITLES: "names of the views", IDS: "ids"}.items():
+        if taken in data.views:
+            raise DataError(f"a view is called {taken!r}; rename it, this is where the {use} go.")
+    for name in data.views:
+        others = [other for other in data.views if other != name]
+        parts = {name + PRESENT_SUFFIX} | {f"{name}.{part}" for part in (*SPARSE_PARTS, "shape")}
+        if not name or name != name.strip() or not name.isprintable():
+            raise DataError(f"a view is called {name!r}; give it a name of visible characters.")
+        for clash in parts & set(others):
+            raise DataError(
+                f"a view is called {clash!r}; rename it, a part of {name!r} goes there."
+            )
+
+
 def _require_dense(data: MultiViewData, path: Path) -> None:
     for name, view in data.views.items():
         if sparse.issparse(view):
@@ -97,12 +116,15 @@ def _require_dense(data: MultiViewData, path: Path) -> None:
             )
 
 
-def _require_plain_names(data: MultiViewData, path: Path) -> None:
+def _require_plain_names(data: MultiViewData, path: Path, *, nested: bool) -> None:
+    """Refuse names that mean something else where names are paths."""
     for name in data.views:
-        if "/" in name:
+        parts = name.split("/")
+        strange = any(part == "" or part[0] == "." or "::" in part for part in parts)
+        if strange or (len(parts) > 1 and not nested):
             raise DataError(
-                f"view {name!r} has a '/' in its name, which {path} cannot hold; rename it, or use "
-                "another format such as .npz."
+                f"view {name!r} has a '/', a '.' or '::' in its name, which {path} cannot hold "
+                "there; rename it, or use another format such as .npz."
             )
 
 
@@ -117,8 +139,11 @@ def _require_masks_survive(data: MultiViewData, path: Path) -> None:
 
 
 def _write_npz(path: Path, data: MultiViewData) -> None:
-    with path.open("wb") as file:  # given a name, NumPy would put its ending on it
-        np.savez_compressed(file, **_named_arrays(data))
+    # numpy.savez takes the names as arguments, and some of them for its own.
+    with path.open("wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in _named_arrays(data).items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
 def _named_arrays(data: MultiViewData) -> dict[str, Any]:
@@ -135,6 +160,8 @@ def _named_arrays(data: MultiViewData) -> dict[str, Any]:
         arrays[name + PRESENT_SUFFIX] = mask
     if data.labels is not None:
         arrays[LABELS] = data.labels
+    if data.ids is not None:
+        arrays[IDS] = data.ids
     return arrays
 
 
@@ -154,9 +181,9 @@ def _write_zarr(path: Path, data: MultiViewData) -> None:
 
 def _write_folder(path: Path, data: MultiViewData) -> None:
     titles = np.array(list(data.views))
-    vectors = {TITLES: titles} if data.labels is None else {TITLES: titles, LABELS: data.labels}
-    for name, vector in vectors.items():
-        write_whole(path / f"{name}.npy", _npy_start(vector) + vector.tobytes())
+    for name, vector in {TITLES: titles, LABELS: data.labels, IDS: data.ids}.items():
+        if vector is not None:
+            write_whole(path / f"{name}.npy", _npy_start(vector) + vector.tobytes())
     for name, view in data.views.items():
         # Not by numpy.save, which forgets why a write failed.
         with (path / f"{name}.npy").open("wb") as file:
@@ -183,6 +210,8 @@ def _write_mat(path: Path, data: MultiViewData) -> None:
     if data.labels is not None:
         is_text = data.labels.dtype.kind in "UST"
         variables["Y"] = (data.labels.astype(object) if is_text else data.labels)[:, None]
+    if data.ids is not None:
+        variables[IDS] = data.ids.astype(object)[:, None]
     with path.open("wb") as file:
         savemat(file, variables, do_compression=True)
 
@@ -197,6 +226,8 @@ def _write_hdf5(path: Path, data: MultiViewData) -> None:
         if data.labels is not None:
             is_text = data.labels.dtype.kind in "UST"
             file[LABELS] = np.char.encode(data.labels, "utf-8") if is_text else data.labels
+        if data.ids is not None:
+            file[IDS] = np.char.encode(data.ids, "utf-8")
 
 
 @contextmanager
@@ -268,7 +299,8 @@ def _write_h5ad(path: Path, data: MultiViewData) -> None:
         columns = {name + PRESENT_SUFFIX: mask for name, mask in masks if not mask.all()}
         if data.labels is not None:
             columns[LABELS] = data.labels
-        _put_table(file, "obs", np.arange(data.n_samples), columns)
+        names = np.arange(data.n_samples) if data.ids is None else data.ids
+        _put_table(file, "obs", names, columns)
         width = data.widths[0] if first == "X" else 0
         _put_table(file, "var", (data.feature_names or {}).get("X", np.arange(width)), {})
         views = _encode(file.create_group("obsm", track_order=True), "dict", "0.1.0")
@@ -302,24 +334,42 @@ def _put_text(group: H5Object, name: str, values: NDArray) -> None:
 
 
 def _write_csv(path: Path, data: MultiViewData) -> None:
-    separator = _separator(data)
-    header = [column for name in data.views for column in _column_names(data, name, separator)]
+    header = _csv_header(data)
     tables = [in_memory(view, name).astype(np.float64) for name, view in data.views.items()]
     rows = np.hstack(tables)
+    _require_features(header, rows)
+    first = {"id" if data.id_name in (None, *header) else str(data.id_name): data.ids}
+    columns = {k: v for k, v in {**first, LABELS: data.labels}.items() if v is not None}
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(([LABELS] if data.labels is not None else []) + header)
+        writer.writerow([*columns, *header])
         for i, row in enumerate(rows):
-            label = [] if data.labels is None else [data.labels[i]]
-            writer.writerow(label + row.tolist())
+            writer.writerow([values[i] for values in columns.values()] + row.tolist())
 
 
-def _separator(data: MultiViewData) -> str:
-    """What stands between view and feature in a column's name: "_", or ":" where names have "_"."""
-    separator = "_" if not any("_" in name for name in data.views) else ":"
-    if any(separator in name for name in data.views):
-        raise DataError(f"view names with both '_' and ':' cannot go to CSV: {list(data.views)}.")
-    return separator
+def _csv_header(data: MultiViewData) -> list[str]:
+    """Names of the columns by which the views are found again, with "_" or, failing that, ":"."""
+    for separator in "_:":
+        by_view = {name: _column_names(data, name, separator) for name in data.views}
+        header = [column for columns in by_view.values() for column in columns]
+        if len(set(header)) == len(header) and list(views_of(header).items()) == list(
+            by_view.items()
+        ):
+            return header
+    raise DataError(
+        f"columns cannot be named so that the views {list(data.views)} are found again; leave '_' "
+        "and ':' out of their names, or use another format such as .npz."
+    )
+
+
+def _require_features(header: list[str], rows: NDArray) -> None:
+    """Refuse features that a table would take for something else."""
+    for name, column in zip(header, rows.T, strict=True):
+        if is_label_name(name) or seems_id(name, column) or numbers_rows(column):
+            raise DataError(
+                f"column {name!r} would be read as labels or ids, or as the numbers of the rows; "
+                "use another format such as .npz."
+            )
 
 
 def _column_names(data: MultiViewData, name: str, separator: str) -> list[str]:
@@ -336,6 +386,8 @@ def _write_parquet(path: Path, data: MultiViewData) -> None:
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
     columns: dict[str, Any] = {}
+    if data.ids is not None:
+        columns[IDS] = pa.array(data.ids)
     if data.labels is not None:
         columns[LABELS] = pa.array(data.labels)
     for name, view in data.views.items():

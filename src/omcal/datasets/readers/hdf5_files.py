@@ -40,7 +40,7 @@ def read_hdf5(path: Path) -> Contents:
             return _read_matlab(items)
         variables: dict[str, Variable] = {}
         _collect(file, "", variables, 0)
-    return Contents("HDF5", gather(variables))
+    return gather("HDF5", variables)
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ class Hdf5Node:
     @property
     def shape(self) -> tuple[int, ...] | None:
         return None if is_group(self.item) else self.item.shape or ()
+
+    @property
+    def index_name(self) -> str:
+        named = attribute(self.item, "_index")
+        return named.decode("utf-8", "replace") if isinstance(named, bytes) else str(named or "")
 
     def children(self) -> dict[str, Node]:
         inside = members(self.item) if is_group(self.item) else ()

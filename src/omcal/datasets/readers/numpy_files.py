@@ -23,7 +23,7 @@ def read_npy(path: Path) -> Contents:
 def read_npy_folder(path: Path) -> Contents:
     """Every .npy file of a folder under its name, memory-mapped."""
     files = sorted(path.glob("*.npy"))
-    return Contents("folder of NumPy arrays", gather({file.stem: _mapped(file) for file in files}))
+    return gather("folder of NumPy arrays", {file.stem: _mapped(file) for file in files})
 
 
 def _mapped(path: Path) -> NDArray:
@@ -49,7 +49,7 @@ def read_npz(path: Path) -> Contents:
             name = member.filename.removesuffix(".npy")
             with archive.open(member) as stream:
                 variables[name] = _read_member(stream, name, member)
-    return Contents("NumPy archive", gather(variables))
+    return gather("NumPy archive", variables)
 
 
 def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:

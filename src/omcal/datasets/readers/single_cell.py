@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, Deferred, Variable
 from omcal.datasets._data import DataError, Matrix, spread_rows
+from omcal.datasets._ids import Ids, as_text
 from omcal.datasets._names import is_label_name
 
 PREFERRED = "X_pca"
@@ -32,6 +33,11 @@ class Node(Protocol):
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Of an array; None for a group."""
+        ...
+
+    @property
+    def index_name(self) -> str:
+        """Which column of a stored data frame is its index, "" where that is not said."""
         ...
 
     def children(self) -> dict[str, Node]:
@@ -73,7 +79,12 @@ def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:
     places = _representations(root)
     variables |= {name: Deferred(partial(_load, reopen, at)) for name, at in places.items()}
     measured = [name for name in places if not is_computed(name)]
-    return Contents(f"AnnData ({container})", variables, default_views=(*_best(places), *measured))
+    return Contents(
+        f"AnnData ({container})",
+        variables,
+        default_views=(*_best(places), *measured),
+        ids=_barcodes(_table(root)),
+    )
 
 
 def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -> Contents:
@@ -96,7 +107,26 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
             for name, column in _columns(_table(group)).items():
                 variables[f"{modality}:{name}"] = _spread(column, position)
     name = f"MuData ({container})"
-    return Contents(name, variables, default_views=tuple(default), present=present)
+    return Contents(
+        name, variables, default_views=tuple(default), present=present, ids=_barcodes(common)
+    )
+
+
+def _barcodes(table: Node) -> Ids | None:
+    """The index of the observations; None where they are merely numbered, or not told apart."""
+    columns = table.children()
+    names = (name for name in (table.index_name, "_index", "index") if name in columns)
+    values = next((columns[name].read() for name in names), None)
+    if values is None or values.ndim != 1:
+        return None
+    text = as_text(values)
+    is_unique = len(np.unique(text)) == len(text) and (text != "").all()
+    return Ids("barcode", text) if is_unique and not _is_count(text) else None
+
+
+def _is_count(text: NDArray) -> bool:
+    """Whether the names are "0", "1", "2" …, which anndata gives where there are none."""
+    return np.array_equal(text, np.arange(len(text)).astype(str))
 
 
 def _table(group: Node) -> Node:
@@ -199,7 +229,7 @@ def _columns(table: Node) -> dict[str, NDArray]:
     # Files of 2020 and 2021 keep the categories of all columns in one place.
     shared = items["__categories"].children() if "__categories" in items else {}
     for name, item in items.items():
-        if name in INDEX_NAMES:
+        if name in {*INDEX_NAMES, table.index_name}:
             continue
         parts = item.children()
         column: NDArray | None = None

@@ -40,7 +40,7 @@ def read_zarr(path: Path) -> Contents:
         array = node.read()
         if array is not None:
             variables[node.place or "X"] = array
-    return Contents("zarr", gather(variables))
+    return gather("zarr", variables)
 
 
 def require_zarr() -> Any:
@@ -64,6 +64,10 @@ class ZarrNode:
         described = self._describe(DESCRIPTIONS)
         return tuple(described["shape"]) if "shape" in described else None
 
+    @property
+    def index_name(self) -> str:
+        return str(self._attributes.get("_index", ""))
+
     def children(self) -> dict[str, Node]:
         if self.shape is not None:
             return {}
@@ -82,13 +86,17 @@ class ZarrNode:
         if not {"data", "indices", "indptr"} <= set(parts):
             return None
         values, indices, pointers = (parts[part].read() for part in ("data", "indices", "indptr"))
-        attributes = self._describe((".zattrs", "zarr.json"))
-        attributes = attributes.get("attributes", attributes)
-        shape = attributes.get("shape")
+        attributes = self._attributes
+        shape: Any = attributes.get("shape")
         if values is None or indices is None or pointers is None or np.shape(shape) != (2,):
             raise DataError(f"the sparse matrix {self.place!r} is damaged.")
         by_column = attributes.get("encoding-type") == "csc_matrix"
         return csr_from_parts(values, indices, pointers, shape, by_column=by_column)
+
+    @property
+    def _attributes(self) -> dict[str, Any]:
+        described = self._describe((".zattrs", "zarr.json"))
+        return dict(described.get("attributes", described))
 
     @property
     def _folder(self) -> Path:

@@ -1,0 +1,79 @@
+"""Excel workbooks: one sheet, one table."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from omcal.datasets._contents import Contents, check_declared
+from omcal.datasets._data import DataError
+from omcal.datasets.readers._cells import read_cells
+
+
+def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
+    """The tables of a workbook by the names of their sheets; empty sheets are left out."""
+    openpyxl = require_openpyxl()
+    with zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    check_declared(size, path.stat().st_size, "the workbook")
+    workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    try:
+        tables = {}
+        for sheet in workbook.worksheets:
+            # What a sheet says about its size need not be true.
+            sheet.reset_dimensions()
+            rows = _rows(sheet)
+            first = next(rows, None)
+            if first is not None:
+                tables[sheet.title] = _table(first, rows, sheet.title, header)
+    finally:
+        workbook.close()
+    if not tables:
+        raise DataError("the workbook has no sheet with cells.")
+    return tables
+
+
+def require_openpyxl() -> Any:
+    """The library, or the way to get it."""
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise ImportError("Excel files need openpyxl: pip install openpyxl.") from error
+    return openpyxl
+
+
+def _table(
+    first: list[str], rows: Iterator[list[str]], title: str, header: bool | None
+) -> Contents:
+    width = len(first)
+    padded = (row + [""] * (width - len(row)) for row in rows)
+
+    def all_rows() -> Iterator[list[str]]:
+        yield first
+        yield from padded
+
+    try:
+        columns, remark = read_cells(all_rows(), header)
+    except DataError as error:
+        raise DataError(f"sheet {title!r}: {error}") from error
+    return Contents("Excel", columns, table=True, notes=(remark,) if remark else ())
+
+
+def _rows(sheet: Any) -> Iterator[list[str]]:
+    """The rows as text, without the empty cells at their ends and without empty rows."""
+    for cells in sheet.iter_rows(values_only=True):
+        row = [_text(cell) for cell in cells]
+        while row and not row[-1]:
+            row.pop()
+        if row:
+            yield row
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):  # Excel knows no other numbers
+        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
+    return str(cell)

@@ -1,0 +1,83 @@
+"""Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.datasets._contents import Contents, check_declared
+from omcal.datasets._data import DataError
+from omcal.datasets._names import listed
+
+
+def read_parquet(path: Path) -> Contents:
+    """The columns of a Parquet file; a column of lists of one length is a matrix."""
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
+    size = path.stat().st_size
+    with pyarrow.parquet.ParquetFile(path) as file:
+        described = file.metadata
+        n_cells = described.num_rows * described.num_columns
+        check_declared(8 * n_cells, size, f"the table of {described.num_rows} rows")
+        groups = (described.row_group(i) for i in range(described.num_row_groups))
+        check_declared(sum(group.total_byte_size for group in groups), size, "the table")
+        table = file.read()
+    return arrow_contents(table, "Parquet")
+
+
+def arrow_contents(table: Any, file_format: str) -> Contents:
+    """The columns of an Arrow table; the index that pandas keeps in one has no name."""
+    if table.num_rows == 0:
+        raise DataError("the table has no rows.")
+    columns: dict[str, NDArray] = {}
+    unused = []
+    for name in table.column_names:
+        value = _arrow_values(table.column(name).combine_chunks(), name)
+        if value is None:
+            unused.append(name)
+        else:
+            columns["" if name.startswith("__index_level_") else name] = value
+    notes = (f"columns of another type, not used: {listed(unused)}",) if unused else ()
+    return Contents(file_format, columns, table=True, notes=notes)
+
+
+def _arrow_values(column: Any, name: str) -> NDArray | None:
+    """A column as numbers, strings or a matrix; None where it is something else."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _arrow_values(column.dictionary_decode(), name)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        # With gaps whole numbers become floats, and a gap NaN.
+        return column.to_numpy(zero_copy_only=False)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return np.array(["" if cell is None else cell for cell in column.to_pylist()], dtype=str)
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if is_list or pa.types.is_fixed_size_list(kind):
+        return _arrow_matrix(column, name)
+    return None
+
+
+def _arrow_matrix(column: Any, name: str) -> NDArray | None:
+    """Lists of one length as the rows of a matrix; a row without a list becomes NaN."""
+    import pyarrow.compute as pc
+
+    present = column.is_valid().to_numpy(zero_copy_only=False)
+    lengths = pc.list_value_length(column.drop_null()).to_numpy(zero_copy_only=False)
+    if len(lengths) == 0 or lengths.min() != lengths.max() or lengths.max() == 0:
+        raise DataError(f"column {name!r} holds lists of different lengths, or none.")
+    values = _arrow_values(column.drop_null().flatten(), name)
+    if values is None or values.dtype.kind not in "biuf" or values.ndim != 1:
+        return None
+    rows = values.reshape(-1, int(lengths[0]))
+    if present.all():
+        return rows
+    matrix = np.full((len(present), rows.shape[1]), np.nan, np.result_type(rows, np.float32))
+    matrix[present] = rows
+    return matrix
