@@ -6,7 +6,9 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from omcal.method import scaling
-from omcal.method.scaling import SCALES, Scaling
+from omcal.method.kinds import Kind
+from omcal.method.moments import Moments
+from omcal.method.scaling import SCALES, Draft, Scaling
 from omcal.views.view import View
 
 
@@ -234,3 +236,15 @@ def test_fold_moves_the_scaling_into_the_product(X, scale):
     fitted = Scaling.fit(View("x", X), scale)
     folded, shift = fitted.fold(W)
     np.testing.assert_allclose(fitted.prepare(X) @ folded + shift, fitted.apply(X) @ W, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "constant"),
+    [(0, 0, True), (1e6, 9e-9, True), (1e6, 1.1e-8, False), (-1e6, 9e-9, True), (-5, 1e-13, False)],
+)
+def test_what_counts_as_constant_is_a_deviation_of_rounding(mean, deviation, constant):
+    n = 10
+    squares = (n - 1) * np.array([deviation, 2.0]) ** 2
+    found = Moments(n, np.array([mean, 1.0]), squares)
+    factor = Draft(Scaling(kind=Kind("feature")), True).finish(found).factor
+    np.testing.assert_allclose(factor, [0 if constant else 1 / deviation, 0.5], rtol=1e-12)
