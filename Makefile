@@ -60,8 +60,10 @@ $(LOWEST)/.installed: pyproject.toml | $(LOWEST)/.made $(TOOLS)/.installed
 		"hypothesis>=6.100" "polars>=1" "pyyaml>=6"
 	touch $@
 
+# Old libraries warn of what newer ones beside them deprecate.
 test-lowest: $(LOWEST)/.installed  ## the quick tests with the lowest supported versions
-	$(LOWEST)/$(SCRIPTS)/python -m pytest --quick -n $(WORKERS)
+	$(LOWEST)/$(SCRIPTS)/python -m pytest --quick -n $(WORKERS) -W ignore::DeprecationWarning \
+		-W ignore::PendingDeprecationWarning -W ignore::FutureWarning
 
 # Two runs, as PyTorch has its own environment; a line counts where either reached it.
 coverage: $(VENV)/.installed $(TORCH)/.installed  ## lines and branches that the tests reach
