@@ -47,7 +47,7 @@ test-torch: $(TORCH)/.installed  ## tests of tensors and devices, with PyTorch
 
 # In an environment of its own: anndata lags behind the pandas that everything else is tested with.
 $(OMICS)/.installed: pyproject.toml | $(OMICS)/.made
-	$(OMICS)/$(SCRIPTS)/python $(PIP) -e ".[omics,io,plot]" scanpy pytest hypothesis
+	$(OMICS)/$(SCRIPTS)/python $(PIP) -e ".[omics,io,plot]" scanpy muon pytest hypothesis
 	touch $@
 
 test-omics: $(OMICS)/.installed  ## tests of AnnData and MuData, with the real libraries

@@ -24,8 +24,9 @@ COUNTS = sparse.csr_array(np.maximum(RNA, 0))
 class Cells:
     """The parts of AnnData and MuData that are used, in plain Python."""
 
-    def __init__(self, X=None, names=CELLS, obsm=None, mod=None):
+    def __init__(self, X=None, names=CELLS, obsm=None, mod=None, layers=None):
         self.X = X
+        self.layers = dict(layers or {})
         self.obs = pd.DataFrame(index=pd.Index(names))
         self.obsm = dict(obsm or {})
         self.uns = {}
@@ -37,7 +38,7 @@ class Cells:
         return self.obs.index
 
     def copy(self):
-        twin = Cells(self.X, self.obs_names, self.obsm, getattr(self, "mod", None))
+        twin = Cells(self.X, self.obs_names, self.obsm, getattr(self, "mod", None), self.layers)
         twin.obs = self.obs.copy()
         return twin
 
@@ -46,8 +47,8 @@ class Kinds:
     """How to make objects: stand-ins, or the real ones."""
 
     @staticmethod
-    def plain(X, names, obsm=None):
-        return Cells(X, names, obsm)
+    def plain(X, names, obsm=None, layers=None):
+        return Cells(X, names, obsm, layers=layers)
 
     @staticmethod
     def together(**modalities):
@@ -59,10 +60,11 @@ class Kinds:
 
 class RealKinds:
     @staticmethod
-    def plain(X, names, obsm=None):
+    def plain(X, names, obsm=None, layers=None):
         import anndata
 
-        return anndata.AnnData(X, obs=pd.DataFrame(index=pd.Index(names)), obsm=obsm)
+        obs = pd.DataFrame(index=pd.Index(names))
+        return anndata.AnnData(X, obs=obs, obsm=obsm, layers=layers)
 
     @staticmethod
     def together(**modalities):
@@ -221,6 +223,81 @@ def test_without_pandas_the_error_names_the_extra():
     assert "pip install pandas" in done.stderr
 
 
+def raw_counts(n_types=3, n_genes=400, seed=0):
+    """Counts of cells of a few types, each with another depth, as a sequencer gives them."""
+    rng = np.random.default_rng(seed)
+    programs = np.tile(rng.gamma(0.5, 1.0, size=n_genes), (n_types, 1))
+    for program in programs:
+        program[rng.choice(n_genes, 40, replace=False)] += rng.gamma(3.0, 2.0, size=40)
+    types = np.arange(120) % n_types
+    depth = rng.lognormal(np.log(2000), 0.5, size=120)
+    rates = programs[types] / programs.sum(axis=1)[types][:, None] * depth[:, None]
+    return sparse.csr_array(rng.poisson(rates).astype(np.float32)), types
+
+
+def test_raw_counts_in_a_layer(kinds):
+    counts, types = raw_counts()
+    adata = kinds.plain(np.ones((120, 400)), CELLS, {"X_pca": RNA}, {"counts": counts})
+    omcal.tl.omcal(adata, 3, layer="counts", random_state=0)
+    assert evaluate(types, adata.obs["omcal"].astype(int))["ari"] >= 0.95
+    assert list(adata.uns["omcal"]["view_weights"]) == ["counts"]
+    mdata = kinds.together(rna=adata, protein=kinds.plain(PROTEIN, CELLS))
+    views, present = omcal.tl.views_of(mdata, layer={"rna": "counts"})
+    assert sparse.issparse(views["rna"]) and views["rna"].shape == (120, 400)
+    assert set(views) == set(present) == {"rna", "protein"}
+    omcal.tl.omcal(mdata, 3, use_rep={"protein": "X"}, layer={"rna": "counts"}, random_state=0)
+    assert set(mdata.uns["omcal"]["view_weights"]) == {"rna", "protein"}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"layer": "raw"}, r"has no layers\['raw'\]; it has \['counts'\]"),
+        ({"layer": "counts", "use_rep": "X_pca"}, "are both for 'data'; choose"),
+        ({"layer": {"rna": "counts"}}, "is for MuData"),
+    ],
+)
+def test_bad_layers(kinds, more, message):
+    adata = kinds.plain(COUNTS, CELLS, {"X_pca": RNA}, {"counts": COUNTS})
+    with pytest.raises(ValueError, match=message):
+        omcal.tl.omcal(adata, 3, **more)
+
+
+def test_without_a_number_of_clusters(mdata):
+    with pytest.raises(ValueError, match=r'n_clusters is not given; .*n_clusters="auto"'):
+        omcal.tl.omcal(mdata)
+    omcal.tl.omcal(mdata, "auto", random_state=0)
+    assert len(mdata.obs["omcal"].cat.categories) == 3
+
+
+def test_the_model_is_kept_or_saved_on_request(mdata, tmp_path):
+    omcal.tl.omcal(mdata, 3, random_state=0)
+    with pytest.raises(ValueError, match=r"no model in uns\['omcal'\]; fit with keep_model=True"):
+        omcal.tl.model_of(mdata)
+    path = tmp_path / "cells.omcal"
+    omcal.tl.omcal(mdata, 3, keep_model=True, save_model=path, random_state=0)
+    model = omcal.tl.model_of(mdata)
+    views, present = omcal.tl.views_of(mdata)
+    labels = mdata.obs["omcal"].astype(int).to_numpy()
+    for kept in (model, omcal.load(path)):
+        assert evaluate(labels, kept.predict(views, present=present))["ari"] > 0.95
+    explained = model.explain_views(views, present=present, n_resamples=0)
+    assert [view.name for view in explained.views] == list(mdata.mod)
+    report = tmp_path / "cells.html"
+    model.report(report, views, present=present)
+    assert "protein" in report.read_text()
+
+
+def test_the_map_has_two_dimensions_and_shows_the_clusters(mdata):
+    omcal.tl.omcal(mdata, 3, random_state=0)
+    places = np.asarray(mdata.obsm["X_omcal_map"])
+    assert places.shape == (120, 2) and np.isfinite(places).all()
+    labels = mdata.obs["omcal"].astype(int).to_numpy()
+    centres = np.array([places[labels == c].mean(axis=0) for c in range(3)])
+    nearest = np.linalg.norm(places[:, None] - centres, axis=2).argmin(axis=1)
+    assert (nearest == labels).mean() > 0.9
+
+
 def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
     """Read, clustered, written, read: by mudata and by the readers of omcal."""
     pytest.importorskip("mudata", reason="the extra omics is not installed")
@@ -232,13 +309,16 @@ def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
     )
     whole.write(tmp_path / "cells.h5mu")
     mdata = mudata.read(tmp_path / "cells.h5mu")
-    omcal.tl.omcal(mdata, n_clusters=3, random_state=0)
+    omcal.tl.omcal(mdata, n_clusters=3, keep_model=True, random_state=0)
     mdata.write(tmp_path / "clustered.h5mu")
     again = mudata.read(tmp_path / "clustered.h5mu")
     assert_array_equal(again.obs["omcal"].astype(int), mdata.obs["omcal"].astype(int))
     assert list(again.obs["omcal"].cat.categories) == ["0", "1", "2"]
     assert_allclose(again.obsm["X_omcal"], mdata.obsm["X_omcal"])
     assert again.uns["omcal"]["params"]["n_clusters"] == 3
+    views, present = omcal.tl.views_of(again)
+    predicted = omcal.tl.model_of(again).predict(views, present=present)
+    assert evaluate(again.obs["omcal"].astype(int), predicted)["ari"] > 0.95
     weights = {name: float(w) for name, w in again.uns["omcal"]["view_weights"].items()}
     assert weights == mdata.uns["omcal"]["view_weights"]
     data = load_views(tmp_path / "clustered.h5mu", labels="omcal")
@@ -287,6 +367,42 @@ def test_scanpy_colours_a_plot_of_mudata_with_missing_cells(scanpy):
         protein=RealKinds.plain(PROTEIN[4:], CELLS[4:]),
     )
     omcal.tl.omcal(mdata, n_clusters=3, random_state=0)
-    figure = scanpy.pl.embedding(mdata, basis="X_omcal", color="omcal", return_fig=True, show=False)
+    figure = scanpy.pl.embedding(
+        mdata, basis="X_omcal_map", color="omcal", return_fig=True, show=False
+    )
     shown = sum(len(points.get_offsets()) for points in figure.axes[0].collections)
     assert shown >= 120 and len(mdata.uns["omcal_colors"]) == 3
+
+
+def test_scanpy_from_raw_counts_to_the_plot(scanpy):
+    """The calls of a usual analysis, around ours."""
+    counts, types = raw_counts()
+    adata = RealKinds.plain(counts, CELLS)
+    adata.layers["counts"] = adata.X.copy()
+    scanpy.pp.normalize_total(adata)
+    scanpy.pp.log1p(adata)
+    scanpy.pp.pca(adata, n_comps=10)
+    for key, more in {"of_counts": {"layer": "counts"}, "of_pca": {}}.items():
+        omcal.tl.omcal(adata, 3, key_added=key, random_state=0, **more)
+        assert evaluate(types, adata.obs[key].astype(int))["ari"] >= 0.95
+        scanpy.pl.embedding(adata, basis=f"X_{key}_map", color=key, show=False)
+    scanpy.tl.rank_genes_groups(adata, "of_counts", method="t-test")
+    assert set(adata.uns["rank_genes_groups"]["names"].dtype.names) == {"0", "1", "2"}
+
+
+def test_muon_plots_and_weighs_beside_ours():
+    muon = pytest.importorskip("muon", reason="muon is not installed")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    counts, types = raw_counts()
+    protein = np.random.default_rng(1).normal(size=(3, 10))[types] * 4 + PROTEIN * 0.1
+    mdata = muon.MuData(
+        {"rna": RealKinds.plain(counts, CELLS), "protein": RealKinds.plain(protein, CELLS)}
+    )
+    muon.pp.filter_obs(mdata, mdata.obs_names[:110])
+    omcal.tl.omcal(mdata, 3, use_rep="X", random_state=0)
+    order = [CELLS.index(name) for name in mdata.obs_names]
+    assert evaluate(types[order], mdata.obs["omcal"].astype(int))["ari"] >= 0.95
+    muon.pl.embedding(mdata, basis="X_omcal_map", color="omcal", show=False)
+    assert len(mdata.uns["omcal_colors"]) == 3

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from omcal.datasets._data import spread_rows
 from omcal.model.estimators import OMCAL
+from omcal.model.files import load
+from omcal.report.layout import model_layout
+from omcal.select.number import n_clusters as suggest_n_clusters
 
 _PREFERRED = "X_pca"
+
+Keys = str | Sequence[str] | Mapping[str, str] | None
 
 
 def omcal(
     data: Any,
-    n_clusters: int = 8,
+    n_clusters: int | Literal["auto"] | None = None,
     *,
-    use_rep: str | Sequence[str] | Mapping[str, str] | None = None,
+    use_rep: Keys = None,
+    layer: str | Mapping[str, str] | None = None,
     key_added: str = "omcal",
+    keep_model: bool = False,
+    save_model: str | os.PathLike[str] | None = None,
     copy: bool = False,
     **params: Any,
 ) -> Any:
@@ -28,16 +39,20 @@ def omcal(
     ----------
     data : MuData or AnnData
         A cell may be absent from some modalities, but not from all.
-    n_clusters : int, default=8
-        Number of clusters.
-    use_rep : optional
-        What represents the cells: a key of `obsm`, or "X". For MuData a key for all modalities,
-        or a mapping from the modalities to use to their keys. For AnnData one key, or a list of
-        keys, each a view. By default ``obsm["X_pca"]`` where there is one, else ``X``.
+    n_clusters : int or "auto"
+        Number of clusters; "auto": what the data suggest, as in `omcal.select.n_clusters`.
+    use_rep, layer : optional
+        What represents the cells; see `views_of`. Raw counts need no preparation: the default
+        ``scale="auto"`` recognises them.
     key_added : str, default="omcal"
         Name of what is written: labels in ``obs[key]`` (categorical), the soft indicator in
-        ``obsm["X_" + key]``, and parameters, view weights and the course of the fit in
-        ``uns[key]``.
+        ``obsm["X_" + key]``, a map in two dimensions in ``obsm["X_" + key + "_map"]``, and
+        parameters, view weights and the course of the fit in ``uns[key]``.
+    keep_model : bool, default=False
+        Keep the model in ``uns[key]["model"]``, as an array of bytes that h5ad and h5mu files can
+        hold; `model_of` gives it back.
+    save_model : path, optional
+        Write the model to this file, for `omcal.load` and `omcal predict`.
     copy : bool, default=False
         Return a changed copy instead of changing `data`.
     **params
@@ -50,44 +65,105 @@ def omcal(
     Raises
     ------
     ValueError
-        Where a cell is in none of the modalities, or `use_rep` names what is not there.
+        Where `n_clusters` is not given, a cell is in none of the modalities, or `use_rep` or
+        `layer` names what is not there.
 
     Examples
     --------
-    Cluster, and colour a plot by the clusters::
+    Cluster raw counts, colour a plot by the clusters, then ask the model::
 
-        omcal.tl.omcal(mdata, n_clusters=12, random_state=0)
-        scanpy.pl.embedding(mdata, basis="X_omcal", color="omcal")
+        omcal.tl.omcal(mdata, n_clusters=12, layer="counts", keep_model=True, random_state=0)
+        scanpy.pl.embedding(mdata, basis="X_omcal_map", color="omcal")
+        model = omcal.tl.model_of(mdata)
+        views, present = omcal.tl.views_of(mdata, layer="counts")
+        print(model.explain_views(views, present=present))
+        model.report("cells.html", views, present=present)
     """
     try:
         import pandas as pd
     except ImportError as error:
         raise ImportError("omcal.tl needs pandas: pip install pandas.") from error
+    if n_clusters is None:
+        raise ValueError(
+            'n_clusters is not given; give the number of clusters, or n_clusters="auto" for the '
+            "one that the data suggest."
+        )
     if copy:
         data = data.copy()
-    present = None
-    if hasattr(data, "mod"):
-        views, present = _modalities(data, use_rep)
-    else:
-        views = _parts(data, use_rep)
+    views, present = views_of(data, use_rep=use_rep, layer=layer)
+    if n_clusters == "auto":
+        n_clusters = _suggested(views, present, params)
     model = OMCAL(n_clusters, **params).fit(views, present=present)
     names = [str(cluster) for cluster in range(n_clusters)]
     data.obs[key_added] = pd.Categorical.from_codes(model.labels_, categories=names)
     data.obsm[f"X_{key_added}"] = model.transform(views, present)
+    data.obsm[f"X_{key_added}_map"] = model_layout(model, views, present=present)
     data.uns[key_added] = _record(model)
+    if keep_model:
+        data.uns[key_added]["model"] = _as_bytes(model)
+    if save_model is not None:
+        model.save(save_model)
     return data if copy else None
 
 
-def _modalities(mdata: Any, use_rep: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def model_of(data: Any, key: str = "omcal") -> OMCAL:
+    """The model that ``omcal.tl.omcal(data, keep_model=True)`` kept.
+
+    Parameters
+    ----------
+    data : MuData or AnnData
+        Also one that was written to a file and read again.
+    key : str, default="omcal"
+        The `key_added` of the fit.
+
+    Returns
+    -------
+    OMCAL
+        Fitted; its `predict`, `explain_views` and `report` take what `views_of` gives.
+    """
+    kept = data.uns[key].get("model") if key in data.uns else None
+    if kept is None:
+        raise ValueError(f"there is no model in uns[{key!r}]; fit with keep_model=True.")
+    with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
+        path = Path(folder) / "kept.omcal"
+        path.write_bytes(np.asarray(kept, dtype=np.uint8).tobytes())
+        model = load(path)
+    assert isinstance(model, OMCAL)
+    return model
+
+
+def views_of(
+    data: Any, *, use_rep: Keys = None, layer: str | Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The views that a fit to `data` has, and which cells are in which of them.
+
+    Parameters
+    ----------
+    data : MuData or AnnData
+    use_rep : optional
+        What represents the cells: a key of `obsm`, or "X". For MuData a key for all modalities,
+        or a mapping from the modalities to use to their keys. For AnnData one key, or a list of
+        keys, each a view. By default ``obsm["X_pca"]`` where there is one, else ``X``.
+    layer : str or mapping, optional
+        A layer, such as "counts", instead. For MuData one that all modalities have, or a mapping
+        from modalities to layers; the others are represented as `use_rep` says.
+
+    Returns
+    -------
+    views : dict
+        Name -> array or sparse matrix, in the order of ``data.obs_names``.
+    present : dict or None
+        Name -> boolean array; None for AnnData.
+    """
+    if hasattr(data, "mod"):
+        return _modalities(data, use_rep, layer)
+    return _parts(data, use_rep, layer), None
+
+
+def _modalities(mdata: Any, use_rep: Keys, layer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """A view of each modality, in the order of the cells of the whole, and which it has."""
     if isinstance(use_rep, Mapping):
-        unknown = sorted(set(use_rep) - set(mdata.mod))
-        if unknown or not use_rep:
-            raise ValueError(
-                f"use_rep={use_rep!r} names the modalities {unknown}, and there are "
-                f"{list(mdata.mod)}; use some of these."
-            )
-        keys: dict[str, str | None] = {name: str(key) for name, key in use_rep.items()}
+        keys: dict[str, str | None] = _of_modalities(mdata, use_rep, "use_rep")
     elif use_rep is None or isinstance(use_rep, str):
         keys = dict.fromkeys(mdata.mod, use_rep)
     else:
@@ -95,22 +171,37 @@ def _modalities(mdata: Any, use_rep: Any) -> tuple[dict[str, Any], dict[str, Any
             f"use_rep={use_rep!r} is for AnnData; for MuData give one key, or a mapping from "
             "modalities to keys."
         )
+    layers: dict[str, str | None] = dict.fromkeys(keys, layer if isinstance(layer, str) else None)
+    if isinstance(layer, Mapping):
+        layers |= _of_modalities(mdata, layer, "layer")
+        keys = {**dict.fromkeys(layer), **keys} if isinstance(use_rep, Mapping) else keys
     order = {name: mdata.mod[name].obs_names.get_indexer(mdata.obs_names) for name in keys}
     views = {
-        name: spread_rows(_part(mdata.mod[name], key, name), order[name])
+        name: spread_rows(_part(mdata.mod[name], key, layers[name], name), order[name])
         for name, key in keys.items()
     }
     return views, {name: position >= 0 for name, position in order.items()}
 
 
-def _parts(adata: Any, use_rep: Any) -> dict[str, Any]:
+def _of_modalities(mdata: Any, given: Mapping[str, str], parameter: str) -> dict[str, Any]:
+    unknown = sorted(set(given) - set(mdata.mod))
+    if unknown or not given:
+        raise ValueError(
+            f"{parameter}={given!r} names the modalities {unknown}, and there are "
+            f"{list(mdata.mod)}; use some of these."
+        )
+    return {name: str(key) for name, key in given.items()}
+
+
+def _parts(adata: Any, use_rep: Keys, layer: Any) -> dict[str, Any]:
     """A view of each key of an AnnData object."""
-    if isinstance(use_rep, Mapping):
-        raise ValueError(f"use_rep={use_rep!r} is for MuData; give a key of obsm, or a list.")
+    for parameter, given in (("use_rep", use_rep), ("layer", layer)):
+        if isinstance(given, Mapping):
+            raise ValueError(f"{parameter}={given!r} is for MuData; give one name.")
     keys = [use_rep] if use_rep is None or isinstance(use_rep, str) else list(use_rep)
     if not keys:
         raise ValueError("use_rep is empty; give at least one key of obsm, or 'X'.")
-    parts = {key or _default_key(adata): _part(adata, key, "data") for key in keys}
+    parts = {key or layer or _default_key(adata): _part(adata, key, layer, "data") for key in keys}
     if len(parts) < len(keys):
         raise ValueError(f"use_rep={use_rep!r} names a key twice; each is one view.")
     return parts
@@ -120,17 +211,42 @@ def _default_key(adata: Any) -> str:
     return _PREFERRED if _PREFERRED in adata.obsm else "X"
 
 
-def _part(adata: Any, key: str | None, name: str) -> Any:
-    """The cells as `key` represents them: an array or a sparse matrix."""
+def _part(adata: Any, key: str | None, layer: str | None, name: str) -> Any:
+    """The cells as `key` or `layer` represents them: an array or a sparse matrix."""
+    if layer is not None:
+        if key not in (None, "X"):
+            raise ValueError(f"use_rep={key!r} and layer={layer!r} are both for {name!r}; choose.")
+        if layer not in adata.layers:
+            raise ValueError(
+                f"layer: {name!r} has no layers[{layer!r}]; it has {list(adata.layers)}."
+            )
+        return _in_memory(adata.layers[layer])
     key = key or _default_key(adata)
     if key != "X" and key not in adata.obsm:
         raise ValueError(f"use_rep: {name!r} has no obsm[{key!r}]; it has {list(adata.obsm)}.")
     part = adata.X if key == "X" else adata.obsm[key]
     if part is None:
         raise ValueError(f"use_rep: {name!r} has no X; give a key of obsm: {list(adata.obsm)}.")
+    return _in_memory(part)
+
+
+def _in_memory(part: Any) -> Any:
     if hasattr(part, "to_memory"):  # a sparse matrix that is still in its file
         part = part.to_memory()
     return part.to_numpy() if hasattr(part, "to_numpy") else part
+
+
+def _suggested(views: dict[str, Any], present: Any, params: dict[str, Any]) -> int:
+    scaled = {name: params[name] for name in ("scale",) if name in params}
+    seed = params.get("random_state") or 0
+    return suggest_n_clusters(views, present=present, random_state=seed, **scaled).suggestion
+
+
+def _as_bytes(model: OMCAL) -> np.ndarray:
+    with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
+        path = Path(folder) / "kept.omcal"
+        model.save(path)
+        return np.frombuffer(path.read_bytes(), dtype=np.uint8)
 
 
 def _record(model: OMCAL) -> dict[str, Any]:

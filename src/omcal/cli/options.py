@@ -77,10 +77,6 @@ def suggested(
     """The number of clusters; where it is None, what the data suggest, and why."""
     if number is not None:
         return number, None
-    most = min(30, int(data.n_samples**0.5), data.n_samples // 2 - 1)
-    candidates = range(2, max(3, most + 1))
     scaled = {name: parameters[name] for name in ("scale",) if name in parameters}
-    found = omcal.select.n_clusters(
-        data.views, candidates, present=data.present, random_state=seed, **scaled
-    )
+    found = omcal.select.n_clusters(data.views, present=data.present, random_state=seed, **scaled)
     return found.suggestion, found

@@ -117,7 +117,7 @@ class ClusterNumber:
 
 def n_clusters(
     X: Any,
-    candidates: Iterable[int] = range(2, 31),
+    candidates: Iterable[int] | None = None,
     *,
     views: Any = None,
     present: Any = None,
@@ -137,8 +137,9 @@ def n_clusters(
     Parameters
     ----------
     X : as in `OMCAL.fit`
-    candidates : iterable of int, default=range(2, 31)
-        Numbers to try, from 2 on.
+    candidates : iterable of int, optional
+        Numbers to try, from 2 on. By default 2 to 30, but none above the root of the number of
+        samples.
     views, present : as in `OMCAL`
         Samples that are absent from a view are not looked at.
     scale : as in `OMCAL`
@@ -161,13 +162,15 @@ def n_clusters(
     >>> n_clusters(data.views, range(2, 8)).suggestion
     4
     """
-    numbers = _checked(candidates)
+    numbers = None if candidates is None else _checked(candidates)
     if not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
         raise ValueError(f"n_resamples={n_resamples!r} must be an integer of at least 2.")
     random_state = check_random_state(random_state)
     everything = validate_views(
         OMCAL(), X, views=views, min_samples=2, lazy=True, gaps=True, present=present
     )
+    if numbers is None:
+        numbers = list(range(2, max(2, min(30, int(everything.n**0.5))) + 1))
     sample = sampled_rows(everything, max_samples, random_state, "n_clusters")
     if sample.n <= 2 * max(numbers[-1], n_neighbors):
         raise ValueError(
