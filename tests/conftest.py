@@ -111,6 +111,8 @@ def pytest_collection_modifyitems(config, items):
         rows = item.callspec.params.get("make_rows") if hasattr(item, "callspec") else None
         if rows in ("torch", "GPU") or item.path.name.startswith("test_torch"):
             item.add_marker("torch")
+        if rows in ("compiled", "n chunks"):  # loops take long to compile, single rows to add up
+            item.add_marker("slow")
     if config.getoption("quick"):
         slow = [item for item in items if NOT_QUICK & {mark.name for mark in item.iter_markers()}]
         config.hook.pytest_deselected(items=slow)

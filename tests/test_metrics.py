@@ -86,6 +86,7 @@ def test_pairs_by_hand():
 # Against scikit-learn
 
 
+@pytest.mark.slow
 @quick
 @given(two_labellings())
 def test_agrees_with_scikit_learn(labels):

@@ -53,6 +53,7 @@ def expected_failures(estimator):
     return {}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [*(type(method)() for method in METHODS), *of(BKM, ECPCS, among=VARIANTS)],
     expected_failed_checks=expected_failures,
@@ -102,6 +103,7 @@ def test_informative_view_weighs_more(method, make, noise, least_ratio):
     assert weights[1] > least_ratio * weights[0]
 
 
+@pytest.mark.slow
 @clear_data(METHODS + of(MLAN, MCGC, ECPCS, among=VARIANTS), luck=True)
 def test_sparse_views_give_the_labels_of_dense_ones(method, X, y):
     X = [np.where(np.abs(x) > 1, x, 0) for x in X]

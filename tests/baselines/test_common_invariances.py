@@ -36,7 +36,10 @@ from omcal.baselines import (
 from omcal.metrics import ari
 
 # SLMVGC seldom settles in the number of rounds of its authors, and says so.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 BY_SAMPLE = [method for method in ALL if scales_samples(method)]
 BY_DIFFERENCES = [method for method in ALL if not (scales_samples(method) or fits_values(method))]

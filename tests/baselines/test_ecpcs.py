@@ -84,6 +84,7 @@ def test_few_samples_for_many_clusters():
     np.testing.assert_array_equal(ensemble.max(axis=0), [8, 8, 8])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("consensus", "accuracy", "nmi"), [("mc", 0.802, 0.801), ("hc", 0.817, 0.800)]
 )

@@ -93,6 +93,7 @@ def test_without_the_extra_the_error_names_it(module):
 # demo
 
 
+@pytest.mark.slow
 def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path):
     began = time.perf_counter()
     ended = omcal("demo", "--out", tmp_path / "new" / "folder")
@@ -108,6 +109,7 @@ def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path):
     assert str(figure) in ended.out
 
 
+@pytest.mark.slow
 def test_demo_json_holds_the_scores_of_default_omcal(omcal, tmp_path):
     ended = omcal("demo", "--out", tmp_path, "--json", "--seed", 5)
     result = json.loads(ended.out)

@@ -72,6 +72,7 @@ def test_explain_refuses(omcal, file, more, message):
     assert ended.code == 2 and message in ended.err
 
 
+@pytest.mark.slow
 def test_auto_finds_the_number(omcal, file):
     result = json.loads(omcal("cluster", file, "--clusters", "auto", "--json").out)
     assert result["parameters"]["n_clusters"] == 3
@@ -84,6 +85,7 @@ def test_a_given_number_is_not_suggested(omcal, file):
     assert json.loads(omcal("cluster", file, "--clusters", 4, "--json").out)["suggestion"] is None
 
 
+@pytest.mark.slow
 def test_auto_works_with_other_methods(omcal, file):
     ended = omcal("cluster", file, "--clusters", "auto", "--method", "concat-kmeans", "--json")
     assert json.loads(ended.out)["parameters"]["n_clusters"] == 3

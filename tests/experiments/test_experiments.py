@@ -206,6 +206,7 @@ def test_points_of_a_curve_have_one_seed():
     assert best_of_grid_table(plan, summary).rows[2][1] == "0.500"  # Coil
 
 
+@pytest.mark.slow
 def test_from_records_alone(tmp_path):
     write_records(tmp_path / RECORDS)
     with pytest.raises(SystemExit) as end:
@@ -229,6 +230,7 @@ def test_from_records_alone(tmp_path):
     assert html.count("<svg") == len(names) and "https://" not in html.split("<svg")[0]
 
 
+@pytest.mark.slow
 def test_the_document_elsewhere_has_its_figures_beside_it(tmp_path):
     out, pages = tmp_path / "out", tmp_path / "docs"
     out.mkdir()

@@ -202,6 +202,7 @@ def _fixed_problem():
     yield S, np.linalg.qr(rng.normal(size=(10, 4)))[0], 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [1, 10, 23, 50])
 @pytest.mark.parametrize("k", [1, 5])
 def test_sums_of_many_rows_in_float32_are_as_exact_as_the_rows(c, k):

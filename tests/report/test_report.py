@@ -256,6 +256,7 @@ def test_many_classes_are_listed_not_tabled(tmp_path):
     assert empty and f"{empty} stayed empty" in text
 
 
+@pytest.mark.slow
 def test_large_data_are_sampled_and_this_is_said(tmp_path):
     data = make_multiview(60_000, n_clusters=10, n_views=2, n_features=4, random_state=0)
     model = OMCAL(10, n_anchors=25, max_iter=10, tol=1.0, random_state=0).fit(data.views)

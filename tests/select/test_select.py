@@ -15,6 +15,7 @@ def separated(c, n=600, **options):
     return make_multiview(n, n_clusters=c, noise=0.3, random_state=c, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [2, 3, 7, 12, 19, 30])
 def test_counts_separated_clusters(c):
     found = n_clusters(separated(c, 900).views, range(max(2, c - 3), c + 4), n_resamples=2)
@@ -35,6 +36,7 @@ def round_clusters(c, n, d=6, distance=8.0):
     return np.array(centres)[labels] + rng.normal(size=(n, d))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", [2, 3, 5, 8, 12, 16, 20, 23, 25, 27, 29, 30])
 def test_counts_round_clusters_of_one_view(c):
     near = {2, 30, *range(max(2, c - 2), min(30, c + 2) + 1)}
@@ -65,6 +67,7 @@ def test_a_sample_is_left_out_of_its_own_anchor():
         assert new == pytest.approx(old)
 
 
+@pytest.mark.slow
 def test_counts_over_a_wide_range():
     assert n_clusters(separated(5).views, range(2, 21), n_resamples=2).suggestion == 5
 
