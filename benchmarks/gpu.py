@@ -14,9 +14,11 @@ import argparse
 import json
 import statistics
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +36,9 @@ from gpu_checks import (
     run,
     setting,
 )
+from sklearn.exceptions import ConvergenceWarning
 
+from omcal import OMCAL
 from omcal.machine.threads import small_blas
 from omcal.method.new_samples import Learned
 from omcal.method.scaling import Scaling
@@ -68,6 +72,7 @@ class Case:
         return GraphSettings(N_CLUSTERS, self.m, K, "feature", "kmeans")
 
 
+FEW = 100_000  # samples that are also fitted from the memory of the host
 CASES = [
     Case("10⁷ × (128, 256, 64) float32", 10**7, (128, 256, 64), 100, torch.float32, 7),
     Case("60000 × (342, 1024, 64) float32", 60_000, (342, 1024, 64), 30, torch.float32, 20),
@@ -106,8 +111,14 @@ def main() -> None:
 
 def timed(device: torch.device, work: Callable[[], Any], repeats: int) -> float:
     """Median seconds of calls, the device's work included; by its own events where it has them."""
+    return spread(device, work, repeats)["s"]
+
+
+def spread(device: torch.device, work: Callable[[], Any], repeats: int) -> dict[str, float]:
+    """Median, least and most seconds of warm calls."""
     work()
-    return statistics.median(_once(device, work) for _ in range(repeats))
+    times = [_once(device, work) for _ in range(repeats)]
+    return {"s": statistics.median(times), "least_s": min(times), "most_s": max(times)}
 
 
 def _once(device: torch.device, work: Callable[[], Any]) -> float:
@@ -150,13 +161,35 @@ def measure(case: Case, device: torch.device, ceiling: dict[str, float]) -> dict
     G = np.linalg.qr(np.random.default_rng(0).standard_normal((case.m, N_CLUSTERS)))[0]
     run(place(tensors, case.settings, device), G)  # compiles what is not compiled yet
     found: dict[str, Any] = {"n": case.n, "m": case.m}
-    found["fit_s"] = timed(
+    found["fit"] = spread(
         device, lambda: run(place(tensors, case.settings, device), G), case.repeats
     )
+    found |= estimator(case, device, tensors)
     found |= memory(case, device, tensors, G)
     found["phases"] = phases(case, device, tensors, G, ceiling)
     found["kmeans_s"] = timed(device, lambda: kmeans(tensors), min(case.repeats, 3))
     print(case.name, json.dumps(found), flush=True)
+    return found
+
+
+def estimator(
+    case: Case, device: torch.device, tensors: list[torch.Tensor]
+) -> dict[str, dict[str, float]]:
+    """Fit, predict and transform as a user calls them, and from the host where that is quick."""
+    options = {"n_anchors": case.m, "n_neighbors": K, "max_iter": N_ITER, "random_state": 0}
+    model = OMCAL(N_CLUSTERS, tol=0.0, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = {"model.fit": spread(device, lambda: model.fit(tensors), case.repeats)}
+        for name in ("predict", "transform"):
+            work = partial(getattr(model, name), tensors)
+            found[f"model.{name}"] = spread(device, work, case.repeats)
+        if case.n <= FEW and case.dtype != torch.float16:
+            arrays = [tensor.cpu().numpy() for tensor in tensors]
+            model.set_params(device=device.type)
+            found["model.fit, arrays"] = spread(device, lambda: model.fit(arrays), case.repeats)
+            work = partial(model.predict, arrays)
+            found["model.predict, arrays"] = spread(device, work, case.repeats)
     return found
 
 
@@ -319,9 +352,14 @@ def print_tables(result: dict[str, Any]) -> None:
     print("| data on the device | m | whole fit, ms | k-means, ms | memory beyond the input |")
     print("|---|---|---|---|---|")
     for name, case in result["cases"].items():
+        for what, t in case.items():
+            if isinstance(t, dict) and "least_s" in t:
+                low, mid, high = (t[key] * 1e3 for key in ("least_s", "s", "most_s"))
+                print(f"{name}: {what} {mid:.2f} ms ({low:.2f} to {high:.2f})")
+    for name, case in result["cases"].items():
         share = f"{case['beyond_share']:.0%}" if "beyond_share" in case else "-"
         print(
-            f"| {name} | {case['m']} | {case['fit_s'] * 1e3:.1f} | "
+            f"| {name} | {case['m']} | {case['fit']['s'] * 1e3:.1f} | "
             f"{case['kmeans_s'] * 1e3:.1f} | {share} |"
         )
 

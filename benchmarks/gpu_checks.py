@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
 
+from omcal import OMCAL
 from omcal.machine.threads import small_blas
 from omcal.method.anchors import choose_anchors as host_anchors
 from omcal.method.graph import AnchorGraphs
@@ -29,6 +32,7 @@ from omcal.views.tensors import validate_tensors
 
 # Views and clusters that fill whole rounds of a warp's lanes, and such that do not.
 ROUNDS = ((3, 10), (4, 10), (5, 10), (3, 12), (3, 16), (6, 7), (7, 5), (8, 10))
+WIDTHS = (30, 50, 20, 10, 40, 15, 25, 35)
 N_ITER = 30
 N_CLUSTERS = 10
 K = 5
@@ -66,6 +70,7 @@ def check_all(device: torch.device) -> dict[str, Any]:
     for V, c in ROUNDS:
         for dtype in (torch.float32, torch.float64):
             found[f"fit V={V} c={c} {dtype}"] = check_fit(device, dtype, V, c)
+        found[f"predict V={V} c={c}"] = check_predict(device, V, c)
     fused = _triton.serves(device, N_CLUSTERS)
     found["fused"] = fused
     if fused:
@@ -109,7 +114,7 @@ def clustered(
 
 def check_fit(device: torch.device, dtype: torch.dtype, V: int, c: int) -> dict[str, float]:
     """Labels and objective from the same anchors and start, against the CPU's."""
-    tensors = clustered(30_000, (30, 50, 20, 10, 40, 15, 25, 35)[:V], dtype, device, seed=1)
+    tensors = clustered(30_000, WIDTHS[:V], dtype, device, seed=1)
     arrays = [tensor.cpu().numpy() for tensor in tensors]
     host_views = validate_views(SimpleNamespace(), arrays)
     rng = np.random.RandomState(0)
@@ -125,6 +130,21 @@ def check_fit(device: torch.device, dtype: torch.dtype, V: int, c: int) -> dict[
     limit = 1e-7 if dtype == torch.float32 else 1e-12
     assert objective <= limit, f"V={V} c={c}: the objective is off by {objective}"
     return {"different_labels": different, "objective_off": objective}
+
+
+def check_predict(device: torch.device, V: int, c: int) -> dict[str, float]:
+    """Labels and F of new samples against the CPU's, by the same fitted model."""
+    tensors = clustered(130_000, WIDTHS[:V], torch.float32, device, seed=2)
+    arrays = [tensor.cpu().numpy() for tensor in tensors]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = OMCAL(c, n_anchors=60, max_iter=N_ITER, random_state=0)
+        model.fit([x[:30_000] for x in arrays])
+    different = int((model.predict(tensors).cpu().numpy() != model.predict(arrays)).sum())
+    off = relative(model.transform(tensors).cpu().numpy(), model.transform(arrays))
+    assert different <= 2, f"V={V} c={c}: {different} labels of new samples are not the CPU's"
+    assert off <= 1e-5, f"V={V} c={c}: F of new samples is off by {off}"
+    return {"different_labels": different, "F_off": off}
 
 
 def check_pass(

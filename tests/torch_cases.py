@@ -36,9 +36,9 @@ def tensor_views(arrays, device, dtype=None):
 
 def cut_small(monkeypatch):
     """A few rows make many blocks."""
-    from omcal.places.gpu import anchors, place, rows, views
+    from omcal.places.gpu import anchors, new_samples, plain_pass, views
 
-    for module in (rows, anchors, views, place):
+    for module in (plain_pass, anchors, views, new_samples):
         monkeypatch.setattr(module, "block_entries", lambda device: 1000)
 
 

@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     from omcal import report as report
     from omcal import select as select
     from omcal import tl as tl
+    from omcal.model.consensus import Consensus
     from omcal.model.estimators import OCAL, OMCAL
     from omcal.model.files import load
 
 __version__ = "0.1.0"
-__all__ = ["OMCAL", "OCAL", "load", "__version__"]
+__all__ = ["OMCAL", "OCAL", "Consensus", "load", "__version__"]
 
 # Loaded when they are first asked for: most programs need few of them, and `omcal --help` none.
 _MODULES = ("baselines", "datasets", "experiments", "metrics", "plots", "report", "select", "tl")
 _HOMES = {
     "OMCAL": "omcal.model.estimators",
     "OCAL": "omcal.model.estimators",
+    "Consensus": "omcal.model.consensus",
     "load": "omcal.model.files",
 }
 

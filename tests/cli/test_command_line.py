@@ -21,7 +21,7 @@ from omcal.experiments import find_method, methods
 from omcal.machine.compiled import MIN_ROWS
 
 COMMANDS = ["demo", "inspect", "convert", "cluster", "explain", "predict", "score", "tune"]
-COMMANDS += ["reproduce"]
+COMMANDS += ["compare", "reproduce"]
 MADE = make_multiview(120, n_clusters=3, noise=0.3, random_state=0)
 
 Ended = namedtuple("Ended", "code out err")
@@ -119,7 +119,9 @@ def test_every_parameter_of_the_estimator_is_an_option_once():
     options = [parameter.option for parameter in PARAMETERS.values()]
     assert len(set(options)) == len(options)
     for name, parameter in PARAMETERS.items():
-        if theirs[name] not in (None, False):
+        if theirs[name] is True:
+            assert parameter.option == f"--{parameter.default}/--no-{parameter.default}"
+        elif theirs[name] not in (None, False):
             assert parameter.default == str(theirs[name]), name
 
 

@@ -138,7 +138,8 @@ def test_only_restricts_by_kind():
     plan = Plan(PAPER, 1, only=frozenset({"results", "Coil", "Wiki", "omcal"}))
     assert {(c.dataset, c.method) for c in plan.cells()} == {("Coil", "omcal"), ("Wiki", "omcal")}
     with pytest.raises(ValueError, match=r"'Koil' is unknown.*Coil"):
-        Plan(PAPER, 1, only=frozenset({"Koil"})).require_known()
+        Plan(PAPER, 1).limited_to(["Koil"])
+    assert Plan(PAPER, 1).limited_to(["RESULTS", "coil", "Wiki", "OMCAL"]) == plan
 
 
 def test_the_papers_parameters_are_used():
@@ -227,7 +228,7 @@ def test_from_records_alone(tmp_path):
     assert "put Cifar10.mat into the folder" in page and "## Coil: the paper's file" in page
     assert "## Cifar10" not in page
     html = (tmp_path / "report.html").read_text()
-    assert html.count("<svg") == len(names) and "https://" not in html.split("<svg")[0]
+    assert html.count('<img src="data:image/svg+xml') == len(names) and "https://" not in html
 
 
 @pytest.mark.slow

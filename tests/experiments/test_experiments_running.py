@@ -16,12 +16,13 @@ import pytest
 
 from experiment_cases import PAPER, record, table_cells, write_data
 from omcal.cli import main
-from omcal.cli.reproduce import RECORDS, _Silent
+from omcal.cli.reproduce import RECORDS
 from omcal.experiments import records as records_module
 from omcal.experiments.outputs import write_outputs
 from omcal.experiments.plan import Cell, Plan, cell_key
 from omcal.experiments.records import RecordError, RecordFile, read_records
-from omcal.experiments.runner import Settings, run_cells
+from omcal.experiments.runner import Settings, Silent, run_cells
+from omcal.experiments.sources import PaperData
 from omcal.experiments.summary import Summary
 from omcal.experiments.worker import Limits
 
@@ -37,8 +38,8 @@ def data(tmp_path):
 
 
 def run_here(cells, data, path, **changes):
-    settings = Settings(data, changes.pop("limits", ROOMY), **changes)
-    return run_cells(cells, settings, path, _Silent())
+    settings = Settings(PaperData(data), changes.pop("limits", ROOMY), **changes)
+    return run_cells(cells, settings, path, Silent())
 
 
 def test_a_cell_is_recorded_with_all_that_matters(data, tmp_path):
@@ -214,15 +215,15 @@ def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch, capsys):
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
     assert len(before) > 30
 
-    def full(path, text, **options):
-        path.write_bytes(text.encode()[:10])
+    def full(path, data):
+        path.write_text(data.decode()[:10])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(SystemExit) as end:
         main(words)
     message = capsys.readouterr().err
-    assert end.value.code == 2 and "No space left" in message and "--from-records" in message
+    assert end.value.code == 2 and "no space" in message.lower() and "--from-records" in message
     after = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
     assert after == before
 

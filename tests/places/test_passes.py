@@ -135,7 +135,9 @@ def check(make, graphs, c, seed):
     close = CLOSE[graphs.weights.dtype.type]
     rows, plain = make(graphs, c), PlainRows(graphs, c)
     if V * m <= 600 and len(plain.slots) <= 60:
-        np.testing.assert_allclose(rows.gram(), plain.gram(), rtol=1e-12, atol=1e-12)
+        # In fixed point a product has 40 bits.
+        atol = 1e-12 + graphs.n * 2.0**-41
+        np.testing.assert_allclose(rows.gram(), plain.gram(), rtol=1e-12, atol=atol)
     alpha = rng.dirichlet(np.ones(V))
     for _ in range(3):
         P, R = rng.normal(size=(m, c)), 0.3 * rng.normal(size=(c, c)) / c
@@ -156,9 +158,9 @@ EXAMPLES = {
     "SciPy": 15,
     "Numba": 4,
     "PyTorch": 15,
-    "PyTorch on a GPU": 25,
-    "Triton": 25,
-    "CUDA": 60,
+    "PyTorch on a GPU": 15,
+    "Triton": 15,
+    "CUDA": 40,
 }
 
 

@@ -72,7 +72,8 @@ def test_pass_equals_that_in_memory(device, fused, small_blocks, n, V, m, k, c, 
     graphs = random_graphs(rng, n, V, m, k, dtype)
     host = MemoryRows(graphs, c)
     rows = TorchRows.from_graphs(graphs, c, device, fused=fused)
-    np.testing.assert_allclose(rows.gram(), host.gram(), rtol=1e-12, atol=1e-13)
+    # In fixed point a product has 40 bits.
+    np.testing.assert_allclose(rows.gram(), host.gram(), rtol=1e-12, atol=n * 2.0**-41)
     close = 1e-5 if dtype == np.float32 else 1e-12
     alpha = rng.dirichlet(np.ones(V))
     for _ in range(3):
@@ -129,7 +130,7 @@ def test_sums_of_parts_add(device, fused):
         TorchRows.from_graphs(graphs[rows], 4, device, fused=fused)
         for rows in (slice(0, 31), slice(31, 120))
     ]
-    np.testing.assert_allclose(whole.gram(), sum(p.gram() for p in parts), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(whole.gram(), sum(p.gram() for p in parts), rtol=1e-12, atol=1e-10)
     for _ in range(2):
         total = whole.sweep(alpha, P, R)
         both = parts[0].sweep(alpha, P, R) + parts[1].sweep(alpha, P, R)
@@ -290,4 +291,4 @@ def test_values_too_large_for_products_are_refused(device):
     views = DeviceViews(tensor_views([X], device), device)
     anchors = [1e3 * np.random.default_rng(0).normal(size=(5, 3))]
     with pytest.raises(ValueError, match="view 'view1' holds values too large"):
-        anchor_graphs(views, [Scaling()], anchors, 2)
+        anchor_graphs(views, Learned([Scaling()], anchors, 2))

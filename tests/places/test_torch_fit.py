@@ -237,7 +237,7 @@ def test_bad_tensors_are_named():
         "no column": ([good, torch.zeros(5, 0)], r"view 'view2' has shape \(5, 0\)"),
         "complex": ([good, good.to(torch.complex64)], "torch.complex64"),
         "sparse": ([good, good.to_sparse()], "torch.sparse_coo"),
-        "lengths": ([good, torch.zeros(4, 3)], "'view1': 5, 'view2': 4"),
+        "lengths": ([good, torch.zeros(4, 3)], "'view1': 5 × 3, 'view2': 4 × 3"),
         "devices": ([good, torch.zeros((5, 3), device="meta")], "'view2': meta"),
         "too few": ([good[:1]], "minimum of 2"),
     }.values():
@@ -349,7 +349,7 @@ def test_a_gpu_that_is_full_is_explained():
 
 def test_torch_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"omcal\[gpu\]"):
+    with pytest.raises(ImportError, match="pip install torch"):
         _torch.__getattr__("something_not_used_before")
     assert not hasattr(_torch, "pytest_plugins")  # which pytest asks every module for
 

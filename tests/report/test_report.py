@@ -1,9 +1,12 @@
 """The HTML report: what it says."""
 
+import base64
+import hashlib
 import json
 import pickle
 import re
 import warnings
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -21,7 +24,15 @@ from omcal.report.findings import find
 from omcal.report.html import page, paragraph, put
 from omcal.report.layout import model_layout, sample_layout
 from omcal.select.parameters import tune_without_labels
-from report_cases import NASTY, SECTIONS, fit, make_data, report_with_nasty_names
+from report_cases import (
+    NASTY,
+    SECTIONS,
+    fit,
+    large_report,
+    make_data,
+    payload_of,
+    report_with_nasty_names,
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +51,12 @@ def found(model, data):
 
 
 @pytest.fixture(scope="module")
-def path(model, data, tmp_path_factory):
-    return report_with_nasty_names(model, data, tmp_path_factory.mktemp("report"))
+def path(data, tmp_path_factory):
+    return report_with_nasty_names(data, tmp_path_factory.mktemp("report"))[0]
 
 
 def sections_of(text):
     return re.findall(r'<section id="(\w+)"', text)
-
-
-def payload_of(text):
-    return json.loads(re.search(r'id="payload">(.*?)</script>', text, re.S)[1])
 
 
 # what it says
@@ -62,20 +69,60 @@ def test_every_section_is_there(path):
     assert "$" not in re.sub(r"<script.*?</script>", "", text, flags=re.S)
 
 
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, as a browser sees them."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.texts = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
 def test_nothing_in_it_comes_from_elsewhere(path):
     text = path.read_text(encoding="utf-8")
-    assert "default-src 'none'" in text
-    assert re.findall(r"""<[^>]+(?:src|href)=["']?(?!#|data:)([^"'\s>]+)""", text) == []
-    # Names of samples are text everywhere, whatever they look like.
-    assert "<img" not in text and 'onerror="' not in text
+    elements = Elements(text)
+    for tag, attributes in elements.found:
+        for name, value in attributes.items():
+            assert not name.startswith("on") and name != "style", (tag, name)
+            if name in ("src", "href"):
+                assert value.startswith(("#", "data:")), (tag, value)
+    # Names are text everywhere, whatever they look like.
+    assert "img" not in {tag for tag, _ in elements.found}
+    assert sum(tag == "script" for tag, _ in elements.found) == 2
+    assert any(NASTY in part for part in elements.texts)
+
+
+def test_the_policy_allows_this_script_and_this_style_only(path):
+    text = path.read_text(encoding="utf-8")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    for tag, rule in (("style", "style-src"), ("script", "script-src")):
+        inside = re.search(f"<{tag}>(.*?)</{tag}>", text, re.S)[1]
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{rule} 'sha256-{digest}';" in policy
+
+
+def test_embedded_data_hold_no_sign_of_html(path):
+    text = path.read_text(encoding="utf-8")
+    data = re.search(r'id="payload">(.*?)</script>', text, re.S)[1]
+    assert not set("<>&\u2028\u2029") & set(data)
+    assert payload_of(text)["arrays"]["names"][3] == f"{NASTY} 3"
 
 
 def test_scores_and_table_are_those_of_the_labels(found, data, model):
     assert found.class_table.scores == evaluate(data.labels, model.labels_)
-    counts = found.class_table.counts
+    counts, order = found.class_table.counts, found.class_table.order
     assert counts.sum() == data.n_samples
-    assert_array_equal(counts.sum(axis=1), np.bincount(model.labels_, minlength=4))
+    assert_array_equal(counts.sum(axis=1), np.bincount(model.labels_, minlength=4)[order])
     assert_array_equal(counts.sum(axis=0), np.bincount(data.labels))
+    # What is in place is on the diagonal.
+    assert np.trace(counts) / data.n_samples == found.class_table.scores["accuracy"]
 
 
 def test_without_classes_there_is_no_class_section(model, data, tmp_path):
@@ -111,7 +158,8 @@ def test_the_warnings_about_views_are_on_the_page(tmp_path):
     twins = {"first": data.views["view1"], "second": data.views["view1"].copy()}
     model = OMCAL(4, n_anchors=20, random_state=0).fit(twins)
     text = model.report(tmp_path / "r.html").read_text(encoding="utf-8")
-    assert '<p class="warn">Views &#x27;first&#x27; and &#x27;second&#x27; are the same' in text
+    doubts = text.split("What to doubt")[1].split("</ul>")[0]
+    assert "<li>Views &#x27;first&#x27; and &#x27;second&#x27; are the same" in doubts
     assert "No single view decides the result." in text
 
 
@@ -136,19 +184,35 @@ def pages(model, folder, *data):
     return kept, model.report(folder / "given.html", *data).read_text(encoding="utf-8")
 
 
+def without_features(text):
+    """What both pages have: data add the features, and the nearest samples by them."""
+    start, end = text.index('<section id="features"'), text.index('<section id="views"')
+    return text[:start] + text[end:]
+
+
+def assert_same(kept, given):
+    """The same page, but for what only data tell."""
+    one, two = kept.split("<main")[1], without_features(given.split("<main")[1])
+    note = re.search(r'<p class="quiet">The features of the clusters are not here.*?</p>', one)[0]
+    assert one.split("</main>")[0].replace(note, "").split() == two.split("</main>")[0].split()
+    first, second = payload_of(kept)["arrays"], payload_of(given)["arrays"]
+    for name in set(first) - {"near"}:
+        assert_array_equal(first[name], second[name])
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_model_alone_gives_the_page_that_the_data_give(data, tmp_path, dtype):
     views = {name: X.astype(dtype) for name, X in data.views.items()}
     model = OMCAL(4, n_anchors=20, n_init=2, random_state=0).fit(views)
     kept, given = pages(model, tmp_path, views)
-    assert kept == given
+    assert_same(kept, given)
 
 
 def test_samples_that_a_view_lacks_are_known_without_the_data(tmp_path):
     data = make_multiview(240, n_clusters=4, n_views=3, missing=0.2, random_state=0)
     model = OMCAL(4, n_anchors=20, random_state=0).fit(data.views)
     kept, given = pages(model, tmp_path, data.views)
-    assert kept == given
+    assert_same(kept, given)
     complete = np.all(list(data.present.values()), axis=0).sum()
     assert f"for {complete} samples" in kept
     lacking = data.present["view1"].sum()
@@ -164,7 +228,7 @@ def test_data_in_files_give_the_page_that_the_model_gives(data, tmp_path):
         stored[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
     model = OMCAL(4, n_anchors=20, random_state=0).fit({k: np.array(X) for k, X in stored.items()})
     kept, given = pages(model, tmp_path, stored)
-    assert kept == given
+    assert_same(kept, given)
 
 
 def test_a_model_without_graphs_asks_for_the_data(model, data, tmp_path, monkeypatch):
@@ -257,20 +321,33 @@ def test_many_classes_are_listed_not_tabled(tmp_path):
 
 
 @pytest.mark.slow
-def test_large_data_are_sampled_and_this_is_said(tmp_path):
-    data = make_multiview(60_000, n_clusters=10, n_views=2, n_features=4, random_state=0)
+def test_large_data_are_sampled_and_this_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("omcal.report.findings.MAP_SAMPLES", 4000)
+    data = make_multiview(20_000, n_clusters=10, n_views=2, n_features=4, random_state=0)
     model = OMCAL(10, n_anchors=25, max_iter=10, tol=1.0, random_state=0).fit(data.views)
     names = [f"a rather long name of sample number {i}" for i in range(data.n_samples)]
     report = model.report(tmp_path / "r.html", y=data.labels, names=names)
-    assert report.stat().st_size < 2_000_000
     text = report.read_text(encoding="utf-8")
-    drawn = payload_of(text)["map"]
-    count = len(drawn["clusters"])
-    assert 4000 <= count <= 4100
-    assert f"{count:,} of 60,000 samples are drawn" in text
-    assert_array_equal(drawn["clusters"], model.labels_[drawn["samples"]])
-    assert drawn["names"][7] == names[drawn["samples"][7]]
+    found = payload_of(text)
+    arrays, count = found["arrays"], found["map"]["n"]
+    assert 4000 <= count <= 4100 and found["map"]["n_all"] == 20_000
+    assert f"{count:,} of 20,000 samples are drawn" in text
+    assert_array_equal(arrays["cluster"], model.labels_[arrays["sample"]])
+    assert arrays["names"][7] == names[arrays["sample"][7]]
     assert "Each view left out, and each view alone, for 4,000 samples" in text
+
+
+@pytest.mark.parametrize(("n", "most"), [(10_000, 1_000_000), (100_000, 6_000_000)])
+def test_files_have_room_for_all_samples(n, most):
+    report = large_report(n)
+    found = payload_of(report.read_text(encoding="utf-8"))
+    assert report.stat().st_size < most
+    assert found["map"]["n"] == n and found["arrays"]["names"][7] == f"000007-{7 * 7919 % n:x}"
+    assert found["map"]["n_near"] >= 1
+    near = found["arrays"]["near"].astype(int)
+    if "near_high" in found["arrays"]:
+        near += found["arrays"]["near_high"].astype(int) << 16
+    assert near.max() == n - 1 or near.max() == n
 
 
 def spread_and_gap(xy, groups):
@@ -295,8 +372,8 @@ def test_the_layout_draws_the_parts_of_a_cluster_together():
         sample_layout(np.eye(8)[parts], labels, np.random.RandomState(0))
         for labels in (parts, parts // 2)
     )
-    (before, _), (after, apart) = (spread_and_gap(xy, parts // 2) for xy in (one, two))
-    assert after < before and apart > after
+    (before, _), (after, _) = (spread_and_gap(xy, parts // 2) for xy in (one, two))
+    assert after < 0.7 * before
 
 
 def test_samples_beyond_those_laid_out_lie_among_their_like(monkeypatch):
@@ -316,7 +393,7 @@ def test_the_layout_of_few(n):
 
 
 def test_text_is_escaped():
-    assert put(NASTY).startswith("&lt;img")
+    assert "&lt;img" in put(NASTY) and not set("<>\"'") & set(put(NASTY))
     text = page(
         title=NASTY, kind="k", lead=paragraph(NASTY), sections=[], footer=NASTY, data={"a": NASTY}
     )
@@ -359,7 +436,7 @@ def test_cluster_with_another_method(file, capsys, method):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--method", "amlg"], "'amlg' is unknown; use omcal or amgl"),
+        (["--method", "amlg"], "'amlg' is unknown (did you mean amgl?)"),
         (["--method", "smc", "--beta", "1"], "--beta belongs to OMCAL"),
         (["--method", "smc", "--report", "x.html"], "--report is for OMCAL"),
         (["--report", "nowhere/x.html"], "there is no folder nowhere"),

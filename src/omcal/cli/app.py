@@ -12,6 +12,7 @@ import typer
 
 from omcal import __version__
 from omcal.cli.cluster import cluster
+from omcal.cli.compare import compare
 from omcal.cli.console import report_line
 from omcal.cli.convert import convert
 from omcal.cli.demo import demo
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for command in (demo, inspect, convert, cluster, explain, predict, score, tune, reproduce):
+for command in (demo, inspect, convert, cluster, explain, predict, score, tune, compare, reproduce):
     app.command()(command)
 
 _BAD_INPUT = (ValueError, OSError, ImportError, MemoryError)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 import omcal
+from omcal.cli.cells import cell_progress
 from omcal.cli.console import report_line, stdout
 from omcal.cli.options import Quiet, names
 
 if TYPE_CHECKING:
     from omcal.experiments.plan import Cell, Plan
-    from omcal.experiments.records import Record
 
 RECORDS = "records.jsonl"
 
@@ -93,8 +87,7 @@ def reproduce(
 
     paper = load_paper()
     defaults = paper.run | (paper.quick if quick else {})
-    plan = Plan(paper, seeds or defaults["seeds"], quick, frozenset(names(only) or ()))
-    plan.require_known()
+    plan = Plan(paper, seeds or defaults["seeds"], quick).limited_to(names(only) or ())
     require_matplotlib()  # before hours of work, not after them
     out.mkdir(parents=True, exist_ok=True)
     left: list[Cell] = []
@@ -103,7 +96,7 @@ def reproduce(
         memory = memory_limit or limit.get("memory_limit", paper.run["memory_limit"])
         seconds = time_limit or limit["time_limit"]
         budget = defaults.get("budget", float("inf"))
-        with _shown(quiet) as observer:
+        with cell_progress(quiet) as observer:
             left = _run(plan, data, out, observer, (seconds, memory), jobs, budget)
     try:
         written = write_outputs(plan, out / RECORDS, out, data)
@@ -138,6 +131,7 @@ def _run(
     if os.name != "posix":
         raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
     from omcal.experiments.runner import Settings, run_cells
+    from omcal.experiments.sources import PaperData
     from omcal.experiments.worker import Limits
     from omcal.machine.threads import thread_count
 
@@ -150,7 +144,7 @@ def _run(
     seconds, gigabytes = limits
     jobs = jobs or default_jobs(gigabytes)
     threads = max(1, thread_count() // jobs)
-    settings = Settings(data, Limits(seconds, gigabytes, threads), jobs, budget)
+    settings = Settings(PaperData(data), Limits(seconds, gigabytes, threads), jobs, budget)
     return run_cells(plan.cells(), settings, out / RECORDS, observer)
 
 
@@ -162,85 +156,3 @@ def default_jobs(gigabytes: float) -> int:
 
     fitting = int(available_memory() // (gigabytes * 1e9))
     return max(1, min(joblib.cpu_count(), fitting))
-
-
-@contextmanager
-def _shown(quiet: bool) -> Iterator[Any]:
-    console = Console(stderr=True)
-    if quiet:
-        yield _Silent()
-    elif console.is_terminal:
-        with Live(console=console, refresh_per_second=4, transient=True) as live:
-            yield _Display(live)
-    else:
-        yield _Lines()
-
-
-class _Silent:
-    """Says nothing."""
-
-    def begin(self, total: int, done: int, again: int) -> None:
-        pass
-
-    def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
-        pass
-
-    def finish(self, record: Record) -> None:
-        pass
-
-
-class _Lines(_Silent):
-    """One line for each finished cell, for logs."""
-
-    def __init__(self) -> None:
-        self._total = self._done = 0
-
-    def begin(self, total: int, done: int, again: int) -> None:
-        self._total, self._done = total, done
-        report_line(_beginning(total, done, again))
-
-    def finish(self, record: Record) -> None:
-        self._done += 1
-        report_line(f"[{self._done}/{self._total}] {describe(record)}")
-
-
-class _Display(_Silent):
-    """A bar, what is running, and what ended last."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-        self._bar = Progress(
-            TextColumn("cells"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeElapsedColumn()
-        )
-        self._task = self._bar.add_task("cells", total=None)
-        self._last = ""
-
-    def begin(self, total: int, done: int, again: int) -> None:
-        self._bar.update(self._task, total=total, completed=done)
-        if again:
-            self._live.console.print(_beginning(total, done, again))
-
-    def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
-        lines = [f"  running {seconds:4.0f} s  {cell}" for cell, seconds in running]
-        lines += [f"  waiting {waiting}", f"  last: {self._last}" if self._last else ""]
-        self._live.update(Group(self._bar, Text("\n".join(lines))))
-
-    def finish(self, record: Record) -> None:
-        self._bar.advance(self._task)
-        self._last = describe(record)
-
-
-def _beginning(total: int, done: int, again: int) -> str:
-    """What is there already, in one line."""
-    repeated = f"; {again} ended with an error and run again" if again else ""
-    return f"{total} cells, {done} of them finished before{repeated}"
-
-
-def describe(record: Record) -> str:
-    """A record in one line."""
-    from omcal.experiments.plan import Cell
-
-    cell = Cell(record["dataset"], record["method"], record["seed"], record["parameters"])
-    if record["status"] == "ok":
-        return f"{cell}: ACC {record['scores']['ACC']:.3f}, {record['seconds']:.1f} s"
-    return f"{cell}: {record['status']}, {record['error']}"

@@ -54,8 +54,14 @@ def document(
 
 def how_it_ran(summary: Summary) -> str:
     """Machines, versions and limits of the records, each once."""
+    lines = conditions(summary)
+    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def conditions(summary: Summary) -> list[str]:
+    """Machines, versions and limits of the records, each once."""
     if not summary.records:
-        return "There are no records yet."
+        return ["There are no records yet."]
     lines = sorted({_conditions(record) for record in summary.records})
     loads = [record["load"] for record in summary.records if "load" in record]
     if loads:
@@ -63,7 +69,7 @@ def how_it_ran(summary: Summary) -> str:
             f"Load of the machine while it ran: {min(loads):g} to {max(loads):g} processes; where "
             "that is above its number of cores, times are longer than they would be alone"
         )
-    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in lines)
+    return lines
 
 
 def _conditions(record: Record) -> str:

@@ -20,6 +20,7 @@ class Method:
     cls: Any
     multi_view: bool = True
     takes_absences: bool = False  # samples that are absent from some views
+    takes_sparse: bool = True
 
     def make(self, n_clusters: int | None = None, **parameters: Any) -> Any:
         """An estimator that is not fitted yet."""
@@ -42,7 +43,10 @@ def methods() -> dict[str, Method]:
         Method("ocal", "OCAL", OCAL, multi_view=False),
     ]
     others = [
-        Method(name, entry.title, entry.cls, entry.multi_view)
+        Method(
+            *(name, entry.title, entry.cls, entry.multi_view),
+            takes_sparse=entry.cls._takes_sparse,
+        )
         for name, entry in baselines.METHODS.items()
     ]
     return {method.name: method for method in own + others}
@@ -57,14 +61,15 @@ def find_method(name: str) -> Method:
     ('mvschfd', 'smc-ocl')
     """
     known = methods()
-    spelled = {_plain(word): m.name for m in known.values() for word in (m.title, m.name)}
-    found = spelled.get(_plain(name))
+    spelled = {plain_name(word): m.name for m in known.values() for word in (m.title, m.name)}
+    found = spelled.get(plain_name(name))
     if found is None:
-        near = get_close_matches(_plain(name), spelled, n=1)
+        near = get_close_matches(plain_name(name), spelled, n=1)
         meant = f" (did you mean {spelled[near[0]]}?)" if near else ""
         raise ValueError(f"method {name!r} is unknown{meant}; there are {', '.join(known)}.")
     return known[found]
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A name without what may be spelled in several ways: case, spaces and hyphens."""
     return "".join(letter for letter in name.lower() if letter.isalnum())

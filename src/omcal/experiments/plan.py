@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omcal.datasets import PAPER_DATASETS
+from omcal.experiments.methods import plain_name
 from omcal.experiments.paper import Paper, Row
 
 # What is quick comes first: where time runs out, the figures are there.
@@ -25,6 +24,11 @@ class Cell:
     seed: int
     parameters: dict[str, Any] = field(default_factory=dict)
     structure: bool = False  # keep rows of the consensus graph, for the figure
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Cell:
+        """The cell of a record."""
+        return cls(**{name: record[name] for name in cls.__dataclass_fields__})
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -170,20 +174,11 @@ class Plan:
         names = {entry["name"] for entry in self.paper.contents["method"].values()}
         return names | set(self.paper.contents["transfer"]["methods"])
 
-    def require_known(self) -> None:
-        """Refuse names in `only` that mean nothing."""
+    def limited_to(self, names: Iterable[str]) -> Plan:
+        """The plan with only these experiments, data sets and methods; case does not matter."""
         known = [*EXPERIMENTS, *PAPER_DATASETS, *sorted(self._methods())]
-        unknown = sorted(self.only - set(known))
-        if unknown:
-            raise ValueError(f"--only {unknown[0]!r} is unknown; use some of {', '.join(known)}.")
-
-
-def fingerprint(path: Path) -> str:
-    """Size and checksum of a data file: another file means other results."""
-    checksum = 0
-    size = 0
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 22):
-            checksum = zlib.crc32(block, checksum)
-            size += len(block)
-    return f"{size}-{checksum:08x}"
+        spelled = {plain_name(name): name for name in known}
+        for name in names:
+            if plain_name(name) not in spelled:
+                raise ValueError(f"--only {name!r} is unknown; use some of {', '.join(known)}.")
+        return replace(self, only=frozenset(spelled[plain_name(name)] for name in names))

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from omcal import __version__
-from omcal.datasets import PAPER_DATASETS
-from omcal.datasets.registry import PaperDataset
-from omcal.experiments.plan import Cell, cell_key, fingerprint
+from omcal.experiments.plan import Cell, cell_key
 from omcal.experiments.records import Record, RecordFile, read_records
+from omcal.experiments.sources import Source
 from omcal.experiments.worker import Limits, is_available, memory_line, run_cell
 
 _POLL_SECONDS = 0.25
@@ -38,11 +37,24 @@ class Observer(Protocol):
     def finish(self, record: Record) -> None: ...
 
 
+class Silent:
+    """An observer that says nothing."""
+
+    def begin(self, total: int, done: int, again: int) -> None:
+        pass
+
+    def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
+        pass
+
+    def finish(self, record: Record) -> None:
+        pass
+
+
 @dataclass(frozen=True)
 class Settings:
     """Where the data are, what a cell may take, and how many run at a time."""
 
-    data: Path
+    source: Source
     limits: Limits
     jobs: int = 1
     budget: float = float("inf")  # seconds after which no new cell is started
@@ -68,25 +80,17 @@ def run_cells(
     return _Run(settings, path, observer).all(list(cells))
 
 
-def known_prints(folder: Path) -> dict[str, str]:
-    """Fingerprint of the file of every data set that is there."""
-    found = {name: dataset.find(folder) for name, dataset in PAPER_DATASETS.items()}
-    return {name: _print_of(source[1]) for name, source in found.items() if source}
-
-
-def _print_of(path: Path) -> str:
-    try:
-        return fingerprint(path)
-    except OSError:  # the cells of this data set say in their rows what is wrong with it
-        return "unreadable"
-
-
 class _Run:
     def __init__(self, settings: Settings, path: Path, observer: Observer) -> None:
         self._settings = settings
         self._path = path
         self._observer = observer
-        self._prints = known_prints(settings.data)
+        self._prints = settings.source.prints()
+        if "forkserver" not in multiprocessing.get_all_start_methods():
+            raise OSError(
+                "the experiments limit the memory and time of their processes, which this system "
+                "cannot do; run them on Linux or macOS."
+            )
         self._context = multiprocessing.get_context("forkserver")
         # Each cell starts from a process that has all libraries loaded and nothing computed.
         self._context.set_forkserver_preload(["omcal.experiments.worker"])
@@ -151,7 +155,7 @@ class _Run:
     def _start(self, cell: Cell, logs: Path) -> _Running:
         receiver, sender = self._context.Pipe(duplex=True)
         log = logs / f"{time.monotonic_ns()}.log"
-        arguments = (cell, self._settings.data, self._settings.limits, sender, log)
+        arguments = (cell, self._settings.source, self._settings.limits, sender, log)
         process = self._context.Process(target=run_cell, args=arguments, daemon=True)
         process.start()
         sender.close()
@@ -183,12 +187,11 @@ class _Run:
         if outcome["status"] in ("timeout", "memory"):
             self._over.add(cell.settings_key)
         limits = self._settings.limits
-        dataset = PAPER_DATASETS[cell.dataset]
         record = {
             **cell.identity,
             **outcome,
             "file_print": self._prints[cell.dataset],
-            "data_status": _data_status(dataset, dataset.status(self._settings.data), outcome),
+            "data_status": self._settings.source.status(cell.dataset, outcome),
             "limits": {"seconds": limits.seconds, "gigabytes": limits.gigabytes},
             "threads": limits.threads,
             "jobs": self._settings.jobs,
@@ -199,16 +202,6 @@ class _Run:
         }
         records.add(record)
         self._observer.finish(record)
-
-
-def _data_status(dataset: PaperDataset, status: str, outcome: dict[str, Any]) -> str:
-    """As the registry says, unless what should be the paper's file has other sizes."""
-    here = outcome.get("data")
-    if status == "exact" and here is not None:
-        published = [dataset.n_samples, dataset.n_clusters, list(dataset.widths)]
-        if published != [here["samples"], here["clusters"], here["features"]]:
-            return "differs"
-    return status
 
 
 def _unavailable(cell: Cell) -> dict[str, Any]:
@@ -260,7 +253,7 @@ def machine() -> dict[str, Any]:
 
 def _processor() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     except OSError:

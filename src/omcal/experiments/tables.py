@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -110,26 +111,31 @@ def _latex(cell: str | Entry) -> str:
     return {0: text, 1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}[rank]
 
 
-_LATEX_LETTERS = {
-    "β": r"$\beta$",
-    "γ": r"$\gamma$",
-    "×": r"$\times$",
-    "≥": r"$\geq$",
-    "ᵀ": r"$^\top$",
-    "·": r"$\cdot$",
-    "−": "--",
-    "²": r"$^2$",
-    "Δ": r"$\Delta$",
-    "…": r"\dots{}",
-}
+_LATEX = str.maketrans(
+    {letter: "\\" + letter for letter in "&%#_{}$"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "\n": " / ",
+        "β": r"$\beta$",
+        "γ": r"$\gamma$",
+        "×": r"$\times$",
+        "≥": r"$\geq$",
+        "ᵀ": r"$^\top$",
+        "·": r"$\cdot$",
+        "−": "--",
+        "²": r"$^2$",
+        "Δ": r"$\Delta$",
+        "…": r"\dots{}",
+    }
+)
 
 
 def _escape(text: str) -> str:
-    if text.startswith("$"):  # already mathematics
-        return text
-    for letter in "&%#_{}":
-        text = text.replace(letter, "\\" + letter)
-    text = text.replace("\n", " / ")
-    for letter, command in _LATEX_LETTERS.items():
-        text = text.replace(letter, command)
-    return text
+    return text if _MATHEMATICS.fullmatch(text) else text.translate(_LATEX)
+
+
+_MATHEMATICS = re.compile(r"\$[^$]+\$")

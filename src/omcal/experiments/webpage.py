@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -68,6 +70,24 @@ def webpage(
     )
 
 
+def table_page(table: Table) -> str:
+    """A page of one table."""
+    bare = replace(table, title="", notes=())
+    notes = join(*(paragraph(line.removeprefix("- "), "quiet") for line in _noted(table)))
+    return page(
+        title=table.title,
+        kind="Comparison",
+        lead=Html(""),
+        sections=[Section("table", "Methods", "Methods", join(_table(bare), notes))],
+        footer=f"Made with omcal {__version__}; this file needs no network.",
+        data={},
+    )
+
+
+def _noted(table: Table) -> list[str]:
+    return [line for note in table.notes for line in note.splitlines() if line.strip()]
+
+
 def _tables(tables: list[Table]) -> Html:
     return join(*(_table(table) for table in tables))
 
@@ -126,15 +146,18 @@ def _beside(plan: Plan, summary: Summary) -> Html:
 
 def _figures(figures: list[tuple[str, Path]]) -> Html:
     parts = []
-    for number, (title, path) in enumerate(figures):
+    for title, path in figures:
         if path.stat().st_size > _LARGEST_FIGURE:
             parts.append(paragraph(f"{title}: see figures/{path.name}"))
             continue
-        svg = path.read_text(encoding="utf-8")
-        svg = svg[svg.index("<svg") :]
-        # Names are unique in a file, and here all figures share one.
-        svg = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>f{number}-", svg)
-        parts.append(Html(f'<figure class="figure">{svg}<figcaption>{title}</figcaption></figure>'))
+        # As an image: the policy of the page forbids the styles that are inside.
+        data = b64encode(path.read_bytes()).decode()
+        parts.append(
+            Html(
+                f'<figure class="figure"><img src="data:image/svg+xml;base64,{data}" '
+                f'alt="{escape(title)}"><figcaption>{escape(title)}</figcaption></figure>'
+            )
+        )
     return join(*parts) if parts else paragraph("There are no records to draw yet.")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import sys
 import threading
@@ -20,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from omcal.datasets import MultiViewData, load_paper_dataset
+from omcal.datasets import MultiViewData
 from omcal.experiments.methods import find_method, methods
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell
+from omcal.experiments.sources import Source
+from omcal.experiments.unlabelled import pack_labels, view_agreement
 from omcal.metrics import evaluate
 from omcal.model.small_fits import consensus_graphs
 
@@ -47,7 +48,7 @@ class Limits:
     threads: int = 1
 
 
-def run_cell(cell: Cell, folder: Path, limits: Limits, results: Connection, log: Path) -> None:
+def run_cell(cell: Cell, source: Source, limits: Limits, results: Connection, log: Path) -> None:
     """The whole life of a cell's process; the last thing it does is to send what it found."""
     _redirect_output(log)
     # Interrupts are for the process that started this one; it ends us where it is to end.
@@ -57,7 +58,7 @@ def run_cell(cell: Cell, folder: Path, limits: Limits, results: Connection, log:
     try:
         _limit_memory(limits.gigabytes)
         with threadpool_limits(limits.threads):
-            outcome = outcome_of(cell, folder)
+            outcome = outcome_of(cell, source)
     except MemoryError as error:
         outcome = {"status": "memory", "error": _message(error)}
     except BaseException as error:
@@ -66,25 +67,23 @@ def run_cell(cell: Cell, folder: Path, limits: Limits, results: Connection, log:
     results.send({**outcome, "peak_bytes": _peak_bytes()})
 
 
-def outcome_of(cell: Cell, folder: Path) -> dict[str, Any]:
+def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
     """Fit and score one cell in this process."""
-    size = load_paper().size(cell.dataset)
-    data = load_paper_dataset(
-        cell.dataset, folder, unit_length=size.get("unit_length", False), strict=False
-    )
-    if data.labels is None or data.n_classes is None:
-        raise ValueError(f"{cell.dataset} has no classes to compare the clusters with.")
-    model = make_model(cell, data.n_classes)
+    data = source.load(cell.dataset)
+    parameters = {"n_clusters": data.n_classes, **cell.parameters}
+    if parameters.get("scale") == "none":
+        parameters["scale"] = None
+    model = source.model(find_method(cell.method), random_state=cell.seed, **parameters)
     views: Any = data.views if len(data.views) > 1 else next(iter(data.views.values()))
+    absences = {} if data.present is None else {"present": data.present}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         began = perf_counter()
-        model.fit(views)
+        model.fit(views, **absences)
         seconds = perf_counter() - began
-    scores = evaluate(data.labels, model.labels_)
     return {
         "status": "ok",
-        "scores": {title: float(scores[name]) for title, name in _TITLES.items()},
+        **_judged(data, np.asarray(model.labels_)),
         "seconds": seconds,
         "clusters_found": len(np.unique(model.labels_)),
         "objective": _history(model),
@@ -100,15 +99,18 @@ def outcome_of(cell: Cell, folder: Path) -> dict[str, Any]:
     }
 
 
-def make_model(cell: Cell, n_clusters: int) -> Any:
-    """The estimator of a cell."""
-    parameters = dict(cell.parameters)
-    if parameters.get("scale") == "none":
-        parameters["scale"] = None
-    method = find_method(cell.method)
-    # The paper's tables are made with its settings, where those are not the defaults.
-    make = getattr(method.cls, "paper", method.make)
-    return make(n_clusters, random_state=cell.seed, **parameters)
+def _judged(data: MultiViewData, labels: NDArray) -> dict[str, Any]:
+    """The scores; without classes how the views agree, and the labels to compare with others."""
+    known = data.is_labelled
+    if data.labels is not None and known.any():
+        found = evaluate(data.labels[known], labels[known])
+        return {"scores": {title: float(found[name]) for title, name in _TITLES.items()}}
+    by_view = view_agreement(data, labels)
+    return {
+        "scores": {"agreement": float(np.mean(list(by_view.values())))},
+        "view_agreement": by_view,
+        "labels": pack_labels(labels),
+    }
 
 
 def is_available(method: str) -> bool:
@@ -158,6 +160,8 @@ def _end_with_parent(results: Connection) -> None:
 
 def _limit_memory(gigabytes: float) -> None:
     """Let allocations beyond what the libraries already hold fail with MemoryError."""
+    import resource  # of Unix
+
     limit = (memory_line("VmData") or 0) + int(gigabytes * 1e9)
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     hard = resource.getrlimit(kind)[1]
@@ -169,13 +173,15 @@ def _limit_memory(gigabytes: float) -> None:
 def memory_line(name: str, process: int | str = "self") -> int | None:
     """Bytes that Linux gives for a process under a name such as VmData or VmHWM."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines():
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return None
 
 
 def _peak_bytes() -> int:
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak * (1 if sys.platform == "darwin" else 1024)
 

@@ -18,7 +18,7 @@ from omcal.machine.memory import format_bytes
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover - Windows: leftovers stay where they are
+except ImportError:  # pragma: no cover - Windows: no locks, so leftovers stay where they are
     fcntl = None  # type: ignore[assignment]
 
 AnyPath = str | os.PathLike[str]
@@ -26,6 +26,7 @@ AnyPath = str | os.PathLike[str]
 _TEMPORARY = re.compile(r"\.omcal-[0-9a-f]{16}\.tmp")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would change the ends of lines
 
 
 @contextmanager
@@ -69,13 +70,14 @@ def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         reached = _size(temporary)
-        if not folder:
+        if not folder and lock is not None:
             os.ftruncate(lock, 0)  # it takes its room as long as the lock is held
         _remove(temporary)
         raise _no_room(error, final, size, reached) from error
     finally:
         _remove(temporary)
-        os.close(lock)
+        if lock is not None:
+            os.close(lock)
 
 
 def write_whole(path: AnyPath, content: bytes | str) -> None:
@@ -97,7 +99,7 @@ def write_whole(path: AnyPath, content: bytes | str) -> None:
 
 def open_regular(path: AnyPath) -> BinaryIO:
     """A file to read from; never a pipe or a device, where reading might wait or never end."""
-    file = os.open(path, os.O_RDONLY | _NO_WAIT)
+    file = os.open(path, os.O_RDONLY | _NO_WAIT | _BINARY)
     kind = os.fstat(file).st_mode
     if not stat.S_ISREG(kind):
         os.close(file)
@@ -112,7 +114,8 @@ def require_replaceable(path: AnyPath) -> None:
     final = _destination(path)
     temporary, lock = _made(final, False)
     _remove(temporary)
-    os.close(lock)
+    if lock is not None:
+        os.close(lock)
 
 
 def _destination(path: AnyPath) -> Path:
@@ -131,8 +134,11 @@ def _destination(path: AnyPath) -> Path:
     return final
 
 
-def _made(final: Path, folder: bool) -> tuple[Path, int]:
-    """A new file or folder beside `final`, and the lock that says that it is being written."""
+def _made(final: Path, folder: bool) -> tuple[Path, int | None]:
+    """A new file or folder beside `final`, and the lock that says that it is being written.
+
+    There is none on Windows, where a file that somebody holds open cannot be renamed.
+    """
     try:
         mode = stat.S_IMODE(final.stat().st_mode)
         owner: tuple[int, int] | None = (final.stat().st_uid, final.stat().st_gid)
@@ -141,12 +147,15 @@ def _made(final: Path, folder: bool) -> tuple[Path, int]:
     try:
         while True:
             temporary = final.with_name(f".omcal-{secrets.token_hex(8)}.tmp")
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
             if folder:
                 temporary.mkdir()
-                lock = os.open(temporary, os.O_RDONLY)
-            else:
-                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
-                lock = os.open(temporary, flags, mode)
+                flags = os.O_RDONLY
+            if fcntl is None:
+                if not folder:
+                    os.close(os.open(temporary, flags, mode))
+                return temporary, None
+            lock = os.open(temporary, flags, mode)
             _locked(lock)
             # Before it was locked another process may have taken it for a leftover.
             if temporary.exists():
@@ -208,7 +217,9 @@ def _flush(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
+    if fcntl is None and path.is_dir():
+        return  # Windows opens no folders, and has nothing like this for them
+    file = os.open(path, os.O_RDWR if fcntl is None else os.O_RDONLY)
     try:
         os.fsync(file)
     finally:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import sys
 from pathlib import Path
 
 
@@ -72,17 +74,47 @@ def parse_bytes(size: str | float) -> int:
 
 
 def _machine_memory() -> int:
+    """What Linux and Windows say is free, all there is elsewhere; no limit where nobody says."""
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if hasattr(ctypes, "windll"):
+        return _windows_memory()
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return sys.maxsize
+
+
+class _MemoryStatus(ctypes.Structure):
+    """MEMORYSTATUSEX of Windows."""
+
+    _fields_ = (
+        ("length", ctypes.c_uint32),
+        ("load", ctypes.c_uint32),
+        *(
+            (f"{kind}_{of}", ctypes.c_uint64)
+            for of in ("physical", "file")
+            for kind in ("total", "free")
+        ),
+        ("total_virtual", ctypes.c_uint64),
+        ("free_virtual", ctypes.c_uint64),
+        ("free_extended", ctypes.c_uint64),
+    )
+
+
+def _windows_memory() -> int:
+    status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
+    if not ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):  # type: ignore[attr-defined,unused-ignore]
+        return sys.maxsize
+    return int(status.free_physical)
 
 
 def _group_number(name: str) -> int | None:
     try:
-        return int(Path("/sys/fs/cgroup", name).read_text())
+        return int(Path("/sys/fs/cgroup", name).read_text(encoding="ascii"))
     except (OSError, ValueError):  # no control group, or "max": no limit
         return None

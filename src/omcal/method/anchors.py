@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.random import sample_without_replacement
 
 from omcal.machine.threads import row_blocks
@@ -96,7 +98,7 @@ def anchors_of_sample(
             n_trials=trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full"),
             random_state=random_state,
         )
-        centres = _kmeans(centres, find, present, views.widths)
+        centres = _kmeans(centres, find, present, views.names, views.widths)
     if sparse.issparse(centres):
         centres = centres.toarray()
     return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
@@ -144,6 +146,7 @@ def _kmeans(
     X: Matrix,
     find: Callable[[Points], Any],
     present: NDArray | None,
+    names: tuple[str, ...],
     widths: tuple[int, ...],
 ) -> NDArray:
     """The centres of X, which is moved to its mean; `find` gives those of points."""
@@ -152,14 +155,20 @@ def _kmeans(
         # Distances far from the origin would drown in rounding.
         mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         X -= mean
+    with np.errstate(over="ignore"):
+        norms = row_norms(X, squared=True)
+    if not np.isfinite(norms).all():
+        raise ValueError(_beyond(X, names, widths, "large"))
+    if not norms.any() and abs(X).max() > 0:
+        raise ValueError(_beyond(X, names, widths, "small"))
     if present is not None:
-        centres = find(RowsWithGaps(X, present, widths))
+        centres = find(RowsWithGaps(X, present, widths, norms))
     elif inner_products_pay(*X.shape):
         points = InnerProducts(X)
         centres = points.rows(find(points))
     else:
-        centres = find(Rows(X))
-    return np.asarray(centres + mean)
+        centres = find(Rows(X, norms))
+    return np.asarray(centres, dtype=np.float64) + mean
 
 
 def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[NDArray]:
@@ -183,3 +192,12 @@ def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list
     if not all(np.isfinite(a).all() for a in given):
         raise ValueError("anchors contain NaN or infinity; give finite points.")
     return [np.array(a, dtype=np.float64) for a in given]
+
+
+def _beyond(X: Matrix, names: tuple[str, ...], widths: tuple[int, ...], what: str) -> str:
+    """What to say where the squares of the rows leave the range of their type."""
+    edges = np.cumsum((0, *widths))
+    largest = [abs(X[:, start:stop]).max() for start, stop in pairwise(edges)]
+    name = names[int(np.argmax(largest))]
+    remedy = "rescale it" if X.dtype == np.float64 else "rescale it, or pass float64"
+    return f"view {name!r} holds values too {what} to be squared in {X.dtype}; {remedy}."

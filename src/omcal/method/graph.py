@@ -18,6 +18,7 @@ from omcal.views.view import Matrix, View, Views
 
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
 _COPY_ENTRIES = 1 << 20
+_MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
 _FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
 
 
@@ -103,8 +104,10 @@ def anchor_graphs(
         nearest = nearest_kernel() if compiled else _nearest
 
         def work(block: slice, v: int = v, view: View = view) -> None:
-            products = distances.products(view.rows(_shift(block, start)))  # noqa: B023
-            if not np.isfinite(products.sum(dtype=np.float64) + distances.bias.sum()):  # noqa: B023
+            with np.errstate(over="ignore", invalid="ignore"):
+                products = distances.products(view.rows(_shift(block, start)))  # noqa: B023
+                total = products.sum(dtype=np.float64) + distances.bias.sum()  # noqa: B023
+            if not np.isfinite(total):
                 raise ValueError(
                     f"view {view.name!r} holds values too large for products in {view.dtype}; "
                     "rescale it, or pass float64."
@@ -129,7 +132,8 @@ class RelativeDistances:
 
     A row's common shift drops out of Eq. 2 and of every comparison, so the norm of x is never
     needed: with a_j = c_j − c̄ the value is (c_j + c̄)·a_j − 2 x·a_j, one product with the scaling
-    folded into it. The view is never copied.
+    folded into it. The view is not copied, unless its features lie so far from zero that the
+    products would be rounding: then `origin` is taken off its rows first.
     """
 
     def __init__(self, view: View, scaling: Scaling, anchors: NDArray) -> None:
@@ -137,13 +141,19 @@ class RelativeDistances:
         mean = centres.mean(axis=0)
         away = centres - mean
         W, shift = scaling.fold(-2.0 * away.T)
+        bias = shift + np.einsum("jd,jd->j", centres + mean, away)
         self._scaling = scaling
         self._W = np.ascontiguousarray(W, dtype=view.dtype)
-        self.bias = (shift + np.einsum("jd,jd->j", centres + mean, away)).astype(view.dtype)
+        origin = scaling.undo(mean).astype(view.dtype)
+        rounding = np.finfo(view.dtype).eps * (np.abs(origin) @ np.abs(W)).max()
+        far = rounding > _MOST_ROUNDING * np.square(away).sum(axis=1).mean()
+        self.origin = origin if far and not view.sparse else None
+        self.bias = (bias + origin @ W if self.origin is not None else bias).astype(view.dtype)
 
     def products(self, block: Matrix) -> NDArray:
         """Distances less the bias, (rows × m)."""
-        return np.asarray(self._scaling.prepare(block) @ self._W)
+        block = self._scaling.prepare(block)
+        return np.asarray((block if self.origin is None else block - self.origin) @ self._W)
 
 
 def _tie_limit(dtype: np.dtype) -> Any:

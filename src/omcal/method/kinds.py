@@ -93,7 +93,9 @@ def typical_values(sample: Matrix) -> NDArray[np.float64]:
 
 def _unit_length(sample: Matrix) -> bool:
     if sparse.issparse(sample):
-        squares = np.asarray(sample.multiply(sample).sum(axis=1)).ravel()
+        rows = sample.astype(np.float64)
+        with np.errstate(over="ignore"):
+            squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     else:
         squares = np.einsum("ij,ij->i", sample, sample, dtype=np.float64)
     there = squares > 0

@@ -200,13 +200,15 @@ class RowsWithGaps(Rows):
     to centres, and means, are over the views that are there; centres have no gaps.
     """
 
-    def __init__(self, X: Matrix, present: NDArray, widths: Sequence[int]) -> None:
-        super().__init__(X)
+    def __init__(
+        self, X: Matrix, present: NDArray, widths: Sequence[int], norms: NDArray | None = None
+    ) -> None:
+        super().__init__(X, norms)
         self._present = present
         self._widths = widths
 
     def __getitem__(self, some: NDArray) -> RowsWithGaps:
-        return RowsWithGaps(self.X[some], self._present[some], self._widths)
+        return RowsWithGaps(self.X[some], self._present[some], self._widths, self._norms[some])
 
     def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
         """The chosen rows; what they lack is taken from the nearest row that has it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +65,59 @@ class Rule:
     def indicator(self, views: Views) -> NDArray:
         """F of each sample."""
         return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views)])
+
+
+@dataclass(frozen=True)
+class JoinedRule:
+    """How samples become rows of the joined F: by the clusters that several runs put them into.
+
+    The clusters of the runs are the anchors of one more graph, in which a sample is tied to one
+    cluster of each run.
+    """
+
+    runs: list[Rule]
+    columns: list[NDArray[np.int64]]  # of each run: the column of each of its clusters, or -1
+    consensus: ConsensusGraph
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.consensus.G.shape[1])
+
+    def blocks(self, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
+        """Unclipped indicator and labels of consecutive blocks of samples in memory."""
+        for parts in zip(*(run.blocks(views) for run in self.runs), strict=True):
+            yield self.decide([labels for _, labels in parts])
+
+    def decide(self, labels: Sequence[NDArray]) -> tuple[NDArray, NDArray]:
+        """Unclipped indicator and labels of samples that the runs put into these clusters."""
+        return indicate(self.consensus, joined_graph(labels, self.columns, len(self.consensus.G)))
+
+    def labels(self, views: Views) -> NDArray[np.int32]:
+        """Cluster of each sample."""
+        return np.concatenate([labels for _, labels in self.blocks(views)])
+
+    def indicator(self, views: Views) -> NDArray:
+        """F of each sample."""
+        return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views)])
+
+
+def joined_graph(
+    labels: Sequence[NDArray], columns: Sequence[NDArray], n_anchors: int
+) -> AnchorGraphs:
+    """The graph between samples and the clusters of B runs: B entries of 1/B a row.
+
+    A cluster that held nothing in the fit has no column; a sample that ends there is tied to the
+    clusters of the other runs alone.
+    """
+    n, B = len(labels[0]), len(labels)
+    indices = np.empty((n, 1, B), dtype=np.min_scalar_type(n_anchors - 1))
+    weights = np.full((n, 1, B), 1.0 / B, dtype=np.float32)
+    for b, (found, column) in enumerate(zip(labels, columns, strict=True)):
+        there = column[found]
+        indices[:, 0, b] = np.maximum(there, 0)
+        if there.min(initial=0) < 0:
+            weights[there < 0, 0, b] = 0
+    return AnchorGraphs(indices, weights, n_anchors)
 
 
 def indicate(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:

@@ -34,6 +34,7 @@ def weighted(block: Matrix, weight: NDArray) -> Matrix:
 
 def unit_rows(block: Matrix) -> Matrix:
     """Each row divided by its length; zero stays zero."""
+    block = _squarable(block)
     if sparse.issparse(block):
         rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
         squares = np.square(block.data, dtype=np.float64)
@@ -43,12 +44,29 @@ def unit_rows(block: Matrix) -> Matrix:
     return block * inverse.astype(block.dtype)[:, None]
 
 
+def _squarable(block: Matrix) -> Matrix:
+    """The block, its rows divided by their largest value where squares would overflow.
+
+    Neither of the steps asks for the size of a row.
+    """
+    values = block.data if sparse.issparse(block) else block
+    largest = max(values.max(initial=0.0), -values.min(initial=0.0))
+    if largest <= np.sqrt(np.finfo(np.float64).max) / max(block.shape[1], 1):
+        return block
+    sizes = abs(block).max(axis=1)
+    if sparse.issparse(block):
+        inverse = 1.0 / np.maximum(sizes.toarray().ravel(), 1.0)
+        return (sparse.diags_array(inverse) @ block).tocsr()
+    return block / np.maximum(sizes, 1.0)[:, None]
+
+
 def _with_values(block: Matrix, values: NDArray) -> Matrix:
     return type(block)((values, block.indices, block.indptr), shape=block.shape)
 
 
 def standard_rows(block: Matrix) -> Matrix:
     """z-score of each row (ddof 1); sparse rows are only divided, constant rows become 0."""
+    block = _squarable(block)
     if sparse.issparse(block):
         return sparse.diags_array(_sparse_row_factors(block).astype(block.dtype)) @ block
     width = block.shape[1]
@@ -58,7 +76,7 @@ def standard_rows(block: Matrix) -> Matrix:
     variance = np.einsum("ij,ij->i", centred, centred, dtype=np.float64) / max(width - 1, 1)
     # What is left of a constant row is rounding, not a direction.
     size = np.abs(block).max(axis=1).astype(np.float64)
-    variance[variance <= (4 * np.finfo(block.dtype).eps * size) ** 2] = 0
+    variance[variance <= (np.finfo(block.dtype).eps * size) ** 2] = 0
     centred *= _inverse_root(variance).astype(block.dtype)[:, None]
     return centred
 

@@ -75,7 +75,19 @@ class Scaling:
             return block @ sparse.diags_array(factor)
         if self.center is None:
             return block * factor
-        return (block - self.center.astype(block.dtype)) * factor
+        center = self.center.astype(block.dtype)
+        scaled = block - center
+        # What the type cannot hold of the centre counts where features are far from zero.
+        scaled -= (self.center - center).astype(block.dtype)
+        scaled *= factor
+        return scaled
+
+    def undo(self, points: NDArray) -> NDArray[np.float64]:
+        """Prepared rows that `apply` maps to these points."""
+        if self.factor is not None:
+            there = self.factor > 0
+            points = np.divide(points, self.factor, out=np.zeros_like(points), where=there)
+        return points if self.center is None else points + self.center
 
     def fold(self, W: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(W', b) such that apply(x)·W == prepare(x)·W' + b, for W with a row a feature."""
@@ -165,6 +177,17 @@ def _inverse_deviation(found: Moments) -> NDArray[np.float64]:
 
 def moments(view: View, draft: Draft) -> Moments:
     """What a draft sees in a view in memory, by blocks of rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _seen(view, draft)
+    if not np.isfinite(found.squares).all():
+        raise ValueError(
+            f"view {view.name!r} holds values too large to be squared in float64; divide it by "
+            "the largest of them."
+        )
+    return found
+
+
+def _seen(view: View, draft: Draft) -> Moments:
     if view.sparse:
         return draft.look(view.array if view.present is None else view.array[view.present])
     n, raw = view.array.shape[0], not draft.steps.prepares

@@ -22,9 +22,10 @@ class GraphSettings:
     anchors: Any  # how to choose them, or one (m, d_v) array a view
 
 
-def default_n_anchors(n_clusters: int) -> int:
-    """Five a cluster, but at least ten more than clusters, and at most 400 more."""
-    return int(np.clip(5 * n_clusters, n_clusters + 10, n_clusters + 400))
+def default_n_anchors(n: int, n_clusters: int) -> int:
+    """Five a cluster, at least c + 10; at most half of the samples, and 500 for the cost."""
+    c = n_clusters
+    return min(max(5 * c, c + 10), max(n // 2, c + 1), max(500, 2 * c))
 
 
 def resolve_n_anchors(
@@ -39,18 +40,18 @@ def resolve_n_anchors(
     n_clusters, n_neighbors, n_anchors, anchors
         As in `OMCAL`.
     """
-    c, k = n_clusters, n_neighbors
+    c, k = int(n_clusters), int(n_neighbors)  # NumPy's may be too narrow for what is made of them
     if c > n:
         raise ValueError(f"n_clusters={c} must be at most the number of samples, n_samples={n}.")
     if n_anchors is not None:
-        m = n_anchors
+        m = int(n_anchors)
         if m > n:
             raise ValueError(
                 f"n_anchors={m} must be at most the number of samples, n_samples={n}; "
                 "lower n_anchors."
             )
     elif isinstance(anchors, str):
-        m = min(max(default_n_anchors(c), k + 1), n)
+        m = min(max(default_n_anchors(n, c), k + 1), n)
     else:
         one_view = getattr(anchors, "ndim", 0) == 2
         m = len(anchors if one_view or not len(anchors) else anchors[0])

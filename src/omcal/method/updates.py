@@ -37,6 +37,17 @@ class ConsensusGraph:
         return cls(alpha, G, np.eye(len(G)), 0.0)
 
     @property
+    def sound(self) -> bool:
+        """What holds for every solution, whatever the data were."""
+        return bool(
+            (self.alpha >= 0).all()
+            and abs(self.alpha.sum() - 1) < 1e-6
+            and np.allclose(self.G.T @ self.G, np.eye(self.G.shape[1]), atol=1e-6)
+            and np.allclose(self.T, self.T.T, atol=1e-6)
+            and np.abs(self.T).max() <= 1 + 1e-6
+        )
+
+    @property
     def s(self) -> float:
         return 1.0 / (1.0 + self.gamma)
 

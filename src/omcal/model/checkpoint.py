@@ -8,6 +8,7 @@ import os
 import warnings
 import zlib
 from collections.abc import Mapping
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ _DECISIVE = {
     "beta",
     "gamma",
     "scale",
+    "anchors",
     "weighting",
     "init",
     "n_init",
@@ -259,8 +261,10 @@ def influential(steps: list[Step]) -> list[Step]:
 
 def _text(value: Any) -> str:
     """A parameter in a few words that tell it from others."""
-    if isinstance(value, str | int | float | None):
+    if isinstance(value, str | Number | None):
         return str(value)
+    if isinstance(value, list | tuple) and any(np.ndim(item) == 2 for item in value):
+        return ", ".join(map(_text, value))
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

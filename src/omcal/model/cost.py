@@ -17,6 +17,7 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.kmeans import SEED_PER_ANCHOR, inner_products_pay, trials
+from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.views.view import View
 
@@ -113,7 +114,8 @@ class Estimate:
     memory_limit: int | None = None  # of what is kept of the rows; the rest is in files
     on_cluster: bool = False
     device: str = "cpu"
-    scale: Scale = "feature"
+    scale: Scale = "auto"
+    n_runs: int = 1  # that are joined
 
     @property
     def rows_in(self) -> str:
@@ -151,11 +153,11 @@ class Estimate:
         compiled = compiled_pays(n)
         graphs = n * m * (row + V * (_SELECT_COMPILED if compiled else _SELECT))
         iteration = n * (4 * V * k * c * _GATHER + 6 * c**2) + 60 * m**3
-        passes = self.n_starts * self.max_iter
+        passes = self.n_runs * self.n_starts * self.max_iter
         speed = _operations_per_second()
         return {
-            "anchors": anchors / speed,
-            "graphs": graphs / speed + (_COMPILED_SECONDS if compiled else 0.0),
+            "anchors": self.n_runs * anchors / speed,
+            "graphs": self.n_runs * graphs / speed + (_COMPILED_SECONDS if compiled else 0.0),
             f"{passes} iterations": passes * (iteration / speed + _ITERATION_SECONDS),
         }
 
@@ -238,17 +240,16 @@ class Estimate:
 
     def _row_bytes(self) -> dict[str, float]:
         n, m, c, k, V = *self._sizes, len(self.views)
-        t, compiled = self._itemsize, compiled_pays(n)
+        dtype, compiled = np.result_type(*(view.dtype for view in self.views)), compiled_pays(n)
         widths = [view.width for view in self.views]
         threads = min(thread_count(), math.ceil(n / _BLOCK))
-        rows = {
-            "graphs": float(n * V * k) * (np.min_scalar_type(m - 1).itemsize + t),
-            "indicator": float(n * c) * t,
-        }
-        if not compiled:
-            rows["sparse form"] = 4.0 * n * (V * k + 1)
+        parts = row_bytes(V, k, c, m, dtype, compiled=compiled)
+        parts.pop("label")
+        rows = {part: float(n * size) for part, size in parts.items()}
         if self.memory_limit is not None and sum(rows.values()) > self.memory_limit:
             rows = {"graphs and indicator": float(self.memory_limit)}
+        if self.n_runs > 1:
+            rows["labels of the runs"] = float(n * self.n_runs)
         rest = {
             "labels": 12.0 * n,
             # Blocks of rows return their own sums before these are added up.

@@ -26,14 +26,14 @@ class OMCAL(AnchorClusterer):
     n_clusters : int, default=8
         Number of clusters c.
     n_anchors : int, optional
-        Number of anchors m, at least `n_clusters`. By default five a cluster, but no fewer than
-        c + 10 and no more than c + 400; and at most n.
+        Number of anchors m, at least `n_clusters`. By default five a cluster, at least c + 10, and
+        at most half of the samples or 500 (2 c where that is more).
     n_neighbors : int, default=5
         Number k of nearest anchors a sample is tied to in each view; below `n_anchors`.
     beta : float, default=0.3
         Weight of the nuclear norm; more means a consensus graph of lower rank.
     gamma : float, default=0.1
-        Weight of the factorisation; the paper recommends 1e-5 to 1.
+        Weight of the factorisation, at most 1e8; the paper recommends 1e-5 to 1.
     scale : {"auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample"}, None or \
 dict, default="auto"
         How the views are scaled. "auto" recognises the kind of each from up to 2048 of its rows
@@ -113,6 +113,9 @@ default="distinct"
     converged_ : bool
     n_undecided_ : int
         Samples without a positive entry in F; their label is the least negative one.
+    doubts_ : list
+        What makes the result doubtful, as triples (what was seen, what to try, kind of warning);
+        `fit` warns of each.
     n_features_in_ : int
         Sum of the widths of the views.
     view_scales_ : list

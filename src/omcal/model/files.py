@@ -23,6 +23,8 @@ from omcal.method.kinds import Kind
 from omcal.method.new_samples import Learned, Rule
 from omcal.method.scaling import SCALES, Scaling
 from omcal.method.updates import ConsensusGraph
+from omcal.model.consensus import Consensus
+from omcal.model.consensus_files import parts_of, read_consensus
 from omcal.model.estimators import OCAL, OMCAL
 
 __all__ = ["ModelError", "load", "save"]
@@ -44,7 +46,7 @@ class ModelError(ValueError):
     """A file that is no usable model, or a model that cannot be written."""
 
 
-def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
+def save(model: OMCAL | OCAL | Consensus, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file; `load` reads it.
 
     The file appears under its name only when it is complete. It holds parameters, scaling,
@@ -54,7 +56,7 @@ def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : OMCAL or OCAL
+    model : OMCAL, OCAL or Consensus
         Fitted. A `random_state` must be an integer or None.
     path : str or path-like
         Any name; ``.omcal`` is usual.
@@ -70,11 +72,16 @@ def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
     >>> bool((load(path).predict(data.views) == model.predict(data.views)).all())
     True
     """
+    check_is_fitted(model)
+    joined: dict[str, Any] = {}
+    more: dict[str, NDArray] = {}
+    if isinstance(model, Consensus):
+        joined["consensus"], more = parts_of(model)
+        model = model.estimator_
     name = type(model).__name__
     if _CLASSES.get(name) is not type(model):
         raise ModelError(f"{name} cannot be saved; only {' and '.join(_CLASSES)} can.")
-    check_is_fitted(model)
-    arrays = _fitted_arrays(model)
+    arrays = _fitted_arrays(model) | more
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -86,11 +93,12 @@ def save(model: OMCAL | OCAL, path: str | os.PathLike[str]) -> None:
             if key not in _NOT_STORED
         },
         **_fitted_values(model),
+        **joined,
     }
     write_archive(Path(path), header, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> OMCAL | OCAL:
+def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote; it predicts as before.
 
     The file may come from anywhere: nothing in it is executed, and no more memory is taken than
@@ -102,7 +110,7 @@ def load(path: str | os.PathLike[str]) -> OMCAL | OCAL:
 
     Returns
     -------
-    OMCAL or OCAL
+    OMCAL, OCAL or Consensus
         Fitted.
 
     Raises
@@ -216,7 +224,7 @@ def _encode(value: Any, name: str, arrays: dict[str, NDArray]) -> Any:
     )
 
 
-def _read_model(archive: Archive) -> OMCAL | OCAL:
+def _read_model(archive: Archive) -> OMCAL | OCAL | Consensus:
     header = archive.header
     if header.get("format") != FORMAT:
         raise ModelError("this archive is not a saved model.")
@@ -230,8 +238,10 @@ def _read_model(archive: Archive) -> OMCAL | OCAL:
         raise ModelError("its checksum is missing; the file is damaged: get it again.")
     if header.get("class") not in _CLASSES:
         raise ModelError(f"it holds a {header.get('class')!r:.80}, not {' or '.join(_CLASSES)}.")
-    model = _unfitted(header, archive)
+    model: Any = _unfitted(header, archive)
     _set_fitted(model, header, archive)
+    if "consensus" in header:
+        model = read_consensus(model, header["consensus"], archive)
     archive.require_none_left()
     return model
 
@@ -299,9 +309,7 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
         [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)],
         model.n_neighbors,
     )
-    model._rule = Rule(learned, Z)
-    model.basis_, model.anchors_ = Z.G, learned.anchors
-    model.view_scales_ = [scaling.kind for scaling in learned.scalings]
+    model._set_rule(Rule(learned, Z))
     model.converged_ = _flag(header["converged"])
     model.n_undecided_ = _integer(header["n_undecided"])
     model.view_names_ = [_text(view["name"]) for view in views]
@@ -322,10 +330,9 @@ def _check_solution(model: OMCAL | OCAL, Z: ConsensusGraph) -> None:
     labels = model.labels_
     sound = (
         (len(labels) == 0 or 0 <= labels.min() <= labels.max() < model.n_clusters)
-        and all((w >= 0).all() and abs(w.sum() - 1) < 1e-6 for w in (Z.alpha, model.view_weights_))
-        and np.allclose(Z.G.T @ Z.G, np.eye(Z.G.shape[1]), atol=1e-6)
-        and np.allclose(Z.T, Z.T.T, atol=1e-6)
-        and np.abs(Z.T).max() <= 1 + 1e-6
+        and (model.view_weights_ >= 0).all()
+        and abs(model.view_weights_.sum() - 1) < 1e-6
+        and Z.sound
     )
     if not sound:
         raise ModelError("its weights, basis or labels are not those of a model; it is damaged.")

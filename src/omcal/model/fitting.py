@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import wraps
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -33,8 +33,8 @@ from omcal.machine.scikit import (
     with_callbacks,
 )
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Rule
-from omcal.method.rows import Assignment
+from omcal.method.new_samples import Learned, Rule
+from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import SCALES, check_scale
 from omcal.method.settings import GraphSettings, resolve_n_anchors, start_weights
 from omcal.method.solver import Problem, Solution
@@ -42,7 +42,8 @@ from omcal.method.starts import check_init, starts
 from omcal.method.updates import mix
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.cost import Estimate, ViewSize, view_sizes
-from omcal.model.watching import Watch, best_of, shown, warn_about_result
+from omcal.model.doubts import Doubt, doubts, unconverged, warn
+from omcal.model.watching import Watch, best_of, shown
 from omcal.places.base import Asked, Place, place_for, require_shape
 from omcal.views.absence import check_present
 from omcal.views.reading import read_views, refuse_second_view
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from omcal.model.view_effects import ViewExplanation
 
 
-def _all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
+def all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
     """Give the attributes back as they were where the method fails or is interrupted."""
 
     @wraps(method)
@@ -84,7 +85,8 @@ class AnchorClusterer(
         "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "beta": [Interval(Real, 0, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="left")],
+        # Above, the objective is a difference of numbers that agree in all of their digits.
+        "gamma": [Interval(Real, 0, 1e8, closed="both")],
         "scale": [StrOptions({name for name in SCALES if name}), dict, None],
         "anchors": [StrOptions({"kmeans", "kmeans-full", "random"}), list, tuple, np.ndarray],
         "init": [StrOptions({"spectral", "random"}), "array-like"],
@@ -134,21 +136,24 @@ class AnchorClusterer(
         """
         self._validate_params()
         refuse_second_view(y)
-        cluster = self.client.as_current() if self.client is not None else nullcontext()
-        with cluster, shown(self.verbose):
+        with self.working(), shown(self.verbose):
             interrupted = self._fit(X, y, present)
-            warn_about_result(self)
+            warn(self)
         if interrupted:
             raise KeyboardInterrupt
         return self
 
-    @_all_or_nothing
+    def working(self) -> AbstractContextManager[Any]:
+        """Around the work: the client that was asked for is the current one."""
+        return self.client.as_current() if self.client is not None else nullcontext()
+
+    @all_or_nothing
     @with_callbacks  # type: ignore[untyped-decorator]
     def _fit(self, X: Any, y: Any, present: Any) -> bool:
         """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
         watch = Watch(self, X, y)
         views = self._read(X, present)
-        settings, problem = self._graph_settings(views), self._problem(len(views))
+        settings = self._graph_settings(views)
         place = place_for(views, self._asked())
         self._require_room(place)
         random_state = check_random_state(self.random_state)
@@ -164,13 +169,10 @@ class AnchorClusterer(
             rows = checkpoint.follow(rows, learned.anchors, random_state)
         size = (views.n, len(views), settings.n_anchors)
         watch.say("%d samples in %d views tied to %d anchors", *size)
-        problem = problem.without(learned.silent)
-        StS = rows.gram()
-        AtA = mix(problem.alpha, mix(problem.alpha, StS))
-        bases = starts(self.init, self.n_init, AtA, self.n_clusters, random_state)
-        best, assignment = best_of(bases, rows, StS, problem, watch)
+        best, assignment = self._optimise(rows, learned, random_state, watch)
 
         self._publish(Rule(learned, best.consensus), best, assignment)
+        self.doubts_ = self._doubts()
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
@@ -186,27 +188,62 @@ class AnchorClusterer(
         check_scale(self.scale, views.names)
         n_anchors = self._resolve_n_anchors(views.n)
         check_present(views.present, views.names, n_anchors)
-        check_init(self.init, n_anchors, self.n_clusters)
+        check_init(self.init, n_anchors, int(self.n_clusters))
         return views
 
+    def _optimise(
+        self,
+        rows: AbstractRows,
+        learned: Learned,
+        random_state: np.random.RandomState,
+        watch: Watch,
+    ) -> tuple[Solution, Assignment]:
+        """Algorithm 1 on these rows, from each start; the best result and its labels."""
+        problem = self._problem(len(learned.anchors)).without(learned.silent)
+        StS = rows.gram()
+        AtA = mix(problem.alpha, mix(problem.alpha, StS))
+        bases = starts(self.init, self.n_init, AtA, int(self.n_clusters), random_state)
+        return best_of(bases, rows, StS, problem, watch)
+
     def _require_room(self, place: Place) -> None:
-        views = place.views
-        if views.home == "memory":
-            expected = self._estimate(views.n, tuple(map(ViewSize.of, views))).bytes
-            place.require_room(expected, f"{type(self).__name__} on {views.n} samples")
+        if place.views.home == "memory":
+            name, n = type(self).__name__, place.views.n
+            place.require_room(self._estimate_of(place.views).bytes, f"{name} on {n} samples")
+
+    def _estimate_of(self, views: Views) -> Estimate:
+        return self._estimate(views.n, tuple(map(ViewSize.of, views)))
 
     def _publish(self, rule: Rule, best: Solution, assignment: Assignment) -> None:
         """The attributes of a fitted model."""
-        self._rule = rule
-        self.anchors_ = rule.learned.anchors
-        self.view_scales_ = [scaling.kind for scaling in rule.learned.scalings]
+        self._set_rule(rule)
         self.labels_ = assignment.labels
         self.n_undecided_ = assignment.n_undecided
         self.view_weights_ = best.alpha
-        self.basis_ = rule.consensus.G
         self.objective_ = np.array(best.history)
         self.n_iter_ = best.n_iter
         self.converged_ = best.converged
+
+    def _doubts(self) -> list[Doubt]:
+        found = doubts(self, self._graphs)
+        # A callback may have stopped it earlier, which is no surprise to its user.
+        if not self.converged_ and self.n_iter_ == self.max_iter:
+            found.append(unconverged(self.max_iter, self.tol))
+        return found
+
+    @property
+    def _silent(self) -> NDArray[np.bool_]:
+        return self._rule.learned.silent
+
+    @property
+    def _weights_given(self) -> bool:
+        return not isinstance(getattr(self, "weighting", "uniform"), str)
+
+    def _set_rule(self, rule: Rule) -> None:
+        """What new samples need, and the attributes that show it."""
+        self._rule = rule
+        self.anchors_ = rule.learned.anchors
+        self.basis_ = rule.consensus.G
+        self.view_scales_ = [scaling.kind for scaling in rule.learned.scalings]
 
     def predict(self, X: Any, out: Any = None, present: Any = None) -> Any:
         """Cluster of each sample of X, which has the views that `fit` had.
@@ -292,11 +329,11 @@ class AnchorClusterer(
         return self._estimate(int(n), view_sizes(dims, dtype, density))
 
     def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
-        m, c, k = self._resolve_n_anchors(n), self.n_clusters, self.n_neighbors
+        m, c, k = self._resolve_n_anchors(n), int(self.n_clusters), int(self.n_neighbors)
         how = self.anchors if isinstance(self.anchors, str) else "given"
         asked = self._asked()
         return Estimate(
-            *(n, sizes, m, c, k, how, self._n_starts, self.max_iter),
+            *(n, sizes, m, c, k, how, self._n_starts, int(self.max_iter)),
             memory_limit=asked.memory_limit,
             on_cluster=asked.client is not None,
             device=self.device,
@@ -381,7 +418,7 @@ class AnchorClusterer(
 
     @property
     def _n_starts(self) -> int:
-        return self.n_init if isinstance(self.init, str) else 1
+        return int(self.n_init) if isinstance(self.init, str) else 1
 
     @property
     def _n_features_out(self) -> int:
@@ -392,7 +429,8 @@ class AnchorClusterer(
 
     def _graph_settings(self, views: Views) -> GraphSettings:
         m = self._resolve_n_anchors(views.n)
-        return GraphSettings(self.n_clusters, m, self.n_neighbors, self.scale, self.anchors)
+        c, k = int(self.n_clusters), int(self.n_neighbors)
+        return GraphSettings(c, m, k, self.scale, self.anchors)
 
     def _asked(self) -> Asked:
         limit = self.memory_limit
@@ -411,7 +449,7 @@ class AnchorClusterer(
     def _problem(self, n_views: int) -> Problem:
         weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)
         return Problem(
-            self.beta, self.gamma, weighting, alpha, self.max_iter, self.tol, self.accelerate
+            self.beta, self.gamma, weighting, alpha, int(self.max_iter), self.tol, self.accelerate
         )
 
     def __getstate__(self) -> dict[str, Any]:

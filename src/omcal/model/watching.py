@@ -5,14 +5,10 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
-
-import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from omcal.machine.process import ProcessSetting
 from omcal.machine.threads import small_blas
@@ -199,32 +195,3 @@ def best_of(
             break
     assert best is not None
     return best
-
-
-def warn_about_result(model: Any) -> None:
-    """Warn of what a user would want to know of a fit before using it."""
-    for name, anchors in zip(model.view_names_, model.anchors_, strict=True):
-        if (anchors == anchors[0]).all():
-            warnings.warn(
-                f"view {name!r} is the same for all samples after scaling, and says nothing "
-                "about clusters; leave it out.",
-                UserWarning,
-                stacklevel=3,
-            )
-    # A callback may have stopped it earlier, which is no surprise to its user.
-    if not model.converged_ and model.n_iter_ == model.max_iter:
-        warnings.warn(
-            f"the objective still changes by more than tol={model.tol:g} after "
-            f"max_iter={model.max_iter} iterations; raise max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    unique = getattr(model.labels_, "unique", None)  # of a tensor
-    found = len(unique() if unique else np.asarray(np.unique(model.labels_)))
-    if found < model.n_clusters:
-        warnings.warn(
-            f"only {found} of n_clusters={model.n_clusters} clusters hold samples; lower "
-            "n_clusters, raise n_init, or change beta or n_anchors.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

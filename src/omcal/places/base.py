@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows, row_bytes
 from omcal.method.settings import GraphSettings
 from omcal.views.view import Views
@@ -76,8 +76,14 @@ class Place(ABC):
         """Rows made with each of these, one after another: the last must not be needed any more."""
 
     @abstractmethod
-    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         """Labels, or F, of the samples by a rule that was fitted before; in `out` if given."""
+
+    def rows_of(self, graphs: AnchorGraphs, n_clusters: int) -> AbstractRows:
+        """Rows of graphs that were made elsewhere, in the memory of this machine."""
+        from omcal.places.memory import MemoryRows
+
+        return MemoryRows(graphs, n_clusters, compiled=compiled_pays(graphs.n))
 
     def kept(self, rows: AbstractRows) -> AnchorGraphs | None:
         """The graphs of these rows, where they are to stay with a model."""

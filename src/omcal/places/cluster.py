@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows
 from omcal.method.scaling import Draft
 from omcal.method.settings import GraphSettings
@@ -79,7 +79,7 @@ class OnCluster(Place):
             del graphs
             yield ClusterRows(self._client, *parts)
 
-    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         if out is not None:
             raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
         if wanted == "labels":

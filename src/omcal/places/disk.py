@@ -16,7 +16,7 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.scratch import Scratch
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
 from omcal.places.base import Asked, Place, Wanted, collect
@@ -99,7 +99,7 @@ class OnDisk(Place):
         make = partial(MemoryRows, n_clusters=settings.n_clusters, compiled=self.compiled)
         return _RowStore(self.views, settings, make, row_bytes, self._limit // count, self.asked)
 
-    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         parts = (part for block in loaded(self.views) for part in rule.blocks(block))
         return collect(parts, wanted, self.views.n, out)
 

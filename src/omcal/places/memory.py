@@ -13,7 +13,7 @@ from omcal.machine.memory import require_memory
 from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
 from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows, Array, Assignment, Sums, decide
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
@@ -45,7 +45,7 @@ class InMemory(Place):
             graphs = one.graphs(self.views, compiled=self.compiled)
             yield MemoryRows(graphs, settings.n_clusters, compiled=self.compiled)
 
-    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         return collect(rule.blocks(self.views), wanted, self.views.n, out)
 
     def kept(self, rows: AbstractRows) -> AnchorGraphs | None:

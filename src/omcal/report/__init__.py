@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.files import write_whole
-from omcal.model.small_fits import graphs_of
+from omcal.machine.files import replacing
+from omcal.model.describe import describe_clusters
+from omcal.model.small_fits import fitted_views, graphs_of
 from omcal.report.findings import find
 from omcal.report.html import page
-from omcal.report.sections import all_sections, lead, payload
+from omcal.report.layout import model_layout
+from omcal.report.payload import payload
+from omcal.report.sections import all_sections
+from omcal.report.summary import lead
 
-__all__ = ["write_report"]
+__all__ = ["model_layout", "write_report"]
 
 
 def write_report(
@@ -25,6 +30,8 @@ def write_report(
     y: Any = None,
     *,
     names: Sequence[Any] | None = None,
+    feature_names: Mapping[str, Sequence[Any]] | None = None,
+    columns: Mapping[str, Any] | None = None,
     title: str | None = None,
     source: str = "",
     seconds: float | None = None,
@@ -34,8 +41,9 @@ def write_report(
 ) -> Path:
     """Describe a fitted model and its data in one HTML file.
 
-    The file opens from disk in any browser and needs no network. Of large data a random choice
-    is drawn, and the file says so.
+    The file opens from disk in any browser of the last years and needs no network: what to trust
+    and what to doubt, a map of the samples to work with, the features of each cluster, the views.
+    Its map shows up to 100,000 samples; of more a random choice is drawn, and the file says so.
 
     Parameters
     ----------
@@ -44,11 +52,16 @@ def write_report(
         The file to write; it is replaced where it exists.
     X : as in `fit`, optional
         The data that the model was fitted to; not needed where the model has kept its graphs, as
-        after a fit on the CPU to data in memory.
+        after a fit on the CPU to data in memory. The features of the clusters are shown only with
+        it.
     y : array-like of shape (n,), optional
         Known classes, to compare the clusters with.
     names : sequence of length n, optional
         What the samples are called; by default their numbers.
+    feature_names : mapping, optional
+        View -> the names of its features; those of data frames are known.
+    columns : mapping, optional
+        Name -> one value for each sample, numbers or categories, to colour the map by.
     title : str, optional
     source : str
         Where the data come from.
@@ -79,24 +92,35 @@ def write_report(
     """
     check_is_fitted(model)
     path = Path(path)
+    graphs = graphs_of(model, X, present)
+    described = None
+    if X is not None and graphs.n == len(model.labels_):
+        described = describe_clusters(model, X, feature_names=feature_names, present=present)
+    elif feature_names is not None:
+        raise ValueError("feature_names are those of X; pass X as well.")
     found = find(
         model,
-        graphs_of(model, X, present),
+        graphs,
         y,
+        data=None if X is None else fitted_views(model, X, present),
+        description=described,
         names=names,
+        columns=columns,
         title=title,
         source=source,
         seconds=seconds,
         command=command,
         random_state=random_state,
     )
-    text = page(
+    filled = partial(
+        page,
         title=found.title,
         kind="Clustering report",
         lead=lead(found),
         sections=all_sections(found),
         footer=f"Made with omcal {found.versions['omcal']}; this file needs no network.",
-        data=payload(found),
     )
-    write_whole(path, text)
+    text = filled(data=payload(found, spent=len(filled(data={}))))
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     return path

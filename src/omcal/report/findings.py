@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
-from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import indicate
+from omcal.method.kinds import ASKED
 from omcal.metrics import evaluate
+from omcal.model.describe import ClusterDescription
 from omcal.model.explain import explain_graphs, sampled_graphs
-from omcal.model.small_fits import before_and_after
 from omcal.model.view_effects import ViewExplanation
+from omcal.report.columns import Column, read_columns
+from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.layout import lay_out
+from omcal.views.view import Views
 
-MAP_SAMPLES = 4000
-STRUCTURE_SAMPLES = 240
+MAP_SAMPLES = 100_000
 EXPLAINED_SAMPLES = 4000
 RESAMPLES = 5
 LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
 EXAMPLES = 5
-_BLOCK = 8192
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class ViewFacts:
     n_features: int
     n_samples: int
     weight: float
+    scaling: str  # how its values were scaled, in words
 
 
 @dataclass(frozen=True)
@@ -50,21 +53,16 @@ class Doubtful:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """Clusters against known classes: counts (n_clusters, n_classes), and the scores."""
+    """Clusters against known classes.
+
+    The rows of `counts` are the clusters of `order`, so that those of the best pairing of clusters
+    and classes are on the diagonal; the columns are the classes of `names`.
+    """
 
     names: list[str]
+    order: list[int]
     counts: NDArray
     scores: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Structure:
-    """Similarity of some samples before and after learning, 0 to 255, and where groups begin."""
-
-    before: NDArray[np.uint8]
-    after: NDArray[np.uint8]
-    boundaries: list[int]
-    sorted_by: str
 
 
 @dataclass(frozen=True)
@@ -76,22 +74,28 @@ class Findings:
     views: list[ViewFacts]
     labels: NDArray
     certainty: NDArray  # of each sample in its cluster, 0 to 1
+    certainty_words: str  # what certainty is, in a sentence
+    evidence: Evidence
     names: list[str] | None  # of the samples, where they have other than their numbers
     classes: list[str] | None  # of each sample
+    columns: list[Column]
     sizes: NDArray
     map_rows: NDArray
     map_positions: NDArray
-    structure: Structure
     class_table: ClassTable | None
     explanation: ViewExplanation | None  # where views can be compared
+    description: ClusterDescription | None  # where the data are at hand
     typical: list[list[int]]
     doubtful: list[list[Doubtful]]
-    same_rule: float  # share of samples that `predict` would put into the same cluster
     model: Any
+    graphs: AnchorGraphs
+    data: Views | None
     parameters: dict[str, Any]
+    changed: dict[str, Any]  # parameters that differ from the defaults
     versions: dict[str, str]
     seconds: float | None
     command: str | None
+    random_state: int
 
     def name(self, sample: int) -> str:
         return f"sample {sample}" if self.names is None else self.names[sample]
@@ -102,7 +106,10 @@ def find(
     graphs: AnchorGraphs,
     y: Any = None,
     *,
+    data: Views | None = None,
+    description: ClusterDescription | None = None,
     names: Sequence[Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
     title: str | None = None,
     source: str = "",
     seconds: float | None = None,
@@ -118,34 +125,40 @@ def find(
         )
     classes = _one_per_sample("y", y, n)
     listed = _one_per_sample("names", names, n)
+    others = read_columns(columns or {}, n)
     rng = np.random.RandomState(random_state)
     n_clusters = model.n_clusters
-    sizes = np.bincount(labels, minlength=n_clusters)
-    certainty, second, strength, same = _certainty(model, graphs, labels)
+    evidence = find_evidence(model, graphs, labels)
+    certainty, words = _certainty(model, evidence)
     rows = _spread_sample(labels, MAP_SAMPLES, rng)
-    positions = lay_out(model, graphs[rows], labels[rows], rng)
     return Findings(
         title=title or f"{n:,} samples in {n_clusters} clusters",
         source=source,
         views=_view_facts(model, graphs),
         labels=labels,
         certainty=certainty,
+        certainty_words=words,
+        evidence=evidence,
         names=None if listed is None else [str(name) for name in listed],
         classes=None if classes is None else [str(name) for name in classes],
-        sizes=sizes,
+        columns=others,
+        sizes=np.bincount(labels, minlength=n_clusters),
         map_rows=rows,
-        map_positions=positions,
-        structure=_structure(model, graphs, labels, classes, rng),
+        map_positions=lay_out(model, graphs[rows], labels[rows], rng),
         class_table=None if classes is None else _class_table(classes, labels, n_clusters),
         explanation=_explanation(model, graphs, rng),
-        typical=_typical(labels, certainty, strength, n_clusters),
-        doubtful=_doubtful(labels, certainty, second, n_clusters),
-        same_rule=same,
+        description=description,
+        typical=_typical(labels, certainty, evidence.strength, n_clusters),
+        doubtful=_doubtful(labels, certainty, evidence.second, n_clusters),
         model=model,
+        graphs=graphs,
+        data=data,
         parameters=model.get_params() | {"n_anchors": len(model.basis_)},
+        changed=_changed(model),
         versions=_versions(),
         seconds=seconds,
         command=command,
+        random_state=random_state,
     )
 
 
@@ -158,11 +171,45 @@ def _one_per_sample(what: str, values: Any, n: int) -> NDArray | None:
     return array
 
 
+def _certainty(model: Any, evidence: Evidence) -> tuple[NDArray, str]:
+    """How sure each sample is of its cluster: over several runs where there were any."""
+    over_runs = getattr(model, "certainty_", None)
+    if over_runs is not None:
+        return np.asarray(over_runs), "Certainty is the share of the runs that agree."
+    return evidence.certainty, (
+        "Certainty is how much stronger the tie of a sample to its own cluster is than to the "
+        "next, as a share of all its ties: 100% is sure, 0% a tie between two clusters."
+    )
+
+
+_SCALINGS = {
+    "feature": "each feature to mean 0 and deviation 1",
+    "standard": "each feature to mean 0 and deviation 1, the view to variance 1",
+    "log": "logarithm of each feature, to mean 0 and deviation 1, the view to variance 1",
+    "tfidf": "damped counts, rare features up, each sample to length 1",
+    "unit": "each sample to length 1",
+    "sample": "each sample to mean 0 and deviation 1",
+    "view": "one factor for the whole view",
+    None: "as given",
+}
+
+
 def _view_facts(model: Any, graphs: AnchorGraphs) -> list[ViewFacts]:
     V = graphs.n_views
     counts = [graphs.n] * V if graphs.present is None else graphs.present.sum(axis=0).tolist()
-    weights = model.view_weights_.tolist()
-    facts = zip(model.view_names_, model.n_features_per_view_, counts, weights, strict=True)
+    scaling = [
+        _SCALINGS.get(kind.name, str(kind.name))
+        + ("" if kind.reason == ASKED.reason else f" ({kind.reason})")
+        for kind in model.view_scales_
+    ]
+    facts = zip(
+        model.view_names_,
+        model.n_features_per_view_,
+        counts,
+        model.view_weights_.tolist(),
+        scaling,
+        strict=True,
+    )
     return [ViewFacts(*view) for view in facts]
 
 
@@ -175,31 +222,6 @@ def _explanation(
         return None
     sample = sampled_graphs(graphs, EXPLAINED_SAMPLES, rng)
     return explain_graphs(model, sample, RESAMPLES, rng)
-
-
-def _certainty(
-    model: Any, graphs: AnchorGraphs, labels: NDArray
-) -> tuple[NDArray, NDArray, NDArray, float]:
-    """Of each sample how sure its cluster is, the next best one, and the strength of its tie.
-
-    The last value is the share of samples that the rule for new ones leaves where they are.
-    """
-    n = graphs.n
-    certainty, strength = np.zeros(n), np.zeros(n)
-    second = np.zeros(n, dtype=np.intp)
-    same = 0
-    for block in row_blocks(n, _BLOCK):
-        U, predicted = indicate(model._rule.consensus, graphs[block])
-        F = np.maximum(U, 0)
-        own, at = labels[block], np.arange(len(F))
-        same += int((predicted == own).sum())
-        mine, total = F[at, own].copy(), F.sum(axis=1)
-        F[at, own] = -1.0
-        second[block] = F.argmax(axis=1)
-        rival = np.maximum(F[at, second[block]], 0)
-        certainty[block] = np.divide(mine - rival, total, out=np.zeros(len(own)), where=total > 0)
-        strength[block] = mine
-    return np.clip(certainty, 0, 1), second, strength, same / n
 
 
 def _spread_sample(labels: NDArray, count: int, rng: np.random.RandomState) -> NDArray:
@@ -215,39 +237,28 @@ def _spread_sample(labels: NDArray, count: int, rng: np.random.RandomState) -> N
     return np.array(sorted(chosen))
 
 
-def _structure(
-    model: Any,
-    graphs: AnchorGraphs,
-    labels: NDArray,
-    classes: NDArray | None,
-    rng: np.random.RandomState,
-) -> Structure:
-    some = rng.permutation(graphs.n)[:STRUCTURE_SAMPLES]
-    groups = labels if classes is None else np.unique(classes, return_inverse=True)[1]
-    some = some[np.lexsort((labels[some], groups[some]))]
-    before, after = before_and_after(model._rule.consensus, graphs[some])
-    return Structure(
-        _shades(before),
-        _shades(after),
-        (np.flatnonzero(np.diff(groups[some])) + 1).tolist(),
-        "cluster" if classes is None else "class",
-    )
-
-
-def _shades(graph: NDArray) -> NDArray[np.uint8]:
-    """B = S D⁻¹ Sᵀ, 255 where it is largest; a few very similar pairs must not bleach the rest."""
-    degree = np.abs(graph).sum(axis=0)
-    inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
-    B = np.maximum((graph * inverse) @ graph.T, 0)
-    top = float(np.quantile(B[B > 0], 0.98)) if (B > 0).any() else 1.0
-    return np.round(255 * np.minimum(B / top, 1)).astype(np.uint8)
-
-
 def _class_table(classes: NDArray, labels: NDArray, n_clusters: int) -> ClassTable:
     names, codes = np.unique(classes, return_inverse=True)
     counts = np.zeros((n_clusters, len(names)), dtype=np.int64)
     np.add.at(counts, (labels, codes), 1)
-    return ClassTable([str(name) for name in names], counts, evaluate(classes, labels))
+    order = diagonal_order(counts)
+    return ClassTable(
+        [str(name) for name in names], order.tolist(), counts[order], evaluate(classes, labels)
+    )
+
+
+def diagonal_order(counts: NDArray) -> NDArray:
+    """Clusters in the order of the classes that the best pairing gives them; the others last.
+
+    Examples
+    --------
+    >>> diagonal_order(np.array([[0, 9], [1, 0], [7, 1]])).tolist()
+    [2, 0, 1]
+    """
+    clusters, classes = linear_sum_assignment(counts, maximize=True)
+    place = counts.argmax(axis=1) + counts.shape[1]
+    place[clusters] = classes
+    return np.argsort(place, kind="stable")
 
 
 def _typical(
@@ -269,6 +280,18 @@ def _doubtful(
         ]
         for c in range(n_clusters)
     ]
+
+
+def _changed(model: Any) -> dict[str, Any]:
+    """The parameters that are not the defaults, the number of clusters always."""
+    given = model.get_params(deep=False)
+    defaults = {k: p.default for k, p in signature(type(model).__init__).parameters.items()}
+    found = {"n_clusters": given["n_clusters"]}
+    for name, value in given.items():
+        default = defaults[name]
+        if type(value) is not type(default) or value != default:
+            found[name] = value
+    return found
 
 
 def _versions() -> dict[str, str]:

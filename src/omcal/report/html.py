@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any
+
+from omcal.plots.palette import DARK, LIGHT, SHAPES, colour_of, shape_of
+
+SCRIPTS = ("page.js", "take.js", "marks.js", "map.js", "panel.js", "start.js")
 
 
 @dataclass(frozen=True)
@@ -45,12 +51,44 @@ def paragraph(content: Content, kind: str = "") -> Html:
     return Html(f'<p class="{kind}">{put(content)}</p>' if kind else f"<p>{put(content)}</p>")
 
 
+def percent(share: float) -> str:
+    """A share as it is written everywhere.
+
+    Examples
+    --------
+    >>> percent(0.1234)
+    '12.3%'
+    """
+    return f"{share:.1%}"
+
+
 def facts(pairs: Mapping[str, str]) -> Html:
     """Short facts side by side."""
     listed = "".join(
         f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in pairs.items()
     )
     return Html(f'<dl class="facts">{listed}</dl>')
+
+
+def mark(cluster: int) -> Html:
+    """The mark of a cluster, as on the map."""
+    return Html(
+        f'<svg class="mark k{colour_of(cluster)}" viewBox="-1.5 -1.5 3 3" aria-hidden="true">'
+        f'<use href="#s{shape_of(cluster)}"/></svg>'
+    )
+
+
+def cluster_name(cluster: int) -> Html:
+    """A cluster with its mark."""
+    return Html(f"{mark(cluster)}cluster {cluster}")
+
+
+def sample_link(sample: int, name: str, more: str = "") -> Html:
+    """The name of a sample, which opens it on the map."""
+    return Html(
+        f'<button type="button" class="link" data-sample="{sample}">{escape(name)}</button>'
+        + escape(more)
+    )
 
 
 @dataclass(frozen=True)
@@ -75,11 +113,13 @@ def table(
     rows: Sequence[TableRow],
     caption: str = "",
     kind: str = "",
+    file: str = "",
 ) -> Html:
     """A table whose rows begin with their name.
 
     Where the screen is narrow it scrolls by itself, or, with the kind "stack", puts the cells of
-    a row below each other. The kind "full" takes the whole width.
+    a row below each other. The kind "full" takes the whole width. With a name for a file there is
+    a button that saves it as CSV.
     """
     head = "".join(
         f'<th scope="col"{_side(rows, column)}>{escape(name)}</th>'
@@ -89,10 +129,27 @@ def table(
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     kind = f' class="{kind}"' if kind else ""
     name = escape(caption or header[0])
+    take = _button(file, "csv", "table") if file else ""
     return Html(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">'
         f"<table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{take}"
     )
+
+
+def figure(drawing: Html, file: str, caption: Content = "") -> Html:
+    """A drawing, with buttons that save it."""
+    words = f"<figcaption>{put(caption)}</figcaption>" if caption else ""
+    return Html(f"<figure>{drawing}{words}{_button(file, 'svg', 'figure', 'png')}</figure>")
+
+
+def _button(file: str, form: str, what: str, *more: str) -> str:
+    listed = "".join(
+        f'<button type="button" data-save="{f}" data-file="{escape(file)}">{f.upper()}'
+        f'<span class="hidden"> of this {what}</span></button>'
+        for f in (form, *more)
+    )
+    return f'<div class="take screen">{listed}</div>'
 
 
 def _side(rows: Sequence[TableRow], column: int) -> str:
@@ -105,9 +162,11 @@ def _row(row: TableRow, header: Sequence[str]) -> str:
     first, *rest = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
     cells = [f'<th scope="row">{put(first.content)}</th>']
     for cell, label in zip(rest, header[1:], strict=True):
-        kind = f' class="{cell.kind}"' if cell.kind else ""
-        share = "" if cell.share is None else f' style="--v:{cell.share:.3f}"'
-        cells.append(f'<td data-label="{escape(label)}"{kind}{share}>{put(cell.content)}</td>')
+        # The policy of the page allows no style attribute: a share is a class.
+        share = "" if cell.share is None else f"v{round(100 * min(max(cell.share, 0), 1))}"
+        kind = f"{cell.kind} {share}".strip()
+        kind = f' class="{kind}"' if kind else ""
+        cells.append(f'<td data-label="{escape(label)}"{kind}>{put(cell.content)}</td>')
     return "".join(cells)
 
 
@@ -138,19 +197,65 @@ def page(
     footer: Content,
     data: Mapping[str, Any],
 ) -> str:
-    """One file that needs no other: style, script and data are inside."""
+    """One file that needs no other: style, script and data are inside.
+
+    Its policy lets the browser run this script and apply this style and nothing else, whatever a
+    name in the data looks like.
+    """
     folder = files("omcal.report")
     links = "\n".join(f'<a href="#{s.name}">{escape(s.link)}</a>' for s in sections)
-    # "</" would end the script element that holds the data.
-    payload = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    style = _style() + folder.joinpath("style.css").read_text(encoding="utf-8")
+    parts = (folder.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script = '(function () {\n"use strict";\n' + "\n".join(parts) + "})();\n"
     return Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
+        policy=_policy(script, style),
         title=escape(title),
         kind=escape(kind),
         lead=lead.text,
         links=links,
         sections="\n".join(section.html() for section in sections),
         footer=put(footer),
-        data=payload,
-        style=folder.joinpath("style.css").read_text(encoding="utf-8"),
-        script=folder.joinpath("script.js").read_text(encoding="utf-8"),
+        shapes="".join(f'<path id="s{k}" d="{s.path}"/>' for k, s in enumerate(SHAPES)),
+        data=embedded(data),
+        style=style,
+        script=script,
+    )
+
+
+def embedded(data: Mapping[str, Any]) -> str:
+    """JSON that no text in it can end, open or break, wherever a browser meets it.
+
+    Examples
+    --------
+    >>> embedded({"a": "</script>"})
+    '{"a":"\\\\u003c/script\\\\u003e"}'
+    """
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text  # json.dumps has escaped all that is not ASCII, U+2028 and U+2029 among it
+
+
+def _policy(script: str, style: str) -> str:
+    def hashed(text: str) -> str:
+        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _style() -> str:
+    """The colours of the clusters in both themes, and the classes of shares."""
+    light, dark = (
+        "".join(f"--c{k}:{colour};" for k, colour in enumerate(colours))
+        for colours in (LIGHT, DARK)
+    )
+    shares = "".join(f".v{k}{{--v:{k / 100:g}}}" for k in range(101))
+    marks = "".join(f".k{k}{{fill:var(--c{k})}}" for k in range(len(LIGHT)))
+    return (
+        f':root{{{light}}}:root[data-theme="dark"]{{{dark}}}'
+        f'@media(prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}'
+        f"{shares}{marks}\n"
     )

@@ -21,6 +21,7 @@ _OF_CLUSTERS = 0.5  # how much the ties to the clusters count beside those to th
 _EPOCHS = 120
 _REPULSION = 3.0  # random others that each drawn one stands for
 _LARGEST_STEP = 4.0
+_GRAVITY = 0.05  # towards the middle, so that groups without a tie do not drift apart for ever
 
 
 def model_layout(model: Any, X: Any = None, *, present: Any = None, random_state: int = 0) -> Any:
@@ -140,6 +141,7 @@ def sample_layout(
         rate = 1.0 - epoch / _EPOCHS
         z += rate * _pull(z, np.hstack([near, mates(_MATES, random_state)]))
         z += rate * _push(z, random_state.randint(n, size=near.shape))
+        z *= 1.0 - _GRAVITY * rate
     return np.column_stack([z.real, z.imag])
 
 

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from html import escape
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.model.view_effects import ViewExplanation
-from omcal.report.charts import line_chart
-from omcal.report.findings import Findings
-from omcal.report.html import Cell, Html, Section, TableRow, bar, facts, join, paragraph, table
+from omcal.report.charts import line_chart, size_chart
+from omcal.report.features import features
+from omcal.report.findings import ClassTable, Findings
+from omcal.report.html import (
+    Cell,
+    Html,
+    Section,
+    TableRow,
+    bar,
+    cluster_name,
+    facts,
+    figure,
+    join,
+    mark,
+    paragraph,
+    percent,
+    sample_link,
+    table,
+)
+from omcal.report.summary import count, decisive_views
 
-SCORES = {
-    "accuracy": "accuracy",
-    "nmi": "NMI (max)",
-    "purity": "purity",
-    "ari": "ARI",
-    "f_score": "F-score",
-    "precision": "precision",
-}
+# Shares are written as percentages, indices and cosines as numbers.
+SHARES = {"accuracy": "accuracy", "purity": "purity", "precision": "precision"}
+INDICES = {"nmi": "NMI (max)", "ari": "ARI", "f_score": "F-score"}
 _WIDE_TABLE = 40  # classes above which only the most frequent of a cluster are listed
 _LONGEST_NAME = 80
+_FILTERED = 12  # clusters above which the list of them can be searched
 
 
 def all_sections(f: Findings) -> list[Section]:
     """Every section that there is something to say in, from the result to its making."""
     makers: tuple[Callable[[Findings], Section | None], ...] = (
         clusters,
+        features,
         views,
         classes,
         samples,
-        structure,
         convergence,
         data,
         repeat,
@@ -42,49 +52,8 @@ def all_sections(f: Findings) -> list[Section]:
     return [section for section in (make(f) for make in makers) if section is not None]
 
 
-def lead(f: Findings) -> Html:
-    """The result in a few sentences, and its numbers."""
-    n, c = len(f.labels), len(f.sizes)
-    found = int((f.sizes > 0).sum())
-    sentences = [
-        f"{n:,} samples, seen through {_count(len(f.views), 'view')}, were put into "
-        f"{_count(found, 'cluster')}."
-    ]
-    used = f.sizes[f.sizes > 0]
-    sentences.append(
-        f"The largest holds {used.max() / n:.0%} of them, the smallest {used.min() / n:.1%}."
-    )
-    if len(f.views) > 1:
-        heavy = max(f.views, key=lambda view: view.weight)
-        sentences.append(f"The view that counts most is {heavy.name} (weight {heavy.weight:.2f}).")
-    if f.class_table is not None:
-        accuracy = f.class_table.scores["accuracy"]
-        sentences.append(f"Compared with the known classes, {accuracy:.1%} of them are in place.")
-    doubtful = float((f.certainty < 0.1).mean())
-    sentences.append(f"{doubtful:.1%} lie between two clusters.")
-    parts = [paragraph(" ".join(sentences), "lead")]
-    if not f.model.converged_:
-        parts.append(
-            paragraph(
-                f"The fit had not converged after {f.model.n_iter_} iterations; a larger max_iter "
-                "may change the result.",
-                "warn",
-            )
-        )
-    if found < c:
-        parts.append(paragraph(f"{c} clusters were asked for; {c - found} stayed empty.", "warn"))
-    numbers = {"samples": f"{n:,}", "views": str(len(f.views)), "clusters": str(found)}
-    numbers["anchors"] = str(f.parameters["n_anchors"])
-    numbers["iterations"] = str(f.model.n_iter_)
-    if f.seconds is not None:
-        numbers["seconds"] = f"{f.seconds:.2f}"
-    if f.class_table is not None:
-        numbers["accuracy"] = f"{f.class_table.scores['accuracy']:.3f}"
-    return join(*parts, facts(numbers))
-
-
 def clusters(f: Findings) -> Section:
-    """Sizes, and the map."""
+    """The map, and the sizes."""
     drawn, n = len(f.map_rows), len(f.labels)
     note = (
         f"All {n:,} samples are drawn."
@@ -93,10 +62,15 @@ def clusters(f: Findings) -> Section:
         "cluster."
     )
     legend = "".join(
-        f'<li><button type="button" data-cluster="{c}" aria-pressed="false">'
-        f'<canvas aria-hidden="true"></canvas><span>cluster {c}</span>'
-        f'<span class="count">{size:,}</span></button></li>'
+        f'<li><button type="button" data-code="{c}" aria-pressed="false">{mark(c)}'
+        f'<span>cluster {c}</span><span class="count">{size:,}</span></button></li>'
         for c, size in enumerate(f.sizes.tolist())
+    )
+    search = (
+        '<input id="filter" class="screen" type="search" placeholder="Filter the list" '
+        'aria-label="Filter the list">'
+        if len(f.sizes) > _FILTERED
+        else '<input id="filter" class="screen" type="search" hidden aria-label="Filter the list">'
     )
     body = join(
         paragraph(
@@ -104,41 +78,68 @@ def clusters(f: Findings) -> Section:
             f"drawn to one another a little; distances between far groups mean little. {note}"
         ),
         Html(
-            '<div class="map"><figure><div class="frame">'
-            '<canvas id="map" tabindex="0" role="img" aria-label="Map of the samples, coloured by '
-            'cluster. Arrow keys go from sample to sample."></canvas>'
-            '<div id="tip" class="tip" hidden></div></div>'
-            '<figcaption class="screen">Point at a sample, or press Tab and use the arrow keys. '
-            "Choose a cluster in the list to see it alone; Escape shows all.</figcaption>"
-            '<div id="said" class="skip" aria-live="polite"></div></figure>'
+            f'<div class="map"><figure>{_TOOLS}'
+            '<div class="frame"><canvas id="map" tabindex="0" role="application" '
+            'aria-label="Map of the samples. Arrow keys go from sample to sample, Enter opens '
+            'one, plus and minus zoom."></canvas><div id="tip" class="tip" hidden></div>'
+            '<div id="box" class="box" hidden></div></div>'
+            '<figcaption class="screen">Click a sample to see what speaks for its cluster. Drag '
+            "to move, pinch, or hold Ctrl and scroll, to zoom; hold Shift and drag, or press "
+            "Select, to mark samples. With the keyboard: arrows go from sample to sample, Enter "
+            "opens one, Shift and arrows move, + and − zoom, 0 shows all.</figcaption>"
+            f'{_TAKE}<div id="said" class="skip" aria-live="polite"></div></figure>'
+            f'<div class="side"><div id="card" class="sample" tabindex="-1" hidden></div>'
+            f'<div id="marked" class="sample" hidden></div>{search}<div id="scale" hidden></div>'
             f'<ul id="legend" class="legend" aria-label="Clusters and their sizes">{legend}</ul>'
-            "</div><noscript><p>The map needs JavaScript; everything else is here.</p></noscript>"
+            "</div></div><noscript><p>The map needs JavaScript; everything else is here.</p>"
+            "</noscript>"
         ),
+        Html("<h3>Sizes</h3>"),
+        figure(size_chart(f.sizes.tolist()), "cluster-sizes"),
     )
-    return Section("clusters", "Clusters and a map of the samples", "Clusters", body)
+    return Section("clusters", "Clusters and a map of the samples", "Clusters", body, long=True)
+
+
+_TOOLS = (
+    '<div class="tools screen"><label>Colour by <select id="colour"></select></label>'
+    '<span class="find"><input id="find" type="search" placeholder="Find a sample" '
+    'aria-label="Find a sample by its id" autocomplete="off"><ul id="hits" hidden></ul></span>'
+    '<span class="keys"><button type="button" id="in" aria-label="Zoom in">+</button>'
+    '<button type="button" id="out" aria-label="Zoom out">−</button>'
+    '<button type="button" id="all">Show all</button>'
+    '<button type="button" id="select" aria-pressed="false">Select</button></span></div>'
+)
+_TAKE = (
+    '<div class="take screen"><button type="button" id="labels">Labels (CSV)</button>'
+    '<button type="button" id="map-png">Map (PNG)</button>'
+    '<button type="button" id="map-svg">Map (SVG)</button></div>'
+)
 
 
 def views(f: Findings) -> Section | None:
     """Weights, and what each view contributes."""
     weights = table(
         ("view", "weight", ""),
-        [(v.name, f"{v.weight:.3f}", bar(v.weight)) for v in f.views],
+        [(v.name, percent(v.weight), bar(v.weight)) for v in f.views],
         "Weight of each view in the consensus graph",
         kind="full",
+        file="view-weights",
     )
     body = (
-        join(weights, *_effects(f.explanation))
+        join(weights, *_effects(f))
         if len(f.views) > 1
         else paragraph("There is one view; it has all the weight.")
     )
     return Section("views", "What each view contributes", "Views", body)
 
 
-def _effects(found: ViewExplanation | None) -> list[Html]:
+def _effects(f: Findings) -> list[Html]:
+    found = f.explanation
     if found is None:
         return [paragraph("No two samples are in all views, and the views cannot be compared.")]
+    largest = max((1 - view.without for view in found.views if view.without is not None), default=1)
     rows: list[TableRow] = [
-        [view.name, _shade(view.agreement), _shade(view.without), _shade(view.alone)]
+        [view.name, _shade(view.agreement), _importance(view.without, largest), _shade(view.alone)]
         for view in found.views
     ]
     return [
@@ -146,19 +147,21 @@ def _effects(found: ViewExplanation | None) -> list[Html]:
             "A weight says how much of a view is in the consensus graph, not how useful the view "
             "is. Agreement is the cosine between the graph of the view and the clusters. The "
             "adjusted Rand index (ARI) compares the clusters that are found without the view, and "
-            "from it alone, with the result: 1 means the same clusters, 0 no more than chance."
+            "from it alone, with the result: 1 means the same clusters, 0 no more than chance. "
+            "The stronger the colour, the more the view matters: without it less is left, alone "
+            "it gives more."
         ),
         table(
             ("view", "agreement", "ARI without it", "ARI alone"),
             rows,
             f"Each view left out, and each view alone, for {found.n_samples:,} samples",
+            file="view-effects",
         ),
-        paragraph(_verdict(found), "lead"),
-        *(paragraph(text[0].upper() + text[1:], "warn") for text in found.warnings),
+        paragraph(_verdict(f, found), "lead"),
     ]
 
 
-def _verdict(found: ViewExplanation) -> str:
+def _verdict(f: Findings, found: ViewExplanation) -> str:
     if found.repeated_range is None:
         return "The fits could not be compared."
     low, high = found.repeated_range
@@ -166,9 +169,7 @@ def _verdict(found: ViewExplanation) -> str:
         f"With all views, random resamples give the result again up to an ARI of {low:.2f} to "
         f"{high:.2f}; only lower values mean a change."
     )
-    # Below what other samples change, a difference says nothing.
-    without = {view.name: view.without for view in found.views}
-    matters = [name for name, value in without.items() if value is not None and value < low - 0.1]
+    matters = decisive_views(f)
     if not matters:
         return f"No single view decides the result. {chance}"
     listed, which = ", ".join(matters), "it" if len(matters) == 1 else "any one of them"
@@ -180,41 +181,44 @@ def classes(f: Findings) -> Section | None:
     if f.class_table is None:
         return None
     t = f.class_table
-    scores = facts({title: f"{t.scores[name]:.3f}" for name, title in SCORES.items()})
-    body = [scores]
-    if len(t.names) <= _WIDE_TABLE:
-        largest = max(int(t.counts.max()), 1)
-        rows: list[TableRow] = [
-            [f"cluster {c}", *(_heat(count, largest) for count in counts)]
-            for c, counts in enumerate(t.counts.tolist())
-        ]
-        body.append(
-            table(
-                ("", *(_short(name, 20) for name in t.names)), rows, "Samples by cluster and class"
-            )
-        )
-    else:
-        body.append(_frequent_classes(f, t.names, t.counts))
+    shown = {title: percent(t.scores[name]) for name, title in SHARES.items()}
+    shown |= {title: f"{t.scores[name]:.3f}" for name, title in INDICES.items()}
+    body = [facts(shown), _crossed(t) if len(t.names) <= _WIDE_TABLE else _frequent_classes(f, t)]
     body.append(
         paragraph(
-            "Accuracy counts the samples in place under the best pairing of clusters and classes. "
-            "F-score and precision count pairs of samples. NMI is the mutual information over the "
-            "larger of the two entropies.",
+            "Clusters stand in the order of the classes that the best pairing gives them, so that "
+            "what is in place is on the diagonal, and accuracy is its share. F-score and precision "
+            "count pairs of samples. NMI is the mutual information over the larger of the two "
+            "entropies.",
             "quiet",
         )
     )
     return Section("classes", "Clusters and known classes", "Classes", join(*body), long=True)
 
 
-def _frequent_classes(f: Findings, names: list[str], counts: NDArray) -> Html:
+def _crossed(t: ClassTable) -> Html:
+    largest = max(int(t.counts.max()), 1)
+    rows: list[TableRow] = [
+        [
+            cluster_name(c),
+            *(_heat(n, largest, place == k) for k, n in enumerate(t.counts[place].tolist())),
+        ]
+        for place, c in enumerate(t.order)
+    ]
+    names = ("", *(_short(name, 20) for name in t.names))
+    return table(names, rows, "Samples by cluster and class", file="clusters-and-classes")
+
+
+def _frequent_classes(f: Findings, t: ClassTable) -> Html:
     rows: list[TableRow] = []
-    for c, row in enumerate(counts):
+    for c, row in zip(t.order, t.counts, strict=True):
         top = [k for k in np.argsort(-row, kind="stable")[:3] if row[k] > 0]
         share = row.max() / row.sum() if row.sum() else 0.0
-        listed = ", ".join(f"{names[k]} ({row[k]})" for k in top)
-        rows.append([f"cluster {c}", f"{f.sizes[c]:,}", f"{share:.0%}", Cell(listed, "text")])
+        listed = ", ".join(f"{t.names[k]} ({row[k]})" for k in top)
+        rows.append([cluster_name(c), f"{f.sizes[c]:,}", percent(share), Cell(listed, "text")])
     header = ("", "samples", "most frequent class", "classes")
-    return table(header, rows, f"The most frequent of the {len(names)} classes in each cluster")
+    title = f"The most frequent of the {len(t.names)} classes in each cluster"
+    return table(header, rows, title, file="clusters-and-classes")
 
 
 def samples(f: Findings) -> Section:
@@ -222,18 +226,23 @@ def samples(f: Findings) -> Section:
     rows: list[TableRow] = []
     for c, size in enumerate(f.sizes.tolist()):
         if not size:
-            rows.append([_cluster_name(c), "0", "", "", ""])
+            rows.append([cluster_name(c), "0", "", "", ""])
             continue
         sure = float(f.certainty[f.labels == c].mean())
-        typical = _names([_named(f, i) for i in f.typical[c]])
+        typical = _names([sample_link(i, _named(f, i)) for i in f.typical[c]])
         doubtful = _names(
-            [f"{_named(f, d.sample)} ({d.certainty:.2f}; or {d.other})" for d in f.doubtful[c]]
+            [
+                sample_link(
+                    d.sample, _named(f, d.sample), f" ({percent(d.certainty)}; or {d.other})"
+                )
+                for d in f.doubtful[c]
+            ]
         )
         rows.append(
             [
-                _cluster_name(c),
+                cluster_name(c),
                 f"{size:,}",
-                f"{sure:.2f}",
+                percent(sure),
                 Cell(typical, "text"),
                 Cell(doubtful, "text"),
             ]
@@ -241,67 +250,58 @@ def samples(f: Findings) -> Section:
     header = ("cluster", "samples", "certainty", "typical", "doubtful (certainty; or cluster)")
     body = join(
         paragraph(
-            "Certainty is how much stronger the tie of a sample to its own cluster is than to the "
-            "next, as a share of all its ties: 1 is sure, 0 a tie between two clusters. Typical "
-            "samples are sure and strongly tied; doubtful ones are worth a second look."
+            f"{f.certainty_words} Typical samples are sure and strongly tied; doubtful ones are "
+            "worth a second look."
         ),
         table(header, rows, "Typical and doubtful samples of each cluster", kind="full stack"),
+        *(
+            []
+            if f.description is not None
+            else [
+                paragraph(
+                    "The features of the clusters are not here, because the model does not keep "
+                    "its data: pass them as well, report(path, X).",
+                    "quiet",
+                )
+            ]
+        ),
     )
     return Section("samples", "Typical and doubtful samples", "Samples", body, long=True)
-
-
-def structure(f: Findings) -> Section:
-    """Consensus structure before and after learning."""
-    side = len(f.structure.before)
-    body = join(
-        paragraph(
-            f"How similar {side} {'randomly chosen ' if side < len(f.labels) else ''}samples are, "
-            f"{f.structure.sorted_by} by {f.structure.sorted_by}: dark is similar. Good clusters "
-            "are dark blocks on the diagonal; learning should clear what lies between them."
-        ),
-        Html(
-            '<div class="two"><figure><canvas id="before" class="matrix" role="img" '
-            'aria-label="Similarity before learning"></canvas><figcaption>Before learning'
-            '</figcaption></figure><figure><canvas id="after" class="matrix" role="img" '
-            'aria-label="Similarity after learning"></canvas><figcaption>After learning'
-            "</figcaption></figure></div>"
-        ),
-    )
-    return Section("structure", "Consensus structure", "Structure", body)
 
 
 def convergence(f: Findings) -> Section:
     """The objective after each iteration."""
     history = np.asarray(f.model.objective_, dtype=float)
     state = "It converged" if f.model.converged_ else "It had not converged"
+    words = (
+        f"{state} after {count(f.model.n_iter_, 'iteration')}; the objective ended at "
+        f"{history[-1]:.6g}."
+    )
+    weighting = f.parameters.get("weighting")
+    if isinstance(weighting, str) and weighting in ("agreement", "distinct"):
+        words += (
+            " It need not fall: weights by agreement follow the clusters and do not minimise the "
+            "objective, which may rise when they change. The fit stops when it changes no more."
+        )
     body = join(
-        paragraph(
-            f"{state} after {_count(f.model.n_iter_, 'iteration')}; the objective ended at "
-            f"{history[-1]:.6g}."
-        ),
-        Html(f"<figure>{line_chart(history.tolist(), 'iteration', 'objective')}</figure>"),
+        paragraph(words),
+        figure(line_chart(history.tolist(), "iteration", "objective"), "convergence"),
     )
     return Section("convergence", "Convergence", "Convergence", body)
 
 
 def data(f: Findings) -> Section:
     """What was clustered."""
-    rows: list[TableRow] = [[v.name, f"{v.n_features:,}", f"{v.n_samples:,}"] for v in f.views]
-    scale = f.parameters.get("scale")
-    words = {
-        "feature": "Every feature was brought to mean 0 and deviation 1.",
-        "sample": "Every sample was brought to mean 0 and deviation 1 within each view.",
-        "view": "Every view was divided by one factor, so that all have the same variance.",
-        None: "The values were used as they are.",
-    }
+    rows: list[TableRow] = [
+        [v.name, f"{v.n_features:,}", f"{v.n_samples:,}", Cell(v.scaling, "text")] for v in f.views
+    ]
     source = [paragraph(Html(f"Source: <code>{escape(f.source)}</code>"))] if f.source else []
     body = join(
         *source,
-        table(("view", "features", "samples"), rows, f"{len(f.labels):,} samples in all"),
-        paragraph(words.get(scale, "")),
+        table(("view", "features", "samples", "scaled"), rows, f"{len(f.labels):,} samples in all"),
         paragraph(
-            f"The rule for new samples (predict) puts {f.same_rule:.1%} of these samples into the "
-            "cluster that they have here.",
+            f"The rule for new samples (predict) puts {percent(f.evidence.same_rule)} of these "
+            "samples into the cluster that they have here.",
             "quiet",
         ),
     )
@@ -310,10 +310,7 @@ def data(f: Findings) -> Section:
 
 def repeat(f: Findings) -> Section:
     """Parameters, versions, and the code to do it again."""
-    name = type(f.model).__name__
-    given = {k: v for k, v in f.parameters.items() if not isinstance(v, np.ndarray | list | tuple)}
-    shown = ", ".join(f"{k}={v!r}" for k, v in given.items() if k not in ("verbose", "device"))
-    code = f"from omcal import {name}\n\nmodel = {name}({shown})\nlabels = model.fit_predict(X)"
+    code = snippet(f)
     if f.command:
         code = f"{f.command}\n\n# or in Python\n{code}"
     seed = f.parameters.get("random_state")
@@ -322,9 +319,11 @@ def repeat(f: Findings) -> Section:
         if isinstance(seed, int)
         else "No seed was set: another run may give other clusters. Set random_state to repeat one."
     )
-    listed: list[TableRow] = [[key, Cell(repr(value), "text")] for key, value in given.items()]
+    listed: list[TableRow] = [
+        [key, Cell(_value(value), "text")] for key, value in f.parameters.items()
+    ]
     body = join(
-        paragraph(sentence),
+        paragraph(f"{sentence} What is not listed has its default."),
         Html(
             f'<pre><code id="code">{escape(code)}</code></pre>'
             '<button type="button" class="screen" data-copy="code">Copy</button>'
@@ -341,38 +340,18 @@ def repeat(f: Findings) -> Section:
     return Section("repeat", "How to repeat it", "Repeat", body)
 
 
-def payload(f: Findings) -> dict[str, Any]:
-    """What the script of the page draws: the map and the two matrices."""
-    rows = f.map_rows
-    positions = np.round(f.map_positions * 65535).astype("<u2")
-    class_names, codes = (None, None)
-    if f.classes is not None:
-        names, found = np.unique([f.classes[i] for i in rows], return_inverse=True)
-        class_names, codes = [_short(str(name)) for name in names], found.tolist()
-    drawn = {
-        "positions": base64.b64encode(positions.tobytes()).decode(),
-        "clusters": f.labels[rows].tolist(),
-        "samples": rows.tolist(),
-        "names": None if f.names is None else [_short(f.names[i]) for i in rows],
-        "certainty": np.round(100 * f.certainty[rows]).astype(int).tolist(),
-        "classes": codes,
-        "class_names": class_names,
-        "n_clusters": len(f.sizes),
-    }
-    s = f.structure
-    return {
-        "map": drawn,
-        "structure": {
-            "side": len(s.before),
-            "before": base64.b64encode(s.before.tobytes()).decode(),
-            "after": base64.b64encode(s.after.tobytes()).decode(),
-            "boundaries": s.boundaries,
-        },
-    }
+def snippet(f: Findings) -> str:
+    """Code that fits the model again; only what differs from the defaults is in it."""
+    name = type(f.model).__name__
+    given = ", ".join(f"{key}={_value(value)}" for key, value in f.changed.items())
+    return f"from omcal import {name}\n\nmodel = {name}({given})\nlabels = model.fit_predict(X)"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+def _value(value: object) -> str:
+    """As it is written in code; what is too long or no plain value is three dots."""
+    text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+    plain = isinstance(value, np.ndarray | np.generic | str | int | float | list | tuple | dict)
+    return text if len(text) <= _LONGEST_NAME and (plain or value is None) else "..."
 
 
 def _short(text: str, limit: int = _LONGEST_NAME) -> str:
@@ -383,21 +362,23 @@ def _named(f: Findings, sample: int) -> str:
     return str(sample) if f.names is None else _short(f.name(sample))
 
 
-def _names(listed: list[str]) -> Html:
-    return Html(
-        '<div class="names">' + "".join(f"<span>{escape(n)}</span>" for n in listed) + "</div>"
-    )
-
-
-def _cluster_name(c: int) -> Html:
-    return Html(f'<span class="swatch" style="background:var(--c{c % 7})"></span>cluster {c}')
+def _names(listed: list[Html]) -> Html:
+    return Html('<div class="names">' + "".join(f"<span>{one}</span>" for one in listed) + "</div>")
 
 
 def _shade(value: float | None) -> Cell:
     return Cell("") if value is None else Cell(f"{value:.3f}", "heat", max(value, 0.0))
 
 
-def _heat(count: int, largest: int) -> Cell:
-    return Cell(
-        f"{count:,}" if count else "·", "heat" if count else "", count / largest if count else None
+def _importance(without: float | None, largest: float) -> Cell:
+    """The less is left without a view, the stronger; as a share of the most important one."""
+    if without is None:
+        return Cell("")
+    return Cell(f"{without:.3f}", "heat", (1 - without) / max(largest, 0.1))
+
+
+def _heat(number: int, largest: int, diagonal: bool) -> Cell:
+    kind = " diagonal" if diagonal else ""
+    return (
+        Cell(f"{number:,}", "heat" + kind, number / largest) if number else Cell("·", kind.strip())
     )

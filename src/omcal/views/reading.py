@@ -216,6 +216,7 @@ def _check_one(array: Any, name: str, lazy: bool) -> Matrix:
     if opened is not None:
         return opened
     array = _arrow_values(array, name) if is_arrow(array) else in_memory(array, name)
+    _require_sound(array, name)
     try:
         checked = check_array(
             array,
@@ -229,6 +230,22 @@ def _check_one(array: Any, name: str, lazy: bool) -> Matrix:
     except (ValueError, TypeError) as error:
         raise type(error)(f"view {name!r}: {error}") from error
     return _canonical(checked)
+
+
+def _require_sound(array: Any, name: str) -> None:
+    """Refuse sparse input with indices outside of it, by which SciPy would read elsewhere."""
+    kind = array.format if sparse.issparse(array) else ""
+    try:
+        # The checks may rearrange what they look at, which is not to be the user's own.
+        if kind == "coo":
+            sparse.coo_array((array.data, (array.row, array.col)), array.shape)
+        elif kind in ("csr", "csc", "bsr"):
+            parts = (array.data, array.indices, array.indptr)
+            type(array)(parts, array.shape).check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(
+            f"view {name!r} is a damaged sparse matrix ({error}); build it anew from its entries."
+        ) from error
 
 
 def _arrow_values(table: Any, name: str) -> NDArray:
@@ -293,6 +310,7 @@ def _check_table(
         validate_data(estimator, opened, reset=reset, skip_check_array=True)
         _require_samples(opened.shape[0], min_samples)
         return _lazy_views(opened, views, columns)
+    _require_sound(X, "X")
     table = validate_data(
         estimator,
         in_memory(X, "X"),

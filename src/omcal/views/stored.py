@@ -184,7 +184,7 @@ def _mapping_of(array: Any) -> mmap.mmap | None:
 def _mapped_inode(address: int) -> int | None:
     """The inode of the file that is mapped at an address, where the system tells (Linux)."""
     try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
     for line in lines:

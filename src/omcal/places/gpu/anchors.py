@@ -41,14 +41,17 @@ def choose_anchors(
         for view, scaling in zip(views, scalings, strict=True)
     ]
     centres = torch.cat(blocks, dim=1).to(torch_dtype(views.dtype))
+    mean = 0.0
     if method != "random":
         n_trials = kmeans.trials(len(centres), n_anchors, thorough=method == "kmeans-full")
         # Distances far from the origin would drown in rounding.
         mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
         centres = _lloyd(centres - mean, n_anchors, rows is not None, n_trials, random_state)
-        centres += mean
     edges = np.cumsum(views.host.widths)[:-1]
-    return np.split(centres.cpu().numpy().astype(np.float64), edges, axis=1)
+    points, mean = (
+        torch.as_tensor(part).cpu().numpy().astype(np.float64) for part in (centres, mean)
+    )
+    return np.split(points + mean, edges, axis=1)
 
 
 def _lloyd(

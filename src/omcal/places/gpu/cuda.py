@@ -1,4 +1,4 @@
-"""The pass over the rows in CUDA C++, compiled when it is first used.
+"""Work on the rows in CUDA C++, compiled when it is first used.
 
 Sums over the rows of an anchor go to shared memory, which Triton cannot address row by row. Each
 lane of a warp holds one column of the sums of its own rows, at an address that no other lane
@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from omcal.machine import torch
+from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.graph import TorchGraphs
@@ -22,6 +23,11 @@ _WARP = 32
 _MOST_WARPS = 12  # of a block; more leave too few registers
 _FEWEST_WARPS = 2  # with fewer, nothing hides the latency of memory
 _MOST_SLOTS = 64  # of a row; its neighbours in all views are kept in registers
+
+_MOST_COLUMNS = 12  # of a row, for a lane that decides on it
+_GRAM_THREADS = 1024
+_FIXED = 2.0**40  # a product of weights of 1 in `gram.cu`
+_MOST_FIXED = 1 << 22  # rows whose products can be added there in 64 bits
 
 _TYPES = {
     "torch.float32": "float",
@@ -45,12 +51,10 @@ class CudaSweep:
         size = (graphs.n_views * graphs.n_anchors + 2 * shape.c) * shape.c
         self._sums = F.new_empty((self._blocks * self._warps, size), dtype=torch.float64)
         self._kernel = _compiled(
+            "sweep",
             F.device,
             self._bytes,
-            REAL=_TYPES[str(F.dtype)],
-            INDEX=_TYPES[str(graphs.indices.dtype)],
-            VIEWS=graphs.n_views,
-            K=graphs.k,
+            **_of_graphs(graphs),
             C=shape.c,
             ROWS_AT_ONCE=shape.rows_at_once,
             VIEWS_AT_ONCE=shape.views_at_once,
@@ -68,10 +72,15 @@ class CudaSweep:
         return self._sums.sum(dim=0)
 
 
+def available(device: Device) -> bool:
+    """Whether kernels can be compiled for this device and run there."""
+    return device.type == "cuda" and nvrtc.available()
+
+
 def serves(graphs: TorchGraphs, F: Tensor) -> bool:
     """Whether the pass can be done this way: on an NVIDIA GPU, where its sums fit."""
     device: Device = F.device
-    if device.type != "cuda" or not nvrtc.available():
+    if not available(device):
         return False
     if F.shape[1] > MAX_CLUSTERS or graphs.n_views * graphs.k > _MOST_SLOTS:
         return False
@@ -126,9 +135,146 @@ class _Shape:
         return sums + warps * (sums + 2 * tile * packs * 16 + tile * self.n_entries * 2 * self.real)
 
 
+class Decision:
+    """Rows of F and labels from small matrices, whose columns beyond the clusters are ignored.
+
+    Where it `settles`, F is the fixed point of its step; else that step is done once.
+    """
+
+    def __init__(
+        self, P: Tensor, R: Tensor, G: Tensor, limit: float, n_clusters: int, *, settles: bool
+    ) -> None:
+        self._matrices = (P, R, G)
+        self._limit = limit
+        self._c = n_clusters
+        self._settles = settles
+        self._lanes = _lanes(n_clusters)
+
+    def __call__(
+        self,
+        graphs: TorchGraphs,
+        *,
+        F: Tensor | None = None,
+        labels: Tensor | None = None,
+        undecided: Tensor | None = None,
+    ) -> None:
+        """Write what there is a place for."""
+        device, (P, R, _) = graphs.device, self._matrices
+        columns = -(-self._c // self._lanes) * self._lanes
+        alone = _decision_bytes(self._c)
+        whole = alone + len(P) * (columns | 1) * P.element_size()
+        in_shared = whole <= _room(device)
+        n_bytes = whole if in_shared else alone
+        threads = 256 if 4 * n_bytes <= _room(device) else 512
+        rows = threads // self._lanes
+        kernel = _compiled(
+            "decide",
+            device,
+            n_bytes,
+            **_of_graphs(graphs),
+            C=self._c,
+            LANES=self._lanes,
+            WIDTH=P.stride(0),
+            R_REAL=_TYPES[str(R.dtype)],
+            SETTLES=int(self._settles),
+            IN_SHARED=int(in_shared),
+            THREADS=threads,
+        )
+        at_once = min(2048 // threads, max(1, _room(device) // n_bytes))
+        kernel(
+            *(min(at_once * processors(device), -(-graphs.n // rows)), threads),
+            *(graphs.indices, graphs.weights, F, *self._matrices, labels, undecided),
+            *(self._limit, graphs.n, graphs.n_anchors),
+        )
+
+
+def decides(device: Device, n_clusters: int) -> bool:
+    """Whether `Decision` takes so many clusters on this device."""
+    return available(device) and _decision_bytes(n_clusters) <= _room(device)
+
+
+def _lanes(n_clusters: int) -> int:
+    """Lanes that share a row: what each keeps of it must fit in its registers."""
+    lanes = 1
+    while -(-n_clusters // lanes) > _MOST_COLUMNS:
+        lanes *= 2
+    return lanes
+
+
+def _decision_bytes(n_clusters: int) -> int:
+    """R and a row of scales, in double."""
+    lanes = _lanes(n_clusters)
+    columns = -(-n_clusters // lanes) * lanes
+    return 8 * columns * (columns + 1)
+
+
+def gram(graphs: TorchGraphs) -> Tensor:
+    """[S_1 … S_V]ᵀ[S_1 … S_V], which comes out the same each time."""
+    V, m, device = graphs.n_views, graphs.n_anchors, graphs.device
+    n_bytes = 8 * m * m
+    in_shared = n_bytes <= _room(device)
+    kernel = _compiled(
+        "gram",
+        device,
+        n_bytes if in_shared else 0,
+        **_of_graphs(graphs),
+        THREADS=_GRAM_THREADS,
+        IN_SHARED=int(in_shared),
+    )
+    pairs = V * (V - 1) // 2
+    at_once = processors(device) * (min(2, _room(device) // n_bytes) if in_shared else 2)
+    # A view with itself has about half the products of two views.
+    alone = max(1, at_once // (V + 2 * pairs))
+    blocks = (alone, 2 * alone)
+    size = (V * alone + pairs * 2 * alone, _GRAM_THREADS)
+    if not in_shared:
+        return _mirrored(_gram_in_whole(kernel, graphs, size, blocks))
+    sums = torch.empty((size[0], m, m), dtype=torch.float64, device=device)
+    kernel(*size, graphs.indices, graphs.weights, sums, graphs.n, m, *blocks)
+    half = torch.zeros((V, V, m, m), dtype=torch.float64, device=device)
+    half.diagonal(dim1=0, dim2=1).copy_(
+        sums[: V * alone].unflatten(0, (V, alone)).sum(dim=1).permute(1, 2, 0)
+    )
+    if pairs:
+        u, v = torch.triu_indices(V, V, 1, device=device)
+        half[u, v] = sums[V * alone :].unflatten(0, (pairs, 2 * alone)).sum(dim=1)
+    return _mirrored(half.swapaxes(1, 2).reshape(V * m, V * m))
+
+
+def _gram_in_whole(
+    kernel: nvrtc.Kernel, graphs: TorchGraphs, size: tuple[int, int], blocks: tuple[int, int]
+) -> Tensor:
+    """The sums of the pairs of views u <= v in device memory, where there is room for more."""
+    width = graphs.n_views * graphs.n_anchors
+    total = torch.zeros((width, width), dtype=torch.float64, device=graphs.device)
+    for rows in row_blocks(graphs.n, _MOST_FIXED):
+        part = torch.zeros((width, width), dtype=torch.int64, device=graphs.device)
+        some = TorchGraphs(
+            graphs.indices[:, :, rows].contiguous(),
+            graphs.weights[:, :, rows].contiguous(),
+            graphs.n_anchors,
+        )
+        kernel(*size, some.indices, some.weights, part, some.n, some.n_anchors, *blocks)
+        total += part.to(total.dtype) / _FIXED
+    return total
+
+
+def _mirrored(half: Tensor) -> Tensor:
+    return half + half.T - half.diagonal().diag()
+
+
+def _of_graphs(graphs: TorchGraphs) -> dict[str, Any]:
+    return {
+        "REAL": _TYPES[str(graphs.weights.dtype)],
+        "INDEX": _TYPES[str(graphs.indices.dtype)],
+        "VIEWS": graphs.n_views,
+        "K": graphs.k,
+    }
+
+
 @cache
-def _compiled(device: Device, shared_bytes: int, **constants: Any) -> nvrtc.Kernel:
-    return nvrtc.Kernel(source("sweep.cu"), "sweep", constants, device, shared_bytes)
+def _compiled(name: str, device: Device, shared_bytes: int, **constants: Any) -> nvrtc.Kernel:
+    return nvrtc.Kernel(source(f"{name}.cu"), name, constants, device, shared_bytes)
 
 
 def source(name: str) -> str:

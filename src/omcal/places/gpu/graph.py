@@ -13,6 +13,7 @@ from omcal.method.graph import AnchorGraphs, RelativeDistances
 from omcal.method.new_samples import Learned
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.scaling import check_finite
 from omcal.places.gpu.views import DeviceViews
 from omcal.views.absence import stand_in, stand_ins
 
@@ -76,44 +77,69 @@ class TorchGraphs:
         return S.scatter_(1, columns, self.weights[:, :, rows].flatten(0, 1).T.to(dtype))
 
 
-def anchor_graphs(views: DeviceViews, learned: Learned, rows: slice = slice(None)) -> TorchGraphs:
-    """`omcal.method.graph.anchor_graphs` on the device.
+class GraphMaker:
+    """`omcal.method.graph.anchor_graphs` on the device, for any rows of these views.
 
     Each view is read once; no more distances than those of a block exist at a time.
     """
-    scalings, anchors, k = learned.scalings, learned.anchors, learned.n_neighbors
-    m = len(anchors[0])
-    start, stop, _ = rows.indices(views.n)
-    graphs = TorchGraphs.empty(stop - start, len(views), k, m, views.dtype, views.device)
-    fused = kernels.serve_nearest(views.device, m, k)
-    for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
-        distances = RelativeDistances(view, scaling, centres)  # type: ignore[arg-type]
-        W = torch.from_numpy(distances._W).to(views.device)
-        bias = torch.from_numpy(distances.bias).to(views.device)
-        turned = fused and kernels.rows_side_by_side(m, W.dtype)
-        tie = 16 * float(np.finfo(view.dtype).eps)
-        for place, block in view.blocks(scaling, m, rows):
-            products = (W.T @ block.T).T if turned and not block.is_sparse else block @ W
-            here = slice(place.start - start, place.stop - start)
-            indices, weights = graphs.indices[v, :, here], graphs.weights[v, :, here]
-            (kernels.nearest if fused else _nearest)(products, bias, tie, indices, weights)
-    if views.host.present is not None:
-        present = torch.from_numpy(views.host.present[rows]).to(views.device)
-        by_row = (graphs.indices.permute(2, 0, 1), graphs.weights.permute(2, 0, 1))
-        stand_in(*by_row, present, stand_ins(anchors))
-    _check_range(views, graphs)
-    return graphs
 
-
-def _check_range(views: DeviceViews, graphs: TorchGraphs) -> None:
-    """Refuse views whose distances were not finite: their weights are not numbers."""
-    sums = graphs.weights.sum(dim=(1, 2), dtype=wide_type(graphs.device))
-    for view, finite in zip(views, sums.isfinite().tolist(), strict=True):
-        if not finite:
-            raise ValueError(
-                f"view {view.name!r} holds values too large for products in {view.dtype}; "
-                "rescale it, or pass float64."
+    def __init__(self, views: DeviceViews, learned: Learned) -> None:
+        self._views = views
+        self._learned = learned
+        m, k = len(learned.anchors[0]), learned.n_neighbors
+        self._fused = kernels.serve_nearest(views.device, m, k)
+        self._distances = []
+        for view, scaling, centres in zip(views, learned.scalings, learned.anchors, strict=True):
+            distances = RelativeDistances(view.host, scaling, centres)
+            W, bias = (torch.from_numpy(a).to(views.device) for a in (distances._W, distances.bias))
+            origin = distances.origin
+            self._distances.append(
+                (W, bias, None if origin is None else torch.from_numpy(origin).to(W))
             )
+        self._weight = torch.zeros(len(views), dtype=wide_type(views.device), device=views.device)
+
+    def __call__(self, rows: slice) -> TorchGraphs:
+        """The graphs of these rows."""
+        views, m, k = self._views, len(self._learned.anchors[0]), self._learned.n_neighbors
+        start, stop, _ = rows.indices(views.n)
+        graphs = TorchGraphs.empty(stop - start, len(views), k, m, views.dtype, views.device)
+        nearest = kernels.nearest if self._fused else _nearest
+        for v, (view, scaling) in enumerate(zip(views, self._learned.scalings, strict=True)):
+            W, bias, origin = self._distances[v]
+            turned = self._fused and kernels.rows_side_by_side(m, W.dtype)
+            tie = 16 * float(np.finfo(view.dtype).eps)
+            for place, block in view.blocks(scaling, m, rows):
+                block = block if origin is None else block - origin
+                products = (W.T @ block.T).T if turned and not block.is_sparse else block @ W
+                here = slice(place.start - start, place.stop - start)
+                nearest(products, bias, tie, graphs.indices[v, :, here], graphs.weights[v, :, here])
+        if views.host.present is not None:
+            present = torch.from_numpy(views.host.present[rows]).to(views.device)
+            by_row = (graphs.indices.permute(2, 0, 1), graphs.weights.permute(2, 0, 1))
+            stand_in(*by_row, present, stand_ins(self._learned.anchors))
+        self._weight += graphs.weights.sum(dim=(1, 2), dtype=self._weight.dtype)
+        return graphs
+
+    def check(self) -> None:
+        """Refuse views whose distances were not finite: the weights made of them are no numbers.
+
+        Looked at when all rows are done, because each look waits for the device.
+        """
+        for view, finite in zip(self._views, self._weight.isfinite().tolist(), strict=True):
+            if not finite:
+                check_finite(view)
+                raise ValueError(
+                    f"view {view.name!r} holds values too large for products in {view.dtype}; "
+                    "rescale it, or pass float64."
+                )
+
+
+def anchor_graphs(views: DeviceViews, learned: Learned, rows: slice = slice(None)) -> TorchGraphs:
+    """The graphs of these rows, checked."""
+    make = GraphMaker(views, learned)
+    graphs = make(rows)
+    make.check()
+    return graphs
 
 
 def _nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:

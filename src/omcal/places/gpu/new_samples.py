@@ -8,10 +8,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omcal.machine import torch
-from omcal.machine.torch import Tensor
+from omcal.machine.torch import Device, Tensor
+from omcal.method.new_samples import Rule
+from omcal.method.updates import stacked
+from omcal.places.base import Wanted
+from omcal.places.gpu import cuda
+from omcal.places.gpu.devices import block_entries, wide_type
+from omcal.places.gpu.graph import TorchGraphs
 
 _TOLERANCE = 1e-10
 _MAX_SWEEPS = 1000
+
+
+class DeviceRule:
+    """Labels, or rows of F, of new samples by a fitted rule, from their graphs."""
+
+    def __init__(self, rule: Rule, device: Device, dtype: Any) -> None:
+        Z = rule.consensus
+        P, R = Z.f_step()
+        self._c = rule.n_clusters
+        self._dtype = dtype
+        self._fused = cuda.decides(device, self._c)
+        self._limit = silence(P, dtype)
+        wide = wide_type(device)
+        self._P, self._G = (
+            torch.from_numpy(stacked(Z.alpha, M)).to(device, dtype if self._fused else wide)
+            for M in (P, Z.G)
+        )
+        self._R = torch.from_numpy(np.ascontiguousarray(R)).to(device, wide)
+
+    def rows_at_once(self, n_entries: int) -> int:
+        """Rows of so many entries in all graphs that make a block of work."""
+        return max(1, block_entries(self._P.device) // (n_entries if self._fused else len(self._P)))
+
+    def __call__(self, graphs: TorchGraphs, wanted: Wanted) -> Tensor:
+        if not self._fused:
+            S = graphs.dense(slice(None), self._P.dtype)
+            U = settle(S @ self._P, self._R).to(self._dtype)
+            if wanted == "indicator":
+                return U.clamp_(min=0)
+            return decide(U, S @ self._G, self._limit)[0]
+        decision = cuda.Decision(*(self._P, self._R, self._G, self._limit, self._c), settles=True)
+        if wanted == "indicator":
+            F = torch.empty((graphs.n, self._c), dtype=self._dtype, device=graphs.device)
+            decision(graphs, F=F)
+            return F
+        labels = torch.empty(graphs.n, dtype=torch.int32, device=graphs.device)
+        decision(graphs, labels=labels)
+        return labels
 
 
 def settle(B: Tensor, R: Tensor) -> Tensor:

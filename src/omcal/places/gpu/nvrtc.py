@@ -51,18 +51,21 @@ class Kernel:
             _check(driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED_BYTES, size))
 
     def __call__(self, blocks: int, threads: int, *arguments: Any) -> None:
-        """Launch it on the current stream; arguments are tensors and 32-bit integers."""
-        values = [
-            ctypes.c_void_p(argument.data_ptr())
-            if torch.is_tensor(argument)
-            else ctypes.c_int(argument)
-            for argument in arguments
-        ]
+        """Launch it on the current stream; None stands for a tensor that is not there."""
+        values = [_as_c(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
         launch = _driver().cuLaunchKernel
         grid = (blocks, 1, 1, threads, 1, 1)
         _check(launch(self._function, *grid, self._shared_bytes, stream, pointers, None))
+
+
+def _as_c(argument: Any) -> Any:
+    if argument is None:
+        return ctypes.c_void_p()
+    if torch.is_tensor(argument):
+        return ctypes.c_void_p(argument.data_ptr())
+    return (ctypes.c_double if isinstance(argument, float) else ctypes.c_int)(argument)
 
 
 def _compile(source: str, constants: Mapping[str, Any], capability: tuple[int, int]) -> bytes:

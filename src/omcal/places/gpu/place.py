@@ -10,24 +10,22 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
-from omcal.machine.torch import Device, Tensor
-from omcal.method.new_samples import Learned, Rule
+from omcal.machine.torch import Device, Tensor, torch_dtype
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
-from omcal.method.updates import stacked
-from omcal.places.base import Place, Wanted, write_blocks
+from omcal.places.base import Place, Wanted, collect, write_blocks
 from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import (
-    block_entries,
     explaining_out_of_memory,
     resolve_devices,
-    wide_type,
     working_on,
 )
-from omcal.places.gpu.graph import anchor_graphs
-from omcal.places.gpu.new_samples import decide, settle, silence
+from omcal.places.gpu.graph import GraphMaker, anchor_graphs
+from omcal.places.gpu.new_samples import DeviceRule
 from omcal.places.gpu.rows import TorchRows
-from omcal.places.gpu.scaling import check_finite, fit_scaling
+from omcal.places.gpu.scaling import fit_scaling
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.parts import ChunkedRows
 from omcal.views.tensors import device_of
@@ -85,23 +83,43 @@ class OnDevices(Place):
             graphs = anchor_graphs(DeviceViews(self.views, there), learned, rows)
             return TorchRows(graphs, settings.n_clusters, labels_on_host=on_host)
 
-    def apply(self, rule: Rule, wanted: Wanted, out: Any = None) -> Any:
-        blocks = _blocks(rule, DeviceViews(self.views, self._devices[0]))
-        if wanted == "indicator":
-            return self._collected(U.clamp(min=0) for U, _ in blocks)
-        labels = (labels for _, labels in blocks)
-        if out is None:
-            return self._collected(labels)
-        if torch.is_tensor(out):
-            return write_blocks(labels, out)
-        return write_blocks((block.cpu().numpy() for block in labels), out)
+    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
+        if isinstance(rule, JoinedRule):
+            return self._apply_joined(rule, wanted, out)
+        views, given, at = DeviceViews(self.views, self._devices[0]), device_of(self.views), 0
 
-    def _collected(self, blocks: Iterator[Tensor]) -> Any:
-        """A tensor where the views are tensors, else an array."""
+        def deliver(block: Tensor) -> Any:
+            """As a tensor where the views are tensors, else as an array; in `out` if given."""
+            nonlocal at
+            if out is None:
+                return _on_host(block) if given is None else block.to(given)
+            out[at : at + len(block)] = block if torch.is_tensor(out) else _on_host(block)
+            at += len(block)
+
+        with working_on(views.device):
+            make = GraphMaker(views, rule.learned)
+            decide = DeviceRule(rule, views.device, torch_dtype(views.dtype))
+            size = decide.rows_at_once(len(views) * rule.learned.n_neighbors)
+            parts = [deliver(decide(make(rows), wanted)) for rows in row_blocks(views.n, size)]
+            make.check()
+        if out is not None:
+            return out
+        return np.concatenate(parts) if given is None else torch.cat(parts)
+
+    def _apply_joined(self, rule: JoinedRule, wanted: Wanted, out: Any) -> Any:
+        """The runs here; the small rest on the host."""
+        found = [_on_host(self.apply(run, "labels")) for run in rule.runs]
+        joined = collect([rule.decide(found)], wanted, self.views.n, None)
         given = device_of(self.views)
-        if given is None:
-            return np.concatenate([block.cpu().numpy() for block in blocks])
-        return torch.cat([block.to(given) for block in blocks])
+        result = joined if given is None else torch.from_numpy(joined).to(given)
+        return result if out is None else write_blocks([result], out)
+
+    def rows_of(self, graphs: AnchorGraphs, n_clusters: int) -> AbstractRows:
+        return TorchRows.from_graphs(graphs, n_clusters, self._devices[0])
+
+
+def _on_host(labels: Any) -> Any:
+    return labels.cpu().numpy() if torch.is_tensor(labels) else labels
 
 
 def find_devices(device: Any, views: Views) -> list[Device]:
@@ -120,23 +138,3 @@ def find_devices(device: Any, views: Views) -> list[Device]:
         f"device={device!r} but the views are on {given}; leave device= out to work where they "
         "are, or move them. Several devices take arrays, which are sent to them by blocks."
     )
-
-
-def _blocks(rule: Rule, views: DeviceViews) -> Iterator[tuple[Tensor, Tensor]]:
-    """`Rule.blocks` on the device."""
-    found, Z = views.device, rule.consensus
-    P, R = Z.f_step()
-    with working_on(found):
-        for view in views:
-            check_finite(view)
-        wide = wide_type(found)
-        to_P, to_G, R_there = (
-            torch.from_numpy(M).to(found, wide)
-            for M in (stacked(Z.alpha, P), stacked(Z.alpha, Z.G), R)
-        )
-        size = max(1, block_entries(found) // len(to_P))
-        for rows in row_blocks(views.n, size):
-            graphs = anchor_graphs(views, rule.learned, rows)
-            S = graphs.dense(slice(None), wide)
-            U = settle(S @ to_P, R_there).to(graphs.weights.dtype)
-            yield U, decide(U, S @ to_G, silence(P, U.dtype))[0]

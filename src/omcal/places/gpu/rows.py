@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Array, Assignment, Sums
@@ -15,13 +14,13 @@ from omcal.method.updates import stacked
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.devices import (
     Repeated,
-    block_entries,
     resolve_device,
     wide_type,
     working_on,
 )
 from omcal.places.gpu.graph import TorchGraphs
-from omcal.places.gpu.new_samples import decide, silence
+from omcal.places.gpu.new_samples import silence
+from omcal.places.gpu.plain_pass import PlainPass
 
 _FEWEST_ROWS = 10_000  # with fewer, compiling the kernels takes longer than they save
 
@@ -129,53 +128,3 @@ class _Mail:
         text, c = self._outbox.numpy(), len(R)
         text[: self._stacked, :c] = stacked(alpha, P)
         text[self._stacked : self._stacked + c, :c] = R
-
-
-class PlainPass:
-    """The pass by PyTorch's own operations: products with dense blocks of [S_1 … S_V]."""
-
-    def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
-        self._graphs = graphs
-        self._F = F
-        self.columns = int(F.shape[1])
-        self.dtype = wide_type(F.device)
-        self._width = graphs.n_views * graphs.n_anchors
-        self._block = max(1, block_entries(F.device) // self._width)
-
-    def gram(self) -> Tensor:
-        g, width = self._graphs, self._width
-        StS = torch.zeros(width**2, dtype=self.dtype, device=g.device)
-        slots = g.n_views * g.k
-        for rows in row_blocks(g.n, max(1, block_entries(g.device) // slots**2)):
-            columns = g.columns(rows)
-            weights = g.weights[:, :, rows].flatten(0, 1).T.to(self.dtype)
-            cells = columns[:, :, None] * width + columns[:, None, :]
-            products = weights[:, :, None] * weights[:, None, :]
-            StS.scatter_add_(0, cells.flatten(), products.flatten())
-        return StS.reshape(width, width)
-
-    def sweep(self, small: Tensor) -> Tensor:
-        """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
-        Q, R = small[: self._width], small[self._width : self._width + self.columns]
-        StF, FtF, FoldtF = torch.zeros_like(Q), torch.zeros_like(R), torch.zeros_like(R)
-        for rows in row_blocks(self._graphs.n, self._block):
-            S = self._graphs.dense(rows, self.dtype)
-            old = self._F[rows].to(self.dtype)
-            stored = torch.addmm(S @ Q, old, R).clamp_(min=0).to(self._F.dtype)
-            new = stored.to(self.dtype)  # as it was rounded
-            StF.addmm_(S.T, new)
-            FtF.addmm_(new.T, new)
-            FoldtF.addmm_(old.T, new)
-            self._F[rows] = stored
-        return torch.cat([StF.flatten(), FtF.flatten(), FoldtF.flatten()])
-
-    def assign(self, small: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-        """Labels and the number of undecided rows; `small` holds P, R and the basis."""
-        Q, R, basis = small.split([self._width, self.columns, self._width])
-        parts = []
-        for rows in row_blocks(self._graphs.n, self._block):
-            S = self._graphs.dense(rows, self.dtype)
-            U = torch.addmm(S @ Q, self._F[rows].to(self.dtype), R).to(self._F.dtype)
-            self._F[rows] = U.clamp(min=0)
-            parts.append(decide(U, S @ basis, limit))
-        return torch.cat([labels for labels, _ in parts]), sum(number for _, number in parts)

@@ -1,4 +1,4 @@
-"""The pass over the rows as Triton kernels.
+"""The pass over the rows as a Triton kernel.
 
 A pass reads indices, weights and F once and writes F once. Where the sums of a pass fit in the
 shared memory of the GPU, `places.gpu.cuda` does it; else it adds to a few copies of the sums in
@@ -13,6 +13,7 @@ from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.plain_pass import PlainPass
 from omcal.places.gpu.triton_graphs import AVAILABLE, usable
 
 MAX_CLUSTERS = 64  # above this a block of F no longer fits in registers
@@ -90,55 +91,6 @@ if AVAILABLE:
         tl.atomic_add(tail, FtF, mask=inside, sem="relaxed")
         tl.atomic_add(tail + c * c, FoldtF, mask=inside, sem="relaxed")
 
-    @triton.jit
-    def _assign(  # type: ignore[no-untyped-def]
-        indices, weights, F, small, labels, undecided, n, m, V, k, limit,
-        c: tl.constexpr, C: tl.constexpr, ROWS: tl.constexpr,
-    ):  # fmt: skip
-        columns = tl.arange(0, C)
-        in_c = (columns < c)[None, :]
-        rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
-        in_n = rows < n
-        here = rows[:, None] * c + columns[None, :]
-        mask = in_n[:, None] & in_c
-        R = tl.load(small + V * m * C + columns[:, None] * C + columns[None, :])
-        old = tl.load(F + here, mask=mask, other=0.0)
-        U = tl.dot(old, R, input_precision="ieee", out_dtype=old.dtype)
-        U = _f_step(U, indices, weights, small, rows, in_n, columns, n, m, V, k, C)
-        tl.store(F + here, tl.maximum(U, 0.0), mask=mask)
-        basis = small + (V * m + C) * C
-        AG = tl.zeros_like(U)
-        AG = _f_step(AG, indices, weights, basis, rows, in_n, columns, n, m, V, k, C)
-        silent = tl.max(tl.where(in_c, tl.abs(U), 0.0), axis=1) <= limit
-        largest, label = tl.max(tl.where(in_c, U, float("-inf")), axis=1, return_indices=True)
-        fallback = tl.argmax(tl.where(in_c, AG, float("-inf")), axis=1)
-        tl.store(labels + rows, tl.where(silent, fallback, label), mask=in_n)
-        without = in_n & (silent | (largest <= 0))
-        tl.atomic_add(undecided, tl.sum(without.to(tl.int32), axis=0), sem="relaxed")
-
-    @triton.jit
-    def _gram(  # type: ignore[no-untyped-def]
-        indices, weights, sums, n, m, k, slots, copies, size, ROWS: tl.constexpr
-    ):
-        # One entry of each pair of slots; the other is its mirror image.
-        program = tl.program_id(0)
-        mine = sums + (program % copies).to(tl.int64) * size
-        for start in range(program * ROWS, n, tl.num_programs(0) * ROWS):
-            rows = (start + tl.arange(0, ROWS)).to(tl.int64)
-            in_n = rows < n
-            at_one = rows
-            for one in range(slots):
-                i = tl.load(indices + at_one, mask=in_n, other=0).to(tl.int32) + (one // k) * m
-                u = tl.load(weights + at_one, mask=in_n, other=0.0).to(tl.float64)
-                line = mine + i.to(tl.int64) * ((slots // k) * m)
-                at_two = at_one
-                for two in range(one, slots):
-                    j = tl.load(indices + at_two, mask=in_n, other=0).to(tl.int32) + (two // k) * m
-                    w = tl.load(weights + at_two, mask=in_n, other=0.0).to(tl.float64)
-                    tl.atomic_add(line + j, u * w, mask=in_n & (w > 0), sem="relaxed")
-                    at_two += n
-                at_one += n
-
 
 def serves(device: Device, n_clusters: int) -> bool:
     """Whether the kernels can do the pass for so many clusters on this device."""
@@ -168,17 +120,9 @@ class FusedPass:
         self._sums = F.new_empty((self._copies, self._size), dtype=torch.float64)
 
     def gram(self) -> Tensor:
-        g = self._graphs
-        width = g.n_views * g.n_anchors
-        programs = min(_PROGRAMS, triton.cdiv(g.n, 128))
-        copies = min(programs, max(1, _SUMS_BYTES // (8 * width**2)), 32)
-        sums = torch.zeros((copies, width**2), dtype=torch.float64, device=g.device)
-        _gram[(programs,)](
-            g.indices, g.weights, sums, g.n, g.n_anchors, g.k, g.n_views * g.k, copies, width**2,
-            ROWS=128, num_warps=4,
-        )  # fmt: skip
-        half = sums.sum(dim=0).reshape(width, width)
-        return half + half.T - half.diagonal().diag()
+        if _cuda.available(self._F.device):
+            return _cuda.gram(self._graphs)
+        return PlainPass(self._graphs, self._F).gram()
 
     def sweep(self, small: Tensor) -> Tensor:
         """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
@@ -192,13 +136,18 @@ class FusedPass:
         return self._sums.sum(dim=0)
 
     def assign(self, small: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-        """Labels and the number of undecided rows; `small` holds P, R and the basis."""
-        n = self._graphs.n
-        labels = torch.empty(n, dtype=torch.int32, device=self._F.device)
-        undecided = torch.zeros((), dtype=torch.int32, device=self._F.device)
-        _assign[(triton.cdiv(n, self._rows),)](
-            *self._arrays(), small, labels, undecided, *self._sizes(), limit, **self._shape()
-        )
+        """Labels and the number of undecided rows; `small` holds P, R and G."""
+        g = self._graphs
+        width = g.n_views * g.n_anchors
+        P, R, G = small.split([width, self.columns, width])
+        if not _cuda.available(self._F.device):
+            plain = PlainPass(g, self._F)
+            narrow = torch.cat([P, R[: self._c], G])[:, : self._c].to(plain.dtype)
+            return plain.assign(narrow, limit)
+        labels = torch.empty(g.n, dtype=torch.int32, device=g.device)
+        undecided = torch.zeros((), dtype=torch.int32, device=g.device)
+        decide = _cuda.Decision(P, R, G, limit, self._c, settles=False)
+        decide(g, F=self._F, labels=labels, undecided=undecided)
         return labels, undecided
 
     def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,0 +1,128 @@
+"""`omcal compare`: several methods on the data of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import omcal
+from omcal.cli import options
+from omcal.cli.cells import cell_progress
+from omcal.cli.console import print_json, print_table, report_line, stdout
+from omcal.cli.outputs import require_writable
+
+MethodNames = Annotated[
+    str | None,
+    typer.Option(
+        "--methods",
+        "-m",
+        metavar="A,B",
+        help="Methods by name, as in docs/baselines.md; all: each that takes the data.",
+        show_default="omcal and four that are linear in n",
+    ),
+]
+Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs of each method.")]
+TableFile = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="TABLE", help="Write the table: .md, .tex, .csv or .html."),
+]
+RecordsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--records",
+        metavar="JSONL",
+        help="Save each run here at once; a comparison that finds it goes on. By default beside "
+        "--out, as NAME.records.jsonl.",
+    ),
+]
+TimeLimit = Annotated[
+    float, typer.Option("--time-limit", metavar="S", min=0.01, help="Seconds of a run.")
+]
+MemoryLimit = Annotated[
+    str, typer.Option("--memory-limit", metavar="SIZE", help="Memory of a run beyond the data.")
+]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time; times suffer from it.")]
+
+
+def compare(
+    file: options.DataFile,
+    clusters: options.Clusters,
+    methods: MethodNames = None,
+    seeds: Seeds = 5,
+    out: TableFile = None,
+    records: RecordsFile = None,
+    time_limit: TimeLimit = 600,
+    memory_limit: MemoryLimit = "8GB",
+    jobs: Jobs = 1,
+    views: options.ViewNames = None,
+    labels: options.LabelName = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Compare methods on the data of FILE, each with several seeds.
+
+    Where FILE holds classes: six scores, mean(standard deviation), and the mean rank. Without
+    classes: how stable the clusters are, how well the views agree with them, and the time. The
+    same command again goes on where it was stopped, and repeats runs that ended with an error.
+    """
+    from omcal.experiments.comparison import DEFAULT_METHODS, chosen_methods, table_format
+
+    given = options.cluster_number(clusters)
+    if out is not None:
+        table_format(out)
+        require_writable(out, [file])
+        records = records or out.with_suffix(".records.jsonl")
+    data = omcal.datasets.load_views(file, views=options.names(views), labels=labels)
+    chosen = chosen_methods(methods or DEFAULT_METHODS, data)
+    n_clusters, suggestion = options.suggested(given, data, {}, 0)
+    try:
+        with cell_progress(quiet) as observer:
+            found = omcal.experiments.compare(
+                data,
+                n_clusters,
+                [method.name for method in chosen],
+                seeds=seeds,
+                records=records,
+                time_limit=time_limit,
+                memory_limit=memory_limit,
+                jobs=jobs,
+                observer=observer,
+            )
+    except KeyboardInterrupt:
+        if records is not None:
+            report_line(f"the finished runs are in {records}; the same command goes on")
+        raise
+    if out is not None:
+        found.write(out)
+    if as_json:
+        print_json(
+            {
+                "file": str(file),
+                "n_clusters": n_clusters,
+                "suggestion": None if suggestion is None else suggestion.to_dict(),
+                "out": None if out is None else str(out),
+                "records": None if records is None else str(records),
+                "runs": [{k: v for k, v in r.items() if k != "labels"} for r in found.records],
+                "version": omcal.__version__,
+            }
+        )
+    elif not quiet:
+        if suggestion is not None:
+            stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
+        _show(found.table, out)
+
+
+def _show(table: Any, out: Path | None) -> None:
+    # Without the 0 of the deviations, so that six scores fit the screen.
+    rows = [
+        [cell if isinstance(cell, str) else cell.text.replace("(0.", "(.") for cell in row]
+        for row in table.rows
+    ]
+    print_table(table.title, table.header, rows)
+    console = stdout()
+    for note in table.notes:
+        console.print(note, soft_wrap=True)
+    if out is not None:
+        console.print(f"Table: {out}", soft_wrap=True)

@@ -1,0 +1,283 @@
+"""Methods compared on one data set: runs under limits, kept as records, and a table of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
+
+from omcal.datasets import MultiViewData
+from omcal.experiments.contents import RANKS_NOTE, format_measured
+from omcal.experiments.document import conditions, failures
+from omcal.experiments.methods import Method, find_method, methods
+from omcal.experiments.paper import load_paper
+from omcal.experiments.plan import Cell
+from omcal.experiments.records import Record, read_records
+from omcal.experiments.runner import Observer, Settings, Silent, run_cells
+from omcal.experiments.sources import GivenData
+from omcal.experiments.summary import Measured, Summary
+from omcal.experiments.tables import Entry, Table, ranked
+from omcal.experiments.unlabelled import stability, unpack_labels
+from omcal.experiments.worker import Limits
+from omcal.machine.files import write_whole
+from omcal.machine.memory import parse_bytes
+from omcal.machine.threads import thread_count
+from omcal.model.estimators import OMCAL
+from omcal.views.reading import validate_views
+
+DEFAULT_METHODS = ("omcal", "fsmsc", "mvschfd", "concat-kmeans", "best-view")
+_NOTES = {
+    "labelled": "Rank: mean over the six scores of the place among the methods, 1 being the best. "
+    "NMI: mutual information over the larger entropy.",
+    "unlabelled": "Stability: adjusted Rand index between the clusters of any two seeds. "
+    "Agreement: share of the ten nearest neighbours of a sample in a view that are in its cluster, "
+    "less chance (0: as by chance, 1: all), and its mean over the views.",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found; `print` it, or `write` it to a file.
+
+    Attributes
+    ----------
+    table : omcal.experiments.tables.Table
+    records : list of dict
+        Every run: method, seed, scores, seconds, memory, warnings, versions, machine.
+    """
+
+    table: Table
+    records: list[Record]
+
+    def __str__(self) -> str:
+        return self.markdown()
+
+    def markdown(self) -> str:
+        """The table with its title and notes."""
+        notes = "".join(f"\n{note}\n" for note in self.table.notes)
+        return f"# {self.table.title}\n\n{self.table.markdown()}\n{notes}"
+
+    def html(self) -> str:
+        """A page that needs no network."""
+        from omcal.experiments.webpage import table_page
+
+        return table_page(self.table)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as the ending of the file says: .md, .tex, .csv or .html."""
+        path = Path(path)
+        form = table_format(path)
+        texts = {".md": self.markdown, ".tex": self.table.latex, ".csv": self.table.csv}
+        write_whole(path, {**texts, ".html": self.html}[form]())
+
+
+def table_format(path: Path) -> str:
+    """The ending of a file for a table; others are refused."""
+    ending = path.suffix.lower()
+    if ending not in (".md", ".tex", ".csv", ".html"):
+        raise ValueError(f"{path} must end in .md, .tex, .csv or .html.")
+    return ending
+
+
+def compare(
+    X: Any,
+    n_clusters: int | None = None,
+    methods: str | Sequence[str] = DEFAULT_METHODS,
+    *,
+    y: ArrayLike | None = None,
+    present: Any = None,
+    seeds: int = 5,
+    records: str | os.PathLike[str] | None = None,
+    time_limit: float = 600.0,
+    memory_limit: str | float = "8GB",
+    jobs: int = 1,
+    observer: Observer | None = None,
+) -> Comparison:
+    """Fit several methods with several seeds to one data set, and compare what they find.
+
+    With classes the table has the six scores of the paper, mean(standard deviation) over the
+    seeds, and the mean rank. Without classes it has the stability of the clusters over the seeds,
+    their agreement with the views, and the time.
+
+    Parameters
+    ----------
+    X : MultiViewData, or as in `OMCAL.fit`
+    n_clusters : int, optional
+        By default the number of classes, where there are any.
+    methods : str or list of str
+        Names of methods, as `omcal.experiments.methods` lists them; "all": each that takes X.
+    y : array-like of shape (n,), optional
+        Classes; those of a MultiViewData by default.
+    present : as in `OMCAL.fit`, optional
+    seeds : int, default=5
+        Runs of each method, with random_state 0, 1, …
+    records : path, optional
+        A file that every finished run is saved to at once. A comparison that finds it goes on
+        where it stopped; runs that ended with an error are repeated.
+    time_limit : float, default=600
+        Seconds of one run. A method that is over a limit with one seed is not run with others.
+    memory_limit : int or str, default="8GB"
+        Memory of one run beyond the libraries and the data.
+    jobs : int, default=1
+        Runs at a time; with more than one, times are longer than they would be alone.
+    observer : optional
+        Told of the progress; see `omcal.experiments.runner.Observer`.
+
+    Returns
+    -------
+    Comparison
+
+    Notes
+    -----
+    Each run has a process of its own. A script that calls this needs, like every one that starts
+    processes, ``if __name__ == "__main__":`` around the call.
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> from omcal.experiments import compare
+    >>> data = make_multiview(150, n_clusters=3, random_state=0)
+    >>> found = compare(data, 3, ["omcal", "concat-kmeans"], seeds=2)
+    >>> list(found.table.header)[:3]
+    ['method', 'ACC', 'NMI']
+    """
+    if seeds < 1:
+        raise ValueError(f"seeds={seeds} must be at least 1.")
+    data = _as_data(X, y, present)
+    n_clusters = n_clusters or data.n_classes
+    if n_clusters is None:
+        raise ValueError("there are no classes to count; give n_clusters.")
+    chosen = chosen_methods(methods, data)
+    cells = [
+        Cell(data.name, method.name, seed, {"n_clusters": n_clusters})
+        for seed in range(seeds)  # one seed of every method first: an early stop leaves no gaps
+        for method in chosen
+    ]
+    source = GivenData(data)
+    limits = Limits(time_limit, parse_bytes(memory_limit) / 1e9, max(1, thread_count() // jobs))
+    with _records_file(records) as path:
+        run_cells(cells, Settings(source, limits, jobs), path, observer or Silent())
+        keys = {cell.key for cell in cells}
+        (content,) = source.prints().values()
+        kept = [r for r in read_records(path) if r["file_print"] == content]
+    kept = [r for r in kept if Cell.of(r).key in keys]
+    return Comparison(_table(data, n_clusters, chosen, Summary(kept)), kept)
+
+
+def chosen_methods(names: str | Sequence[str], data: MultiViewData) -> list[Method]:
+    """The methods of these names; those that cannot take the data are refused, with the reason."""
+    if isinstance(names, str):
+        names = names.split(",")
+    if [name.strip().lower() for name in names] == ["all"]:
+        return [method for method in methods().values() if not _obstacle(method, data)]
+    found = list(dict.fromkeys(find_method(name.strip()) for name in names if name.strip()))
+    if not found:
+        raise ValueError("methods is empty; give at least one name.")
+    for method in found:
+        if obstacle := _obstacle(method, data):
+            raise ValueError(f"{method.name} {obstacle}; leave it out.")
+    return found
+
+
+def _obstacle(method: Method, data: MultiViewData) -> str:
+    """Why a method cannot take the data; empty where it can."""
+    if not method.multi_view and len(data.views) > 1:
+        return f"takes one view, and there are {len(data.views)}"
+    absent = any(not here.all() for here in (data.present or {}).values())
+    if absent and not method.takes_absences:
+        return "cannot do without samples that are absent from views"
+    if not method.takes_sparse and any(hasattr(view, "nnz") for view in data.views.values()):
+        return "takes no sparse views"
+    return ""
+
+
+def _as_data(X: Any, y: ArrayLike | None, present: Any) -> MultiViewData:
+    if not isinstance(X, MultiViewData):
+        views = validate_views(OMCAL(), X, min_samples=2, gaps=True, present=present)
+        masks = {view.name: view.present for view in views if view.present is not None}
+        X = MultiViewData({view.name: view.array for view in views}, present=masks or None)
+    if y is not None:
+        X = replace(X, labels=np.asarray(y))
+    return X if X.name else replace(X, name="data")
+
+
+@contextlib.contextmanager
+def _records_file(given: str | os.PathLike[str] | None) -> Iterator[Path]:
+    if given is not None:
+        yield Path(given)
+        return
+    with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
+        yield Path(folder) / "records.jsonl"
+
+
+def _table(data: MultiViewData, n_clusters: int, chosen: list[Method], summary: Summary) -> Table:
+    labelled = data.labels is not None and bool(data.is_labelled.any())
+    cells = [Cell(data.name, method.name, 0, {"n_clusters": n_clusters}) for method in chosen]
+    columns: dict[str, list[Entry]] = {}
+    if labelled:
+        scores = {m: [summary.measure(cell, m) for cell in cells] for m in load_paper().metrics}
+        columns = {metric: _entries(found) for metric, found in scores.items()}
+        columns["rank"] = _ranks(list(scores.values()))
+    else:
+        columns["stability"] = _entries([_stability(summary, cell) for cell in cells])
+        columns["agreement"] = _entries([summary.measure(cell, "agreement") for cell in cells])
+        for view in data.views if len(data.views) > 1 else ():
+            found = [_view_agreement(summary, cell, view) for cell in cells]
+            columns[f"in {view}"] = _entries(found)
+    seconds = [summary.measure(cell, "seconds") for cell in cells]
+    columns["seconds"] = _entries(seconds, "seconds")
+    columns["runs"] = [Entry(str(measured.runs)) for measured in seconds]
+    rows: list[list[str | Entry]] = [
+        [method.title, *(column[i] for column in columns.values())]
+        for i, method in enumerate(chosen)
+    ]
+    classes = f", {data.n_classes} classes" if labelled else ""
+    title = (
+        f"{data.name}: {data.n_samples} samples, {len(data.views)} views, {n_clusters} clusters"
+        f"{classes}"
+    )
+    notes = [
+        f"Mean(standard deviation) over the seeds. {RANKS_NOTE}",
+        _NOTES["labelled" if labelled else "unlabelled"],
+        *([failures(summary)] if summary.errors() else []),
+        *conditions(summary),
+    ]
+    return Table("comparison", title, ["method", *columns], rows, notes)
+
+
+def _entries(found: list[Measured], metric: str = "ACC") -> list[Entry]:
+    digits = 2 if metric == "seconds" else 3
+    shown = [None if m.mean is None else round(m.mean, digits) for m in found]
+    texts = [format_measured(m, metric) for m in found]
+    return ranked(texts, shown, largest=metric != "seconds")
+
+
+def _ranks(scores: list[list[Measured]]) -> list[Entry]:
+    """The mean place of each method; without a result it is behind all others."""
+    values = np.array(
+        [[-np.inf if m.mean is None else round(m.mean, 3) for m in found] for found in scores]
+    )
+    means = rankdata(-values, axis=1).mean(axis=0)
+    return ranked([f"{mean:.2f}" for mean in means], [float(m) for m in means], largest=False)
+
+
+def _stability(summary: Summary, cell: Cell) -> Measured:
+    runs = [run for run in summary.runs(cell) if run["status"] == "ok"]
+    pairs = stability([unpack_labels(run["labels"]) for run in runs])
+    return Measured.of(pairs) if pairs else replace(summary.measure(cell, "agreement"), mean=None)
+
+
+def _view_agreement(summary: Summary, cell: Cell, view: str) -> Measured:
+    found = summary.measure(cell, "agreement")
+    if found.mean is None:
+        return found
+    runs = [run for run in summary.runs(cell) if run["status"] == "ok"]
+    return Measured.of([run["view_agreement"][view] for run in runs])

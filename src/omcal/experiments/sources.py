@@ -1,0 +1,122 @@
+"""Where the cells of an experiment find their data: the paper's folder, or what a user gives."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.datasets import PAPER_DATASETS, MultiViewData, load_paper_dataset
+from omcal.experiments.methods import Method
+from omcal.experiments.paper import load_paper
+
+_BLOCK = 1 << 22
+
+
+class Source(Protocol):
+    """Data sets by name; it goes to the process of each cell."""
+
+    def prints(self) -> dict[str, str]:
+        """Fingerprint of each data set that is there: another one means other results."""
+
+    def load(self, name: str) -> MultiViewData: ...
+
+    def model(self, method: Method, **parameters: Any) -> Any:
+        """The estimator that is compared here."""
+
+    def status(self, name: str, outcome: dict[str, Any]) -> str:
+        """What the data are, in one word, for the record of a cell that ended so."""
+
+
+@dataclass(frozen=True)
+class PaperData:
+    """The data sets of the paper, in a folder."""
+
+    folder: Path
+
+    def prints(self) -> dict[str, str]:
+        found = {name: dataset.find(self.folder) for name, dataset in PAPER_DATASETS.items()}
+        return {name: _print_of_file(source[1]) for name, source in found.items() if source}
+
+    def load(self, name: str) -> MultiViewData:
+        unit_length = load_paper().size(name).get("unit_length", False)
+        data = load_paper_dataset(name, self.folder, unit_length=unit_length, strict=False)
+        if data.labels is None or data.n_classes is None:
+            raise ValueError(f"{name} has no classes to compare the clusters with.")
+        return data
+
+    def model(self, method: Method, **parameters: Any) -> Any:
+        """With the paper's settings, where those are not the defaults."""
+        return getattr(method.cls, "paper", method.make)(**parameters)
+
+    def status(self, name: str, outcome: dict[str, Any]) -> str:
+        """As the registry says, unless what should be the paper's file has other sizes."""
+        dataset, here = PAPER_DATASETS[name], outcome.get("data")
+        status = dataset.status(self.folder)
+        if status == "exact" and here is not None:
+            published = [dataset.n_samples, dataset.n_clusters, list(dataset.widths)]
+            if published != [here["samples"], here["clusters"], here["features"]]:
+                return "differs"
+        return status
+
+
+@dataclass(frozen=True)
+class GivenData:
+    """One data set in memory."""
+
+    data: MultiViewData
+
+    def prints(self) -> dict[str, str]:
+        checksum, size = 0, 0
+        for part in _parts(self.data):
+            for start in range(0, len(part), _BLOCK):
+                checksum = zlib.crc32(part[start : start + _BLOCK], checksum)
+            size += len(part)
+        return {self.data.name: f"{size}-{checksum:08x}"}
+
+    def load(self, name: str) -> MultiViewData:
+        return self.data
+
+    def model(self, method: Method, **parameters: Any) -> Any:
+        return method.make(**parameters)
+
+    def status(self, name: str, outcome: dict[str, Any]) -> str:
+        return "given"
+
+
+def _parts(data: MultiViewData) -> Iterator[memoryview]:
+    """All that a fit or a score depends on, as bytes."""
+    for name, view in data.views.items():
+        yield memoryview(name.encode())
+        arrays = [view]
+        if sparse.issparse(view):
+            arrays = [view.indptr, view.indices, view.data]
+        yield from (_bytes(array) for array in arrays)
+    if data.labels is not None:
+        yield _bytes(data.labels.astype(str))
+    for mask in (data.present or {}).values():
+        yield _bytes(mask)
+
+
+def _bytes(array: NDArray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _print_of_file(path: Path) -> str:
+    """Size and checksum of a file."""
+    checksum = 0
+    size = 0
+    try:
+        with path.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                checksum = zlib.crc32(block, checksum)
+                size += len(block)
+    except OSError:  # the cells of this data set say in their rows what is wrong with it
+        return "unreadable"
+    return f"{size}-{checksum:08x}"

@@ -1,0 +1,490 @@
+"""Several runs joined into one result that hardly depends on the draw of the anchors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import DTypeLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.machine.scikit import HasMethods, Interval
+from omcal.method.new_samples import JoinedRule, Rule, joined_graph
+from omcal.method.rows import AbstractRows, Assignment
+from omcal.method.settings import GraphSettings
+from omcal.method.solver import Problem, Solution
+from omcal.method.starts import starts
+from omcal.metrics import ari
+from omcal.model.checkpoint import Checkpoint
+from omcal.model.cost import Estimate
+from omcal.model.doubts import Doubt, doubts, warn
+from omcal.model.estimators import OMCAL
+from omcal.model.fitting import AnchorClusterer, all_or_nothing
+from omcal.model.view_effects import ViewExplanation
+from omcal.model.watching import Watch, best_of, shown
+from omcal.places.base import Place, place_for, require_shape
+from omcal.views.reading import refuse_second_view
+from omcal.views.view import Views
+
+_UNSTABLE = 0.5
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run gave: its labels, and where the solver ended."""
+
+    labels: NDArray
+    solution: Solution
+
+    @property
+    def view_weights(self) -> NDArray[np.float64]:
+        return self.solution.alpha
+
+    @property
+    def objective(self) -> float:
+        return self.solution.history[-1]
+
+
+class Consensus(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    MetaEstimatorMixin,
+    BaseEstimator,
+):
+    """Join several runs with other anchors into one clustering.
+
+    Each of B runs puts every sample into one of c clusters. These B·c clusters are anchors, too:
+    a sample is tied to one of each run, with weight 1/B, and the same solver clusters this graph
+    into c groups. The views are checked and scaled once.
+
+    Parameters
+    ----------
+    estimator : OMCAL or OCAL, optional
+        What is run, with its parameters; by default ``OMCAL()``. Its `random_state` is not used.
+    n_runs : int, default=10
+        Number B of runs.
+    n_jobs : int, optional
+        Runs that are worked on at once, each with its graphs in memory; by default one after
+        another, as each uses all cores by itself.
+    random_state : int, RandomState or None, default=None
+        Seed of the anchors and starts of all runs.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
+    certainty_ : array of shape (n,)
+        For each sample the share of runs that agree with its label, each cluster of a run taken
+        for the cluster of the result that most of its samples are in.
+    stability_ : float
+        Mean adjusted Rand index between the runs and the result; 1 where all are the same.
+    view_weights_, view_weights_spread_ : arrays of shape (n_views,)
+        Mean and standard deviation of the weights of the runs.
+    view_scales_ : list
+        As in `OMCAL`.
+    runs_ : list of Run
+        Labels, weights of the views and objective of each run.
+    estimator_ : OMCAL or OCAL
+        The run that is most like the result, as a fitted model.
+    doubts_ : list
+        As in `OMCAL`.
+    objective_, n_iter_, converged_
+        Of the joint fit.
+    n_features_in_, n_features_per_view_, view_names_
+        As in `OMCAL`.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL, Consensus
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(300, n_clusters=3, noise=0.6, random_state=0)
+    >>> model = Consensus(OMCAL(n_clusters=3), n_runs=5, random_state=0).fit(data.views)
+    >>> model.labels_.shape, bool(model.stability_ > 0.8)
+    ((300,), True)
+    >>> bool((model.predict(data.views) == model.labels_).mean() > 0.99)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "n_runs": [Interval(Integral, 2, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_runs: int = 10,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_runs = n_runs
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @property
+    def n_clusters(self) -> int:
+        """That of the estimator."""
+        return int(self._inner().n_clusters)
+
+    def fit(self, X: Any, y: Any = None, present: Any = None) -> Self:
+        """Cluster the samples of X.
+
+        Parameters
+        ----------
+        X : list or mapping of 2-D arrays, or one 2-D array
+            As in `OMCAL.fit`.
+        y : ignored
+        present : as in `OMCAL.fit`, optional
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        inner = self._inner()
+        inner._validate_params()
+        refuse_second_view(y)
+        with inner.working(), shown(inner.verbose):
+            interrupted = self._fit(inner, X, present)
+            warn(self)
+        if interrupted:
+            raise KeyboardInterrupt
+        return self
+
+    @all_or_nothing
+    def _fit(self, inner: AnchorClusterer, X: Any, present: Any) -> bool:
+        watch = Watch(inner, X, None)
+        views = inner._read(X, present)
+        settings = inner._graph_settings(views)
+        place = place_for(views, inner._asked())
+        if views.home == "memory":
+            expected = replace(inner._estimate_of(views), n_runs=self.n_runs)
+            place.require_room(expected.bytes, f"Consensus on {views.n} samples")
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_runs + 1)
+        states = [np.random.RandomState(seed) for seed in seeds[:-1]]
+        checkpoints = [self._checkpoint(inner, views, settings, b) for b in range(self.n_runs)]
+        learned = [
+            replace(one, anchors=saved.anchors) if saved and saved.resumes else one
+            for one, saved in zip(place.learn(settings, states), checkpoints, strict=True)
+        ]
+
+        def work(b: int, rows: AbstractRows) -> tuple[Rule, Run]:
+            one, state, saved = learned[b], states[b], checkpoints[b]
+            rows = saved.follow(rows, one.anchors, state) if saved else rows
+            best, assignment = inner._optimise(rows, one, state, watch)
+            watch.say("run %d of %d: objective %.8g", b + 1, self.n_runs, best.history[-1])
+            return Rule(one, best.consensus), Run(_small(assignment.labels, self.n_clusters), best)
+
+        finished = list(self._run_all(work, place.build(learned, settings), watch))
+        if watch.interrupted and len(finished) < 2:
+            raise KeyboardInterrupt
+        self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
+        self._keep_most_similar(inner)
+        # What the model is described by are the graphs of that run, made once more.
+        (rows,) = place.build([inner._rule.learned], settings)
+        inner._graphs = place.kept(rows)
+        self.doubts_ = self._doubts()
+        for saved in checkpoints:
+            if saved and not watch.interrupted:
+                saved.remove()
+        return watch.interrupted
+
+    def _run_all(
+        self, work: Callable[[int, AbstractRows], Any], built: Iterator[AbstractRows], watch: Watch
+    ) -> Iterator[Any]:
+        """The runs, in their order; graphs of later ones are made when their turn has come."""
+        if self.n_jobs in (None, 1):
+            for b, rows in enumerate(built):
+                yield work(b, rows)
+                if watch.interrupted:
+                    return
+        else:
+            jobs = Parallel(n_jobs=self.n_jobs, prefer="threads", pre_dispatch="n_jobs")
+            yield from jobs(delayed(work)(b, rows) for b, rows in enumerate(built))
+
+    def _join(
+        self,
+        inner: AnchorClusterer,
+        place: Place,
+        finished: Sequence[tuple[Rule, Run]],
+        random_state: np.random.RandomState,
+        watch: Watch,
+    ) -> None:
+        """One more fit, to the graph of the runs' clusters."""
+        rules, runs = (list(part) for part in zip(*finished, strict=True))
+        c = inner.n_clusters
+        columns, n_anchors = cluster_columns([run.labels for run in runs], c)
+        if n_anchors < c:
+            raise ValueError(
+                f"the runs found {n_anchors} clusters in all, fewer than n_clusters={c}; lower "
+                "n_clusters."
+            )
+        rows = place.rows_of(joined_graph([run.labels for run in runs], columns, n_anchors), c)
+        how = (inner.max_iter, inner.tol, inner.accelerate)
+        problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
+        StS = rows.gram()
+        bases = starts("spectral", 1, StS[0, 0], c, random_state)
+        solution, assignment = best_of(bases, rows, StS, problem, watch)
+        self._publish(rules, runs, columns, solution, assignment)
+
+    def _publish(
+        self,
+        rules: list[Rule],
+        runs: list[Run],
+        columns: list[NDArray[np.int64]],
+        solution: Solution,
+        assignment: Any,
+    ) -> None:
+        """The attributes of a fitted model."""
+        self._rule = JoinedRule(rules, columns, solution.consensus)
+        self.labels_ = np.asarray(_on_host(assignment.labels), dtype=np.int32)
+        self.n_undecided_ = assignment.n_undecided
+        self.runs_ = runs
+        self.objective_ = np.array(solution.history)
+        self.n_iter_, self.converged_ = solution.n_iter, solution.converged
+        weights = np.stack([run.view_weights for run in runs])
+        self.view_weights_ = weights.mean(axis=0)
+        self.view_weights_spread_ = weights.std(axis=0)
+        self.view_scales_ = [scaling.kind for scaling in rules[0].learned.scalings]
+        self.certainty_ = certainty([run.labels for run in runs], self.labels_, self.n_clusters)
+        self._similar = [ari(self.labels_, run.labels) for run in runs]
+        self.stability_ = float(np.mean(self._similar))
+
+    def _keep_most_similar(self, inner: AnchorClusterer) -> None:
+        """The run most like the result as a model, and what the views looked like."""
+        best = int(np.argmax(self._similar))
+        run = self.runs_[best]
+        inner._publish(
+            self._rule.runs[best], run.solution, Assignment(run.labels.astype(np.int32), 0)
+        )
+        self.estimator_ = inner
+        known = ("n_features_in_", "n_features_per_view_", "view_names_", "_view_columns")
+        for name in (*known, "feature_names_in_"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+
+    def _doubts(self) -> list[Doubt]:
+        found = doubts(self, self.estimator_._graphs)
+        late = sum(not run.solution.converged for run in self.runs_)
+        if late:
+            found.append(
+                Doubt(
+                    f"{late} of {len(self.runs_)} runs had not converged after max_iter="
+                    f"{self.estimator_.max_iter} iterations",
+                    "raise max_iter or tol of the estimator",
+                    ConvergenceWarning,
+                )
+            )
+        if self.stability_ < _UNSTABLE:
+            found.append(
+                Doubt(
+                    f"the runs differ: their mean ARI with the result is {self.stability_:.2f}",
+                    "look at certainty_, and compare with fewer clusters or another scale=",
+                )
+            )
+        return found
+
+    @property
+    def _silent(self) -> NDArray[np.bool_]:
+        return self.estimator_._silent
+
+    @property
+    def _weights_given(self) -> bool:
+        return self.estimator_._weights_given
+
+    def predict(self, X: Any, out: Any = None, present: Any = None) -> Any:
+        """Cluster of each sample of X, by all runs; see `OMCAL.predict`.
+
+        Parameters
+        ----------
+        X : as in `fit`
+        out : array of shape (n,), optional
+            Where the labels are written.
+        present : as in `fit`
+
+        Returns
+        -------
+        labels : array of shape (n,)
+        """
+        check_is_fitted(self)
+        place = self.estimator_._place_of_new(X, present)
+        require_shape(out, place.views.n)
+        return place.apply(self._rule, "labels", out)
+
+    def transform(self, X: Any, present: Any = None) -> Any:
+        """Soft indicator F of each sample of X in the joint fit.
+
+        Parameters
+        ----------
+        X, present : as in `predict`
+
+        Returns
+        -------
+        F : array of shape (n, n_clusters)
+        """
+        check_is_fitted(self)
+        return self.estimator_._place_of_new(X, present).apply(self._rule, "indicator")
+
+    def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
+        """`fit`, then `transform` of the same samples."""
+        return self.fit(X, y, present).transform(X, present)
+
+    def estimate(
+        self,
+        n: int,
+        dims: int | Sequence[int],
+        *,
+        dtype: DTypeLike = np.float64,
+        density: float | Sequence[float | None] | None = None,
+    ) -> Estimate:
+        """What `fit` on n samples would take; see `OMCAL.estimate`.
+
+        Parameters
+        ----------
+        n, dims, dtype, density : as in `OMCAL.estimate`
+
+        Returns
+        -------
+        Estimate
+        """
+        expected = self._inner().estimate(n, dims, dtype=dtype, density=density)
+        return replace(expected, n_runs=self.n_runs)
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    ) -> Path:
+        """Describe the result in one HTML file; see `OMCAL.report`.
+
+        Parameters
+        ----------
+        path, X, y, **options : as in `OMCAL.report`
+
+        Returns
+        -------
+        Path
+        """
+        check_is_fitted(self)
+        # The graphs are those of one run; labels and certainty are those of all.
+        model = copy(self.estimator_)
+        model.__dict__["_graphs"] = self.estimator_._graphs
+        for name in ("labels_", "certainty_", "stability_", "runs_", "view_weights_spread_"):
+            setattr(model, name, getattr(self, name))
+        return model.report(path, X, y, **options)
+
+    def explain_views(self, X: Any = None, **options: Any) -> ViewExplanation:
+        """Say what each view does in the run that is most like the result; see `OMCAL`.
+
+        Parameters
+        ----------
+        X, **options : as in `OMCAL.explain_views`
+
+        Returns
+        -------
+        omcal.model.view_effects.ViewExplanation
+        """
+        check_is_fitted(self)
+        return self.estimator_.explain_views(X, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `omcal.load` reads.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        from omcal.model.files import save
+
+        save(self, path)
+
+    def _inner(self) -> AnchorClusterer:
+        """A copy of the estimator to work with."""
+        given = OMCAL() if self.estimator is None else self.estimator
+        if not isinstance(given, AnchorClusterer):
+            raise ValueError(f"estimator={given!r} cannot be joined; give OMCAL(...) or OCAL(...).")
+        return clone(given)
+
+    def _checkpoint(
+        self, inner: AnchorClusterer, views: Views, settings: GraphSettings, b: int
+    ) -> Checkpoint | None:
+        """Each run has a checkpoint of its own, beside the named one."""
+        if inner.checkpoint is None:
+            return None
+        part = clone(inner).set_params(checkpoint=f"{os.fspath(inner.checkpoint)}.{b}")
+        return part._checkpoint(views, settings.n_anchors)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def certainty(runs: Sequence[NDArray], labels: NDArray, n_clusters: int) -> NDArray[np.float64]:
+    """For each sample the share of runs that agree with its label.
+
+    A cluster of a run stands for the cluster of the result that most of its samples are in.
+
+    Examples
+    --------
+    >>> runs = [np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0])]
+    >>> certainty(runs, np.array([0, 0, 1, 1]), 2).tolist()
+    [1.0, 1.0, 0.5, 1.0]
+    """
+    agreed = np.zeros(len(labels))
+    for run in runs:
+        cells = run.astype(np.int64) * n_clusters + labels
+        table = np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
+        agreed += table.argmax(axis=1)[run] == labels
+    return agreed / len(runs)
+
+
+def cluster_columns(
+    runs: Sequence[NDArray], n_clusters: int
+) -> tuple[list[NDArray[np.int64]], int]:
+    """The column of each cluster of each run, -1 for empty ones, and the number of columns."""
+    columns, total = [], 0
+    for run in runs:
+        filled = np.bincount(run, minlength=n_clusters) > 0
+        column = np.full(n_clusters, -1, dtype=np.int64)
+        column[filled] = total + np.arange(filled.sum())
+        columns.append(column)
+        total += int(filled.sum())
+    return columns, total
+
+
+def _small(labels: Any, n_clusters: int) -> NDArray:
+    """The labels of a run in as few bytes as hold them."""
+    return np.asarray(_on_host(labels)).astype(np.min_scalar_type(max(n_clusters - 1, 1)))
+
+
+def _on_host(labels: Any) -> Any:
+    """Labels from a device, or from a cluster, in the memory of this process."""
+    if hasattr(labels, "cpu"):
+        return labels.cpu().numpy()
+    return labels.compute() if hasattr(labels, "compute") else labels

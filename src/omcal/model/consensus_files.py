@@ -1,0 +1,90 @@
+"""What a file of a Consensus holds beside the run that is most like its result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.machine.archive import Archive
+from omcal.method.new_samples import Learned, Rule
+from omcal.method.rows import Assignment
+from omcal.method.solver import Solution
+from omcal.method.updates import ConsensusGraph
+from omcal.model.consensus import Consensus, Run, cluster_columns
+from omcal.model.fitting import AnchorClusterer
+
+
+def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, NDArray]]:
+    """Header and arrays of the joint fit and of the runs; they share their scalings."""
+    arrays = {"joint.labels": model.labels_, "joint.objective": model.objective_}
+    arrays |= _graph_arrays("joint", model._rule.consensus)
+    for b, (rule, run) in enumerate(zip(model._rule.runs, model.runs_, strict=True)):
+        arrays |= {f"run.{b}.labels": run.labels, f"run.{b}.weights": run.view_weights}
+        arrays |= _graph_arrays(f"run.{b}", rule.consensus)
+        arrays |= {f"run.{b}.anchors.{v}": A for v, A in enumerate(rule.learned.anchors)}
+    header = {
+        "n_runs": model.n_runs,
+        "finished": len(model.runs_),
+        "random_state": model.random_state if isinstance(model.random_state, int) else None,
+        "n_iter": model.n_iter_,
+        "converged": model.converged_,
+        "n_undecided": model.n_undecided_,
+        "runs": [[run.solution.converged, run.objective] for run in model.runs_],
+    }
+    return header, arrays
+
+
+def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Archive) -> Consensus:
+    """The model, from the run that was read already and what `parts_of` wrote."""
+    n, c, V = len(inner.labels_), inner.n_clusters, len(inner.view_weights_)
+    m, gamma = len(inner.basis_), inner._rule.consensus.gamma
+    rules, runs = [], []
+    for b, (converged, objective) in enumerate(header["runs"]):
+        labels = archive.take(f"run.{b}.labels", (n,), "u")
+        weights = archive.take(f"run.{b}.weights", (V,))
+        anchors = [
+            archive.take(f"run.{b}.anchors.{v}", A.shape) for v, A in enumerate(inner.anchors_)
+        ]
+        Z = _graph(f"run.{b}", archive, (V, m, c), gamma)
+        if n and labels.max() >= c:
+            raise ValueError("the labels of a run are not those of a model")
+        learned = Learned(inner._rule.learned.scalings, anchors, inner.n_neighbors)
+        rules.append(Rule(learned, Z))
+        runs.append(Run(labels, Solution(weights, Z, [float(objective)], bool(converged))))
+    model = Consensus(inner, n_runs=int(header["n_runs"]), random_state=header["random_state"])
+    columns, n_anchors = cluster_columns([run.labels for run in runs], c)
+    history = archive.take("joint.objective", (int(header["n_iter"]),)).tolist()
+    Z = _graph("joint", archive, (1, n_anchors, c), gamma)
+    labels = archive.take("joint.labels", (n,), "i")
+    if n and not 0 <= labels.min() <= labels.max() < c:
+        raise ValueError("the labels are not those of a model")
+    model._publish(
+        rules,
+        runs,
+        columns,
+        Solution(np.ones(1), Z, history, bool(header["converged"])),
+        Assignment(labels, int(header["n_undecided"])),
+    )
+    model._keep_most_similar(inner)
+    return model
+
+
+def _graph_arrays(name: str, Z: ConsensusGraph) -> dict[str, NDArray]:
+    return {f"{name}.alpha": Z.alpha, f"{name}.basis": Z.G, f"{name}.threshold": Z.T}
+
+
+def _graph(
+    name: str, archive: Archive, shape: tuple[int, int, int], gamma: float
+) -> ConsensusGraph:
+    V, m, c = shape
+    Z = ConsensusGraph(
+        archive.take(f"{name}.alpha", (V,)),
+        archive.take(f"{name}.basis", (m, c)),
+        archive.take(f"{name}.threshold", (m, m)),
+        gamma,
+    )
+    if not Z.sound:
+        raise ValueError("the weights or the basis of a run are not those of a model")
+    return Z

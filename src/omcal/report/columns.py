@@ -1,0 +1,78 @@
+"""Columns that a map can be coloured by: numbers as shades, everything else as categories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING = 255  # of the 256 shades of a number
+_FEW = 12  # different integers up to which they are categories
+_MOST = 200  # categories; the rarest are put together
+
+
+@dataclass(frozen=True)
+class Column:
+    """A value of each sample: shades between `low` and `high`, or codes of categories."""
+
+    name: str
+    values: NDArray  # uint8
+    categories: list[str] | None = None
+    low: float = 0.0
+    high: float = 1.0
+
+
+def read_columns(columns: Mapping[str, Any], n: int) -> list[Column]:
+    """Check what a user has given and turn it into shades and codes.
+
+    Examples
+    --------
+    >>> [column] = read_columns({"age": [10.0, 20.0, 30.0]}, 3)
+    >>> column.values.tolist(), column.low, column.high
+    ([0, 127, 254], 10.0, 30.0)
+    >>> read_columns({"sex": ["f", "m", "f"]}, 3)[0].categories
+    ['f', 'm']
+    """
+    found = []
+    for name, values in columns.items():
+        array = np.asarray(values)
+        if array.shape != (n,):
+            raise ValueError(
+                f"columns[{name!r}] has shape {array.shape}; give one value for each of {n} "
+                "samples."
+            )
+        continuous = array.dtype.kind == "f" or (
+            array.dtype.kind in "iu" and len(np.unique(array)) > _FEW
+        )
+        found.append(_shades(str(name), array) if continuous else _codes(str(name), array))
+    return found
+
+
+def _shades(name: str, array: NDArray) -> Column:
+    x = array.astype(np.float64)
+    finite = np.isfinite(x)
+    low, high = (float(x[finite].min()), float(x[finite].max())) if finite.any() else (0.0, 1.0)
+    return Column(name, to_shades(np.where(finite, x, np.nan), low, high), None, low, high)
+
+
+def to_shades(x: NDArray, low: float, high: float) -> NDArray[np.uint8]:
+    """0 to 254 between low and high; 255 where there is no value."""
+    # Halved first: the span of the largest numbers is no number.
+    part = (x / 2 - low / 2) / max(high / 2 - low / 2, 1e-300)
+    shades = np.floor(np.clip(np.nan_to_num(part), 0, 1) * (MISSING - 1) + 0.5)
+    return np.where(np.isnan(x), MISSING, shades).astype(np.uint8)
+
+
+def _codes(name: str, array: NDArray) -> Column:
+    texts = np.array([str(value) for value in array.tolist()])
+    names, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    categories = names.tolist()
+    if len(names) > _MOST:
+        kept = np.sort(np.argsort(-counts, kind="stable")[: _MOST - 1])
+        place = np.full(len(names), _MOST - 1)
+        place[kept] = np.arange(len(kept))
+        codes, categories = place[codes], [*names[kept].tolist(), "other"]
+    return Column(name, codes.astype(np.uint8), categories)

@@ -1,0 +1,122 @@
+"""What speaks for the cluster of each sample: ties, views, and the samples nearest to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from omcal.machine.threads import row_blocks
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import indicate
+from omcal.views.view import Views
+
+_BLOCK = 8192
+_LARGEST_CELL = 2000  # samples that are compared with one another
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Of each sample how sure its cluster is, and by which views.
+
+    Attributes
+    ----------
+    certainty : array of shape (n,)
+        Tie to the own cluster less that to the next, as a share of all ties, 0 to 1.
+    second : array of shape (n,)
+        The next cluster.
+    strength : array of shape (n,)
+        Tie to the own cluster.
+    decision : array of shape (n, V)
+        What each view adds to the difference between the two clusters, as a share of what all
+        views add; below 0 where it speaks for the next cluster, NaN where the sample is absent.
+    agreement : array of shape (n, V)
+        The certainty in the view alone, −1 to 1; below 0 where it prefers another cluster, NaN
+        where the sample is absent.
+    same_rule : float
+        Share of the samples that the rule for new ones leaves where they are.
+    """
+
+    certainty: NDArray
+    second: NDArray
+    strength: NDArray
+    decision: NDArray
+    agreement: NDArray
+    same_rule: float
+
+
+def find_evidence(model: Any, graphs: AnchorGraphs, labels: NDArray) -> Evidence:
+    """Look at the ties of every sample, by blocks."""
+    n, V = graphs.n, graphs.n_views
+    certainty, strength = np.zeros(n), np.zeros(n)
+    second = np.zeros(n, dtype=np.intp)
+    decision, agreement = np.zeros((2, n, V), dtype=np.float32)
+    alpha, P = model._rule.consensus.alpha, model._rule.consensus.f_step()[0]
+    same = 0
+    for block in row_blocks(n, _BLOCK):
+        U, predicted = indicate(model._rule.consensus, graphs[block])
+        own = labels[block]
+        same += int((predicted == own).sum())
+        margin, second[block], strength[block] = _margin(U, own)
+        certainty[block] = np.clip(margin, 0, 1)
+        for v in range(V):
+            ties = graphs[block].of_views([v]).side_by_side() @ P
+            at = np.arange(len(own))
+            decision[block, v] = alpha[v] * (ties[at, own] - ties[at, second[block]])
+            agreement[block, v] = _margin(ties, own)[0]
+    total = np.abs(decision).sum(axis=1, keepdims=True)
+    decision = np.divide(decision, total, out=np.zeros_like(decision), where=total > 0)
+    if graphs.present is not None:
+        decision[~graphs.present] = agreement[~graphs.present] = np.nan
+    return Evidence(certainty, second, strength, decision, agreement, same / n)
+
+
+def _margin(U: NDArray, own: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """Tie to the own column less the best other, as a share of all; which that is; the tie."""
+    F = np.maximum(U, 0)
+    at, total = np.arange(len(F)), F.sum(axis=1)
+    mine = F[at, own].copy()
+    F[at, own] = -1.0
+    second = F.argmax(axis=1)
+    rival = np.maximum(F[at, second], 0)
+    margin = np.divide(mine - rival, total, out=np.zeros(len(own)), where=total > 0)
+    return margin, second, mine
+
+
+def nearest_samples(
+    model: Any,
+    graphs: AnchorGraphs,
+    views: Views | None,
+    rows: NDArray,
+    count: int,
+    rng: np.random.RandomState,
+) -> NDArray[np.int32]:
+    """(len(rows), V, count): the nearest of these samples in each view, as places in `rows`.
+
+    Samples are compared with those that have the same nearest anchor there, in the scaled features
+    of the view, or, where these are not at hand, by their ties to the anchors; −1 where there are
+    too few, or the sample is absent.
+    """
+    found = np.full((len(rows), graphs.n_views, count), -1, dtype=np.int32)
+    for v in range(graphs.n_views):
+        cell_of = graphs.indices[rows, v, 0]
+        if graphs.present is not None:
+            cell_of = np.where(graphs.present[rows, v], cell_of, graphs.n_anchors)
+        view = None if views is None or views[v].stored else views[v]
+        for cell in np.unique(cell_of[cell_of < graphs.n_anchors]):
+            members = rng.permutation(np.flatnonzero(cell_of == cell))
+            for part in np.array_split(members, -(-len(members) // _LARGEST_CELL)):
+                k = min(count, len(part) - 1)
+                if k < 1:
+                    continue
+                values = (
+                    graphs[rows[part]].of_views([v]).side_by_side()
+                    if view is None
+                    else model._rule.learned.scalings[v].apply(view.rows(rows[part]))
+                )
+                near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(values)
+                found[part, v, :k] = part[near.kneighbors(return_distance=False)]
+    return found

@@ -1,0 +1,140 @@
+"""What makes each cluster, as cards: its features, view by view, with small distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from omcal.model.describe import ClusterDescription, FeatureEffect
+from omcal.report.findings import Findings
+from omcal.report.html import (
+    Cell,
+    Html,
+    Section,
+    TableRow,
+    cluster_name,
+    join,
+    paragraph,
+    percent,
+    sample_link,
+)
+from omcal.report.html import table as html_table
+
+MOST_ROWS = 900  # of all cards together
+_OPEN = 10  # cards that are open at first
+_LONGEST = 60
+_TYPICAL = 4
+_OF_UNNAMED = 2  # features that have only numbers say little
+
+
+def features(f: Findings) -> Section | None:
+    """A card for each cluster; None where the data were not at hand."""
+    found = f.description
+    if found is None:
+        return None
+    top = max(1, MOST_ROWS // max(len(f.views) * len(f.sizes), 1))
+    amounts = (
+        f" In {', '.join(found.amounts)}, where most values are zero, it is the share of samples "
+        "that have the feature at all."
+        if found.amounts
+        else ""
+    )
+    words = paragraph(
+        "The features in which a cluster differs most from all other samples. The effect is the "
+        "difference of the means in standard deviations; “here” and “elsewhere” are the shares of "
+        f"samples above the mean of all.{amounts} The small figures show how the values are "
+        "distributed, low to high: filled in the cluster, outlined elsewhere."
+    )
+    order = sorted(range(len(f.sizes)), key=lambda c: -f.sizes[c])
+    cards = [_card(f, found, c, top, place < _OPEN) for place, c in enumerate(order) if f.sizes[c]]
+    body = Html(f'<div class="cards">{join(*cards)}</div>{_TAKE}')
+    return Section("features", "What makes each cluster", "Features", join(words, body), long=True)
+
+
+_TAKE = (
+    '<div class="take screen"><button type="button" id="take-features">All features (CSV)</button>'
+    "</div>"
+)
+
+
+def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown: bool) -> Html:
+    rows: list[TableRow] = []
+    for view in f.views:
+        few = top if view.name in found.named else min(top, _OF_UNNAMED)
+        best = found.of(cluster, view.name)[:few]
+        rows += [
+            [
+                _view_cell(view.name, k),
+                Cell(_short(feature.feature), "text"),
+                _effect(feature),
+                percent(feature.share),
+                percent(feature.share_elsewhere),
+                Cell(distribution(feature), "spark"),
+            ]
+            for k, feature in enumerate(best)
+        ]
+    header = ("view", "feature", "effect", "here", "elsewhere", "distribution")
+    listed = html_table(header, rows) if rows else Html("")
+    unnamed = [view.name for view in f.views if view.name not in found.named]
+    typical = "".join(
+        f'<p class="quiet">Most typical in {escape(name)}: '
+        + " ".join(
+            sample_link(i, _short(f.name(i))).text for i in found.typical[name][cluster][:_TYPICAL]
+        )
+        + "</p>"
+        for name in unnamed
+        if found.typical[name][cluster]
+    )
+    size = f"{f.sizes[cluster]:,} samples, {percent(f.sizes[cluster] / len(f.labels))}"
+    first = _in_words(found.of(cluster))
+    state = " open" if shown else ""
+    return Html(
+        f'<details class="card" data-cluster="{cluster}"{state}><summary>{cluster_name(cluster)} '
+        f'<span class="quiet">{size}{first}</span></summary>{listed}{typical}</details>'
+    )
+
+
+def _in_words(found: Sequence[FeatureEffect]) -> str:
+    """The two largest effects of all views, for a closed card."""
+    best = sorted(found, key=lambda feature: -abs(feature.effect))[:2]
+    listed = " and ".join(
+        f"{'more' if feature.effect > 0 else 'less'} {escape(_short(feature.feature, 24))} "
+        f"({escape(_short(feature.view, 24))})"
+        for feature in best
+    )
+    return f"; {listed}" if listed else ""
+
+
+def _view_cell(name: str, place: int) -> Html:
+    """The name of a view at its first feature; at the others it is there for readers of a file."""
+    return Html(f'<span class="again">{escape(name)}</span>' if place else escape(name))
+
+
+def _effect(feature: FeatureEffect) -> Cell:
+    sign = "up" if feature.effect > 0 else "down"
+    arrow = "▲" if feature.effect > 0 else "▼"
+    text = f'<span class="{sign}" aria-hidden="true">{arrow}</span> {feature.effect:+.2f}'
+    return Cell(Html(text), "heat", min(abs(feature.effect) / 3, 1))
+
+
+def distribution(feature: FeatureEffect) -> Html:
+    """Two histograms on each other, 60 by 18; the taller bin of both is the height."""
+    top = max(*feature.inside, *feature.outside, 1e-12)
+    inside = "".join(
+        f"M{6 * k} 18V{18 - round(17 * value / top)}h5V18Z"
+        for k, value in enumerate(feature.inside)
+        if value > 0
+    )
+    steps = "".join(
+        f"{'M' if k == 0 else 'L'}{6 * k} {18 - round(17 * value / top)}h6"
+        for k, value in enumerate(feature.outside)
+    )
+    return Html(
+        f'<svg class="spark" viewBox="0 0 60 19" role="img" aria-label="'
+        f'{percent(feature.share)} here, {percent(feature.share_elsewhere)} elsewhere">'
+        f'<path class="in" d="{inside}"/><path class="out" d="{steps}"/></svg>'
+    )
+
+
+def _short(text: str, limit: int = _LONGEST) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

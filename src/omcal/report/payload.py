@@ -1,0 +1,129 @@
+"""What the script of a report works on: arrays packed, compressed and written as text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omcal.plots.palette import LIGHT, SHAPES
+from omcal.report.columns import to_shades
+from omcal.report.evidence import nearest_samples
+from omcal.report.findings import Findings
+
+_MOST_NEAR = 5
+# Bytes of a file: 1 MB at 10⁴ samples and 6 MB at 10⁵, less a margin.
+_FIXED, _PER_SAMPLE = 400_000, 54
+
+
+class Packed:
+    """Arrays one after another, little-endian, each from a multiple of four bytes on."""
+
+    def __init__(self) -> None:
+        self.layout: dict[str, list[Any]] = {}
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, name: str, array: NDArray) -> None:
+        """Under a name, with its type and length."""
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        self._put(name, array.dtype.str[1:], array.tobytes(), array.size)
+
+    def add_texts(self, name: str, texts: list[str]) -> None:
+        """As JSON."""
+        data = json.dumps(texts, separators=(",", ":")).encode()
+        self._put(name, "text", data, len(data))
+
+    def _put(self, name: str, kind: str, data: bytes, length: int) -> None:
+        self.layout[name] = [kind, self.size, length]
+        data += bytes(-len(data) % 4)
+        self.parts.append(data)
+        self.size += len(data)
+
+    def text(self) -> str:
+        """All of it, compressed, as base64."""
+        return base64.b64encode(zlib.compress(b"".join(self.parts))).decode()
+
+
+def payload(f: Findings, spent: int) -> dict[str, Any]:
+    """The data of the page, of which `spent` bytes are written already."""
+    rows, e = f.map_rows, f.evidence
+    packed = Packed()
+    packed.add("xy", np.round(f.map_positions * 65535).astype("u2"))
+    packed.add("cluster", _small(f.labels[rows]))
+    packed.add("second", _small(e.second[rows]))
+    packed.add("certainty", to_shades(f.certainty[rows], 0, 1))
+    packed.add("decision", to_shades(e.decision[rows].T, -1, 1))
+    packed.add("agreement", to_shades(e.agreement[rows].T, -1, 1))
+    if len(rows) < len(f.labels):
+        packed.add("sample", rows.astype("u4"))
+    if f.names is not None:
+        packed.add_texts("names", [f.names[i] for i in rows])
+    class_names = None
+    if f.classes is not None:
+        listed, codes = np.unique(np.array(f.classes)[rows], return_inverse=True)
+        class_names = listed.tolist()
+        packed.add("class", _small(codes))
+    for k, column in enumerate(f.columns):
+        packed.add(f"column{k}", column.values[rows])
+    near = _near(f, _room(f, packed, spent))
+    packed.add("near", (near & 0xFFFF).astype("u2"))
+    if len(rows) >= 0xFFFF:
+        # Apart, because nearly all of it is the same and takes no room.
+        packed.add("near_high", (near >> 16).astype("u1"))
+    return {
+        "map": {
+            "n": len(rows),
+            "n_all": len(f.labels),
+            "n_clusters": len(f.sizes),
+            "n_near": near.shape[2],
+            "sizes": f.sizes.tolist(),
+            "views": [view.name for view in f.views],
+            "weights": [round(view.weight, 4) for view in f.views],
+            "colours": _colours(f, class_names),
+            "layout": packed.layout,
+            "packed": packed.text(),
+        },
+        "marks": {"colours": len(LIGHT), "shapes": [shape.path for shape in SHAPES]},
+    }
+
+
+def _small(codes: NDArray) -> NDArray:
+    return codes.astype("u1" if codes.max(initial=0) < 256 else "u2")
+
+
+def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]:
+    """What the map can be coloured by."""
+    clusters = [f"cluster {c}" for c in range(len(f.sizes))]
+    found: list[dict[str, Any]] = [{"title": "cluster", "array": "cluster", "names": clusters}]
+    if class_names is not None:
+        found.append({"title": "known class", "array": "class", "names": class_names})
+    found.append({"title": "certainty", "array": "certainty", "low": 0, "high": 1})
+    for v, view in enumerate(f.views if len(f.views) > 1 else []):
+        title = f"agreement of {view.name}"
+        found.append({"title": title, "array": "agreement", "part": v, "low": -1, "high": 1})
+    for k, column in enumerate(f.columns):
+        entry = {"title": column.name, "array": f"column{k}"}
+        scale: dict[str, Any] = {"low": column.low, "high": column.high, "plain": True}
+        found.append(entry | (scale if column.categories is None else {"names": column.categories}))
+    return found
+
+
+def _room(f: Findings, packed: Packed, spent: int) -> int:
+    """How many nearest samples of each view a file of its size has room for."""
+    n = len(f.map_rows)
+    left = _FIXED + _PER_SAMPLE * n - spent - len(packed.text())
+    each = n * len(f.views) * (2 if n < 0xFFFF else 2.2) * 4 / 3
+    return int(np.clip(left / each, 0, _MOST_NEAR))
+
+
+def _near(f: Findings, count: int) -> NDArray[np.uint32]:
+    """Nearest samples as numbers of the map; its length where there is none."""
+    rng = np.random.RandomState(f.random_state)
+    count = min(count, max(len(f.map_rows) - 1, 0))
+    found = nearest_samples(f.model, f.graphs, f.data, f.map_rows, count, rng)
+    return np.where(found < 0, len(f.map_rows), found).astype("u4")

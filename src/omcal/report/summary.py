@@ -1,0 +1,188 @@
+"""How a report begins: what to trust, what to doubt, and the numbers."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from omcal.report.findings import Findings
+from omcal.report.html import Html, facts, join, paragraph, percent
+
+_BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
+_MANY, _MOST = 0.1, 0.5  # shares of such samples, of all and of a cluster, that are worth a word
+_STEADY = 0.9  # adjusted Rand index from which a result is called the same
+
+Doubt = tuple[str, str]  # what, and one thing to try
+
+
+def lead(f: Findings) -> Html:
+    """The result in a sentence, what to trust and what to doubt, and the numbers."""
+    n, found = len(f.labels), int((f.sizes > 0).sum())
+    used = f.sizes[f.sizes > 0]
+    least, most = percent(used.min() / n), percent(used.max() / n)
+    sentence = (
+        f"{n:,} samples, seen through {count(len(f.views), 'view')}, were put into "
+        f"{count(found, 'cluster')} of {least if least == most else f'{least} to {most}'} of them."
+    )
+    trusted = "".join(f"<li>{escape(text)}</li>" for text in trust(f))
+    doubted = "".join(
+        f"<li>{escape(_sentence(what))}"
+        + (f' <span class="advice">{escape(_sentence(advice))}</span>' if advice else "")
+        + "</li>"
+        for what, advice in doubts(f)
+    )
+    nothing = "<li>Nothing was found to doubt: the fit, the views and the clusters.</li>"
+    columns = Html(
+        f'<div class="verdict"><div class="good"><h2>What to trust</h2><ul>{trusted}</ul></div>'
+        f'<div class="bad"><h2>What to doubt</h2><ul>{doubted or nothing}</ul></div></div>'
+    )
+    return join(paragraph(sentence, "lead"), columns, facts(_numbers(f)))
+
+
+def _numbers(f: Findings) -> dict[str, str]:
+    numbers = {
+        "samples": f"{len(f.labels):,}",
+        "views": str(len(f.views)),
+        "clusters": str(int((f.sizes > 0).sum())),
+        "anchors": str(f.parameters["n_anchors"]),
+        "iterations": str(f.model.n_iter_),
+    }
+    if f.seconds is not None:
+        numbers["seconds"] = f"{f.seconds:.2f}"
+    if f.class_table is not None:
+        numbers["accuracy"] = percent(f.class_table.scores["accuracy"])
+    return numbers
+
+
+def trust(f: Findings) -> list[str]:
+    """What speaks for the result."""
+    clear = float((f.certainty > _BETWEEN).mean())
+    found = [
+        f"{percent(clear)} of the samples are clearly nearer to their cluster than to the next."
+    ]
+    repeated = f.explanation and f.explanation.repeated_range
+    if repeated and repeated[0] >= _STEADY:
+        found.append(
+            "Random resamples of the data give the same clusters: ARI "
+            f"{repeated[0]:.2f} to {repeated[1]:.2f}."
+        )
+    stability = getattr(f.model, "stability_", None)
+    if stability is not None and np.mean(stability) >= _STEADY:
+        found.append(f"The runs agree with one another: ARI {np.mean(stability):.2f} in the mean.")
+    if f.explanation is not None and not decisive_views(f):
+        found.append("No single view decides the result.")
+    if f.class_table is not None:
+        accuracy = f.class_table.scores["accuracy"]
+        found.append(f"{percent(accuracy)} of the samples are where their known class says.")
+    if f.evidence.same_rule >= 0.99:
+        found.append("predict puts these samples into the clusters that they have here.")
+    return found
+
+
+def doubts(f: Findings) -> list[Doubt]:
+    """What speaks against the result, with one thing to try for each."""
+    found: list[Doubt] = [*fit_doubts(f)]
+    repeated = f.explanation and f.explanation.repeated_range
+    if repeated and repeated[0] < _STEADY:
+        found.append(
+            (
+                "random resamples of the data give other clusters: ARI "
+                f"{repeated[0]:.2f} to {repeated[1]:.2f}.",
+                "ask for another number of clusters, or compare several seeds.",
+            )
+        )
+    if f.explanation is not None:
+        found += [(text, "") for text in f.explanation.warnings]
+        listed = decisive_views(f)
+        if listed:
+            which = "it" if len(listed) == 1 else "any one of them"
+            text = f"the result rests on {', '.join(listed)}: without {which} the clusters change."
+            found.append((text, "make sure that you trust what it measures."))
+    between = f.certainty <= _BETWEEN
+    if between.mean() > _MANY:
+        found.append(
+            (
+                f"{percent(between.mean())} of the samples lie between two clusters.",
+                "look at the doubtful samples below, or ask for fewer clusters.",
+            )
+        )
+    unsure = [c for c, size in enumerate(f.sizes) if size and between[f.labels == c].mean() > _MOST]
+    if unsure:
+        found.append(
+            (
+                f"most samples of {_clusters(unsure)} lie between two clusters.",
+                "do not read much into it without a look at its samples.",
+            )
+        )
+    if f.evidence.same_rule < 0.9:
+        found.append(
+            (
+                f"predict puts only {percent(f.evidence.same_rule)} of these samples into the "
+                "cluster that they have here.",
+                "take labels_ for these samples.",
+            )
+        )
+    return found
+
+
+def fit_doubts(f: Findings) -> list[Doubt]:
+    """What the fit itself has to say."""
+    given = getattr(f.model, "doubts_", None)
+    if given is not None:
+        return [_pair(doubt) for doubt in given]
+    found = []
+    if not f.model.converged_:
+        found.append(
+            (
+                f"the fit had not converged after {count(f.model.n_iter_, 'iteration')}.",
+                "raise max_iter.",
+            )
+        )
+    empty = int((f.sizes == 0).sum())
+    if empty:
+        found.append(
+            (
+                f"{len(f.sizes)} clusters were asked for; {empty} stayed empty.",
+                "ask for fewer clusters, or try another seed.",
+            )
+        )
+    return found
+
+
+def _pair(doubt: object) -> Doubt:
+    """A doubt of a model: a text, a pair, or something with `what` and `advice`."""
+    if isinstance(doubt, str):
+        return doubt, ""
+    if isinstance(doubt, tuple):
+        return str(doubt[0]), str(doubt[1])
+    return str(getattr(doubt, "what", doubt)), str(getattr(doubt, "advice", ""))
+
+
+def decisive_views(f: Findings) -> list[str]:
+    """Views without which the clusters change by more than other samples would change them."""
+    found = f.explanation
+    if found is None or found.repeated_range is None:
+        return []
+    low = found.repeated_range[0]
+    return [v.name for v in found.views if v.without is not None and v.without < low - 0.1]
+
+
+def count(number: int, what: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> count(1, "view"), count(1200, "sample")
+    ('1 view', '1,200 samples')
+    """
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _clusters(numbers: list[int]) -> str:
+    return ("cluster " if len(numbers) == 1 else "clusters ") + ", ".join(map(str, numbers))
+
+
+def _sentence(text: str) -> str:
+    text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."

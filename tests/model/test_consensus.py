@@ -1,0 +1,202 @@
+"""Several runs joined into one result."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+
+import reference
+from large_fits import mapped
+from omcal import OCAL, OMCAL, Consensus, load
+from omcal.datasets import make_multiview
+from omcal.method.new_samples import joined_graph
+from omcal.model.consensus import certainty
+
+DATA = make_multiview(400, n_clusters=4, noise=1.0, random_state=0)
+ARRAYS = list(DATA.views.values())
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Consensus(OMCAL(4), n_runs=5, random_state=0).fit(DATA.views)
+
+
+def test_attributes(model):
+    assert model.labels_.shape == model.certainty_.shape == (400,)
+    assert len(model.runs_) == 5
+    assert 0 < model.stability_ <= 1
+    assert ((model.certainty_ >= 0) & (model.certainty_ <= 1)).all()
+    assert_allclose(model.view_weights_.sum(), 1)
+    assert model.view_weights_spread_.shape == (3,)
+    assert model.view_names_ == list(DATA.views)
+    similar = [adjusted_rand_score(model.labels_, run.labels) for run in model.runs_]
+    assert_allclose(model.stability_, np.mean(similar), atol=1e-12)
+    assert_array_equal(model.estimator_.labels_, model.runs_[int(np.argmax(similar))].labels)
+
+
+def test_the_joined_graph_is_clustered_by_algorithm_1(model):
+    """The same solver on the same graph: the plain oracle comes to the same objective."""
+    labels = [run.labels for run in model.runs_]
+    graph = joined_graph(labels, model._rule.columns, len(model._rule.consensus.G))
+    S = graph.side_by_side().toarray().astype(np.float64)
+    assert_allclose(S.sum(axis=1), 1, rtol=1e-6)
+    assert (np.count_nonzero(S, axis=1) == 5).all()
+    inner = OMCAL(4)
+    G = np.linalg.qr(np.random.default_rng(0).normal(size=(S.shape[1], 4)))[0]
+    expected = reference.algorithm1([S], model._rule.consensus.G, inner.beta, inner.gamma, 200)
+    assert model.objective_[-1] <= expected.history[-1] * (1 + 1e-3)
+    other = reference.algorithm1([S], G, inner.beta, inner.gamma, 200)
+    assert model.objective_[-1] <= other.history[-1] * (1 + 1e-2)
+
+
+def test_predict_and_transform(model):
+    assert_array_equal(model.predict(DATA.views), model.labels_)
+    F = model.transform(DATA.views)
+    assert F.shape == (400, 4)
+    assert (F >= 0).all()
+    assert (F.argmax(axis=1) == model.labels_).mean() > 0.99
+    some = {name: view[:7] for name, view in DATA.views.items()}
+    assert_array_equal(model.predict(some), model.labels_[:7])
+
+
+def test_same_result_for_the_same_seed_and_any_number_of_jobs(model):
+    again = clone(model).fit(DATA.views)
+    assert_array_equal(again.labels_, model.labels_)
+    threads = clone(model).set_params(n_jobs=2).fit(DATA.views)
+    assert_array_equal(threads.labels_, model.labels_)
+    other = clone(model).set_params(random_state=1).fit(DATA.views)
+    assert not all(
+        (a.labels == b.labels).all() for a, b in zip(other.runs_, model.runs_, strict=True)
+    )
+
+
+def test_runs_are_what_single_fits_give(model):
+    seeds = np.random.RandomState(0).randint(2**31 - 1, size=6)
+    single = OMCAL(4, random_state=int(seeds[2])).fit(DATA.views)
+    assert_array_equal(single.labels_, model.runs_[2].labels)
+    assert_allclose(single.view_weights_, model.runs_[2].view_weights)
+
+
+def test_less_dependent_on_the_seed():
+    hard = make_multiview(300, n_clusters=6, noise=1.7, random_state=1)
+    single = [OMCAL(6, random_state=s).fit(hard.views).labels_ for s in range(6)]
+    joined = [Consensus(OMCAL(6), random_state=s).fit(hard.views).labels_ for s in range(3)]
+
+    def mean_ari(found):
+        pairs = [(a, b) for i, a in enumerate(found) for b in found[:i]]
+        return np.mean([adjusted_rand_score(a, b) for a, b in pairs])
+
+    assert mean_ari(joined) > mean_ari(single)
+
+
+def test_in_files_as_in_memory(model, tmp_path):
+    found = clone(model).fit(mapped(tmp_path, ARRAYS))
+    expected = clone(model).fit(ARRAYS)
+    assert_array_equal(found.labels_, expected.labels_)
+    assert_array_equal(found.predict(mapped(tmp_path, ARRAYS)), expected.labels_)
+
+
+def test_on_a_device_as_in_memory(model):
+    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    expected = clone(model).fit(ARRAYS)
+    tensors = [torch.from_numpy(view) for view in ARRAYS]
+    found = clone(model).fit(tensors)
+    assert_array_equal(np.asarray(found.labels_), expected.labels_)
+    assert_array_equal(found.predict(tensors).numpy(), expected.labels_)
+
+
+def test_missing_views(model):
+    views = [view.copy() for view in ARRAYS]
+    views[0][::5] = np.nan
+    views[2][1::7] = np.nan
+    found = clone(model).fit(views)
+    assert adjusted_rand_score(found.labels_, model.labels_) > 0.6
+    assert_array_equal(found.predict(views), found.labels_)
+
+
+def test_saved_and_loaded(model, tmp_path):
+    path = tmp_path / "joined.omcal"
+    model.save(path)
+    again = load(path)
+    assert isinstance(again, Consensus)
+    assert_array_equal(again.labels_, model.labels_)
+    assert_array_equal(again.certainty_, model.certainty_)
+    assert again.stability_ == pytest.approx(model.stability_)
+    assert_array_equal(again.predict(DATA.views), model.labels_)
+    assert again.n_runs == 5 and again.estimator.n_clusters == 4
+    again.save(tmp_path / "twice.omcal")
+    assert_array_equal(load(tmp_path / "twice.omcal").predict(DATA.views), model.labels_)
+
+
+def test_goes_on_after_an_interruption(model, tmp_path, monkeypatch):
+    path = tmp_path / "state"
+    joint = clone(model).set_params(estimator__checkpoint=path)
+    calls = []
+    plain = OMCAL._optimise
+
+    def failing(self, *args):
+        if len(calls) == 3:
+            raise RuntimeError("power cut")
+        calls.append(1)
+        return plain(self, *args)
+
+    monkeypatch.setattr(OMCAL, "_optimise", failing)
+    with pytest.raises(RuntimeError, match="power cut"):
+        joint.fit(DATA.views)
+    assert not hasattr(joint, "labels_")
+    monkeypatch.undo()
+    assert_array_equal(joint.fit(DATA.views).labels_, model.labels_)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_explanation_report_and_estimate(model, tmp_path):
+    assert len(model.explain_views(n_resamples=0).views) == 3
+    text = model.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<html" in text
+    one, ten = OMCAL(4).estimate(10**6, [20, 30]), Consensus(OMCAL(4)).estimate(10**6, [20, 30])
+    assert one.bytes + 10**7 <= ten.bytes <= one.bytes + 10**8
+    assert ten.seconds > 5 * one.seconds
+
+
+def test_certainty_is_the_share_of_runs_that_agree():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=50)
+    turned = np.array([2, 0, 1])[labels]
+    assert (certainty([labels, turned], labels, 3) == 1).all()
+    wrong = labels.copy()
+    wrong[0] = (labels[0] + 1) % 3
+    found = certainty([labels, wrong], labels, 3)
+    assert found[0] == 0.5 and (found[1:] == 1).all()
+
+
+def test_runs_with_empty_clusters():
+    labels = [np.array([0, 0, 2, 2]), np.array([1, 1, 1, 1])]
+    columns = [np.array([0, -1, 1]), np.array([-1, 2, -1])]
+    S = joined_graph(labels, columns, 3).side_by_side().toarray()
+    assert_allclose(S, [[0.5, 0, 0.5]] * 2 + [[0, 0.5, 0.5]] * 2)
+    new = joined_graph([np.array([1]), np.array([1])], columns, 3).side_by_side().toarray()
+    assert_allclose(new, [[0, 0, 0.5]])
+
+
+def test_single_view_and_doubts():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 5)) + 6 * np.repeat(np.eye(5)[:3], 40, axis=0)
+    model = Consensus(OCAL(3), n_runs=3, random_state=0).fit(X)
+    assert model.stability_ == 1
+    assert model.doubts_ == []
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        Consensus(OCAL(8), n_runs=4, random_state=0).fit(rng.normal(size=(90, 40)))
+    assert any("the runs differ" in str(w.message) for w in seen)
+
+
+def test_refusals():
+    from sklearn.cluster import KMeans
+
+    with pytest.raises(ValueError, match=r"estimator=KMeans\(.*cannot be joined; give OMCAL"):
+        Consensus(KMeans(3)).fit(ARRAYS)
+    with pytest.raises(ValueError, match="n_runs"):
+        Consensus(OMCAL(3), n_runs=1).fit(ARRAYS)
