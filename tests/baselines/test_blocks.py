@@ -111,7 +111,9 @@ def test_offset_and_unit_of_the_features_do_not_matter(rng):
 
 
 def test_sparse_features_and_small_blocks_give_the_same_graph(rng, monkeypatch):
-    X = sparse.random_array((70, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    X = sparse.random_array(
+        (70, 30), density=0.2, random_state=np.random.default_rng(0), format="csr"
+    )
     W = neighbor_graph(X.toarray(), 4).toarray()
     np.testing.assert_allclose(neighbor_graph(X, 4).toarray(), W, atol=1e-12)
     lists = nearest_samples(X, 4)[0]
@@ -327,7 +329,9 @@ def test_scalings(rng):
 
 
 def test_minmax_keeps_sparse_what_can_be(rng):
-    X = sparse.random_array((20, 6), density=0.3, rng=np.random.default_rng(0), format="csr")
+    X = sparse.random_array(
+        (20, 6), density=0.3, random_state=np.random.default_rng(0), format="csr"
+    )
     scaled = minmax_features(X)
     assert sparse.issparse(scaled)
     np.testing.assert_allclose(scaled.toarray(), minmax_features(X.toarray()))

@@ -14,7 +14,9 @@ from omcal.metrics import ari
 
 
 def wide_sparse(n=40, d=500):
-    return sparse.random_array((n, d), density=0.1, format="csr", rng=np.random.default_rng(0))
+    return sparse.random_array(
+        (n, d), density=0.1, format="csr", random_state=np.random.default_rng(0)
+    )
 
 
 @pytest.mark.parametrize("X", [wide_sparse(), wide_sparse().toarray()], ids=["sparse", "dense"])

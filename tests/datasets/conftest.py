@@ -27,7 +27,7 @@ def mixed(rng):
     return MultiViewData(
         {
             "a": rng.normal(size=(12, 5)).astype(np.float32),
-            "s": sparse.random_array((12, 20), density=0.3, format="csr", rng=rng),
+            "s": sparse.random_array((12, 20), density=0.3, format="csr", random_state=rng),
         },
         labels=np.arange(12) % 3,
     )

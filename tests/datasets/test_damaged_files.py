@@ -150,7 +150,9 @@ def npz_bzip2(path, views):
 
 
 def npz_sparse(path, **changes):
-    csr = sparse.random_array((8, 6), density=0.5, format="csr", rng=np.random.default_rng(0))
+    csr = sparse.random_array(
+        (8, 6), density=0.5, format="csr", random_state=np.random.default_rng(0)
+    )
     parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape}
     npz_of(path, **(parts | changes))
 

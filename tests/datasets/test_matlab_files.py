@@ -119,7 +119,9 @@ def test_labels_repeated_for_each_view(tmp_path, dense):
 @pytest.mark.parametrize("version", WRITE_MATLAB)
 @pytest.mark.parametrize("labelled", [False, True])
 def test_triplets_become_a_sparse_view(tmp_path, rng, version, labelled):
-    views = [sparse.random_array((9, d), density=0.4, format="coo", rng=rng) for d in (11, 30)]
+    views = [
+        sparse.random_array((9, d), density=0.4, format="coo", random_state=rng) for d in (11, 30)
+    ]
     views = [(view + sparse.eye_array(9, view.shape[1])).tocoo() for view in views]
     triplets = [np.column_stack([v.row + 1, v.col + 1, v.data]).astype(float) for v in views]
     path = tmp_path / "data.mat"

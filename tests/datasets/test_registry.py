@@ -58,7 +58,7 @@ def test_unit_length(tmp_path, rng):
 
 def test_tdt2_takes_the_classes_from_the_columns_behind_the_terms(tmp_path, rng):
     classes = np.repeat(np.arange(1, 31), 2)
-    terms = sparse.random_array((60, 36771), density=1e-3, format="csr", rng=rng)
+    terms = sparse.random_array((60, 36771), density=1e-3, format="csr", random_state=rng)
     behind = sparse.csr_array(np.column_stack([classes, np.arange(60) + 100.0]))
     io.savemat(tmp_path / "TDT2.mat", {"fea": sparse.hstack([terms, behind], format="csc")})
     data = load_paper_dataset("TDT2", tmp_path, strict=False)

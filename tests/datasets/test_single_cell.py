@@ -15,7 +15,7 @@ TYPES = np.array(["T", "B", "T", "NK", "B", "T", "", "B"])
 
 @pytest.fixture
 def counts(rng):
-    return sparse.random_array((8, 30), density=0.3, format="csr", rng=rng)
+    return sparse.random_array((8, 30), density=0.3, format="csr", random_state=rng)
 
 
 def test_h5ad_takes_principal_components_and_what_was_measured(tmp_path, counts, rng):
@@ -45,7 +45,7 @@ def test_h5ad_takes_principal_components_and_what_was_measured(tmp_path, counts,
 def test_h5ad_matrix(tmp_path, rng, layout):
     # A square matrix says only in its encoding whether it is stored by rows or by columns.
     for shape in ((8, 8), (8, 5)):
-        counts = sparse.random_array(shape, density=0.3, format="csr", rng=rng)
+        counts = sparse.random_array(shape, density=0.3, format="csr", random_state=rng)
         path = tmp_path / f"data{shape[1]}.h5ad"
         with h5py.File(path, "w") as file:
             if layout == "dense":
@@ -158,7 +158,7 @@ def test_files_of_anndata_and_mudata_themselves(tmp_path, rng):
     anndata = pytest.importorskip("anndata", reason="the extra omics is not installed")
     mudata = pytest.importorskip("mudata", reason="the extra omics is not installed")
     pd = pytest.importorskip("pandas")
-    counts = sparse.random_array((8, 30), density=0.3, format="csc", rng=rng)
+    counts = sparse.random_array((8, 30), density=0.3, format="csc", random_state=rng)
     protein = pd.DataFrame(rng.normal(size=(8, 3)), index=CELLS, columns=["CD3", "CD4", "CD8"])
     types = pd.Categorical([name or None for name in TYPES])
     cells = anndata.AnnData(

@@ -108,7 +108,9 @@ def test_one_anchor_and_as_many_as_rows(method, m):
 
 def scattered(kind, seed):
     # Few rows of many features go by their inner products.
-    X = sparse.random_array((150, 400) if kind == "few rows" else (300, 20), density=0.3, rng=seed)
+    X = sparse.random_array(
+        (150, 400) if kind == "few rows" else (300, 20), density=0.3, random_state=seed
+    )
     return X.toarray() if kind == "dense" else sparse.csr_array(X)
 
 

@@ -42,7 +42,9 @@ def amounts(seed=0, width=12):
 
 KINDS = {
     "tfidf": counts(),
-    "unit": sparse.random_array((240, 300), density=0.05, rng=RNG, data_sampler=RNG.normal),
+    "unit": sparse.random_array(
+        (240, 300), density=0.05, random_state=RNG, data_sampler=RNG.normal
+    ),
     "view": embeddings(),
     "log": amounts(),
     "standard": RNG.normal(size=(240, 8)) * [1, 10, 100, 1, 1, 1, 1, 1],
@@ -161,7 +163,7 @@ def test_asked_for_by_view_and_told(tmp_path):
 
 
 def test_a_wide_sparse_view_is_never_dense():
-    X = sparse.random_array((1500, 200_000), density=1e-4, format="csr", rng=RNG)
+    X = sparse.random_array((1500, 200_000), density=1e-4, format="csr", random_state=RNG)
     tracemalloc.start()
     model = OCAL(3, n_anchors=6, random_state=0)
     with warnings.catch_warnings():
