@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -21,6 +24,10 @@ from omcal.machine.memory import available_memory, format_bytes
 MAX_EXPANSION = 1032
 SLACK = 16 * 2**20
 _slack: ContextVar[int] = ContextVar("slack", default=SLACK)
+_source: ContextVar[Path | None] = ContextVar("source", default=None)
+
+# How much longer than its text an array of a fixed width may be: one long text makes it wide.
+MAX_PADDING = 32
 
 # A column index has 32 bits in most sparse code, and one array of this length still fits.
 MAX_WIDTH = 2**31 - 1
@@ -58,7 +65,7 @@ class Contents:
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
     """Turn every failure of the parsers inside into a DataError that names the file."""
-    token = _slack.set(SLACK)
+    token, source = _slack.set(SLACK), _source.set(path)
     try:
         yield
     except DataError as error:
@@ -74,6 +81,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
         ) from error
     finally:
         _slack.reset(token)
+        _source.reset(source)
 
 
 def check_declared(declared: int, stored: int, what: str) -> None:
@@ -91,6 +99,53 @@ def check_declared(declared: int, stored: int, what: str) -> None:
             f"{what} needs {format_bytes(declared)} of memory and {format_bytes(free)} are "
             "available; store it as .npy, which is memory-mapped, or take fewer samples."
         )
+
+
+def text_array(words: Sequence[str]) -> NDArray | None:
+    """Texts as an array of a fixed width; None where that would be out of all proportion.
+
+    Examples
+    --------
+    >>> text_array(["a", "bcd"]).dtype.itemsize
+    12
+    >>> text_array(["a"] * 100_000 + ["b" * 100_000]) is None
+    True
+    """
+    lengths = [len(word) for word in words]
+    width = max(lengths, default=0)
+    if not text_fits(len(lengths), 4 * width, sum(lengths)):
+        return None
+    return np.array(words, dtype=f"U{max(width, 1)}")
+
+
+def text_fits(n: int, itemsize: int, n_letters: int) -> bool:
+    """Whether n texts of this size each are what their letters, and their file, justify."""
+    n_bytes = n * itemsize
+    if n_bytes <= SLACK:
+        return True
+    path = _source.get()
+    if path is not None and n_bytes > MAX_EXPANSION * stored_bytes(path):
+        return False
+    return n_bytes <= MAX_PADDING * (n_letters + 4 * n) and n_bytes <= available_memory()
+
+
+def stored_bytes(path: Path) -> int:
+    """The size of a file, or of all files in a folder, which must be plain files and folders.
+
+    A link might lead anywhere, or in a circle; at a pipe or a device reading waits for ever.
+    """
+    if not path.is_dir():
+        return path.stat().st_size
+    total = 0
+    for folder, folders, files in os.walk(path):
+        for name in folders + files:
+            entry = Path(folder, name)
+            kind = entry.lstat()
+            if not (stat.S_ISREG(kind.st_mode) or stat.S_ISDIR(kind.st_mode)):
+                what = "a link" if stat.S_ISLNK(kind.st_mode) else "a pipe or a device"
+                raise DataError(f"{entry.relative_to(path)} is {what}, which is not followed.")
+            total += kind.st_size if stat.S_ISREG(kind.st_mode) else 0
+    return total
 
 
 def csr_from_parts(

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets._columns import WHOLE, could_be_labels, group_columns, turned_table
-from omcal.datasets._contents import MAX_WIDTH, Contents, Deferred, Variable, check_declared
+from omcal.datasets._contents import (
+    MAX_WIDTH,
+    Contents,
+    Deferred,
+    Variable,
+    check_declared,
+    text_array,
+)
 from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, is_known
 from omcal.datasets._ids import choose_ids
 from omcal.datasets._names import (
@@ -138,7 +145,7 @@ def _as_vector(value: Variable) -> NDArray | None:
 def _cell_vector(cell: list[Variable]) -> NDArray | None:
     """Labels in a MATLAB cell: one string per sample, or the same vector once per view."""
     if cell and all(isinstance(item, str) for item in cell):
-        return np.array(cell)
+        return text_array(cell)
     vectors = [None if isinstance(item, str) else _as_vector(item) for item in cell]
     known = [vector for vector in vectors if vector is not None]
     if not known or len(known) < len(cell):

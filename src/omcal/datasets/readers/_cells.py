@@ -10,8 +10,9 @@ from itertools import chain, islice
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal.datasets._contents import text_array
 from omcal.datasets._data import DataError
-from omcal.datasets._names import is_id_name, is_label_name
+from omcal.datasets._names import is_id_name, is_label_name, listed
 
 BLOCK_CELLS = 2**20
 SAMPLE_ROWS = 1000  # that are looked at before it is decided what the first row is
@@ -49,10 +50,22 @@ def read_cells(rows: Iterator[list[str]], header: bool | None) -> tuple[dict[str
     named = [name for name in names if name]
     if len(set(named)) < len(named):
         raise DataError("two columns have the same name; rename one of them.")
+    require_short(names)
     table = _Table(names)
     for cells, first_row in _blocks(rows, len(names)):
         table.add(_points(cells) if comma else cells, first_row)
-    return table.columns(), "" if remark == NO_HEADER and header is not None else remark
+    columns = table.columns()
+    said = ["" if remark == NO_HEADER and header is not None else remark]
+    if table.left_out:
+        said.append(f"columns of long texts, not used: {listed(table.left_out)}")
+    return columns, "; ".join(filter(None, said))
+
+
+def require_short(names: Sequence[str]) -> None:
+    """Refuse names of columns that would fill the memory."""
+    if text_array(names) is None:
+        longest = max(map(len, names))
+        raise DataError(f"a column has a name of {longest} letters; rename it.")
 
 
 NO_HEADER = "the first row is a sample like the others; there is no header"
@@ -157,6 +170,7 @@ class _Table:
     words: list[NDArray] = field(default_factory=list)
     # The cells of blocks of numeric columns in which there is a code.
     codes: list[dict[int, NDArray]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     def add(self, cells: NDArray, first_row: int) -> None:
         if self.numeric is None:
@@ -182,7 +196,12 @@ class _Table:
             codes = self._codes(j)
             columns[name] = table[:, j] if codes is None else codes
         for name, column in zip(titles[~self.numeric], text.T, strict=True):
-            columns[name] = _as_labels(column)
+            labels = _as_labels(column)
+            if labels is None:
+                self.left_out.append(name)
+                del columns[name]
+            else:
+                columns[name] = labels
         return columns
 
     def _codes(self, j: int) -> NDArray | None:
@@ -193,9 +212,9 @@ class _Table:
             block[j] if j in block else _whole_text(numbers[:, j])
             for block, numbers in zip(self.codes, self.numbers, strict=True)
         ]
-        text = np.array([cell.strip() for block in cells for cell in block])
-        plain = all(_WHOLE.fullmatch(cell) or cell.lower() in MISSING for cell in text)
-        return text if plain else None
+        words = [cell.strip() for block in cells for cell in block]
+        plain = all(_WHOLE.fullmatch(cell) or cell.lower() in MISSING for cell in words)
+        return text_array(words) if plain else None
 
 
 def _whole_text(values: NDArray) -> list[str]:
@@ -216,7 +235,8 @@ def _to_numbers(cells: NDArray, first_row: int) -> NDArray:
             return cells.astype(np.float64)
         except ValueError:
             pass
-    filled = np.where(np.isin(np.char.lower(cells.astype(str)), list(MISSING)), "nan", cells)
+    filled = cells.copy()
+    filled[[[cell.lower() in MISSING for cell in row] for row in cells]] = "nan"
     for i, row in enumerate(filled, start=first_row):
         wrong = [cell for cell in row if not is_number(cell)]
         if wrong:
@@ -227,9 +247,11 @@ def _to_numbers(cells: NDArray, first_row: int) -> NDArray:
     return filled.astype(np.float64)
 
 
-def _as_labels(cells: NDArray) -> NDArray:
+def _as_labels(cells: NDArray) -> NDArray | None:
     """Whole numbers or numbers where all cells are and none is lost by it, else the words."""
-    words = np.array(["" if cell in UNKNOWN_LABELS else cell for cell in cells], dtype=str)
+    words = text_array(["" if cell in UNKNOWN_LABELS else cell for cell in cells])
+    if words is None:
+        return None
     if all(map(_CANONICAL.fullmatch, words)):
         return words.astype(np.int64)
     if all(map(is_number, words)):

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.datasets._contents import check_declared, csr_from_parts
+from omcal.datasets._contents import check_declared, csr_from_parts, text_array
 from omcal.datasets._data import DataError, Matrix
 
 MAX_OBJECTS = 20_000
@@ -38,13 +38,15 @@ def h5py() -> Any:
     return h5py
 
 
-def members(group: H5Object) -> Iterator[tuple[str, H5Object]]:
-    """The objects in a group."""
+def members(group: H5Object, known: set[int] | None = None) -> Iterator[tuple[str, H5Object]]:
+    """The objects in a group; of several names for one object, and for `known` ones, none more."""
+    known = set() if known is None else known
     for count, name in enumerate(group):
-        if count == MAX_OBJECTS:
+        if count == MAX_OBJECTS or len(known) > MAX_OBJECTS:
             raise DataError(f"group {group.name!r} holds more than {MAX_OBJECTS} objects.")
         item = child(group, name)
-        if item is not None:
+        if item is not None and (place := address(item)) not in known:
+            known.add(place)
             yield name, item
 
 
@@ -52,6 +54,11 @@ def child(group: H5Object, name: str) -> H5Object | None:
     """The object of this name in a group, or None; links to elsewhere are not followed."""
     link = group.get(name, getlink=True) if name in group else None
     return group[name] if isinstance(link, h5py().HardLink) else None
+
+
+def address(item: H5Object) -> int:
+    """Where in the file an object is: the same for all its names."""
+    return int(h5py().h5o.get_info(item.id).addr)
 
 
 def is_group(item: H5Object | None) -> TypeGuard[H5Object]:
@@ -116,16 +123,18 @@ def read_child(group: H5Object, name: str) -> NDArray:
     return array
 
 
-def _variable_strings(dataset: H5Object) -> NDArray:
+def _variable_strings(dataset: H5Object) -> NDArray | None:
     """Strings of variable length, taken from the global heap of the file.
 
     The dataset itself holds 16 bytes a string: length, address of a heap, number in the heap.
     """
     with Path(dataset.file.filename).open("rb") as file:
         heaps = _Heaps(file, int(dataset.file.userblock_size))
-        places = struct.iter_unpack("<IQI", _descriptors(dataset, file))
-        strings = [heaps.string(*place) for place in places]
-    return np.array(strings, dtype=str).reshape(dataset.shape)
+        places = list(struct.iter_unpack("<IQI", _descriptors(dataset, file)))
+        # Many places may name one string, which is there once.
+        strings = {place: heaps.string(*place) for place in set(places)}
+    texts = text_array([strings[place] for place in places])
+    return None if texts is None else texts.reshape(dataset.shape)
 
 
 def _descriptors(dataset: H5Object, file: BinaryIO) -> bytes:

@@ -39,7 +39,7 @@ def read_hdf5(path: Path) -> Contents:
         if any(attribute(item, "MATLAB_class") is not None for item in items.values()):
             return _read_matlab(items)
         variables: dict[str, Variable] = {}
-        _collect(file, "", variables, 0)
+        _collect(file, "", variables, set(), 0)
     return gather("HDF5", variables)
 
 
@@ -79,15 +79,17 @@ def _reopened(path: Path, place: str) -> Iterator[Node]:
         yield Hdf5Node(file[place])
 
 
-def _collect(group: H5Object, prefix: str, variables: dict[str, Variable], depth: int) -> None:
-    """The datasets below a group, named by their path."""
+def _collect(
+    group: H5Object, prefix: str, variables: dict[str, Variable], known: set[int], depth: int
+) -> None:
+    """The datasets below a group, named by their path; each once, whatever links there are."""
     if depth > MAX_DEPTH:
         raise DataError(f"the groups are nested more than {MAX_DEPTH} deep.")
-    for name, item in members(group):
+    for name, item in members(group, known):
         if is_sparse(item):
             variables[prefix + name] = read_sparse(item)
         elif is_group(item):
-            _collect(item, f"{prefix}{name}/", variables, depth + 1)
+            _collect(item, f"{prefix}{name}/", variables, known, depth + 1)
         else:
             array = read_array(item)
             if array is not None:

@@ -23,6 +23,9 @@ def read_npy(path: Path) -> Contents:
 def read_npy_folder(path: Path) -> Contents:
     """Every .npy file of a folder under its name, memory-mapped."""
     files = sorted(path.glob("*.npy"))
+    for file in files:
+        if not file.is_file():
+            raise DataError(f"{file.name} is a pipe, a device, a folder or a link to nothing.")
     return gather("folder of NumPy arrays", {file.stem: _mapped(file) for file in files})
 
 

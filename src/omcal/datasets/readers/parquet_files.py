@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.datasets._contents import Contents, check_declared
+from omcal.datasets._contents import Contents, check_declared, text_array, text_fits
 from omcal.datasets._data import DataError
 from omcal.datasets._names import listed
+from omcal.datasets.readers._cells import require_short
 
 
 def read_parquet(path: Path) -> Contents:
@@ -22,10 +23,15 @@ def read_parquet(path: Path) -> Contents:
     size = path.stat().st_size
     with pyarrow.parquet.ParquetFile(path) as file:
         described = file.metadata
-        n_cells = described.num_rows * described.num_columns
-        check_declared(8 * n_cells, size, f"the table of {described.num_rows} rows")
-        groups = (described.row_group(i) for i in range(described.num_row_groups))
-        check_declared(sum(group.total_byte_size for group in groups), size, "the table")
+        texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+    groups = [described.row_group(i) for i in range(described.num_row_groups)]
+    # Lists hold more values than there are rows, and one value many times takes no space.
+    n_values = sum(group.column(j).num_values for group in groups for j in range(group.num_columns))
+    n_cells = max(n_values, described.num_rows * described.num_columns)
+    check_declared(8 * n_cells, size, f"the table of {described.num_rows} rows")
+    check_declared(sum(group.total_byte_size for group in groups), size, "the table")
+    # A text is read once, however often it is there.
+    with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
         table = file.read()
     return arrow_contents(table, "Parquet")
 
@@ -34,6 +40,7 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
     """The columns of an Arrow table; the index that pandas keeps in one has no name."""
     if table.num_rows == 0:
         raise DataError("the table has no rows.")
+    require_short(table.column_names)
     columns: dict[str, NDArray] = {}
     unused = []
     for name in table.column_names:
@@ -42,8 +49,8 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
             unused.append(name)
         else:
             columns["" if name.startswith("__index_level_") else name] = value
-    notes = (f"columns of another type, not used: {listed(unused)}",) if unused else ()
-    return Contents(file_format, columns, table=True, notes=notes)
+    note = f"columns of another type or of long texts, not used: {listed(unused)}"
+    return Contents(file_format, columns, table=True, notes=(note,) if unused else ())
 
 
 def _arrow_values(column: Any, name: str) -> NDArray | None:
@@ -52,22 +59,50 @@ def _arrow_values(column: Any, name: str) -> NDArray | None:
 
     kind = column.type
     if pa.types.is_dictionary(kind):
+        if _is_text(kind.value_type):
+            return _arrow_texts(column)
         return _arrow_values(column.dictionary_decode(), name)
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+    if _is_numeric(kind):
         # With gaps whole numbers become floats, and a gap NaN.
         return column.to_numpy(zero_copy_only=False)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return np.array(["" if cell is None else cell for cell in column.to_pylist()], dtype=str)
+    if _is_text(kind):
+        return _arrow_texts(column.dictionary_encode())
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if is_list or pa.types.is_fixed_size_list(kind):
         return _arrow_matrix(column, name)
     return None
 
 
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_numeric(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(
+        pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    )
+
+
+def _arrow_texts(column: Any) -> NDArray | None:
+    """Texts that are stored once each; None where spelled out they would fill the memory."""
+    different = ["" if text is None else text for text in column.dictionary.to_pylist()]
+    texts = text_array([*different, ""])  # the last one stands for gaps
+    codes = column.indices.fill_null(len(different)).to_numpy(zero_copy_only=False)
+    if texts is None or not text_fits(len(codes), texts.itemsize, len(codes) * texts.itemsize):
+        return None
+    return texts[codes]
+
+
 def _arrow_matrix(column: Any, name: str) -> NDArray | None:
     """Lists of one length as the rows of a matrix; a row without a list becomes NaN."""
     import pyarrow.compute as pc
 
+    if not _is_numeric(column.type.value_type):
+        return None
     present = column.is_valid().to_numpy(zero_copy_only=False)
     lengths = pc.list_value_length(column.drop_null()).to_numpy(zero_copy_only=False)
     if len(lengths) == 0 or lengths.min() != lengths.max() or lengths.max() == 0:

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.datasets._contents import Contents, Deferred, Variable
+from omcal.datasets._contents import Contents, Deferred, Variable, text_fits
 from omcal.datasets._data import DataError, Matrix, spread_rows
 from omcal.datasets._ids import Ids, as_text
 from omcal.datasets._names import is_label_name
@@ -180,8 +180,8 @@ def _spread(column: NDArray, position: NDArray) -> NDArray:
     if position.max(initial=-1) >= len(column):
         raise DataError("a column of a modality is shorter than the modality has cells.")
     if (position >= 0).all():
-        return column[position]
-    return np.where(position >= 0, column[position].astype(str), "")
+        return _picked(column, position, "a modality")
+    return np.where(position >= 0, _picked(column.astype(str), position, "a modality"), "")
 
 
 def _positions(root: Node, modality: str, n_here: int, n: int) -> NDArray:
@@ -253,8 +253,19 @@ def _spelled_out(codes: NDArray, categories: NDArray, name: str) -> NDArray:
     if codes.min(initial=0) < -1 or codes.max(initial=-1) >= len(categories):
         raise DataError(f"column {name!r} has codes outside its {len(categories)} categories.")
     if (codes >= 0).all():
-        return categories[codes]
-    return np.where(codes >= 0, categories.astype(str)[codes], "")
+        return _picked(categories, codes, repr(name))
+    return np.where(codes >= 0, _picked(categories.astype(str), codes, repr(name)), "")
+
+
+def _picked(values: NDArray, places: NDArray, name: str) -> NDArray:
+    """The values at these places, unless long texts there would fill the memory."""
+    n = len(places)
+    if values.dtype.kind in "US" and not text_fits(n, values.itemsize, n * values.itemsize):
+        raise DataError(
+            f"column {name} has texts of {values.itemsize // 4} letters for {n} cells, more than "
+            "the file justifies; it is damaged or made to do harm."
+        )
+    return values[places]
 
 
 def _with_gaps(values: NDArray, is_missing: NDArray, name: str) -> NDArray:

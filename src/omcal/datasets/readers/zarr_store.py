@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -13,7 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
+from omcal.datasets._contents import (
+    Contents,
+    Variable,
+    check_declared,
+    csr_from_parts,
+    stored_bytes,
+    text_array,
+)
 from omcal.datasets._data import DataError, Matrix
 from omcal.datasets._names import listed
 from omcal.datasets.readers._variables import gather
@@ -71,15 +79,19 @@ class ZarrNode:
     def children(self) -> dict[str, Node]:
         if self.shape is not None:
             return {}
-        folders = sorted(item.name for item in self._folder.iterdir() if item.is_dir())
+        with os.scandir(self._folder) as entries:
+            folders = sorted(item.name for item in entries if _is_folder(item))
         return {name: ZarrNode(self.root, f"{self.place}/{name}".lstrip("/")) for name in folders}
 
     def read(self) -> NDArray | None:
         if self.shape is None:
             return None
         _check_codecs(self._describe(DESCRIPTIONS), self.place)
-        array = require_zarr().open_array(str(self._folder), mode="r")
-        return _read(array, self.place, self._folder)
+        stored = stored_bytes(self._folder)
+        # Where both are described, that is opened which was looked at.
+        written_as = 2 if (self._folder / DESCRIPTIONS[0]).is_file() else 3
+        array = require_zarr().open_array(str(self._folder), mode="r", zarr_format=written_as)
+        return _read(array, self.place, stored)
 
     def read_sparse(self) -> Matrix | None:
         parts = self.children()
@@ -105,9 +117,19 @@ class ZarrNode:
     def _describe(self, names: tuple[str, ...]) -> dict[str, Any]:
         """How the folder describes itself: what the first of these files says."""
         for name in names:
-            if (self._folder / name).is_file():
-                return dict(json.loads((self._folder / name).read_text("utf-8")))
+            file = self._folder / name
+            if file.is_symlink():
+                raise DataError(f"{self.place}/{name} is a link, which is not followed.")
+            if file.is_file():
+                return dict(json.loads(file.read_text("utf-8")))
         return {}
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether this is a folder; a link to one might lead anywhere, or in a circle."""
+    if entry.is_symlink():
+        raise DataError(f"{entry.name} is a link, which is not followed; copy in what it names.")
+    return entry.is_dir()
 
 
 def _arrays(node: Node, depth: int) -> Iterator[Node]:
@@ -141,13 +163,14 @@ def _codec_names(packing: Any) -> set[str]:
     return own | _codec_names(nested)
 
 
-def _read(array: Any, name: str, folder: Path) -> NDArray | None:
+def _read(array: Any, name: str, stored: int) -> NDArray | None:
     if array.dtype.kind not in "biufUT":
         return None
-    stored = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     for shape in (array.shape, array.shards or array.chunks):  # a chunk is unpacked as a whole
         n_bytes = math.prod(shape) * array.dtype.itemsize
         check_declared(n_bytes, stored, f"array {name!r} of shape {shape}")
     values = np.asarray(array[...])
-    # NumPy turns its strings of variable length into those of a fixed one only by way of objects.
-    return values.astype(object).astype(str) if values.dtype.kind == "T" else values
+    if values.dtype.kind != "T":
+        return values
+    texts = text_array(values.astype(object).ravel().tolist())
+    return None if texts is None else texts.reshape(values.shape)
