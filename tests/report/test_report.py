@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import warnings
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from omcal import OCAL, OMCAL
+from omcal import OCAL, OMCAL, Consensus
 from omcal.cli import main
 from omcal.datasets import make_multiview
 from omcal.metrics import evaluate
@@ -33,6 +34,9 @@ from report_cases import (
     payload_of,
     report_with_nasty_names,
 )
+
+# One of the views is noise, and the fit says so.
+pytestmark = pytest.mark.filterwarnings("ignore:.*shows other groups")
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +179,111 @@ def test_views_that_share_no_two_samples(tmp_path):
     assert "No two samples are in all views" in text
 
 
+def summary_of(text):
+    """The items of what to trust and of what to doubt."""
+    return [
+        [unescape(re.sub(r"<.*?>", "", item)) for item in re.findall(r"<li>(.*?)</li>", part)]
+        for part in re.findall(r"<ul>(.*?)</ul>", text.split("<nav")[0], re.S)
+    ]
+
+
+def test_the_summary_begins_with_trust_and_doubt(tmp_path):
+    data = make_data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = OMCAL(4, n_anchors=20, max_iter=2, tol=1e-12, random_state=0).fit(data.views)
+    assert model.doubts_
+    for path in (
+        model.report(tmp_path / "r.html", data.views, data.labels),
+        pickle.loads(pickle.dumps(model)).report(tmp_path / "copy.html", data.views),
+    ):
+        trusted, doubted = summary_of(path.read_text(encoding="utf-8"))
+        assert "clearly nearer to their cluster" in trusted[0]
+        for doubt in model.doubts_:
+            (said,) = [text for text in doubted if text.lower().startswith(doubt.what.lower())]
+            assert said.lower().endswith(f"{doubt.advice}.".lower())
+
+
+def test_nothing_to_doubt_is_said(tmp_path):
+    data = make_multiview(300, n_clusters=3, n_views=3, noise=0.9, random_state=0)
+    model = OMCAL(3, n_anchors=15, random_state=0).fit(data.views)
+    doubted = summary_of(model.report(tmp_path / "r.html").read_text(encoding="utf-8"))[1]
+    known = [*model.doubts_, *model.explain_views().warnings]
+    assert doubted and (len(known) > 0 or "Nothing was found to doubt" in doubted[0])
+
+
+def test_several_runs_in_one_report(tmp_path):
+    data = make_multiview(240, n_clusters=4, n_views=2, noise=1.2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Consensus(OMCAL(4, n_anchors=20), n_runs=4, random_state=1).fit(data.views)
+    text = write_report(model, tmp_path / "r.html", data.views).read_text(encoding="utf-8")
+    assert text == model.report(tmp_path / "s.html", data.views).read_text(encoding="utf-8")
+    arrays = payload_of(text)["arrays"]
+    assert_array_equal(arrays["cluster"], model.labels_)
+    np.testing.assert_allclose(arrays["certainty"] / 254, model.certainty_, atol=1 / 254)
+    assert "share of the 4 runs" in text
+    assert "from omcal import Consensus, OMCAL" in text
+    code = re.search(r'<code id="code">(.*?)</code>', text, re.S)[1]
+    again = {}
+    exec(unescape(code).split("labels =")[0], again)
+    assert again["model"].get_params() | {"estimator": None} == model.get_params() | {
+        "estimator": None
+    }
+    # The next best cluster is never the own one, whatever the run calls its clusters.
+    assert (arrays["second"] != arrays["cluster"]).all()
+    decided = (arrays["decision"].reshape(2, -1).astype(float) - 127).sum(axis=0)
+    assert (decided > 0).mean() > 0.8
+    described = model.describe_clusters(data.views, top=1)
+    assert described.cluster_sizes == tuple(np.bincount(model.labels_, minlength=4).tolist())
+
+
+def code_of(text):
+    return unescape(re.search(r'<code id="code">(.*?)</code>', text, re.S)[1])
+
+
+def test_the_snippet_lists_only_what_differs(model, data, tmp_path):
+    text = model.report(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "OMCAL(n_clusters=4, n_anchors=20, random_state=0, weighting='agreement')" in re.sub(
+        r"\s+", " ", str(sorted_call(code_of(text)))
+    )
+    again = {}
+    exec(code_of(text).split("labels =")[0], again)
+    assert again["model"].get_params() == model.get_params()
+
+
+def sorted_call(code):
+    """The call in the code, its parameters after the first in order."""
+    inside = re.search(r"OMCAL\((.*)\)", code)[1].split(", ")
+    return f"OMCAL({', '.join([inside[0], *sorted(inside[1:])])})"
+
+
+def test_the_map_can_be_coloured_by_columns(model, data, tmp_path):
+    columns = {"age": np.linspace(20, 80, 240), "site": np.array(["x", "y", "z"] * 80)}
+    columns["age"][7] = np.nan
+    path = model.report(tmp_path / "r.html", data.views, columns=columns)
+    found = payload_of(path.read_text(encoding="utf-8"))
+    age, site = found["map"]["colours"][-2:]
+    assert (age["title"], age["low"], age["high"]) == ("age", 20, 80)
+    values = found["arrays"][age["array"]]
+    assert (values[0], values[7], values[-1]) == (0, 255, 254)
+    assert site["names"] == ["x", "y", "z"]
+    assert_array_equal(found["arrays"][site["array"]], np.arange(240) % 3)
+
+
+def test_nearest_samples_are_near(model, data, tmp_path):
+    text = model.report(tmp_path / "r.html", data.views).read_text(encoding="utf-8")
+    found = payload_of(text)
+    near = found["arrays"]["near"].reshape(240, 3, found["map"]["n_near"])
+    for v, X in enumerate(data.views.values()):
+        Z = (X - X.mean(axis=0)) / X.std(axis=0)
+        away = np.linalg.norm(Z[:, None] - Z, axis=2)
+        first = near[:, v, 0]
+        there = np.flatnonzero(first < 240)
+        assert len(there) > 200 and (first[there] != there).all()
+        assert away[there, first[there]].mean() < 0.8 * away.mean()
+
+
 # from what it is made
 
 
@@ -295,6 +404,8 @@ def test_the_same_report_twice(model, data, tmp_path):
     [
         ({"y": [0, 1]}, "y has shape"),
         ({"names": ["a"]}, "names has shape"),
+        ({"columns": {"age": [1.0]}}, r"columns\['age'\] has shape"),
+        ({"feature_names": {"view9": ["a"]}}, "'view9', which is no view"),
     ],
 )
 def test_bad_input(model, data, tmp_path, options, message):
@@ -317,7 +428,7 @@ def test_many_classes_are_listed_not_tabled(tmp_path):
     text = model.report(tmp_path / "r.html", data.views, data.labels).read_text(encoding="utf-8")
     assert "The most frequent of the 50 classes" in text
     empty = 50 - len(np.unique(model.labels_))
-    assert empty and f"{empty} stayed empty" in text
+    assert empty and f"nly {50 - empty} of n_clusters=50 clusters hold samples" in text
 
 
 @pytest.mark.slow
@@ -437,7 +548,7 @@ def test_cluster_with_another_method(file, capsys, method):
     ("words", "message"),
     [
         (["--method", "amlg"], "'amlg' is unknown (did you mean amgl?)"),
-        (["--method", "smc", "--beta", "1"], "--beta belongs to OMCAL"),
+        (["--method", "smc", "--beta", "1"], "--beta is for OMCAL"),
         (["--method", "smc", "--report", "x.html"], "--report is for OMCAL"),
         (["--report", "nowhere/x.html"], "there is no folder nowhere"),
     ],

@@ -13,7 +13,11 @@ from omcal.experiments.plan import Plan
 from report_cases import NASTY, SECTIONS, large_report, make_data, payload_of
 from report_cases import report_with_nasty_names as nasty_report
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to open the report with")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium to open the report with"),
+    # One of the views is noise, and the fit says so.
+    pytest.mark.filterwarnings("ignore:.*shows other groups"),
+]
 SHIFT, CTRL = 8, 2
 # The pixels p of a copy of the map.
 COPY = """const map = document.getElementById("map"), copy = document.createElement("canvas");

@@ -34,6 +34,7 @@ from omcal.method.starts import starts
 from omcal.metrics import ari
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.cost import Estimate
+from omcal.model.describe import ClusterDescription
 from omcal.model.doubts import Doubt, doubts, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
@@ -385,13 +386,38 @@ class Consensus(
         -------
         Path
         """
+        return self.as_one_run().report(path, X, y, **options)
+
+    def describe_clusters(self, X: Any, **options: Any) -> ClusterDescription:
+        """Say which features distinguish each cluster; see `OMCAL.describe_clusters`.
+
+        Parameters
+        ----------
+        X, **options : as in `OMCAL.describe_clusters`
+
+        Returns
+        -------
+        omcal.model.describe.ClusterDescription
+        """
+        return self.as_one_run().describe_clusters(X, **options)
+
+    def as_one_run(self) -> AnchorClusterer:
+        """The run that is most like the result, with the labels and the certainty of the result.
+
+        Its graphs are what a report draws; the columns of its F are the clusters of the run.
+
+        Returns
+        -------
+        OMCAL or OCAL
+            With `joined_by`, this model.
+        """
         check_is_fitted(self)
-        # The graphs are those of one run; labels and certainty are those of all.
         model = copy(self.estimator_)
         model.__dict__["_graphs"] = self.estimator_._graphs
-        for name in ("labels_", "certainty_", "stability_", "runs_", "view_weights_spread_"):
+        for name in ("labels_", "certainty_", "stability_", "runs_", "doubts_"):
             setattr(model, name, getattr(self, name))
-        return model.report(path, X, y, **options)
+        model.joined_by = self
+        return model
 
     def explain_views(self, X: Any = None, **options: Any) -> ViewExplanation:
         """Say what each view does in the run that is most like the result; see `OMCAL`.

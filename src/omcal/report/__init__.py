@@ -11,6 +11,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.files import replacing
+from omcal.model.consensus import Consensus
 from omcal.model.describe import describe_clusters
 from omcal.model.small_fits import fitted_views, graphs_of
 from omcal.report.findings import find
@@ -47,7 +48,7 @@ def write_report(
 
     Parameters
     ----------
-    model : fitted OMCAL or OCAL
+    model : fitted OMCAL, OCAL or Consensus
     path : str or path-like
         The file to write; it is replaced where it exists.
     X : as in `fit`, optional
@@ -91,6 +92,8 @@ def write_report(
     'report.html'
     """
     check_is_fitted(model)
+    if isinstance(model, Consensus):
+        model = model.as_one_run()
     path = Path(path)
     graphs = graphs_of(model, X, present)
     described = None

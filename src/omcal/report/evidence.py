@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from sklearn.neighbors import NearestNeighbors
 
 from omcal.machine.threads import row_blocks
@@ -36,8 +37,9 @@ class Evidence:
     agreement : array of shape (n, V)
         The certainty in the view alone, −1 to 1; below 0 where it prefers another cluster, NaN
         where the sample is absent.
-    same_rule : float
-        Share of the samples that the rule for new ones leaves where they are.
+    same_rule : float or None
+        Share of the samples that the rule for new ones leaves where they are; None where the
+        clusters are those of several runs.
     """
 
     certainty: NDArray
@@ -45,7 +47,7 @@ class Evidence:
     strength: NDArray
     decision: NDArray
     agreement: NDArray
-    same_rule: float
+    same_rule: float | None
 
 
 def find_evidence(model: Any, graphs: AnchorGraphs, labels: NDArray) -> Evidence:
@@ -55,10 +57,12 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: NDArray) -> Evidence
     second = np.zeros(n, dtype=np.intp)
     decision, agreement = np.zeros((2, n, V), dtype=np.float32)
     alpha, P = model._rule.consensus.alpha, model._rule.consensus.f_step()[0]
-    same = 0
+    joined = hasattr(model, "runs_")
+    order = _columns_of(model, graphs, labels) if joined else np.arange(P.shape[1])
+    P, same = P[:, order], 0
     for block in row_blocks(n, _BLOCK):
         U, predicted = indicate(model._rule.consensus, graphs[block])
-        own = labels[block]
+        U, own = U[:, order], labels[block]
         same += int((predicted == own).sum())
         margin, second[block], strength[block] = _margin(U, own)
         certainty[block] = np.clip(margin, 0, 1)
@@ -71,7 +75,18 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: NDArray) -> Evidence
     decision = np.divide(decision, total, out=np.zeros_like(decision), where=total > 0)
     if graphs.present is not None:
         decision[~graphs.present] = agreement[~graphs.present] = np.nan
-    return Evidence(certainty, second, strength, decision, agreement, same / n)
+    rule = None if joined else same / n
+    return Evidence(certainty, second, strength, decision, agreement, rule)
+
+
+def _columns_of(model: Any, graphs: AnchorGraphs, labels: NDArray) -> NDArray:
+    """The column of F of one run for each cluster of the joint result."""
+    c = model.n_clusters
+    counts = np.zeros((c, c))
+    for block in row_blocks(graphs.n, _BLOCK):
+        found = indicate(model._rule.consensus, graphs[block])[1]
+        np.add.at(counts, (labels[block], found), 1)
+    return linear_sum_assignment(counts, maximize=True)[1]
 
 
 def _margin(U: NDArray, own: NDArray) -> tuple[NDArray, NDArray, NDArray]:

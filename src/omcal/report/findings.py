@@ -91,7 +91,6 @@ class Findings:
     graphs: AnchorGraphs
     data: Views | None
     parameters: dict[str, Any]
-    changed: dict[str, Any]  # parameters that differ from the defaults
     versions: dict[str, str]
     seconds: float | None
     command: str | None
@@ -154,7 +153,6 @@ def find(
         graphs=graphs,
         data=data,
         parameters=model.get_params() | {"n_anchors": len(model.basis_)},
-        changed=_changed(model),
         versions=_versions(),
         seconds=seconds,
         command=command,
@@ -175,7 +173,10 @@ def _certainty(model: Any, evidence: Evidence) -> tuple[NDArray, str]:
     """How sure each sample is of its cluster: over several runs where there were any."""
     over_runs = getattr(model, "certainty_", None)
     if over_runs is not None:
-        return np.asarray(over_runs), "Certainty is the share of the runs that agree."
+        return np.asarray(over_runs), (
+            f"Certainty is the share of the {len(model.runs_)} runs that put a sample into its "
+            "cluster."
+        )
     return evidence.certainty, (
         "Certainty is how much stronger the tie of a sample to its own cluster is than to the "
         "next, as a share of all its ties: 100% is sure, 0% a tie between two clusters."
@@ -282,11 +283,11 @@ def _doubtful(
     ]
 
 
-def _changed(model: Any) -> dict[str, Any]:
+def changed(model: Any) -> dict[str, Any]:
     """The parameters that are not the defaults, the number of clusters always."""
     given = model.get_params(deep=False)
     defaults = {k: p.default for k, p in signature(type(model).__init__).parameters.items()}
-    found = {"n_clusters": given["n_clusters"]}
+    found = {"n_clusters": given["n_clusters"]} if "n_clusters" in given else {}
     for name, value in given.items():
         default = defaults[name]
         if type(value) is not type(default) or value != default:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
 import numpy as np
 
 from omcal.model.view_effects import ViewExplanation
 from omcal.report.charts import line_chart, size_chart
 from omcal.report.features import features
-from omcal.report.findings import ClassTable, Findings
+from omcal.report.findings import ClassTable, Findings, changed
 from omcal.report.html import (
     Cell,
     Html,
@@ -299,13 +300,20 @@ def data(f: Findings) -> Section:
     body = join(
         *source,
         table(("view", "features", "samples", "scaled"), rows, f"{len(f.labels):,} samples in all"),
-        paragraph(
-            f"The rule for new samples (predict) puts {percent(f.evidence.same_rule)} of these "
-            "samples into the cluster that they have here.",
-            "quiet",
+        *(
+            []
+            if f.evidence.same_rule is None
+            else [paragraph(_rule(f.evidence.same_rule), "quiet")]
         ),
     )
     return Section("data", "What was clustered", "Data", body)
+
+
+def _rule(share: float) -> str:
+    return (
+        f"The rule for new samples (predict) puts {percent(share)} of these samples into the "
+        "cluster that they have here."
+    )
 
 
 def repeat(f: Findings) -> Section:
@@ -313,7 +321,7 @@ def repeat(f: Findings) -> Section:
     code = snippet(f)
     if f.command:
         code = f"{f.command}\n\n# or in Python\n{code}"
-    seed = f.parameters.get("random_state")
+    seed = getattr(f.model, "joined_by", f.model).random_state
     sentence = (
         f"The seed was {seed}: the same data, parameters and versions give the same clusters."
         if isinstance(seed, int)
@@ -342,9 +350,22 @@ def repeat(f: Findings) -> Section:
 
 def snippet(f: Findings) -> str:
     """Code that fits the model again; only what differs from the defaults is in it."""
-    name = type(f.model).__name__
-    given = ", ".join(f"{key}={_value(value)}" for key, value in f.changed.items())
-    return f"from omcal import {name}\n\nmodel = {name}({given})\nlabels = model.fit_predict(X)"
+    model = getattr(f.model, "joined_by", f.model)
+    names = [type(model).__name__]
+    if model is not f.model:
+        names.append(type(f.model).__name__)
+    return (
+        f"from omcal import {', '.join(sorted(names))}\n\nmodel = {_written(model)}\n"
+        "labels = model.fit_predict(X)"
+    )
+
+
+def _written(model: Any) -> str:
+    given = (
+        f"{key}={_written(value) if hasattr(value, 'get_params') else _value(value)}"
+        for key, value in changed(model).items()
+    )
+    return f"{type(model).__name__}({', '.join(given)})"
 
 
 def _value(value: object) -> str:

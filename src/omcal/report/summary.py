@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-import numpy as np
-
+from omcal.model.doubts import doubts as doubts_of_fit
 from omcal.report.findings import Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
 
@@ -68,28 +67,34 @@ def trust(f: Findings) -> list[str]:
             f"{repeated[0]:.2f} to {repeated[1]:.2f}."
         )
     stability = getattr(f.model, "stability_", None)
-    if stability is not None and np.mean(stability) >= _STEADY:
-        found.append(f"The runs agree with one another: ARI {np.mean(stability):.2f} in the mean.")
+    if stability is not None and stability >= _STEADY:
+        found.append(
+            f"The {len(f.model.runs_)} runs agree with the result: ARI {stability:.2f} in the mean."
+        )
     if f.explanation is not None and not decisive_views(f):
         found.append("No single view decides the result.")
     if f.class_table is not None:
         accuracy = f.class_table.scores["accuracy"]
         found.append(f"{percent(accuracy)} of the samples are where their known class says.")
-    if f.evidence.same_rule >= 0.99:
+    rule = f.evidence.same_rule
+    if rule is not None and rule >= 0.99:
         found.append("predict puts these samples into the clusters that they have here.")
     return found
 
 
 def doubts(f: Findings) -> list[Doubt]:
     """What speaks against the result, with one thing to try for each."""
-    found: list[Doubt] = [*fit_doubts(f)]
+    # Those of the fit are not part of files and copies of a model.
+    known = getattr(f.model, "doubts_", None)
+    of_fit = doubts_of_fit(f.model, f.graphs) if known is None else known
+    found = [(doubt.what, doubt.advice) for doubt in of_fit]
     repeated = f.explanation and f.explanation.repeated_range
     if repeated and repeated[0] < _STEADY:
         found.append(
             (
                 "random resamples of the data give other clusters: ARI "
                 f"{repeated[0]:.2f} to {repeated[1]:.2f}.",
-                "ask for another number of clusters, or compare several seeds.",
+                "ask for another number of clusters, or join several runs (Consensus).",
             )
         )
     if f.explanation is not None:
@@ -115,48 +120,16 @@ def doubts(f: Findings) -> list[Doubt]:
                 "do not read much into it without a look at its samples.",
             )
         )
-    if f.evidence.same_rule < 0.9:
+    rule = f.evidence.same_rule
+    if rule is not None and rule < 0.9:
         found.append(
             (
-                f"predict puts only {percent(f.evidence.same_rule)} of these samples into the "
+                f"predict puts only {percent(rule)} of these samples into the "
                 "cluster that they have here.",
                 "take labels_ for these samples.",
             )
         )
     return found
-
-
-def fit_doubts(f: Findings) -> list[Doubt]:
-    """What the fit itself has to say."""
-    given = getattr(f.model, "doubts_", None)
-    if given is not None:
-        return [_pair(doubt) for doubt in given]
-    found = []
-    if not f.model.converged_:
-        found.append(
-            (
-                f"the fit had not converged after {count(f.model.n_iter_, 'iteration')}.",
-                "raise max_iter.",
-            )
-        )
-    empty = int((f.sizes == 0).sum())
-    if empty:
-        found.append(
-            (
-                f"{len(f.sizes)} clusters were asked for; {empty} stayed empty.",
-                "ask for fewer clusters, or try another seed.",
-            )
-        )
-    return found
-
-
-def _pair(doubt: object) -> Doubt:
-    """A doubt of a model: a text, a pair, or something with `what` and `advice`."""
-    if isinstance(doubt, str):
-        return doubt, ""
-    if isinstance(doubt, tuple):
-        return str(doubt[0]), str(doubt[1])
-    return str(getattr(doubt, "what", doubt)), str(getattr(doubt, "advice", ""))
 
 
 def decisive_views(f: Findings) -> list[str]:
