@@ -19,7 +19,6 @@ from time import perf_counter
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.manifold import TSNE, trustworthiness
 from sklearn.neighbors import NearestNeighbors, radius_neighbors_graph
 
@@ -28,7 +27,7 @@ from omcal.datasets import load_views
 from omcal.model.small_fits import before_and_after, fitted_views, graphs_of, mixed
 from omcal.report.layout import sample_layout
 
-warnings.simplefilter("ignore", ConvergenceWarning)
+warnings.simplefilter("ignore", UserWarning)  # doubts about results that are only drawn
 
 FILES = (
     *("Coil", "Handwritten", "100leaves", "MSRCv1", "MNIST4", "Wiki", "BBC4view"),
@@ -38,7 +37,7 @@ MOST = 2500  # samples, of which trustworthiness takes the square
 
 
 def candidates():
-    """Name -> what gives positions from the graph before learning, the learned one, and F."""
+    """Name -> what gives positions from the graph, the learned graph, F and the labels."""
 
     def tsne(rows, seed):
         perplexity = min(30, (len(rows) - 1) / 4)
@@ -46,26 +45,32 @@ def candidates():
         start = 1e-4 * start / start[:, 0].std()
         return TSNE(init=start, perplexity=perplexity, random_state=seed).fit_transform(rows)
 
-    def own(rows, seed):
-        return sample_layout(rows, np.random.RandomState(seed))
+    def own(rows, labels, seed):
+        return sample_layout(rows, labels, np.random.RandomState(seed))
 
     def unit(rows):
         return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
-    def both(A, Z):
-        return np.hstack([unit(A), unit(Z)])
+    def both(A, F):
+        return np.hstack([unit(A), 0.5 * unit(F)])
+
+    def alone(labels):
+        # Each sample a cluster of its own: nothing but neighbours attracts.
+        return np.arange(len(labels))
 
     return {
-        "principal plane of the learned graph": lambda A, Z, F, s: PCA(2).fit_transform(Z),
-        "t-SNE of the graph": lambda A, Z, F, s: tsne(A, s),
-        "t-SNE of the learned graph": lambda A, Z, F, s: tsne(Z, s),
-        "t-SNE of F": lambda A, Z, F, s: tsne(unit(F), s),
-        "t-SNE of graph and learned graph": lambda A, Z, F, s: tsne(both(A, Z), s),
-        "t-SNE of graph and F": lambda A, Z, F, s: tsne(both(A, F), s),
-        "own of the graph": lambda A, Z, F, s: own(A, s),
-        "own of the learned graph": lambda A, Z, F, s: own(Z, s),
-        "own of graph and learned graph": lambda A, Z, F, s: own(both(A, Z), s),
-        "own of graph and F": lambda A, Z, F, s: own(both(A, F), s),
+        "principal plane of the learned graph": lambda A, Z, F, y, s: PCA(2).fit_transform(Z),
+        "t-SNE of the graph": lambda A, Z, F, y, s: tsne(A, s),
+        "t-SNE of the learned graph": lambda A, Z, F, y, s: tsne(Z, s),
+        "t-SNE of F": lambda A, Z, F, y, s: tsne(unit(F), s),
+        "t-SNE of graph and F": lambda A, Z, F, y, s: tsne(both(A, F), s),
+        "forces, of the graph": lambda A, Z, F, y, s: own(A, alone(y), s),
+        "forces, of the learned graph": lambda A, Z, F, y, s: own(Z, alone(y), s),
+        "forces, of graph and F": lambda A, Z, F, y, s: own(both(A, F), alone(y), s),
+        "forces, of the graph, and within clusters": lambda A, Z, F, y, s: own(A, y, s),
+        "forces, of graph and F, and within clusters (taken)": (
+            lambda A, Z, F, y, s: own(both(A, F), y, s)
+        ),
     }
 
 
@@ -89,12 +94,13 @@ def own_share(xy, labels) -> float:
 def reference(model, X):
     """The scaled views side by side, each of size 1 times the root of its weight."""
     parts = []
+    scalings = model._rule.learned.scalings
     for view, scaling, weight in zip(
-        fitted_views(model, X), model._rule.learned.scalings, model.view_weights_, strict=True
+        fitted_views(model, X), scalings, model.view_weights_, strict=True
     ):
-        W, shift = scaling.fold(np.eye(view.width))
-        rows = np.asarray(scaling.prepare(view.array) @ W) + shift
-        rows = rows - rows.mean(axis=0)
+        rows = scaling.apply(view.rows(np.arange(view.array.shape[0])))
+        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+        rows -= rows.mean(axis=0)
         parts.append(rows * np.sqrt(weight / max(float(np.square(rows).sum()), 1e-300)))
     return np.hstack(parts)
 
@@ -104,7 +110,7 @@ def measured(path: Path, seed: int):
     data = load_views(path)
     rows = np.sort(np.random.RandomState(seed).permutation(data.n_samples)[:MOST])
     X = {name: view[rows] for name, view in data.views.items()}
-    model = OMCAL(data.n_classes, weighting="agreement", random_state=seed).fit(X)
+    model = OMCAL(data.n_classes, random_state=seed).fit(X)
     graphs = graphs_of(model)
     A = mixed(graphs, model._rule.consensus.alpha)
     Z, F = before_and_after(model._rule.consensus, graphs)[1], model.transform(X)
@@ -112,7 +118,7 @@ def measured(path: Path, seed: int):
     found = []
     for make in candidates().values():
         start = perf_counter()
-        xy = make(A, Z, F, seed)
+        xy = make(A, Z, F, model.labels_, seed)
         seconds = perf_counter() - start
         trust = trustworthiness(true, xy, n_neighbors=10)
         found.append((trust, torn_share(xy, model.labels_), own_share(xy, model.labels_), seconds))

@@ -1,5 +1,6 @@
 import io
 import sys
+from itertools import combinations
 
 import matplotlib as mpl
 import numpy as np
@@ -8,7 +9,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
-from omcal import plots
+from omcal import OMCAL, plots
+from omcal.datasets import make_multiview
+from omcal.plots import palette
 
 mpl.use("Agg")
 
@@ -128,7 +131,7 @@ def test_overview_has_the_four_panels_and_leaves_pyplot_alone(tmp_path):
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"omcal\[plot\]"):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         plots.convergence([1.0])
 
 
@@ -161,9 +164,80 @@ def test_sample_map_names_each_cluster_at_one_of_its_samples(ax):
     }
 
 
-def test_class_table_shows_counts(ax):
-    plots.class_table([[5, 0], [1, 4]], ["cat", "dog"], ax)
-    assert [text.get_text() for text in ax.texts] == ["5", "1", "4"]
+def test_cluster_sizes_are_ordered_and_named(ax):
+    plots.cluster_sizes([2, 2, 2, 0, 3, 3], ax)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["2", "3", "0", "1"]
+    assert_allclose([bar.get_width() for bar in ax.patches], [3, 2, 1, 0])
+    assert ax.texts[0].get_text() == "3 (50.0%)"
+
+
+def test_confusion_is_ordered_to_its_diagonal(ax):
+    classes = np.repeat(["a", "b", "c"], [5, 6, 7])
+    labels = np.array([2] * 5 + [0] * 4 + [2] * 2 + [1] * 7)
+    assert plots.confusion(classes, labels, ax) is ax
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["2", "0", "1"]
+    assert_allclose(ax.images[0].get_array(), [[5, 2, 0], [0, 4, 0], [0, 0, 7]])
+    assert [text.get_text() for text in ax.texts] == ["5", "2", "4", "7"]
+
+
+def test_certainty_of_an_indicator_is_the_margin_between_clusters(ax):
+    F = np.array([[3.0, 1.0], [4.0, 0.0], [1.0, 1.0]])
+    plots.certainty(F, [0, 0, 1], ax)
+    # Margins 0.5 and 1 in cluster 0, and 0 in cluster 1, which is less sure and comes first.
+    edges = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in ax.patches]
+    assert_allclose(edges, [(0, 0), (0.625, 0.875)])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1", "0"]
+    given = plots.certainty([0.5, 0.7, 0.1], [0, 0, 1])
+    assert [label.get_text() for label in given.get_yticklabels()] == ["1", "0"]
+
+
+def test_features_of_a_cluster_are_its_effects(ax):
+    data = make_multiview(120, n_clusters=3, random_state=0)
+    model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    described = model.describe_clusters(data.views, top=3)
+    plots.cluster_features(described, 1, ax=ax)
+    effects = sorted((f.effect for f in described.of(1)), key=lambda effect: -abs(effect))
+    assert_allclose([bar.get_width() for bar in ax.patches], effects)
+    one = plots.cluster_features(described, 1, "view2")
+    names = [label.get_text() for label in one.get_yticklabels()]
+    assert names == [f.feature for f in described.of(1, "view2")]
+    with pytest.raises(ValueError, match="cluster=7 has no features"):
+        plots.cluster_features(described, 7)
+
+
+def simulated(colour, matrix):
+    """CIELAB of a colour as an eye with this matrix sees it."""
+    rgb = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    xyz = to_xyz @ np.clip(matrix @ linear, 0, 1) / [0.9505, 1.0, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+# Machado, Oliveira and Fernandes 2009, full severity.
+VISION = {
+    "usual": np.eye(3),
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+@pytest.mark.parametrize("vision", VISION)
+@pytest.mark.parametrize("colours", [palette.LIGHT, palette.DARK])
+def test_colours_stay_apart_for_every_eye(colours, vision):
+    seen = [simulated(colour, np.array(VISION[vision])) for colour in colours]
+    apart = [np.linalg.norm(a - b) for a, b in combinations(seen, 2)]
+    assert min(apart) > 28
+
+
+def test_thirty_clusters_have_marks_of_their_own():
+    marks = [(palette.colour_of(c), palette.shape_of(c)) for c in range(36)]
+    assert len(set(marks)) == 36
+    assert len({shape.marker for shape in palette.SHAPES}) == len(palette.SHAPES) == 6
 
 
 @pytest.mark.parametrize(
@@ -173,7 +247,9 @@ def test_class_table_shows_counts(ax):
         lambda: plots.over_anchors([1, 2], [1.0]),
         lambda: plots.scores_by_method([[1.0]], ["a"], ["x", "y"]),
         lambda: plots.sample_map([[1.0, 2.0]], [0, 1]),
-        lambda: plots.class_table([[1, 2]], ["only one"]),
+        lambda: plots.cluster_sizes([[1, 2]]),
+        lambda: plots.confusion(["a"], [0, 1]),
+        lambda: plots.certainty([0.5], [0, 1]),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(call):

@@ -1,12 +1,17 @@
 """Figures of fits and studies, each drawn into Matplotlib Axes that it returns."""
 
+from omcal.plots.clusters import (
+    certainty,
+    cluster_features,
+    cluster_sizes,
+    confusion,
+    sample_map,
+)
 from omcal.plots.figures import (
-    class_table,
     convergence,
     over_anchors,
     overview,
     parameter_grid,
-    sample_map,
     sample_similarity,
     scores_by_method,
     similarity,
@@ -15,7 +20,10 @@ from omcal.plots.figures import (
 from omcal.plots.studies import number_of_clusters, view_effects
 
 __all__ = [
-    "class_table",
+    "certainty",
+    "cluster_features",
+    "cluster_sizes",
+    "confusion",
     "convergence",
     "number_of_clusters",
     "over_anchors",

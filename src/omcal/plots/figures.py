@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Okabe and Ito's palette, told apart with every common kind of colour vision.
+from omcal.plots.palette import LIGHT
+
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
-PALETTE = (_BLUE, _ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#6B5FB5")
 
 
 def convergence(objective: ArrayLike, ax: Any = None) -> Any:
@@ -320,7 +320,7 @@ def scores_by_method(
             np.nan_to_num(row),
             width,
             label=method,
-            color=PALETTE[i % len(PALETTE)],
+            color=LIGHT[i % len(LIGHT)],
             edgecolor="white",
             hatch=hatches[i % len(hatches)],
         )
@@ -330,89 +330,6 @@ def scores_by_method(
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)
     ax.set_axisbelow(True)
     open_frame(ax)
-    return ax
-
-
-def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
-    """Samples in the plane, coloured and shaped by cluster, with its number in each cluster.
-
-    Parameters
-    ----------
-    positions : array-like of shape (n, 2)
-        For example of `omcal.report.layout.sample_layout`.
-    labels : array-like of shape (n,)
-        Clusters, 0, 1, 2 ...
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> len(sample_map([[0.0, 0.0], [1.0, 1.0]], [0, 1]).collections)
-    2
-    """
-    xy, clusters = np.asarray(positions, dtype=np.float64), np.asarray(labels)
-    if xy.ndim != 2 or xy.shape[1] != 2 or clusters.shape != xy.shape[:1]:
-        raise ValueError(
-            f"positions has shape {xy.shape} and labels {clusters.shape}; give (n, 2) and (n,)."
-        )
-    ax = new_axes(ax)
-    shapes = ("o", "s", "^", "D", "P", "v")
-    for cluster in np.unique(clusters):
-        points = xy[clusters == cluster]
-        ax.scatter(
-            *points.T,
-            s=8,
-            color=PALETTE[cluster % len(PALETTE)],
-            marker=shapes[(cluster // len(PALETTE)) % len(shapes)],
-            linewidths=0,
-        )
-        # A sample, not the mean: the mean of a curved cluster may lie outside of it.
-        middle = points[np.argmin(np.square(points - points.mean(axis=0)).sum(axis=1))]
-        box = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
-        ax.text(*middle, str(cluster), ha="center", va="center", weight="bold", bbox=box)
-    ax.set(xticks=[], yticks=[], aspect="equal")
-    return ax
-
-
-def class_table(counts: ArrayLike, classes: Sequence[str], ax: Any = None) -> Any:
-    """How many samples of each class each cluster holds, as shaded numbers.
-
-    Parameters
-    ----------
-    counts : array-like of shape (n_clusters, n_classes)
-    classes : sequence of str
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> len(class_table([[5, 0], [1, 4]], ["cat", "dog"]).texts)
-    3
-    """
-    table = np.asarray(counts)
-    if table.ndim != 2 or table.shape[1] != len(classes):
-        raise ValueError(f"counts has shape {table.shape} for {len(classes)} classes.")
-    ax = new_axes(ax)
-    ax.imshow(table, cmap="Blues", vmin=0)
-    for (i, j), count in np.ndenumerate(table):
-        if count:
-            colour = "white" if count > 0.6 * table.max() else "black"
-            ax.text(j, i, str(count), ha="center", va="center", fontsize=7, color=colour)
-    ax.set_xticks(range(len(classes)), labels=list(classes), rotation=45, ha="right")
-    ax.set_yticks(range(len(table)))
-    ax.set(xlabel="class", ylabel="cluster")
     return ax
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from omcal.model.view_effects import Range, ViewExplanation
-from omcal.plots.figures import PALETTE, new_axes, open_frame
+from omcal.plots.figures import new_axes, open_frame
+from omcal.plots.palette import LIGHT
 
 
 def view_effects(explanation: ViewExplanation, ax: Any = None) -> Any:
@@ -43,7 +44,7 @@ def view_effects(explanation: ViewExplanation, ax: Any = None) -> Any:
     }
     for i, (title, values) in enumerate(series.items()):
         places = np.arange(len(values)) + (i - 1) * 0.2
-        _dots(ax, places, values, title, PALETTE[i], "osD"[i])
+        _dots(ax, places, values, title, LIGHT[i], "osD"[i])
     ax.set_yticks(range(len(explanation.views)), [view.name for view in explanation.views])
     ax.set_ylim(len(explanation.views) - 0.5, -0.5)
     ax.set(xlim=(-0.02, 1.02), xlabel="0 to 1")
@@ -87,9 +88,9 @@ def number_of_clusters(found: Any, ax: Any = None) -> Any:
         # Each is drawn in parts of its own largest value: only their shapes are compared.
         shares = np.asarray(values, dtype=np.float64)
         shares = shares / max(float(np.nanmax(np.abs(shares))), 1e-12)
-        style = {"color": PALETTE[i], "marker": "osD"[i], "markersize": 4, "linewidth": 1.5}
+        style = {"color": LIGHT[i], "marker": "osD"[i], "markersize": 4, "linewidth": 1.5}
         ax.plot(found.candidates, shares, label=title, **style)
-    ax.axvline(found.suggestion, color=PALETTE[3], linewidth=1, linestyle="--")
+    ax.axvline(found.suggestion, color=LIGHT[3], linewidth=1, linestyle="--")
     text = f"{found.suggestion} (confidence {found.confidence:.2f})"
     ax.annotate(text, (found.suggestion, 1.02), ha="center", va="bottom", fontsize=8)
     ax.set(xlabel="number of clusters", ylabel="part of the largest value", ylim=(None, 1.1))

@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
+from omcal.model.certainty import margins
 from omcal.views.view import Views
 
 _BLOCK = 8192
@@ -64,13 +65,13 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: NDArray) -> Evidence
         U, predicted = indicate(model._rule.consensus, graphs[block])
         U, own = U[:, order], labels[block]
         same += int((predicted == own).sum())
-        margin, second[block], strength[block] = _margin(U, own)
+        margin, second[block], strength[block] = margins(U, own)
         certainty[block] = np.clip(margin, 0, 1)
         for v in range(V):
             ties = graphs[block].of_views([v]).side_by_side() @ P
             at = np.arange(len(own))
             decision[block, v] = alpha[v] * (ties[at, own] - ties[at, second[block]])
-            agreement[block, v] = _margin(ties, own)[0]
+            agreement[block, v] = margins(ties, own)[0]
     total = np.abs(decision).sum(axis=1, keepdims=True)
     decision = np.divide(decision, total, out=np.zeros_like(decision), where=total > 0)
     if graphs.present is not None:
@@ -87,18 +88,6 @@ def _columns_of(model: Any, graphs: AnchorGraphs, labels: NDArray) -> NDArray:
         found = indicate(model._rule.consensus, graphs[block])[1]
         np.add.at(counts, (labels[block], found), 1)
     return linear_sum_assignment(counts, maximize=True)[1]
-
-
-def _margin(U: NDArray, own: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """Tie to the own column less the best other, as a share of all; which that is; the tie."""
-    F = np.maximum(U, 0)
-    at, total = np.arange(len(F)), F.sum(axis=1)
-    mine = F[at, own].copy()
-    F[at, own] = -1.0
-    second = F.argmax(axis=1)
-    rival = np.maximum(F[at, second], 0)
-    margin = np.divide(mine - rival, total, out=np.zeros(len(own)), where=total > 0)
-    return margin, second, mine
 
 
 def nearest_samples(

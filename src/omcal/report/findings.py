@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import ASKED
@@ -19,6 +18,7 @@ from omcal.metrics import evaluate
 from omcal.model.describe import ClusterDescription
 from omcal.model.explain import explain_graphs, sampled_graphs
 from omcal.model.view_effects import ViewExplanation
+from omcal.plots.clusters import class_counts, diagonal_order
 from omcal.report.columns import Column, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.layout import lay_out
@@ -239,27 +239,11 @@ def _spread_sample(labels: NDArray, count: int, rng: np.random.RandomState) -> N
 
 
 def _class_table(classes: NDArray, labels: NDArray, n_clusters: int) -> ClassTable:
-    names, codes = np.unique(classes, return_inverse=True)
-    counts = np.zeros((n_clusters, len(names)), dtype=np.int64)
-    np.add.at(counts, (labels, codes), 1)
+    names, counts = class_counts(classes, labels, n_clusters)
     order = diagonal_order(counts)
     return ClassTable(
         [str(name) for name in names], order.tolist(), counts[order], evaluate(classes, labels)
     )
-
-
-def diagonal_order(counts: NDArray) -> NDArray:
-    """Clusters in the order of the classes that the best pairing gives them; the others last.
-
-    Examples
-    --------
-    >>> diagonal_order(np.array([[0, 9], [1, 0], [7, 1]])).tolist()
-    [2, 0, 1]
-    """
-    clusters, classes = linear_sum_assignment(counts, maximize=True)
-    place = counts.argmax(axis=1) + counts.shape[1]
-    place[clusters] = classes
-    return np.argsort(place, kind="stable")
 
 
 def _typical(

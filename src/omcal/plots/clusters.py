@@ -1,0 +1,276 @@
+"""Figures of a clustering: its map, sizes, features, confusion and certainty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from omcal.model.certainty import margins
+from omcal.plots.figures import new_axes, open_frame
+from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
+
+_GREY = "#666666"
+
+
+def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
+    """Samples in the plane, coloured and shaped by cluster, with its number in each cluster.
+
+    Parameters
+    ----------
+    positions : array-like of shape (n, 2)
+        For example of `omcal.report.model_layout`.
+    labels : array-like of shape (n,)
+        Clusters, 0, 1, 2 ...
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> len(sample_map([[0.0, 0.0], [1.0, 1.0]], [0, 1]).collections)
+    2
+    """
+    xy, clusters = np.asarray(positions, dtype=np.float64), np.asarray(labels)
+    if xy.ndim != 2 or xy.shape[1] != 2 or clusters.shape != xy.shape[:1]:
+        raise ValueError(
+            f"positions has shape {xy.shape} and labels {clusters.shape}; give (n, 2) and (n,)."
+        )
+    ax = new_axes(ax)
+    for cluster in np.unique(clusters):
+        points = xy[clusters == cluster]
+        marker = SHAPES[shape_of(cluster)].marker
+        ax.scatter(*points.T, s=8, color=LIGHT[colour_of(cluster)], marker=marker, linewidths=0)
+        # A sample, not the mean: the mean of a curved cluster may lie outside of it.
+        middle = points[np.argmin(np.square(points - points.mean(axis=0)).sum(axis=1))]
+        box = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
+        ax.text(*middle, str(cluster), ha="center", va="center", weight="bold", bbox=box)
+    ax.set(xticks=[], yticks=[], aspect="equal")
+    return ax
+
+
+def cluster_sizes(labels: ArrayLike, ax: Any = None) -> Any:
+    """Number of samples in each cluster, the largest first.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        Clusters, 0, 1, 2 ...
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> [label.get_text() for label in cluster_sizes([0, 1, 1]).get_yticklabels()]
+    ['1', '0']
+    """
+    sizes = np.bincount(_one_dimensional("labels", labels))
+    order = np.argsort(-sizes, kind="stable")
+    ax = new_axes(ax)
+    places = np.arange(len(sizes))
+    colours = [LIGHT[colour_of(cluster)] for cluster in order]
+    bars = ax.barh(places, sizes[order], height=0.7, color=colours)
+    texts = [f"{size:,} ({size / sizes.sum():.1%})" for size in sizes[order]]
+    ax.bar_label(bars, texts, padding=4, color=_GREY, fontsize=8)
+    ax.set_yticks(places, labels=[str(cluster) for cluster in order])
+    ax.set_ylim(len(sizes) - 0.4, -0.6)
+    ax.set_xlim(0, 1.25 * sizes.max())
+    ax.set(xlabel="samples", ylabel="cluster")
+    ax.tick_params(axis="y", length=0)
+    open_frame(ax)
+    return ax
+
+
+def cluster_features(
+    description: Any, cluster: int, view: str | None = None, ax: Any = None
+) -> Any:
+    """The features that distinguish a cluster, as bars to the side of their effect.
+
+    Parameters
+    ----------
+    description : omcal.model.describe.ClusterDescription
+        Of `model.describe_clusters`.
+    cluster : int
+    view : str, optional
+        Of this view only.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(90, n_clusters=3, random_state=0)
+    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    >>> ax = cluster_features(model.describe_clusters(data.views, top=2), cluster=1)
+    >>> len(ax.patches) == 2 * len(data.views)
+    True
+    """
+    found = description.of(cluster, view)
+    if not found:
+        where = "" if view is None else f" in view {view!r}"
+        raise ValueError(
+            f"cluster={cluster!r} has no features{where}; the description has "
+            f"{len(description.cluster_sizes)} clusters and the views {list(description.typical)}."
+        )
+    ax = new_axes(ax)
+    found = sorted(found, key=lambda feature: -abs(feature.effect))
+    places = np.arange(len(found))
+    effects = np.array([feature.effect for feature in found])
+    colours = [LIGHT[4] if effect > 0 else LIGHT[1] for effect in effects]
+    ax.barh(places, effects, height=0.65, color=colours)
+    names = [f.feature if view else f"{f.view}: {f.feature}" for f in found]
+    ax.set_yticks(places, labels=names)
+    ax.set_ylim(len(found) - 0.4, -0.6)
+    ax.axvline(0, color="black", linewidth=0.8)
+    size = description.cluster_sizes[cluster]
+    ax.set(xlabel="effect, in standard deviations", title=f"cluster {cluster}, {size:,} samples")
+    ax.tick_params(axis="y", length=0)
+    open_frame(ax)
+    return ax
+
+
+def confusion(classes: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
+    """How many samples of each class each cluster holds; what is in place is on the diagonal.
+
+    Parameters
+    ----------
+    classes : array-like of shape (n,)
+        Known classes.
+    labels : array-like of shape (n,)
+        Clusters, 0, 1, 2 ...
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> ax = confusion(["cat", "dog", "dog"], [1, 0, 0])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['1', '0']
+    """
+    known, found = np.asarray(classes), _one_dimensional("labels", labels)
+    if known.shape != found.shape:
+        raise ValueError(
+            f"classes has shape {known.shape} and labels {found.shape}; give one a sample."
+        )
+    names, counts = class_counts(known, found, int(found.max()) + 1)
+    order = diagonal_order(counts)
+    table = counts[order]
+    ax = new_axes(ax)
+    ax.imshow(table, cmap="Blues", vmin=0)
+    for (i, j), count in np.ndenumerate(table):
+        if count:
+            colour = "white" if count > 0.6 * table.max() else "black"
+            ax.text(j, i, str(count), ha="center", va="center", fontsize=7, color=colour)
+    ax.set_xticks(range(len(names)), labels=[str(name) for name in names], rotation=45, ha="right")
+    ax.set_yticks(range(len(table)), labels=[str(cluster) for cluster in order])
+    ax.set(xlabel="class", ylabel="cluster")
+    return ax
+
+
+def class_counts(classes: NDArray, labels: NDArray, n_clusters: int) -> tuple[NDArray, NDArray]:
+    """Names of the classes, and how many samples of each a cluster holds."""
+    names, codes = np.unique(classes, return_inverse=True)
+    cells = np.bincount(labels * len(names) + codes, minlength=n_clusters * len(names))
+    return names, cells.reshape(n_clusters, len(names))
+
+
+def diagonal_order(counts: NDArray) -> NDArray:
+    """Clusters in the order of the classes that the best pairing gives them; the others last.
+
+    Examples
+    --------
+    >>> diagonal_order(np.array([[0, 9], [1, 0], [7, 1]])).tolist()
+    [2, 0, 1]
+    """
+    clusters, classes = linear_sum_assignment(counts, maximize=True)
+    place = counts.argmax(axis=1) + counts.shape[1]
+    place[clusters] = classes
+    return np.argsort(place, kind="stable")
+
+
+def certainty(values: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
+    """How sure the samples of each cluster are of it, the least sure cluster first.
+
+    A bar reaches from quartile to quartile, with a gap at the median; the line holds nine tenths.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,) or (n, n_clusters)
+        Certainties between 0 and 1, for example `certainty_` of a `Consensus`; or the soft
+        indicator F of `model.transform`, of which the tie to the own cluster less that to the
+        next is taken, as a share of all ties.
+    labels : array-like of shape (n,)
+        Clusters, 0, 1, 2 ...
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> certainty([0.9, 0.8, 0.3], [0, 0, 1]).get_xlabel()
+    'certainty'
+    """
+    found, given = _one_dimensional("labels", labels), np.asarray(values, dtype=np.float64)
+    if given.ndim not in (1, 2) or given.shape[:1] != found.shape:
+        raise ValueError(
+            f"values has shape {given.shape} and labels {found.shape}; give (n,) or "
+            "(n, n_clusters), and (n,)."
+        )
+    if given.ndim == 2:
+        given = np.clip(margins(given, found)[0], 0, 1)
+    clusters = np.unique(found)
+    parts = [given[found == cluster] for cluster in clusters]
+    order = np.argsort([part.mean() for part in parts], kind="stable")
+    ax = new_axes(ax)
+    for place, k in enumerate(order):
+        low, first, middle, third, high = np.quantile(parts[k], [0.05, 0.25, 0.5, 0.75, 0.95])
+        colour = LIGHT[colour_of(clusters[k])]
+        ax.hlines(place, low, high, color=colour, linewidth=1)
+        ax.barh(place, third - first, left=first, height=0.6, color=colour)
+        ax.vlines(middle, place - 0.3, place + 0.3, color="white", linewidth=2)
+    ax.set_yticks(range(len(order)), labels=[str(clusters[k]) for k in order])
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.set(xlabel="certainty", ylabel="cluster", xlim=(-0.02, 1.02))
+    open_frame(ax)
+    return ax
+
+
+def _one_dimensional(name: str, values: ArrayLike) -> NDArray:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu" or array.min() < 0:
+        raise ValueError(
+            f"{name} has shape {array.shape} and type {array.dtype}; give one cluster number, "
+            "0, 1, 2 ..., for each sample."
+        )
+    return array
