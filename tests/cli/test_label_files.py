@@ -62,6 +62,9 @@ def test_read_labels_from_npy(tmp_path):
 
 def test_half_written_labels_never_get_their_name(tmp_path):
     class Breaking:
+        def __len__(self):
+            return 2
+
         def tolist(self):
             yield 1
             raise RuntimeError("broken off")

@@ -125,6 +125,8 @@ def test_views_by_the_name_of_the_file_or_their_own(tmp_path, files):
     assert list(load_views(paths).views) == ["image", "text", "left", "right"]
     assert list(load_views(paths, views=["image", "right"]).views) == ["image", "right"]
     assert list(load_views(paths, views=["image", "more:left"]).views) == ["image", "more:left"]
+    turned = ["right", "text", "image"]  # the order may stand for the views of a model
+    assert list(load_views(paths, views=turned).views) == turned
     with pytest.raises(DataError, match=r"view 'X' is in 'image', 'text', 'more'.*image:X"):
         load_views(paths, views=["X"])
     with pytest.raises(DataError, match="view 'nothing' is nowhere"):

@@ -12,9 +12,16 @@ import typer
 import omcal
 from omcal.cli import options, places
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
-from omcal.cli.files import absences, require_complete, write_labels
+from omcal.cli.files import (
+    remarks,
+    require_complete,
+    require_label_format,
+    samples_of,
+    write_labels,
+)
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import PARAMETERS, takes, words_of
+from omcal.cli.reading import Reading, reads
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:
@@ -23,7 +30,12 @@ if TYPE_CHECKING:
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="CSV", help="Write sample,cluster to this file."),
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Write sample (or id) and cluster to this file: .csv .tsv .xlsx .parquet .npy.",
+    ),
 ]
 
 MethodName = Annotated[
@@ -46,8 +58,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take,
 
 
 @takes(*PARAMETERS)
+@reads()
 def cluster(
-    file: options.DataFile,
+    reading: Reading,
     clusters: options.Clusters,
     parameters: dict[str, Any],
     out: Out = None,
@@ -55,14 +68,16 @@ def cluster(
     save_model: ModelOut = None,
     dry_run: DryRun = False,
     method: MethodName = "omcal",
-    views: options.ViewNames = None,
-    labels: options.LabelName = None,
     seed: options.Seed = 0,
     dask: places.Dask = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Cluster the samples of FILE; where it holds classes, compare the clusters with them."""
+    """Cluster the samples of FILE, or of several joined by their ids.
+
+    Where there are classes, the clusters are compared with them.
+    """
+    require_label_format(out)
     n_clusters = options.cluster_number(clusters)
     found = omcal.experiments.find_method(method)
     if found.name != "omcal":
@@ -72,7 +87,7 @@ def cluster(
     model = found.make(random_state=seed, **parameters)
     state = parameters.get("checkpoint")
     outputs = Outputs(
-        [file],
+        reading.inputs,
         {
             "--out": out,
             "--save-model": save_model,
@@ -80,7 +95,7 @@ def cluster(
             "--checkpoint": None if state is None else Path(state),
         },
     )
-    data = omcal.datasets.load_views(file, views=options.names(views), labels=labels)
+    data = reading.load()
     if not found.takes_absences:
         require_complete(data, f"--method {found.name}")
     if n_clusters is None and dry_run:
@@ -88,33 +103,34 @@ def cluster(
     n_clusters, suggestion = options.suggested(n_clusters, data, parameters, seed)
     model.set_params(n_clusters=n_clusters)
     if dry_run:
-        _show_expected(model, data, file, as_json)
+        _show_expected(model, data, reading, as_json)
         return
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=not quiet):
         began = perf_counter()
         interrupted = _fit(model, data, dask)
         seconds = perf_counter() - began
     words = ["--clusters", str(model.n_clusters), "--seed", str(seed), *words_of(parameters)]
-    for option, value in (("--views", views), ("--labels", labels)):
-        words += [] if value is None else [option, value]
-    command = shlex.join(["omcal", "cluster", str(file), *words])
+    command = shlex.join(["omcal", "cluster", *reading.words(), *words])
     written = {
-        "out": outputs.write("--out", lambda p: write_labels(p, model.labels_), elsewhere=True),
+        "out": outputs.write(
+            "--out", lambda p: write_labels(p, model.labels_, data), elsewhere=True
+        ),
         "model": outputs.write("--save-model", lambda p: model.save(p)),
         "report": outputs.write(
-            "--report", lambda p: _write_report(model, p, file, data, seconds, command)
+            "--report", lambda p: _write_report(model, p, reading, data, seconds, command)
         ),
     }
     result = {
-        "file": str(file),
+        "file": reading.source,
         "method": found.name,
         "title": found.title,
         **{name: None if path is None else str(path) for name, path in written.items()},
         **_summary(model, data),
+        "samples": samples_of(data, model.labels_),
         "suggestion": None if suggestion is None else suggestion.to_dict(),
         "interrupted": interrupted,
         "seconds": seconds,
-        "notes": [*data.notes, *absences(data)],
+        "notes": remarks(data),
         "warnings": notes,
         "version": omcal.__version__,
     }
@@ -146,7 +162,7 @@ def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:
     return False
 
 
-def _show_expected(model: OMCAL, data: MultiViewData, file: Path, as_json: bool) -> None:
+def _show_expected(model: OMCAL, data: MultiViewData, reading: Reading, as_json: bool) -> None:
     import numpy as np
 
     from omcal.cli.expected import estimate_record, expected_fit
@@ -154,7 +170,7 @@ def _show_expected(model: OMCAL, data: MultiViewData, file: Path, as_json: bool)
     mapped = any(isinstance(view, np.memmap) for view in data.views.values())
     expected = expected_fit(model, omcal.datasets.describe(data)["views"], mapped=mapped)
     if as_json:
-        print_json({"file": str(file), "dry_run": True, **estimate_record(expected)})
+        print_json({"file": reading.source, "dry_run": True, **estimate_record(expected)})
     else:
         stdout().print(str(expected), soft_wrap=True)
 
@@ -167,15 +183,16 @@ def _require_plain(method: str, ours: dict[str, Any]) -> None:
 
 
 def _write_report(
-    model: OMCAL, path: Path, file: Path, data: MultiViewData, seconds: float, command: str
+    model: OMCAL, path: Path, reading: Reading, data: MultiViewData, seconds: float, command: str
 ) -> None:
-    title = f"{file.name}: {data.n_samples:,} samples in {model.n_clusters} clusters"
+    title = f"{reading.title}: {data.n_samples:,} samples in {model.n_clusters} clusters"
     model.report(
         path,
         data.views,
         data.labels,
         title=title,
-        source=str(file),
+        source=reading.source,
+        names=data.ids,
         seconds=seconds,
         command=command,
         present=data.present,

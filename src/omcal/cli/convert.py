@@ -10,12 +10,13 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, stdout
+from omcal.cli.files import remarks
 from omcal.cli.outputs import require_writable
+from omcal.cli.reading import Reading, reads
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
 
-Source = Annotated[Path, typer.Argument(metavar="IN", help="The views, in one file or folder.")]
 Target = Annotated[
     Path,
     typer.Argument(
@@ -26,27 +27,26 @@ Target = Annotated[
 ]
 
 
+@reads()
 def convert(
-    source: Source,
+    reading: Reading,
     target: Target,
-    views: options.ViewNames = None,
-    labels: options.LabelName = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write the views and labels of IN to OUT, in another format."""
-    require_writable(target, [source], "OUT")
-    data = omcal.datasets.load_views(source, views=options.names(views), labels=labels)
+    """Write the views, labels and ids of FILE, or of several joined by id, to OUT."""
+    require_writable(target, reading.inputs, "OUT")
+    data = reading.load()
     omcal.datasets.save_views(target, data)
     if as_json:
         print_json(
             {
-                "in": str(source),
+                "in": reading.source,
                 "out": str(target),
                 "n_samples": data.n_samples,
                 "views": dict(zip(data.views, data.widths, strict=True)),
                 "labels": data.label_name if data.labels is not None else None,
-                "notes": list(data.notes),
+                "notes": remarks(data),
             }
         )
     elif not quiet:
@@ -55,7 +55,7 @@ def convert(
 
 def _show(data: MultiViewData, target: Path) -> None:
     console = stdout()
-    for note in data.notes:
+    for note in remarks(data):
         console.print(f"Note: {note}")
     listed = ", ".join(
         f"{name} ({width})" for name, width in zip(data.views, data.widths, strict=True)

@@ -10,8 +10,10 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
+from omcal.cli.files import remarks
 from omcal.cli.outputs import require_writable
 from omcal.cli.parameters import takes
+from omcal.cli.reading import Reading, reads
 
 if TYPE_CHECKING:
     from omcal.model.describe import ClusterDescription
@@ -30,14 +32,14 @@ PlotFile = Annotated[
 
 
 @takes("n_anchors", "n_neighbors", "beta", "gamma", "scale", "weighting", "n_init", "max_iter")
+@reads(labels=False)
 def explain(
-    file: options.DataFile,
+    reading: Reading,
     clusters: options.Clusters,
     parameters: dict[str, Any],
     plot: PlotFile = None,
     clusters_table: ClustersTable = False,
     resamples: Resamples = 5,
-    views: options.ViewNames = None,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -48,9 +50,9 @@ def explain(
     of omcal cluster.
     """
     if plot is not None:
-        require_writable(plot, [file], "--plot")
+        require_writable(plot, reading.inputs, "--plot")
     given = options.cluster_number(clusters)
-    data = omcal.datasets.load_views(file, views=options.names(views), labels=False)
+    data = reading.without_labels()
     n_clusters, suggestion = options.suggested(given, data, parameters, seed)
     model = omcal.OMCAL(n_clusters, random_state=seed, **parameters)
     shown = not (quiet or as_json)
@@ -70,10 +72,11 @@ def explain(
         _draw(found, plot)
     if as_json:
         result: dict[str, Any] = {
-            "file": str(file),
+            "file": reading.source,
             "parameters": model.get_params(),
             **found.to_dict(),
             **({} if described is None else {"clusters": described.to_dict()}),
+            "notes": remarks(data),
             "fit_warnings": notes,
             "suggestion": None if suggestion is None else suggestion.to_dict(),
             "version": omcal.__version__,
@@ -82,6 +85,8 @@ def explain(
     elif not quiet:
         if suggestion is not None:
             stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
+        for note in remarks(data):
+            stdout().print(f"Note: {note}")
         _show(found)
         if described is not None:
             _show_clusters(described)

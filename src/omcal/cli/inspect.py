@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, print_table, stdout
+from omcal.cli.reading import Reading, reads
 
 _SHOWN_VIEWS = 50
 _MAPPED = ("NumPy array", "folder of NumPy arrays")
 
 
-def inspect(file: options.DataFile, as_json: options.Json = False) -> None:
+@reads()
+def inspect(
+    reading: Reading,
+    as_json: options.Json = False,
+) -> None:
     """Say which views and labels FILE holds, and what `omcal cluster` would do with them."""
-    found = omcal.datasets.describe(file)
-    result = {"file": str(file), **found, "cluster": _plan(file, found)}
+    paths, choices = reading.arguments()
+    found = omcal.datasets.describe(paths, **choices)
+    result = {"file": reading.source, **found, "cluster": _plan(reading, found)}
     if as_json:
         print_json(result)
     else:
         _show(result)
 
 
-def _plan(file: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """The command that clusters the file, what stands in its way, and what it would take."""
+def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
+    """The command that clusters the files, what stands in its way, and what it would take."""
     from omcal.cli.expected import estimate_record, expected_fit
 
     classes = {c["name"]: c["n_classes"] for c in found["label_candidates"]}.get(found["labels"])
+    words = shlex.join(["omcal", "cluster", *reading.words()])
     plan = {
-        "command": f"omcal cluster {shlex.quote(str(file))} --clusters {classes or 'C'}",
+        "command": f"{words} --clusters {classes or 'C'}",
         "obstacle": found["problem"] or _incomplete(found),
         "estimate": None,
     }
@@ -83,6 +89,8 @@ def _show(result: dict[str, Any]) -> None:
             for c in result["label_candidates"]
         ]
         print_table("Possible labels (* taken by default)", ("labels", "classes"), rows)
+    if result["ids"] is not None:
+        console.print(f"Ids: {result['ids']}")
     for note in result["notes"]:
         console.print(f"Note: {note}")
     plan = result["cluster"]

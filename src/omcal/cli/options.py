@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,13 +13,8 @@ if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
     from omcal.select import ClusterNumber
 
-DataFile = Annotated[Path, typer.Argument(metavar="FILE", help="The views, in one file.")]
 ViewNames = Annotated[
     str | None, typer.Option("--views", "-v", metavar="A,B", help="Use these views only.")
-]
-LabelName = Annotated[
-    str | None,
-    typer.Option("--labels", "-l", metavar="NAME", help="Where in FILE the classes are."),
 ]
 Clusters = Annotated[
     str,

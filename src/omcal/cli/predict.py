@@ -11,9 +11,10 @@ import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out
 from omcal.cli.console import print_json, stdout
-from omcal.cli.files import absences, write_labels
+from omcal.cli.files import remarks, require_label_format, samples_of, write_labels
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import takes
+from omcal.cli.reading import Reading, reads
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:
@@ -32,38 +33,42 @@ OrderedViews = Annotated[
 
 
 @takes("device")
+@reads()
 def predict(
     model_file: ModelFile,
-    file: options.DataFile,
+    reading: Reading,
     parameters: dict[str, Any],
     out: Out = None,
     views: OrderedViews = None,
-    labels: options.LabelName = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Assign the samples of FILE to the clusters of MODEL; FILE has the views of its fit."""
     import numpy as np
 
+    require_label_format(out)
     model = omcal.load(model_file).set_params(**{"device": "cpu", **parameters})
-    outputs = Outputs([file, model_file], {"--out": out})
+    outputs = Outputs([*reading.inputs, model_file], {"--out": out})
     names = options.names(views)
-    data = _load(file, names, labels, model.view_names_)
+    data = _load(reading, model.view_names_)
     if names is None:
         clusters = model.predict(data.views, present=data.present)
     else:
         present = None if data.present is None else [data.present[name] for name in data.views]
         clusters = model.predict(list(data.views.values()), present=present)
-    written = outputs.write("--out", lambda path: write_labels(path, clusters), elsewhere=True)
+    written = outputs.write(
+        "--out", lambda path: write_labels(path, clusters, data), elsewhere=True
+    )
     result = {
         "model": str(model_file),
-        "file": str(file),
+        "file": reading.source,
         "out": None if written is None else str(written),
         "n_samples": data.n_samples,
         "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters).tolist(),
         "scores": agreement(data, clusters),
         "nmi_average": NMI_AVERAGE,
-        "notes": [*data.notes, *absences(data)],
+        "samples": samples_of(data, clusters),
+        "notes": remarks(data),
         "version": omcal.__version__,
     }
     if as_json:
@@ -73,13 +78,11 @@ def predict(
     outputs.finish()
 
 
-def _load(
-    file: Path, names: list[str] | None, labels: str | None, fitted: list[str]
-) -> MultiViewData:
-    if names is not None:
-        return omcal.datasets.load_views(file, views=names, labels=labels)
+def _load(reading: Reading, fitted: list[str]) -> MultiViewData:
+    if reading.views is not None:
+        return reading.load()
     try:
-        return omcal.datasets.load_views(file, views=fitted, labels=labels)
+        return reading.load(fitted)
     except omcal.datasets.DataError as error:
         raise omcal.datasets.DataError(
             f"{error} The model was fitted on the views {', '.join(fitted)}; where FILE calls "

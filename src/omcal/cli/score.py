@@ -9,11 +9,11 @@ import typer
 
 import omcal
 from omcal.cli.console import print_json, print_table
-from omcal.cli.files import read_labels
+from omcal.cli.files import read_label_pair
 from omcal.cli.options import Json
 from omcal.cli.scores import NMI_AVERAGE, TITLES
 
-_KINDS = "csv with a header, one label a line, or .npy"
+_KINDS = "a table with a header (.csv .tsv .xlsx .parquet), one label a line, or .npy"
 
 
 def score(
@@ -21,8 +21,8 @@ def score(
     pred: Annotated[Path, typer.Argument(metavar="PRED", help="The clusters, likewise.")],
     as_json: Json = False,
 ) -> None:
-    """Compare the clusters in PRED with the classes in TRUE."""
-    y_true, y_pred = read_labels(true), read_labels(pred)
+    """Compare the clusters in PRED with the classes in TRUE, by their ids where both have some."""
+    y_true, y_pred = read_label_pair(true, pred)
     scores = omcal.metrics.evaluate(y_true, y_pred, average=NMI_AVERAGE)
     if as_json:
         print_json({"n_samples": len(y_true), "nmi_average": NMI_AVERAGE, **scores})

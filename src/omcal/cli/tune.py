@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +10,9 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, print_table, report_line, stdout
+from omcal.cli.files import require_complete
 from omcal.cli.parameters import takes
+from omcal.cli.reading import Reading, reads
 
 if TYPE_CHECKING:
     from omcal.select import Trial
@@ -22,15 +24,15 @@ Fits = Annotated[int, typer.Option("--fits", min=2, help="Fits of each setting."
 
 
 @takes("scale")
+@reads(labels=False)
 def tune(
-    file: options.DataFile,
+    reading: Reading,
     clusters: options.Clusters,
     parameters: dict[str, Any],
     beta: Numbers = "0.1,0.3,1",
     gamma: Numbers = "0.001,0.1,1",
     extra_anchors: Numbers = "10,50",
     fits: Fits = 4,
-    views: options.ViewNames = None,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -42,7 +44,8 @@ def tune(
     search of the paper, which used the labels: that one is part of omcal reproduce.
     """
     given = options.cluster_number(clusters)
-    data = omcal.datasets.load_views(file, views=options.names(views), labels=False)
+    data = reading.without_labels()
+    require_complete(data, "omcal tune")
     n_clusters, suggestion = options.suggested(given, data, parameters, seed)
     grid: dict[str, list[float]] = {
         "beta": _numbers("--beta", beta),
@@ -60,7 +63,7 @@ def tune(
     if as_json:
         print_json(
             {
-                "file": str(file),
+                "file": reading.source,
                 "labels_used": False,
                 "n_clusters": n_clusters,
                 "suggestion": None if suggestion is None else suggestion.to_dict(),
@@ -70,7 +73,7 @@ def tune(
     elif not quiet:
         if suggestion is not None:
             stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
-        _show(file, n_clusters, trials)
+        _show(reading, n_clusters, trials)
 
 
 def _numbers(option: str, listed: str) -> list[float]:
@@ -102,7 +105,7 @@ def _plain(trial: Trial) -> dict[str, object]:
     }
 
 
-def _show(file: Path, clusters: int, trials: list[Trial]) -> None:
+def _show(reading: Reading, clusters: int, trials: list[Trial]) -> None:
     rows = [
         (
             str(trial.rank),
@@ -121,8 +124,9 @@ def _show(file: Path, clusters: int, trials: list[Trial]) -> None:
         f"--{'anchors' if name == 'n_anchors' else name} {value:g}"
         for name, value in best.parameters.items()
     )
+    files = shlex.join(reading.words())
     # Not wrapped: it is there to be copied.
-    stdout().print(f"Next: omcal cluster {file} --clusters {clusters} {words}", soft_wrap=True)
+    stdout().print(f"Next: omcal cluster {files} --clusters {clusters} {words}", soft_wrap=True)
 
 
 def _scores(trial: Trial) -> tuple[str, str]:

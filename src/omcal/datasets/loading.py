@@ -156,7 +156,10 @@ def combine(sources: Sequence[Source], choice: Choice, how: str) -> MultiViewDat
         with reading(source.path, source.contents.format):
             return without_numbering(select(source.contents, source.path, choice))
     parts = select_parts([(s.key, s.path, s.contents) for s in sources], choice)
-    return join_parts(parts, how)
+    data = join_parts(parts, how)
+    order = [name for name in choice.views or () if name in data.views]
+    views = {name: data.views[name] for name in (*order, *data.views)}
+    return replace(data, views=views)
 
 
 def without_numbering(data: MultiViewData) -> MultiViewData:
