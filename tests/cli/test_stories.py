@@ -265,6 +265,7 @@ def test_a_sparse_matrix_of_counts(omcal, tmp_path):
 # cells
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of mudata, about its next version
 def test_cells_of_two_modalities_of_which_some_lack_one(omcal, tmp_path):
     anndata = pytest.importorskip("anndata", reason="the extra omics is not installed")
     mudata = pytest.importorskip("mudata", reason="the extra omics is not installed")

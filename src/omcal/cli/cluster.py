@@ -77,7 +77,6 @@ def cluster(
 
     Where there are classes, the clusters are compared with them.
     """
-    require_label_format(out)
     n_clusters = options.cluster_number(clusters)
     found = omcal.experiments.find_method(method)
     if found.name != "omcal":
@@ -95,6 +94,7 @@ def cluster(
             "--checkpoint": None if state is None else Path(state),
         },
     )
+    require_label_format(out)
     data = reading.load()
     if not found.takes_absences:
         require_complete(data, f"--method {found.name}")

@@ -46,9 +46,9 @@ def predict(
     """Assign the samples of FILE to the clusters of MODEL; FILE has the views of its fit."""
     import numpy as np
 
-    require_label_format(out)
     model = omcal.load(model_file).set_params(**{"device": "cpu", **parameters})
     outputs = Outputs([*reading.inputs, model_file], {"--out": out})
+    require_label_format(out)
     names = options.names(views)
     data = _load(reading, model.view_names_)
     if names is None:
