@@ -1,5 +1,6 @@
 """What every baseline promises: scikit-learn's conventions, clear clusters, seeds, any input."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -76,6 +77,19 @@ def test_same_seed_same_result(method, X):
     if hasattr(first, "objective_"):
         np.testing.assert_array_equal(first.objective_, second.objective_)
         assert np.size(first.objective_) == objectives_kept(first)
+
+
+@clear_data(METHODS)
+def test_the_attributes_that_the_docstring_promises_are_there(method, X, y):
+    model = seeded(method).fit(given(method, X))
+    section = type(method).__doc__.split("    Attributes\n    ----------\n")[1].split("\n\n")[0]
+    promised = re.findall(r"^    (\w+_)(?= : |$)", section, re.MULTILINE)
+    assert "labels_" in promised
+    for attribute in promised:
+        assert hasattr(model, attribute), attribute
+    without = {"ECPCS", "SC", "ConcatKMeans", "BestSingleView", "ConcatSpectral"}
+    for attribute in ("objective_", "n_iter_"):
+        assert hasattr(model, attribute) == (type(method).__name__ not in without)
 
 
 def objectives_kept(model):

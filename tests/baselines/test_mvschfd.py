@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from real_views import load_reference
+from real_views import load_coil, load_reference
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._anchor_space import left_singular_vectors
 from omcal.baselines._linalg import standardize_features
 from omcal.baselines.mvschfd import MVSCHFD, Descent, level_sizes
+from omcal.metrics import clustering_accuracy
 
 
 def descend(X, sizes, *, stale=False, squared=True, zero_start=False, n_iter=10):
@@ -99,11 +100,25 @@ def test_level_sizes():
     assert level_sizes(24, 7, 1) == [7]
     assert level_sizes(24, 7, 3) == [17, 12, 7]
     assert level_sizes(7, 7, 3) == [7, 7, 7]
+    assert level_sizes(19, 20, 3) == [18, 19, 20]
 
 
-def test_depth_needs_wide_views():
-    with pytest.raises(ValueError, match="'view2' has 3; use depth=1"):
-        MVSCHFD(4, depth=2).fit(random_views((12, 3)))
+def test_a_view_may_be_narrower_than_the_clusters_are_many():
+    X = random_views((12, 3))
+    model = MVSCHFD(4, depth=2, random_state=0).fit(X)
+    assert len(np.unique(model.labels_)) == 4 and np.isfinite(model.objective_).all()
+    with pytest.raises(ValueError, match=r"depth=9 .* 3 features of 'view2' .* lower it"):
+        MVSCHFD(4, depth=9).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_deeper_chains_lose_rank_on_coil(shared):
+    X, y = load_coil(shared)  # 19 features in a view, 20 clusters
+    found = [
+        clustering_accuracy(y, MVSCHFD(20, depth=depth, random_state=0).fit_predict(X))
+        for depth in (1, 2, 3, 4)
+    ]
+    np.testing.assert_allclose(found, [1, 1, 0.95, 0.9], atol=5e-3)
 
 
 def test_view_that_fits_exactly_takes_all_the_weight():

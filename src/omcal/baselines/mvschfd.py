@@ -33,8 +33,8 @@ class MVSCHFD(Baseline):
     ----------
     n_clusters : int, default=8
     depth : int, default=1
-        Factors in the chain of each view. Their widths fall in equal steps from the narrowest
-        view to `n_clusters`, so a depth above 1 needs views of at least `n_clusters` features.
+        Factors in the chain of each view. Their widths go in equal steps from the narrowest view
+        to `n_clusters`, down, or, where that view is narrower than `n_clusters`, up.
     weights : {"squared", "unsquared"}, default="squared"
         View weights proportional to the reciprocal of the squared residual, which is optimal, or
         of its root, as in the published code: the objective can then rise.
@@ -69,9 +69,13 @@ class MVSCHFD(Baseline):
     view has at least `n_clusters` features. A narrower view has a factor with orthonormal rows
     instead of columns, and the update of Z is then not exact.
 
-    The optimal chain has the same product at every depth as long as X_vᵀ Z has full rank, so
-    with fresh suffixes a deeper chain gives the result of depth 1. With stale ones it differs
-    through the first round, in which the upper factors are arbitrary.
+    The optimal chain has the same product at every depth as long as X_vᵀ Z has full rank and no
+    factor is narrower than `n_clusters`, so with fresh suffixes a deeper chain gives the result of
+    depth 1. With stale ones it differs through the first round, in which the upper factors are
+    arbitrary. Where a view is narrower than `n_clusters` the chain goes through fewer columns, the
+    fewer the deeper it is, and loses what does not fit: on Coil, with 19 features for 20 clusters,
+    ACC is 1.000, 1.000, 0.950 and 0.900 at depths 1 to 4; with the options of the published code
+    1.000, 0.929, 0.950 and 0.900 (five seeds, no spread).
 
     The first `n_clusters` samples start Z, so the partition depends on the order of the samples;
     shuffle them if it carries meaning. The order of the views does not matter.
@@ -137,13 +141,13 @@ class MVSCHFD(Baseline):
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
         narrowest = min(views, key=lambda view: view.width)
-        if self.depth > 1 and narrowest.width < self.n_clusters:
+        sizes = level_sizes(narrowest.width, self.n_clusters, self.depth)
+        if min(sizes) < 1:
             raise ValueError(
-                f"depth={self.depth} needs at least n_clusters={self.n_clusters} features in every "
-                f"view and {narrowest.name!r} has {narrowest.width}; use depth=1."
+                f"depth={self.depth} leaves a factor no columns between the {narrowest.width} "
+                f"features of {narrowest.name!r} and n_clusters={self.n_clusters}; lower it."
             )
         X = [standardize_features(view) for view in views.dense()]
-        sizes = level_sizes(narrowest.width, self.n_clusters, self.depth)
         descent = Descent.start(X, sizes, stale=self.suffix == "stale")
         step = partial(descent.step, squared=self.weights == "squared")
         self._iterate(step, _settled, warn=self.tol > 0)

@@ -92,7 +92,7 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
 
 
 def structures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
-    """B = S D⁻¹ Sᵀ before and after learning, samples sorted by class."""
+    """B = S D⁻¹ Sᵀ before and after learning, of some samples, sorted by class."""
     row = plan.paper.row("OMCAL")
     for dataset, _ in plan.paper.figure_datasets("structure"):
         kept = [r for r in _good(summary, plan.table_cell(dataset, row, 0)) if "graph_rows" in r]
@@ -104,7 +104,8 @@ def structures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]
         for key, ax in zip(("before", "after"), panels, strict=True):
             B = plots.sample_similarity(rows[key])
             plots.similarity(B, boundaries, ax).set_title(f"{dataset}, {key} learning")
-        yield f"structure_{dataset.lower()}", f"Consensus structure of {dataset}", figure
+        title = f"Consensus structure of {len(rows['classes'])} samples of {dataset}"
+        yield f"structure_{dataset.lower()}", title, figure
 
 
 def transfer(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
