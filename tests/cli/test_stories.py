@@ -117,6 +117,13 @@ def test_inner_join_and_the_commands_that_need_all_samples(omcal, tmp_path, imag
     assert explained.code == 0 and "joined by 'id': 240 samples" in explained.out
 
 
+def test_methods_compared_on_joined_tables(omcal, tmp_path, image_and_text):
+    words = ("-c", 3, "--methods", "omcal,concat-kmeans", "--seeds", 2, "--out", tmp_path / "t.tex")
+    ended = omcal("compare", *image_and_text, *words, "--join", "inner", "--quiet")
+    assert ended.code == 0, ended.err
+    assert "tabular" in (tmp_path / "t.tex").read_text()
+
+
 def test_the_report_names_the_samples(omcal, tmp_path, image_and_text):
     report = tmp_path / "report.html"
     assert omcal("cluster", *image_and_text, "-c", 3, "--report", report).code == 0
@@ -272,6 +279,8 @@ def test_cells_of_two_modalities_of_which_some_lack_one(omcal, tmp_path):
     pandas = pytest.importorskip("pandas")
     rna = anndata.AnnData(counts().astype(np.float32), obs=pandas.DataFrame(index=IDS))
     protein = anndata.AnnData(TEXT[30:][::-1], obs=pandas.DataFrame(index=IDS[30:][::-1]))
+    rna.var_names = [f"gene{j}" for j in range(120)]
+    protein.var_names = [f"protein{j}" for j in range(8)]
     mudata.MuData({"rna": rna, "protein": protein}).write(tmp_path / "cells.h5mu")
     check_cells(omcal, tmp_path)
 

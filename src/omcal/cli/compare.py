@@ -11,7 +11,9 @@ import omcal
 from omcal.cli import options
 from omcal.cli.cells import cell_progress
 from omcal.cli.console import print_json, print_table, report_line, stdout
+from omcal.cli.files import remarks
 from omcal.cli.outputs import require_writable
+from omcal.cli.reading import Reading, reads
 
 MethodNames = Annotated[
     str | None,
@@ -46,8 +48,9 @@ MemoryLimit = Annotated[
 Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time; times suffer from it.")]
 
 
+@reads()
 def compare(
-    file: options.DataFile,
+    reading: Reading,
     clusters: options.Clusters,
     methods: MethodNames = None,
     seeds: Seeds = 5,
@@ -56,8 +59,6 @@ def compare(
     time_limit: TimeLimit = 600,
     memory_limit: MemoryLimit = "8GB",
     jobs: Jobs = 1,
-    views: options.ViewNames = None,
-    labels: options.LabelName = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -72,9 +73,9 @@ def compare(
     given = options.cluster_number(clusters)
     if out is not None:
         table_format(out)
-        require_writable(out, [file])
+        require_writable(out, reading.inputs)
         records = records or out.with_suffix(".records.jsonl")
-    data = omcal.datasets.load_views(file, views=options.names(views), labels=labels)
+    data = reading.load()
     chosen = chosen_methods(methods or DEFAULT_METHODS, data)
     n_clusters, suggestion = options.suggested(given, data, {}, 0)
     try:
@@ -99,11 +100,12 @@ def compare(
     if as_json:
         print_json(
             {
-                "file": str(file),
+                "file": reading.source,
                 "n_clusters": n_clusters,
                 "suggestion": None if suggestion is None else suggestion.to_dict(),
                 "out": None if out is None else str(out),
                 "records": None if records is None else str(records),
+                "notes": remarks(data),
                 "runs": [{k: v for k, v in r.items() if k != "labels"} for r in found.records],
                 "version": omcal.__version__,
             }
@@ -111,6 +113,8 @@ def compare(
     elif not quiet:
         if suggestion is not None:
             stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
+        for note in remarks(data):
+            stdout().print(f"Note: {note}")
         _show(found.table, out)
 
 
