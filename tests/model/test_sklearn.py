@@ -1,4 +1,4 @@
-"""OMCAL and OCAL as scikit-learn estimators."""
+"""OMCAL, OCAL and Consensus as scikit-learn estimators."""
 
 import pickle
 import timeit
@@ -12,8 +12,25 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from omcal import OCAL, OMCAL
+from omcal import OCAL, OMCAL, Consensus
 from omcal.metrics import ari
+
+
+class Settable(Consensus):
+    """With a number of clusters that can be set, as some of the checks do with all clusterers."""
+
+    @property
+    def n_clusters(self):
+        return super().n_clusters
+
+    @n_clusters.setter
+    def n_clusters(self, n_clusters):
+        self.set_params(n_clusters=n_clusters)
+
+    def set_params(self, *, n_clusters=None, **params):
+        if n_clusters is not None:
+            params["estimator"] = OMCAL(n_clusters)
+        return super().set_params(**params)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -22,6 +39,7 @@ from omcal.metrics import ari
         OMCAL(),
         OCAL(),
         OMCAL(n_clusters=2, views=[slice(0, 1), slice(0, None)], weighting="agreement", n_init=2),
+        Settable(n_runs=2),
     ]
 )
 def test_the_checks_of_scikit_learn(estimator, check):

@@ -278,7 +278,7 @@ def test_views_that_do_not_fit_together():
         OMCAL(**SETTINGS).fit([A, B[:5000]])
     with pytest.raises(ValueError, match=r"view 'view2' holds complex"):
         OMCAL(**SETTINGS).fit([A, B + 1j])
-    with pytest.raises(ValueError, match=r"memory_limit and scratch_dir are for one machine"):
+    with pytest.raises(ValueError, match=r"memory_limit does not go with views in Dask"):
         OMCAL(**SETTINGS, memory_limit="1GB").fit([A, B])
     with pytest.raises(ValueError, match=r"'kmeans-full' would take all rows off the cluster"):
         OMCAL(**SETTINGS, anchors="kmeans-full").fit([A, B])

@@ -57,6 +57,9 @@ def unconverged(max_iter: int, tol: float) -> Doubt:
 def _about_views(model: Any) -> Iterator[Doubt]:
     names, weights = model.view_names_, model.view_weights_
     silent = model._silent
+    if silent.all():
+        yield Doubt("all samples are the same in every view after scaling", "look at the data")
+        return
     for name in np.array(names, dtype=object)[silent]:
         yield Doubt(
             f"view {name!r} is the same for all samples after scaling, and says nothing about "

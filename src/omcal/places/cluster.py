@@ -25,7 +25,7 @@ from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows
 from omcal.method.scaling import Draft
 from omcal.method.settings import GraphSettings
-from omcal.places.base import Place, Wanted
+from omcal.places.base import Asked, Place, Wanted
 from omcal.places.cluster_rows import ClusterRows, clear_errors, tree_sum
 from omcal.places.memory import MemoryRows
 from omcal.places.survey import (
@@ -55,6 +55,16 @@ class OnCluster(Place):
     """
 
     honours = frozenset({"client"})
+
+    def __init__(self, views: Views, asked: Asked) -> None:
+        super().__init__(views, asked)
+        for view in views:
+            if not (view.stored or view.distributed):
+                raise ValueError(
+                    f"view {view.name!r} is in the memory of this process, where workers cannot "
+                    "read it; pass a file (numpy.load(..., mmap_mode='r')) or a Dask array "
+                    "(dask.array.from_array)" + (", or leave out client=." if asked.client else ".")
+                )
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
@@ -244,12 +254,6 @@ def _chunks_of_files(views: Views, client: Client | None) -> tuple[int, ...]:
 
 def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
     """A stored view as a Dask array; the workers read it themselves, at the same path."""
-    if not view.stored:
-        raise ValueError(
-            f"view {view.name!r} is in the memory of this process, where workers cannot read it; "
-            "pass a file (numpy.load(..., mmap_mode='r')) or a Dask array "
-            "(dask.array.from_array), or leave out client=."
-        )
     edges = np.cumsum((0, *chunks)).tolist()
     token = uuid.uuid4().hex
     stored = dask.delayed(view.array, name=f"omcal-file-{token}", traverse=False)

@@ -124,8 +124,10 @@ class Views(Sequence[View]):
 
     @property
     def home(self) -> Home:
-        """Where the rows are, of some view at least, if not in memory."""
-        return next((view.home for view in self if view.home != "memory"), "memory")
+        """Where the rows of the view are that can least be moved: files, say, can go to workers."""
+        homes = {view.home for view in self}
+        order: tuple[Home, ...] = ("device", "cluster", "disk", "memory")
+        return next(home for home in order if home in homes)
 
     @property
     def stored(self) -> bool:

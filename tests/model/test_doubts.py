@@ -1,0 +1,178 @@
+"""Results that are doubtful say so; healthy ones say nothing."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from large_fits import mapped
+from omcal import OCAL, OMCAL, Consensus
+from omcal.datasets import make_multiview
+
+WEIGHTINGS = ["adaptive", "agreement", "distinct", "uniform", [0.2, 0.3, 0.5]]
+
+
+def groups(member, width, rng, distance=8.0):
+    """A view in which these groups are apart."""
+    centres = distance * rng.normal(size=(max(member) + 1, width))
+    return centres[member] + rng.normal(size=(len(member), width))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def member(rng):
+    return rng.integers(3, size=300)
+
+
+def only_doubt(model):
+    (doubt,) = model.doubts_
+    return doubt
+
+
+# Nothing to say
+
+
+@pytest.mark.parametrize("n_clusters", [2, 5, 12])
+@pytest.mark.parametrize("noise", [0.5, 1.5])
+@pytest.mark.parametrize("balanced", [True, False])
+def test_healthy_results(n_clusters, noise, balanced):
+    """Warnings are errors here; groups may differ in size by a factor of five."""
+    data = make_multiview(400, n_clusters=n_clusters, noise=noise, random_state=0)
+    keep = np.ones(400, bool) if balanced else (data.labels != 0) | (np.arange(400) % 5 == 0)
+    views = [view[keep] for view in data.views.values()]
+    assert OMCAL(n_clusters, random_state=0).fit(views).doubts_ == []
+    assert OCAL(n_clusters, random_state=0).fit(views[0]).doubts_ == []
+
+
+def test_weights_that_the_user_gave_are_no_surprise(member, rng):
+    views = [groups(member, width, rng) for width in (6, 5)]
+    model = OMCAL(3, weighting=[0.99, 0.01], random_state=0).fit(views)
+    assert model.doubts_ == []
+
+
+# One thing to say
+
+
+def test_one_cluster_holds_nearly_all(rng):
+    member = np.repeat([0, 1], [285, 15])
+    views = [groups(member, width, rng, distance=20) for width in (6, 5)]
+    with pytest.warns(UserWarning, match=r"holds 95% of the samples; look at view_scales_"):
+        model = OMCAL(2, random_state=0).fit(views)
+    assert sorted(np.bincount(model.labels_)) == [15, 285]
+    assert only_doubt(model).warning is UserWarning
+
+
+def test_empty_clusters():
+    X = np.repeat([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], 20, axis=0)
+    message = r"only 3 of n_clusters=5 clusters hold samples; lower n_clusters"
+    with pytest.warns(ConvergenceWarning, match=message):
+        model = OCAL(5, random_state=0).fit(X)
+    assert only_doubt(model).warning is ConvergenceWarning
+
+
+def test_one_view_takes_the_weight(member, rng):
+    """The published weights go to the view whose graph is smoothest."""
+    views = {"clear": groups(member, 6, rng), "dim": groups(member, 20, rng, distance=0.4)}
+    message = r"view 'clear' took 9\d% of the weight, .*; compare with weighting='uniform'"
+    with pytest.warns(UserWarning, match=message):
+        model = OMCAL(3, weighting="adaptive", random_state=0).fit(views)
+    assert model.view_weights_[0] > 0.9
+
+
+@pytest.mark.parametrize("other", ["groups", "noise"])
+def test_views_that_contradict(member, rng, other):
+    views = {"a": groups(member, 6, rng), "b": groups(member, 5, rng)}
+    views["c"] = groups(rng.permutation(member), 6, rng, distance=8.0 * (other == "groups"))
+    message = r"view 'c' shows other groups than the result, or none: .* [01]% of its graph; ask"
+    with pytest.warns(UserWarning, match=message):
+        model = OMCAL(3, random_state=0).fit(views)
+    assert only_doubt(model).what.startswith("view 'c'")
+
+
+def test_iterations_that_were_not_enough(member, rng):
+    views = [groups(member, width, rng) for width in (6, 5)]
+    message = r"still changes by more than tol=1e-09 after max_iter=2 .*; raise max_iter or tol"
+    with pytest.warns(ConvergenceWarning, match=message):
+        model = OMCAL(3, max_iter=2, tol=1e-9, random_state=0).fit(views)
+    assert not model.converged_
+    assert only_doubt(model).advice == "raise max_iter or tol"
+
+
+def test_the_next_fit_has_its_own_doubts(member, rng):
+    views = [groups(member, 6, rng), np.ones((300, 2))]
+    model = OMCAL(3, random_state=0)
+    with pytest.warns(UserWarning, match="leave it out"):
+        model.fit(views)
+    assert model.fit([views[0], views[0][:, :3]]).doubts_ == []
+
+
+# A view that is the same for all samples
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS, ids=str)
+@pytest.mark.parametrize("scale", ["auto", "feature", "sample", "view", None])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_constant_view_has_no_weight(member, rng, weighting, scale, dtype):
+    views = {
+        "a": groups(member, 6, rng).astype(dtype),
+        "b": groups(member, 5, rng).astype(dtype),
+        "dead": np.full((300, 4), 3.3, dtype),
+    }
+    message = r"view 'dead' is the same for all samples .*: its weight is 0; leave it out"
+    with pytest.warns(UserWarning, match=message):
+        model = OMCAL(3, weighting=weighting, scale=scale, random_state=0).fit(views)
+    assert model.view_weights_[2] == 0
+    assert model.view_weights_.sum() == pytest.approx(1)
+    assert (model.view_weights_[:2] > 0).all()
+    assert only_doubt(model).what.startswith("view 'dead'")
+
+
+@pytest.mark.parametrize("place", ["files", pytest.param("tensors", marks=pytest.mark.torch)])
+def test_a_constant_view_elsewhere(member, rng, tmp_path, place):
+    views = [groups(member, 6, rng), groups(member, 5, rng), np.full((300, 4), 3.3)]
+    if place == "files":
+        views = mapped(tmp_path, views)
+    else:
+        torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+        views = [torch.from_numpy(view) for view in views]
+    with pytest.warns(UserWarning, match=r"view 'view3' is the same for all samples"):
+        model = OMCAL(3, random_state=0).fit(views)
+    assert model.view_weights_[2] == 0
+
+
+def test_the_other_views_are_clustered_as_if_alone(member, rng):
+    views = [groups(member, 6, rng, distance=1.5), groups(member, 5, rng, distance=1.5)]
+    with pytest.warns(UserWarning, match="leave it out"):
+        found = OMCAL(3, random_state=0).fit([*views, np.zeros((300, 7))])
+    alone = OMCAL(3, random_state=0).fit(views)
+    np.testing.assert_array_equal(found.labels_, alone.labels_)
+    np.testing.assert_allclose(found.view_weights_[:2], alone.view_weights_, rtol=1e-6)
+
+
+def test_views_that_are_all_constant():
+    """There is nothing to find, and no other view that could have the weight."""
+    message = r"all samples are the same in every view after scaling; look at the data"
+    empty = pytest.warns(ConvergenceWarning, match=r"only 1 of n_clusters=2")
+    with empty, pytest.warns(UserWarning, match=message):
+        model = OMCAL(2, random_state=0).fit([np.ones((50, 3)), np.zeros((50, 2))])
+    np.testing.assert_allclose(model.view_weights_, 0.5)
+
+
+# Of several runs
+
+
+def test_a_consensus_has_the_doubts_of_its_data(member, rng):
+    views = [groups(member, 6, rng), np.ones((300, 2))]
+    with pytest.warns(UserWarning, match="leave it out"):
+        model = Consensus(OMCAL(3), n_runs=3, random_state=0).fit(views)
+    assert "is the same for all samples" in only_doubt(model).what
+    np.testing.assert_array_equal(model.view_weights_, [1, 0])
+
+
+def test_runs_that_had_not_converged_are_counted(member, rng):
+    views = [groups(member, width, rng) for width in (6, 5)]
+    with pytest.warns(ConvergenceWarning, match=r"3 of 3 runs had not converged after max_iter=2"):
+        Consensus(OMCAL(3, max_iter=2, tol=1e-12), n_runs=3, random_state=0).fit(views)
