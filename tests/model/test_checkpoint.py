@@ -114,6 +114,7 @@ def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert_same_fit(model.fit(views), OMCAL(**SETTINGS, tol=0.0).fit(views))
 
 
+@pytest.mark.process
 def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path):
     views = overlapping()
     with small_disk(tmp_path / "disk", kilobytes=16) as disk:

@@ -24,7 +24,8 @@ MADE = make_multiview(60, n_clusters=3, random_state=0)
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("saved") / "model.omcal"
-    OMCAL(3, weighting=[1.0, 1.0, 2.0], random_state=0).fit(MADE.views).save(path)
+    model = OMCAL(3, n_anchors=13, weighting=[1.0, 1.0, 2.0], random_state=0)
+    model.fit(MADE.views).save(path)
     return path.read_bytes()
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from large_fits import mapped
-from omcal import OCAL, OMCAL, Consensus
+from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 
 WEIGHTINGS = ["adaptive", "agreement", "distinct", "uniform", [0.2, 0.3, 0.5]]
@@ -107,6 +107,17 @@ def test_the_next_fit_has_its_own_doubts(member, rng):
     with pytest.warns(UserWarning, match="leave it out"):
         model.fit(views)
     assert model.fit([views[0], views[0][:, :3]]).doubts_ == []
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_file_keeps_the_doubts(member, rng, tmp_path, joined):
+    """Those that only the graphs tell, too, which a file does not hold."""
+    views = [groups(member, 6, rng), groups(member, 5, rng), rng.normal(size=(300, 6))]
+    model = Consensus(OMCAL(3), n_runs=3, random_state=0) if joined else OMCAL(3, random_state=0)
+    with pytest.warns(UserWarning, match=r"view 'view3' shows other groups"):
+        model.fit(views)
+    model.save(tmp_path / "model.omcal")
+    assert load(tmp_path / "model.omcal").doubts_ == model.doubts_
 
 
 # A view that is the same for all samples

@@ -41,9 +41,11 @@ def noted_warnings():
 
 def test_views_of_different_lengths(views):
     A, B = views
-    with pytest.raises(ValueError, match=r"'image': 60, 'text': 50.*row i must be the same sample"):
+    with pytest.raises(
+        ValueError, match=r"'image': 60 × 4, 'text': 50 × 3\); row i must be the same"
+    ):
         model().fit({"image": A, "text": B[:50]})
-    with pytest.raises(ValueError, match=r"'view1': 60, 'view2': 0"):
+    with pytest.raises(ValueError, match=r"'view1': 60 × 4, 'view2': 0 × 3"):
         model().fit([A, B[:0]])
 
 

@@ -120,7 +120,7 @@ def test_its_parts_add_up_and_it_reads_well():
     assert expected.bytes == max(sum(parts.values()) for parts in expected.memory.values())
     assert expected.seconds == sum(expected.time.values())
     text = str(expected)
-    assert "20000 samples, 100 + 50 features, 24 anchors" in text
+    assert "20000 samples, 100 + 50 features, 50 anchors" in text
     assert "the rows would live in the memory of this machine" in text
     assert f"about {omcal.machine.memory.format_bytes(expected.bytes)}" in text
     assert "100 iterations" in text
@@ -160,9 +160,7 @@ def test_a_fit_that_cannot_fit_is_refused_at_once(monkeypatch):
     before = dict(vars(model))
     monkeypatch.setattr(omcal.machine.memory, "available_memory", lambda: 100_000)
     monkeypatch.setattr(
-        "omcal.model.fitting.place_for",
-        lambda *_: pytest.fail("the work was started"),
-        raising=True,
+        "omcal.places.memory.InMemory.learn", lambda *_: pytest.fail("the work was started")
     )
     with pytest.raises(MemoryError, match=r"OMCAL on 300 samples needs about .* 100\.0 kB are"):
         model.fit(data.views)

@@ -25,12 +25,14 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("step", ["read_views", "place", "solve", "progress_of"])
+@pytest.mark.parametrize(
+    "step", ["fitting.read_views", "fitting.place_for", "watching.solve", "fitting.doubts"]
+)
 def test_an_interrupted_fit_changes_nothing(monkeypatch, step):
     model = OMCAL(3, random_state=0).fit(MADE.views)
     labels, before = model.predict(MADE.views), dict(vars(model))
     with monkeypatch.context() as patch:
-        patch.setattr(f"omcal.model.fitting.{step}", interrupt)
+        patch.setattr(f"omcal.model.{step}", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(OTHER.views)
         new = clone(model)
@@ -235,7 +237,7 @@ def test_callbacks_are_torn_down_after_a_failure(with_callback, monkeypatch):
     recorder = Recorder()
     model = with_callback(recorder).fit(MADE.views)
     before = dict(vars(model))
-    monkeypatch.setattr("omcal.model.fitting.solve", interrupt)
+    monkeypatch.setattr("omcal.model.watching.solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(OTHER.views)
     assert recorder.seen[-1] == "teardown"

@@ -60,7 +60,12 @@ def frame():
 
 
 MODELS = {
-    "feature": lambda: OMCAL(3, random_state=0).fit(LIST),
+    "auto": lambda: OMCAL(3, random_state=0).fit(LIST),
+    "feature": lambda: OMCAL(3, scale="feature", random_state=0).fit(LIST),
+    "kinds": lambda: OMCAL(
+        3, scale={"view1": "log", "view2": "tfidf", "view3": "unit"}, random_state=0
+    ).fit([np.abs(LIST[0]), np.maximum(LIST[1], 0), LIST[2]]),
+    "published": lambda: OMCAL.paper(3, random_state=0).fit(LIST),
     "sample": lambda: OMCAL(3, scale="sample", random_state=0).fit(LIST),
     "view": lambda: OMCAL(3, scale="view", weighting="agreement", random_state=0).fit(LIST),
     "float32": lambda: OMCAL(3, random_state=0).fit([v.astype(np.float32) for v in LIST]),
@@ -80,6 +85,8 @@ def data_of(name):
         return [TABLE]
     if name == "single":
         return LIST[:1]
+    if name == "kinds":
+        return [np.abs(LIST[0]), np.maximum(LIST[1], 0), LIST[2]]
     if name == "float32":
         return [view.astype(np.float32) for view in LIST]
     return [LIST[0], positive_part(LIST[1]).toarray(), LIST[2]] if name == "sparse" else LIST
@@ -218,7 +225,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     model = OMCAL(3, random_state=0).fit(LIST)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="no space left"):
             model.save(path)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["model.omcal"]

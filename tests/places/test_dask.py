@@ -6,7 +6,7 @@ from functools import wraps
 import numpy as np
 import pytest
 import test_exact
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
@@ -49,7 +49,13 @@ def few(test, arguments, strategy):
     takes for tests that change from run to run.
     """
     examples = []
-    drawn = settings(max_examples=8, database=None, derandomize=True, phases=[Phase.generate])
+    drawn = settings(
+        max_examples=8,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow],  # of a busy machine
+    )
     drawn(given(strategy)(lambda example: examples.append(example)))()
 
     @pytest.mark.parametrize(arguments, examples, ids=range(len(examples)))

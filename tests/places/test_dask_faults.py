@@ -274,7 +274,9 @@ def test_nan_is_counted_in_its_view(given_anchors):
 @pytest.mark.usefixtures("client")
 def test_views_that_do_not_fit_together():
     A, B = cut(overlapping())
-    with pytest.raises(ValueError, match=r"'view1': 6000, 'view2': 5000.*row i must be the same"):
+    with pytest.raises(
+        ValueError, match=r"'view1': 6000 × 6, 'view2': 5000 × 4.*row i must be the same"
+    ):
         OMCAL(**SETTINGS).fit([A, B[:5000]])
     with pytest.raises(ValueError, match=r"view 'view2' holds complex"):
         OMCAL(**SETTINGS).fit([A, B + 1j])

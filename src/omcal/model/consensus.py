@@ -206,6 +206,7 @@ class Consensus(
         # What the model is described by are the graphs of that run, made once more.
         (rows,) = place.build([inner._rule.learned], settings)
         inner._graphs = place.kept(rows)
+        inner.doubts_ = inner._doubts()
         self.doubts_ = self._doubts()
         for saved in checkpoints:
             if saved and not watch.interrupted:

@@ -12,6 +12,7 @@ from omcal.method.new_samples import Learned, Rule
 from omcal.method.rows import Assignment
 from omcal.method.solver import Solution
 from omcal.method.updates import ConsensusGraph
+from omcal.model import doubts
 from omcal.model.consensus import Consensus, Run, cluster_columns
 from omcal.model.fitting import AnchorClusterer
 
@@ -31,6 +32,7 @@ def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, NDArray]]:
         "n_iter": model.n_iter_,
         "converged": model.converged_,
         "n_undecided": model.n_undecided_,
+        "doubts": doubts.written(model.doubts_),
         "runs": [[run.solution.converged, run.objective] for run in model.runs_],
     }
     return header, arrays
@@ -68,6 +70,7 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
         Assignment(labels, int(header["n_undecided"])),
     )
     model._keep_most_similar(inner)
+    model.doubts_ = doubts.read(header["doubts"])
     return model
 
 

@@ -29,6 +29,24 @@ class Doubt(NamedTuple):
         return f"{self.what}; {self.advice}."
 
 
+_WARNINGS: dict[str, type[Warning]] = {
+    kind.__name__: kind for kind in (UserWarning, ConvergenceWarning)
+}
+
+
+def written(found: list[Doubt]) -> list[list[str]]:
+    """Doubts as plain text, for a file."""
+    return [[doubt.what, doubt.advice, doubt.warning.__name__] for doubt in found]
+
+
+def read(rows: Any) -> list[Doubt]:
+    """What `written` made; a ValueError or KeyError where it did not."""
+    found = [Doubt(what, advice, _WARNINGS[kind]) for what, advice, kind in rows]
+    if not all(isinstance(text, str) for doubt in found for text in doubt[:2]):
+        raise ValueError("a doubt is no text")
+    return found
+
+
 def doubts(model: Any, graphs: AnchorGraphs | None = None) -> list[Doubt]:
     """What a user should know of a fitted model before trusting it; with its graphs, more."""
     sizes = _sizes(model.labels_, model.n_clusters)

@@ -23,6 +23,7 @@ from omcal.method.kinds import Kind
 from omcal.method.new_samples import Learned, Rule
 from omcal.method.scaling import SCALES, Scaling
 from omcal.method.updates import ConsensusGraph
+from omcal.model import doubts
 from omcal.model.consensus import Consensus
 from omcal.model.consensus_files import parts_of, read_consensus
 from omcal.model.estimators import OCAL, OMCAL
@@ -174,6 +175,7 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
         "n_iter": int(model.n_iter_),
         "converged": bool(model.converged_),
         "n_undecided": int(model.n_undecided_),
+        "doubts": doubts.written(model.doubts_),
     }
 
 
@@ -323,6 +325,8 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
     if header["columns"] is not None:
         names = _names(header["columns"], model.n_features_in_)
         model.feature_names_in_ = np.array(names, dtype=object)
+    # The first version had none; without the graphs not all of them can be found again.
+    model.doubts_ = doubts.read(header["doubts"]) if "doubts" in header else model._doubts()
 
 
 def _check_solution(model: OMCAL | OCAL, Z: ConsensusGraph) -> None:
