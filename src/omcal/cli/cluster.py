@@ -22,6 +22,7 @@ from omcal.cli.files import (
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import PARAMETERS, takes, words_of
 from omcal.cli.reading import Reading, reads
+from omcal.cli.runs import Runs, joined
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def cluster(
     save_model: ModelOut = None,
     dry_run: DryRun = False,
     method: MethodName = "omcal",
+    runs: Runs = None,
     seed: options.Seed = 0,
     dask: places.Dask = None,
     quiet: options.Quiet = False,
@@ -81,6 +83,7 @@ def cluster(
     found = omcal.experiments.find_method(method)
     if found.name != "omcal":
         ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
+        ours["--runs"] = runs
         ours |= {PARAMETERS[name].option: value for name, value in parameters.items()}
         _require_plain(found.name, ours | {"--dry-run": dry_run or None})
     model = found.make(random_state=seed, **parameters)
@@ -105,11 +108,15 @@ def cluster(
     if dry_run:
         _show_expected(model, data, reading, as_json)
         return
+    if found.name == "omcal":
+        alone = dask is not None or model.device != "cpu" or state is not None
+        model = joined(model, runs, data, seed, alone=alone, quiet=quiet or as_json)
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=not quiet):
         began = perf_counter()
         interrupted = _fit(model, data, dask)
         seconds = perf_counter() - began
     words = ["--clusters", str(model.n_clusters), "--seed", str(seed), *words_of(parameters)]
+    words += ["--runs", str(getattr(model, "n_runs", 1))] if found.name == "omcal" else []
     command = shlex.join(["omcal", "cluster", *reading.words(), *words])
     written = {
         "out": outputs.write(
@@ -150,7 +157,7 @@ def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:
     import numpy as np
 
     try:
-        if isinstance(model, omcal.OMCAL):
+        if isinstance(model, omcal.OMCAL | omcal.Consensus):
             places.fit_there(model, data.views, dask, data.present)
         else:
             model.fit(data.views)
@@ -207,14 +214,23 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
     shown = [None] * len(model.view_names_) if weights is None else np.ravel(weights).tolist()
     if len(shown) != len(model.view_names_):  # a method may weight more than the views it is given
         shown = [None] * len(model.view_names_)
-    views = zip(model.view_names_, model.n_features_per_view_, shown, strict=True)
-    parameters = model.get_params()
-    if hasattr(model, "basis_"):
-        parameters["n_anchors"] = len(model.basis_)
+    kinds = getattr(model, "view_scales_", [None] * len(shown))
+    scales = [None if kind is None else str(kind) for kind in kinds]
+    views = zip(model.view_names_, model.n_features_per_view_, shown, scales, strict=True)
+    one = getattr(model, "estimator_", model)  # of several runs the most usual one
+    parameters = {**one.get_params(), "random_state": model.random_state}
+    if hasattr(one, "basis_"):
+        parameters["n_anchors"] = len(one.basis_)
     objective = np.ravel(getattr(model, "objective_", []))
     return {
         "n_samples": len(model.labels_),
-        "views": [{"name": n, "n_features": d, "weight": weight} for n, d, weight in views],
+        "views": [
+            {"name": n, "n_features": d, "weight": weight, "scale": scale}
+            for n, d, weight, scale in views
+        ],
+        "n_runs": getattr(model, "n_runs", 1),
+        "stability": getattr(model, "stability_", None),
+        "doubts": [str(doubt) for doubt in getattr(model, "doubts_", [])],
         "parameters": parameters,
         "cluster_sizes": np.bincount(model.labels_, minlength=model.n_clusters).tolist(),
         "converged": getattr(model, "converged_", None),
@@ -231,8 +247,11 @@ def _show(result: dict[str, Any]) -> None:
         console.print(f"Note: {note}")
     print_table(
         "Views",
-        ("view", "features", "weight"),
-        [(v["name"], str(v["n_features"]), _decimals(v["weight"])) for v in result["views"]],
+        ("view", "features", "weight", "scaled as"),
+        [
+            (v["name"], str(v["n_features"]), _decimals(v["weight"]), v["scale"] or "")
+            for v in result["views"]
+        ],
     )
     print_clusters(result["cluster_sizes"])
     if result["scores"] is not None:
@@ -255,6 +274,12 @@ def _ending(result: dict[str, Any]) -> str:
     end = "Converged" if result["converged"] else "Not converged"
     if result["interrupted"]:
         end = "Interrupted"
+    if result["n_runs"] > 1:
+        end = f"{result['n_runs']} runs, which agree with the result by an ARI of "
+        return (
+            f"{end}{result['stability']:.2f}, in {seconds:.2f} s: {n} samples, "
+            f"{result['parameters']['n_anchors']} anchors a run."
+        )
     return (
         f"{end} after {result['n_iter']} iterations and {seconds:.2f} s: {n} samples, "
         f"{result['parameters']['n_anchors']} anchors, objective {result['objective']:.6g}."

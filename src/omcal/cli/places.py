@@ -13,7 +13,7 @@ import typer
 import omcal
 
 if TYPE_CHECKING:
-    from omcal import OMCAL
+    pass
 
 Dask = Annotated[
     str | None,
@@ -46,13 +46,12 @@ def with_dask_address(args: Sequence[str]) -> list[str]:
     ]
 
 
-def fit_there(
-    model: OMCAL, views: Mapping[str, Any], dask: str | None, present: Any = None
-) -> None:
+def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: Any = None) -> None:
     """Fit the model on these views: here, or on a Dask cluster that is left when it is done."""
     if dask is None:
         model.fit(views, present=present)
         return
+    inner: Any = getattr(model, "estimator", model)  # where it works is said to what is run
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
@@ -63,12 +62,12 @@ def fit_there(
         address: Any = dask
         if dask == _LOCAL:
             address = stack.enter_context(
-                LocalCluster(**_local_workers(model._room().memory_limit))
+                LocalCluster(**_local_workers(inner._asked().memory_limit))
             )
-            model.set_params(memory_limit=None)
+            inner.set_params(memory_limit=None)
         client = stack.enter_context(Client(address, timeout="15s"))
-        stack.callback(model.set_params, client=None)
-        model.set_params(client=client)
+        stack.callback(inner.set_params, client=None)
+        inner.set_params(client=client)
         here = present or {}
         model.fit({name: _in_chunks(name, view, here.get(name)) for name, view in views.items()})
         model.labels_ = np.asarray(model.labels_)

@@ -46,7 +46,8 @@ def predict(
     """Assign the samples of FILE to the clusters of MODEL; FILE has the views of its fit."""
     import numpy as np
 
-    model = omcal.load(model_file).set_params(**{"device": "cpu", **parameters})
+    model = omcal.load(model_file)
+    getattr(model, "estimator_", model).set_params(**{"device": "cpu", **parameters})
     outputs = Outputs([*reading.inputs, model_file], {"--out": out})
     require_label_format(out)
     names = options.names(views)

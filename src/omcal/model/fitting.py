@@ -169,6 +169,8 @@ class AnchorClusterer(
             rows = checkpoint.follow(rows, learned.anchors, random_state)
         size = (views.n, len(views), settings.n_anchors)
         watch.say("%d samples in %d views tied to %d anchors", *size)
+        for name, scaling in zip(views.names, learned.scalings, strict=True):
+            watch.say("view %r is scaled as %s", name, scaling.kind)
         best, assignment = self._optimise(rows, learned, random_state, watch)
 
         self._publish(Rule(learned, best.consensus), best, assignment)

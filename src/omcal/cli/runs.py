@@ -1,0 +1,59 @@
+"""`--runs`: how many runs a command joins, and what it says of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import omcal
+from omcal.cli.console import report_line
+
+if TYPE_CHECKING:
+    from omcal.datasets import MultiViewData
+
+Runs = Annotated[
+    int | None,
+    typer.Option(
+        "--runs",
+        "-r",
+        min=1,
+        metavar="N",
+        help="Join so many runs with other anchors into one result.",
+        show_default="10 where that takes seconds, else 1",
+    ),
+]
+
+_USUAL = 10
+_SECONDS = 15.0  # that nobody minds
+_ITERATIONS = 20  # of a usual run; estimates are for the most there can be
+
+
+def joined(
+    model: Any, asked: int | None, data: MultiViewData, seed: int, *, alone: bool, quiet: bool
+) -> Any:
+    """The model, or several runs of it joined; what was decided without being asked is said.
+
+    Where the work is done elsewhere (`alone`) there is one run unless more are asked for.
+    """
+    if asked is None:
+        asked, text = (1, None) if alone else _usual(model, data)
+        if text is not None and not quiet:
+            report_line(text)
+    return model if asked == 1 else omcal.Consensus(model, n_runs=asked, random_state=seed)
+
+
+def _usual(model: Any, data: MultiViewData) -> tuple[int, str | None]:
+    from sklearn.base import clone
+
+    from omcal.cli.expected import expected_fit
+
+    short = clone(model).set_params(max_iter=min(model.max_iter, _ITERATIONS))
+    views = omcal.datasets.describe(data)["views"]
+    seconds = _USUAL * expected_fit(short, views, mapped=False).seconds
+    if seconds > _SECONDS:
+        return 1, (
+            f"One run; {_USUAL} joined (--runs {_USUAL}) depend less on the seed and would take "
+            f"about {seconds:.0f} s."
+        )
+    return _USUAL, f"{_USUAL} runs are joined, in about {seconds:.0f} s; --runs 1 for one."
