@@ -105,7 +105,8 @@ def in_order_of(data):
 def test_labels_indicator_and_record_are_written(mdata):
     assert omcal.tl.omcal(mdata, n_clusters=3, random_state=0) is None
     views, classes = in_order_of(mdata)
-    model = OMCAL(3, random_state=0).fit({name: views[name] for name in mdata.mod})
+    model = OMCAL(3, scale={"rna": "view"}, random_state=0)
+    model.fit({name: views[name] for name in mdata.mod})
     labels = mdata.obs["omcal"]
     assert isinstance(labels.dtype, pd.CategoricalDtype)
     assert list(labels.cat.categories) == ["0", "1", "2"]
@@ -176,10 +177,10 @@ def test_anndata(kinds):
     frame = pd.DataFrame(PROTEIN, index=CELLS, columns=[f"CD{j}" for j in range(10)])
     adata = kinds.plain(COUNTS, CELLS, {"X_pca": RNA, "protein": frame})
     omcal.tl.omcal(adata, n_clusters=3, random_state=0)
-    model = OMCAL(3, random_state=0).fit({"X_pca": RNA})
+    model = OMCAL(3, scale="view", random_state=0).fit({"X_pca": RNA})
     assert_array_equal(adata.obs["omcal"].astype(int), model.labels_)
     omcal.tl.omcal(adata, 3, use_rep=["X_pca", "protein"], key_added="both", random_state=0)
-    model = OMCAL(3, random_state=0).fit([RNA, PROTEIN])
+    model = OMCAL(3, scale={"view1": "view"}, random_state=0).fit([RNA, PROTEIN])
     assert_array_equal(adata.obs["both"].astype(int), model.labels_)
     assert list(adata.uns["both"]["view_weights"]) == ["X_pca", "protein"]
     omcal.tl.omcal(kinds.plain(COUNTS, CELLS), n_clusters=3, random_state=0)
@@ -223,27 +224,28 @@ def test_without_pandas_the_error_names_the_extra():
     assert "pip install pandas" in done.stderr
 
 
-def raw_counts(n_types=3, n_genes=400, seed=0):
-    """Counts of cells of a few types, each with another depth, as a sequencer gives them."""
+def raw_counts(seed=0, n_types=3, n_genes=1500):
+    """Counts of cells of a few types, mostly zero, each cell with another depth."""
     rng = np.random.default_rng(seed)
-    programs = np.tile(rng.gamma(0.5, 1.0, size=n_genes), (n_types, 1))
+    programs = np.tile(rng.gamma(0.3, 1.0, size=n_genes), (n_types, 1))
     for program in programs:
-        program[rng.choice(n_genes, 40, replace=False)] += rng.gamma(3.0, 2.0, size=40)
+        program[rng.choice(n_genes, 60, replace=False)] += rng.gamma(2.0, 2.0, size=60)
     types = np.arange(120) % n_types
-    depth = rng.lognormal(np.log(2000), 0.5, size=120)
+    depth = rng.lognormal(np.log(1200), 0.35, size=120)
     rates = programs[types] / programs.sum(axis=1)[types][:, None] * depth[:, None]
     return sparse.csr_array(rng.poisson(rates).astype(np.float32)), types
 
 
-def test_raw_counts_in_a_layer(kinds):
-    counts, types = raw_counts()
-    adata = kinds.plain(np.ones((120, 400)), CELLS, {"X_pca": RNA}, {"counts": counts})
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_raw_counts_in_a_layer(kinds, seed):
+    counts, types = raw_counts(seed)
+    adata = kinds.plain(np.ones(counts.shape), CELLS, {"X_pca": RNA}, {"counts": counts})
     omcal.tl.omcal(adata, 3, layer="counts", random_state=0)
     assert evaluate(types, adata.obs["omcal"].astype(int))["ari"] >= 0.95
     assert list(adata.uns["omcal"]["view_weights"]) == ["counts"]
     mdata = kinds.together(rna=adata, protein=kinds.plain(PROTEIN, CELLS))
     views, present = omcal.tl.views_of(mdata, layer={"rna": "counts"})
-    assert sparse.issparse(views["rna"]) and views["rna"].shape == (120, 400)
+    assert sparse.issparse(views["rna"]) and views["rna"].shape == counts.shape
     assert set(views) == set(present) == {"rna", "protein"}
     omcal.tl.omcal(mdata, 3, use_rep={"protein": "X"}, layer={"rna": "counts"}, random_state=0)
     assert set(mdata.uns["omcal"]["view_weights"]) == {"rna", "protein"}
@@ -327,7 +329,7 @@ def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
     lacking = {name: int((~here).sum()) for name, here in data.present.items()}
     assert lacking == {"rna": 10, "protein": 4}
     # The file and the object are the same data, so that both ways give the same clusters.
-    by_file = OMCAL(3, random_state=0).fit(
+    by_file = OMCAL(3, scale={"rna": "view"}, random_state=0).fit(
         {name: data.views[name] for name in mdata.mod}, present=data.present
     )
     assert_array_equal(by_file.labels_, data.labels.astype(int))
@@ -374,10 +376,11 @@ def test_scanpy_colours_a_plot_of_mudata_with_missing_cells(scanpy):
     assert shown >= 120 and len(mdata.uns["omcal_colors"]) == 3
 
 
-def test_scanpy_from_raw_counts_to_the_plot(scanpy):
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_scanpy_from_raw_counts_to_the_plot(scanpy, seed):
     """The calls of a usual analysis, around ours."""
-    counts, types = raw_counts()
-    adata = RealKinds.plain(counts, CELLS)
+    counts, types = raw_counts(seed)
+    adata = RealKinds.plain(sparse.csr_matrix(counts), CELLS)  # what scanpy works on
     adata.layers["counts"] = adata.X.copy()
     scanpy.pp.normalize_total(adata)
     scanpy.pp.log1p(adata)

@@ -42,8 +42,7 @@ def omcal(
     n_clusters : int or "auto"
         Number of clusters; "auto": what the data suggest, as in `omcal.select.n_clusters`.
     use_rep, layer : optional
-        What represents the cells; see `views_of`. Raw counts need no preparation: the default
-        ``scale="auto"`` recognises them.
+        What represents the cells; see `views_of`.
     key_added : str, default="omcal"
         Name of what is written: labels in ``obs[key]`` (categorical), the soft indicator in
         ``obsm["X_" + key]``, a map in two dimensions in ``obsm["X_" + key + "_map"]``, and
@@ -56,7 +55,9 @@ def omcal(
     copy : bool, default=False
         Return a changed copy instead of changing `data`.
     **params
-        Parameters of :class:`omcal.OMCAL`, such as ``weighting="agreement"``.
+        Parameters of :class:`omcal.OMCAL`, such as ``weighting="agreement"``. Where `scale` is not
+        among them, components (keys of `obsm` that begin with ``X_``) keep the relation of their
+        variances ("view"), and everything else is "auto", which recognises raw counts.
 
     Returns
     -------
@@ -91,6 +92,7 @@ def omcal(
     if copy:
         data = data.copy()
     views, present = views_of(data, use_rep=use_rep, layer=layer)
+    params.setdefault("scale", _scales(data, views, use_rep, layer))
     if n_clusters == "auto":
         n_clusters = _suggested(views, present, params)
     model = OMCAL(n_clusters, **params).fit(views, present=present)
@@ -237,9 +239,24 @@ def _in_memory(part: Any) -> Any:
 
 
 def _suggested(views: dict[str, Any], present: Any, params: dict[str, Any]) -> int:
-    scaled = {name: params[name] for name in ("scale",) if name in params}
     seed = params.get("random_state") or 0
-    return suggest_n_clusters(views, present=present, random_state=seed, **scaled).suggestion
+    found = suggest_n_clusters(views, present=present, random_state=seed, scale=params["scale"])
+    return found.suggestion
+
+
+def _scales(data: Any, views: dict[str, Any], use_rep: Keys, layer: Any) -> dict[str, str]:
+    """How views of components are scaled: standardised, the last would count like the first."""
+    scales = {}
+    for name in views:
+        if hasattr(data, "mod"):
+            key = use_rep.get(name) if isinstance(use_rep, Mapping) else use_rep
+            of_layer = layer if isinstance(layer, str) else (layer or {}).get(name)
+            key = "" if of_layer else key or _default_key(data.mod[name])
+        else:
+            key = "" if layer else name
+        if str(key).startswith("X_"):
+            scales[name] = "view"
+    return scales
 
 
 def _as_bytes(model: OMCAL) -> np.ndarray:
