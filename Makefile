@@ -13,7 +13,7 @@ SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo quick test test-torch test-omics test-lowest check coverage bench \
+.PHONY: demo quick fuzz test test-torch test-omics test-lowest check coverage bench \
 	front-page docs dist lint-workflows clean
 
 %/.made:
@@ -82,6 +82,9 @@ check: $(VENV)/.installed  ## style, types, import directions
 
 docs: $(VENV)/.installed  ## links, names, commands and code of the documents, and the examples
 	$(BIN)/python -m pytest -n $(WORKERS) tests/test_docs.py tests/test_examples.py src
+
+fuzz: $(VENV)/.installed  ## damaged files, models, checkpoints, kills, interrupts: minutes; FUZZ=... for more
+	$(BIN)/python tests/fuzz.py $(FUZZ)
 
 bench: $(VENV)/.installed  ## speed and memory, as ratios within one run, into out/speed.md
 	$(BIN)/python benchmarks/speed.py

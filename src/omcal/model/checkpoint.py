@@ -7,7 +7,8 @@ import math
 import os
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,24 @@ _DECISIVE = {
 }
 
 Step = tuple[Array, Array, Array]  # alpha, P, R
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Where a fit fails that may go on from a checkpoint, say that there is one.
+
+    What is in order by its form may still hold numbers that no fit has left there.
+    """
+    found = path is not None and os.path.exists(path)
+    try:
+        yield
+    except ValueError as error:
+        if not found or "checkpoint=" in str(error):
+            raise
+        raise ValueError(
+            f"{error} (checkpoint={str(path)!r} was there; where the fit does not fail without "
+            "it, delete it.)"
+        ) from error
 
 
 class OtherFitError(ValueError):
@@ -178,7 +197,8 @@ class Checkpoint:
         self._random_state = (kind, key, position, int(has_gauss), float(gauss))
         self.anchors = [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)]
         steps = archive.take("alpha", (n, V)), archive.take("P", (n, m, c))
-        self.steps = list(zip(*steps, archive.take("R", (n, c, c)), strict=True))
+        R = archive.take("R", (n, c, c))
+        self.steps = list(zip(*steps, R, strict=True))
         shapes = {"StF": (n, V, m, c), "FtF": (n, c, c), "FoldtF": (n, c, c)}
         sums = [archive.take(name, shape) for name, shape in shapes.items()]
         self.sums = [Sums(*parts) for parts in zip(*sums, strict=True)]

@@ -40,10 +40,10 @@ from omcal.method.settings import GraphSettings, resolve_n_anchors, start_weight
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import check_init, starts
 from omcal.method.updates import mix
-from omcal.model.checkpoint import Checkpoint
+from omcal.model.checkpoint import Checkpoint, naming
 from omcal.model.cost import Estimate, ViewSize, view_sizes
 from omcal.model.doubts import Doubt, doubts, unconverged, warn
-from omcal.model.watching import Watch, best_of, shown
+from omcal.model.watching import Watch, best_of, plain_interrupts, shown
 from omcal.places.base import Asked, Place, place_for, require_shape
 from omcal.views.absence import check_present
 from omcal.views.reading import read_views, refuse_second_view
@@ -136,7 +136,7 @@ class AnchorClusterer(
         """
         self._validate_params()
         refuse_second_view(y)
-        with self.working(), shown(self.verbose):
+        with self.working(), shown(self.verbose), plain_interrupts(), naming(self.checkpoint):
             interrupted = self._fit(X, y, present)
             warn(self)
         if interrupted:

@@ -111,6 +111,20 @@ class Interruption:
         logger.warning("ending after this iteration; Ctrl-C again ends at once")
 
 
+@contextmanager
+def plain_interrupts() -> Iterator[None]:
+    """Ctrl-C is a KeyboardInterrupt, where compiled code makes a SystemError of it, too."""
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            cause = cause.__cause__ or cause.__context__
+        raise
+
+
 class Watch:
     """Who looks on while a fit works: the log, callbacks, and whoever presses Ctrl-C."""
 
