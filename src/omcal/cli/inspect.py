@@ -23,10 +23,26 @@ def inspect(
     paths, choices = reading.arguments()
     found = omcal.datasets.describe(paths, **choices)
     result = {"file": reading.source, **found, "cluster": _plan(reading, found)}
+    if result["cluster"]["obstacle"] is None:
+        for view, scale in zip(found["views"], _scales(reading), strict=True):
+            view["scale"] = scale
     if as_json:
         print_json(result)
     else:
         _show(result)
+
+
+def _scales(reading: Reading) -> list[str]:
+    """How each view would be scaled, and why."""
+    from omcal.method.kinds import recognise, sample_of
+    from omcal.views.view import View
+
+    data = reading.load()
+    present = data.present or {}
+    return [
+        str(recognise(sample_of(View(name, view, present=present.get(name)))))
+        for name, view in data.views.items()
+    ]
 
 
 def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
@@ -83,6 +99,9 @@ def _show(result: dict[str, Any]) -> None:
         ("view", "features", "type", "kind", "missing values", "absent samples"),
         [_view_row(view) for view in result["views"][:_SHOWN_VIEWS]],
     )
+    if any("scale" in view for view in result["views"]):
+        rows = [(view["name"], view["scale"]) for view in result["views"][:_SHOWN_VIEWS]]
+        print_table("Scaling by default", ("view", "scaled as"), rows)
     if result["label_candidates"]:
         rows = [
             (c["name"] + (" *" if c["name"] == result["labels"] else ""), str(c["n_classes"]))

@@ -121,7 +121,7 @@ def n_clusters(
     *,
     views: Any = None,
     present: Any = None,
-    scale: Any = "feature",
+    scale: Any = "auto",
     n_neighbors: int = 3,
     n_resamples: int = 4,
     max_samples: int = 1500,
