@@ -448,7 +448,10 @@ def test_large_data_are_sampled_and_this_is_said(tmp_path, monkeypatch):
     assert "Each view left out, and each view alone, for 4,000 samples" in text
 
 
-@pytest.mark.parametrize(("n", "most"), [(10_000, 1_000_000), (100_000, 6_000_000)])
+@pytest.mark.parametrize(
+    ("n", "most"),
+    [(10_000, 1_000_000), pytest.param(100_000, 6_000_000, marks=pytest.mark.slow)],
+)
 def test_files_have_room_for_all_samples(n, most):
     report = large_report(n)
     found = payload_of(report.read_text(encoding="utf-8"))

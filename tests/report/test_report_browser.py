@@ -310,6 +310,7 @@ def test_fingers_zoom_the_map(browser, made):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_samples(browser):
     page = browser.open(large_report(100_000))
     assert "All 100,000 samples are drawn." in page.text("#clusters")
@@ -347,13 +348,16 @@ def test_the_watch_on_the_policy_sees_a_refusal(browser, made, tmp_path):
     page.close()
 
 
+@pytest.fixture(scope="module")
+def reproduction(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reproduction")
+    write_records(folder / "records.jsonl")
+    return write_outputs(Plan(PAPER, 1, quick=True), folder / "records.jsonl", folder, None)[0]
+
+
 @pytest.mark.parametrize("width", [1400, 400])
-def test_the_reproduction_is_shown(browser, tmp_path, width):
-    write_records(tmp_path / "records.jsonl")
-    plan = Plan(PAPER, 1, quick=True)
-    page = browser.open(
-        write_outputs(plan, tmp_path / "records.jsonl", tmp_path, None)[0], width=width
-    )
+def test_the_reproduction_is_shown(browser, reproduction, width):
+    page = browser.open(reproduction, width=width)
     sections = page.run("Array.from(document.querySelectorAll('section'), s => s.id)")
     assert {"data", "beside", "results", "single", "figures", "reasons"} <= set(sections)
     figures = page.run(

@@ -202,6 +202,7 @@ def _write_report(
         names=data.ids,
         seconds=seconds,
         command=command,
+        feature_names=data.feature_names,
         present=data.present,
     )
 

@@ -197,5 +197,5 @@ def _bounded(step: NDArray) -> NDArray:
 def to_unit_square(xy: NDArray) -> NDArray[np.float64]:
     """The same shape, in the middle of the square; a few far samples are moved to its edge."""
     low, high = np.quantile(xy, [0.002, 0.998], axis=0)
-    middle, extent = (low + high) / 2, float((high - low).max())
+    middle, extent = (low + high) / 2, 1.1 * float((high - low).max())
     return np.clip((xy - middle) / max(extent, 1e-12) + 0.5, 0.0, 1.0)

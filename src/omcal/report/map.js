@@ -55,28 +55,32 @@ function MapView(map, samples) {
   function radius(ratio) { return Math.max(1.2, Math.min(4.5, 130 / Math.sqrt(n))) * Math.min(3, Math.pow(state.k, .4)) * ratio; }
   function place(i, size) { return [(samples.xs[i] * state.k + state.x) * size, (samples.ys[i] * state.k + state.y) * size]; }
 
-  function draw() {
-    const ratio = devicePixelRatio || 1, side = Math.max(1, Math.round(canvas.getBoundingClientRect().width * ratio));
-    if (canvas.width !== side) canvas.width = canvas.height = side;
-    const context = canvas.getContext("2d"), image = context.createImageData(side, side), pixels = image.data;
-    const paper = rgb(css("--card")), back = paper[0] | paper[1] << 8 | paper[2] << 16 | 255 << 24;
-    new Uint32Array(pixels.buffer).fill(back);
-    const code = codes(), categories = state.colour.names, r = radius(ratio);
-    const palette = categories ? categoryColours() : shadeColours(), shapes = payload.marks.shapes.map(function (_, k) { return stampOf(k, r); });
-    const some = state.chosen.size || state.marked;
+  // The samples are a picture that is kept while only rings and labels change. Where it takes long, a part of them, which
+  // is as random as their order, is drawn as long as the map moves.
+  let image = null, stale = true, full = 0, hurried = false, settling = 0;
+  function paintSamples(side, ratio) {
+    const begun = performance.now(), code = codes(), categories = state.colour.names, some = state.chosen.size || state.marked;
+    const colours = categories ? categoryColours() : shadeColours(), painter = Painter(image, side, css("--card"), radius(ratio));
+    const count = hurried ? Math.min(n, Math.max(3000, Math.floor(n * 20 / full))) : n;
     for (const front of some ? [false, true] : [true]) {
-      for (let j = 0; j < n; j++) {
-        const i = order[j];
+      for (let j = 0; j < count; j++) {
+        const i = order[j], c = code[i];
         if (some && lit(i, code) !== front) continue;
         const x = (samples.xs[i] * state.k + state.x) * side, y = (samples.ys[i] * state.k + state.y) * side;
-        if (x < -9 || y < -9 || x > side + 9 || y > side + 9) continue;
-        const c = code[i];
-        paint(pixels, side, side, x, y, shapes[categories ? shapeOf(c) : 0], palette[categories ? colourOf(c) : c], front ? 205 : 26);
+        if (x < -20 || y < -20 || x > side + 20 || y > side + 20) continue;
+        painter(x, y, categories ? shapeOf(c) : 0, colours[categories ? colourOf(c) : c], front ? 205 : 26);
       }
     }
+    if (!hurried) full = performance.now() - begun;
+  }
+  function draw() {
+    const ratio = devicePixelRatio || 1, side = Math.max(1, Math.round(canvas.getBoundingClientRect().width * ratio));
+    const context = canvas.getContext("2d");
+    if (canvas.width !== side || !image) { canvas.width = canvas.height = side; image = context.createImageData(side, side); stale = true; }
+    if (stale) { paintSamples(side, ratio); stale = false; }
     context.putImageData(image, 0, 0);
     drawLabels(context, side, ratio);
-    for (const i of [state.hover, state.open]) if (i !== null) ring(context, i, side, r, ratio);
+    for (const i of [state.hover, state.open]) if (i !== null) ring(context, i, side, radius(ratio), ratio);
   }
   function drawLabels(context, side, ratio) {
     if (state.colour.array !== "cluster" || (map.n_clusters > 60 && !state.chosen.size)) return;
@@ -96,6 +100,15 @@ function MapView(map, samples) {
   }
   let asked = 0;
   function later() { if (!asked) asked = requestAnimationFrame(function () { asked = 0; draw(); }); }
+  function anew() { stale = true; later(); }
+  function moved() {
+    if (n > 5000 && full > 20) {
+      hurried = true;
+      clearTimeout(settling);
+      settling = setTimeout(function () { hurried = false; anew(); }, 150);
+    }
+    anew();
+  }
 
   function describe(i) {
     const lines = [samples.title(i), "cluster " + samples.arrays.cluster[i]], known = samples.className(i);
@@ -125,7 +138,7 @@ function MapView(map, samples) {
     state.k = k === undefined ? state.k : k;
     state.x = Math.min(0, Math.max(1 - state.k, x)); state.y = Math.min(0, Math.max(1 - state.k, y));
     canvas.style.touchAction = state.k > 1 || state.selecting ? "none" : "pan-y";
-    hover(null);
+    hover(null); moved();
   }
   function showAll() { move(0, 0, 1); }
   function centre(i, least) {
@@ -161,12 +174,12 @@ function MapView(map, samples) {
     }
     mark(count ? found : null);
   }
-  function mark(found) { state.marked = found; later(); listeners.mark(found); }
-  function colourBy(colour) { state.colour = colour; state.chosen.clear(); later(); }
-  function choose(code) { if (!state.chosen.delete(code)) state.chosen.add(code); later(); }
+  function mark(found) { state.marked = found; anew(); listeners.mark(found); }
+  function colourBy(colour) { state.colour = colour; state.chosen.clear(); anew(); }
+  function choose(code) { if (!state.chosen.delete(code)) state.chosen.add(code); anew(); }
 
-  redraws.push(draw);
-  return { canvas, box, state, listeners, samples, codes, draw, later, hover, open, zoom, move, showAll, centre, nearest, nextTo, markInside, mark, colourBy, choose };
+  redraws.push(function () { stale = true; draw(); });
+  return { canvas, box, state, listeners, samples, codes, draw, hover, open, zoom, move, showAll, centre, nearest, nextTo, markInside, mark, colourBy, choose };
 }
 
 function controls(view) {

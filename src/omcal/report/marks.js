@@ -38,24 +38,32 @@ function stampOf(shape, radius) {
     const context = canvas.getContext("2d", { willReadFrequently: true });
     context.translate(half + .5, half + .5); context.scale(radius, radius);
     context.fill(new Path2D(payload.marks.shapes[shape]));
-    const pixels = context.getImageData(0, 0, side, side).data, cover = [];
+    const pixels = context.getImageData(0, 0, side, side).data, found = [];
     for (let i = 0; i < side * side; i++) {
-      if (pixels[4 * i + 3] > 8) cover.push(i % side - half, Math.floor(i / side) - half, pixels[4 * i + 3]);
+      if (pixels[4 * i + 3] > 8) found.push({ x: i % side - half, y: Math.floor(i / side) - half, cover: pixels[4 * i + 3] });
     }
     if (stamps.size > 200) stamps.clear();
-    stamps.set(key, { half, cover: Int16Array.from(cover) });
+    stamps.set(key, { half, found });
   }
   return stamps.get(key);
 }
-function paint(pixels, width, height, x, y, stamp, colour, opacity) {
-  x = Math.round(x); y = Math.round(y);
-  const cover = stamp.cover, [r, g, b] = colour;
-  for (let i = 0; i < cover.length; i += 3) {
-    const px = x + cover[i], py = y + cover[i + 1];
-    if (px < 0 || py < 0 || px >= width || py >= height) continue;
-    const at = 4 * (py * width + px), a = cover[i + 2] * opacity >> 8;
-    pixels[at] += (r - pixels[at]) * a >> 8;
-    pixels[at + 1] += (g - pixels[at + 1]) * a >> 8;
-    pixels[at + 2] += (b - pixels[at + 2]) * a >> 8;
-  }
+function Painter(image, side, paper, radius) {
+  // Puts marks into a picture; those at its edge are left out where they reach beyond it.
+  const pixels = image.data, [r0, g0, b0] = rgb(paper), half = stampOf(0, radius).half;
+  new Uint32Array(pixels.buffer).fill((255 << 24 | b0 << 16 | g0 << 8 | r0) >>> 0);
+  const shapes = payload.marks.shapes.map(function (_, k) {
+    const found = stampOf(k, radius).found;
+    return { at: Int32Array.from(found, function (p) { return 4 * (p.y * side + p.x); }), cover: Int32Array.from(found, function (p) { return p.cover; }) };
+  });
+  return function (x, y, shape, colour, opacity) {
+    x = Math.round(x); y = Math.round(y);
+    if (x < half || y < half || x >= side - half || y >= side - half) return;
+    const base = 4 * (y * side + x), { at, cover } = shapes[shape], r = colour[0], g = colour[1], b = colour[2];
+    for (let i = 0; i < at.length; i++) {
+      const p = base + at[i], a = cover[i] * opacity >> 8;
+      pixels[p] += (r - pixels[p]) * a >> 8;
+      pixels[p + 1] += (g - pixels[p + 1]) * a >> 8;
+      pixels[p + 2] += (b - pixels[p + 2]) * a >> 8;
+    }
+  };
 }
