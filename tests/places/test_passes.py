@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omcal.method.graph import AnchorGraphs
-from omcal.places.gpu import cuda, triton_pass
+from omcal.places.gpu import cuda, nvrtc, triton_pass
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import MemoryRows
 
@@ -95,7 +95,7 @@ def on_gpu(way):
             if way != "CUDA":
                 stack.enter_context(mock.patch.object(cuda, "serves", return_value=False))
             # Few blocks of threads have many rows each, as with millions of rows.
-            stack.enter_context(mock.patch.object(cuda, "processors", return_value=1))
+            stack.enter_context(mock.patch.object(nvrtc, "processors", return_value=1))
             return TorchRows.from_graphs(graphs, n_clusters, "cuda", fused=way != "PyTorch")
 
     return make

@@ -1,7 +1,11 @@
 """Rows, scaling, anchors and graphs on a PyTorch device against those of NumPy."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import reference
 from omcal.method.anchors import choose_anchors as host_anchors
@@ -12,6 +16,7 @@ from omcal.method.scaling import Scaling
 from omcal.method.solver import Problem, solve
 from omcal.places.gpu import anchors as device_anchors
 from omcal.places.gpu import cuda as _cuda
+from omcal.places.gpu import nvrtc
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import resolve_device
@@ -20,6 +25,7 @@ from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scaling
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.memory import MemoryRows
+from omcal.views.tensors import validate_tensors
 from torch_cases import DEVICES, cut_small, host_views, tensor_views, torch, two_views
 
 
@@ -41,7 +47,8 @@ def fused(request, device, monkeypatch):
 
 
 def test_the_text_of_a_kernel_comes_with_the_package():
-    assert 'extern "C" __global__' in _cuda.source("sweep.cu")
+    for name in ("sweep", "decide", "gram", "nearest"):
+        assert f") {name}(" in nvrtc.source(name)
 
 
 @pytest.fixture
@@ -214,9 +221,9 @@ def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
     views = host_views(arrays)
     scalings = [Scaling.fit(view, "feature") for view in views]
     expected = host_anchors(views, scalings, 7, method, np.random.RandomState(1))
-    for given in (views, tensor_views(arrays, device)):
+    for source in (views, tensor_views(arrays, device)):
         found = choose_anchors(
-            DeviceViews(given, device), scalings, 7, method, np.random.RandomState(1)
+            DeviceViews(source, device), scalings, 7, method, np.random.RandomState(1)
         )
         assert [a.dtype for a in found] == [np.float64] * 2
         if method == "random":
@@ -260,8 +267,8 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
     rng = np.random.RandomState(0)
     anchors = host_anchors(views, scalings, m, "random", rng)
     expected = host_graphs(views, scalings, anchors, 5)
-    for given in (views, tensor_views(arrays, device)):
-        found = anchor_graphs(DeviceViews(given, device), Learned(scalings, anchors, 5))
+    for source in (views, tensor_views(arrays, device)):
+        found = anchor_graphs(DeviceViews(source, device), Learned(scalings, anchors, 5))
         assert found.indices.element_size() == (1 if m <= 256 else 2)
         close = 2e-3 if dtype == np.float32 else 1e-8
         np.testing.assert_allclose(
@@ -270,9 +277,33 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
             atol=close,
         )
         part = anchor_graphs(
-            DeviceViews(given, device), Learned(scalings, anchors, 5), slice(40, 90)
+            DeviceViews(source, device), Learned(scalings, anchors, 5), slice(40, 90)
         )
         assert torch.equal(part.indices, found.indices[:, :, 40:90])
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.tuples(st.integers(1, 300), st.integers(1, 400), st.integers(3, 300), st.integers(1, 18)),
+    st.sampled_from(["float16", "bfloat16", "float32", "float64"]),
+    st.integers(0, 2**32),
+)
+def test_graphs_of_any_shape_equal_those_in_float64(device, shape, kind, seed):
+    n, d, m, k = shape
+    k, rng = min(k, m - 1), np.random.default_rng(seed)
+    X = torch.from_numpy(rng.normal(size=(n, d)) + 1).to(getattr(torch, kind))
+    anchors = [rng.normal(size=(m, d)) + 1]
+    learned = Learned([Scaling()], anchors, k)
+    wide = X.double().numpy()
+    expected = host_graphs(host_views([wide]), learned.scalings, anchors, k)
+    views = DeviceViews(validate_tensors(SimpleNamespace(), [X.to(device)]), device)
+    found = anchor_graphs(views, learned).dense(slice(None), torch.float64).cpu().numpy()
+    # Weights change continuously with the distances, most where those differ least.
+    distances = np.sort(np.square(wide[:, None] - anchors[0]).sum(axis=2), axis=1)[:, : k + 1]
+    spread = (distances[:, -1:] - distances[:, :-1]).sum(axis=1, keepdims=True)
+    off = 100 * np.finfo(views.dtype).eps * (2 * d + 10) / np.maximum(spread, 1e-300)
+    assert (np.abs(found - expected.side_by_side().toarray()) <= off).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_equal_distances_share_the_weight_in_the_order_of_the_anchors(device):

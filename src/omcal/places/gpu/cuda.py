@@ -8,8 +8,6 @@ touches and in a memory bank of its own: no atomic operations, no conflicts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from omcal.machine import torch
@@ -29,14 +27,6 @@ _GRAM_THREADS = 1024
 _FIXED = 2.0**40  # a product of weights of 1 in `gram.cu`
 _MOST_FIXED = 1 << 22  # rows whose products can be added there in 64 bits
 
-_TYPES = {
-    "torch.float32": "float",
-    "torch.float64": "double",
-    "torch.uint8": "unsigned char",
-    "torch.int16": "short",
-    "torch.int32": "int",
-}
-
 
 class CudaSweep:
     """The pass for these graphs and F, where `serves` says so."""
@@ -45,12 +35,12 @@ class CudaSweep:
         self._graphs = graphs
         self._F = F
         shape = _Shape.of(graphs, F)
-        self._warps = shape.warps(_room(F.device))
+        self._warps = shape.warps(nvrtc.room(F.device))
         self._bytes = shape.bytes(self._warps)
-        self._blocks = min(processors(F.device), -(-graphs.n // (_WARP * self._warps)))
+        self._blocks = min(nvrtc.processors(F.device), -(-graphs.n // (_WARP * self._warps)))
         size = (graphs.n_views * graphs.n_anchors + 2 * shape.c) * shape.c
         self._sums = F.new_empty((self._blocks * self._warps, size), dtype=torch.float64)
-        self._kernel = _compiled(
+        self._kernel = nvrtc.compiled(
             "sweep",
             F.device,
             self._bytes,
@@ -72,29 +62,14 @@ class CudaSweep:
         return self._sums.sum(dim=0)
 
 
-def available(device: Device) -> bool:
-    """Whether kernels can be compiled for this device and run there."""
-    return device.type == "cuda" and nvrtc.available()
-
-
 def serves(graphs: TorchGraphs, F: Tensor) -> bool:
     """Whether the pass can be done this way: on an NVIDIA GPU, where its sums fit."""
     device: Device = F.device
-    if not available(device):
+    if not nvrtc.available(device):
         return False
     if F.shape[1] > MAX_CLUSTERS or graphs.n_views * graphs.k > _MOST_SLOTS:
         return False
-    return _Shape.of(graphs, F).warps(_room(device)) >= _FEWEST_WARPS
-
-
-def processors(device: Device) -> int:
-    """Multiprocessors of the GPU, each of which takes a block of threads."""
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
-
-
-def _room(device: Device) -> int:
-    """Bytes of shared memory that a block can have."""
-    return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
+    return _Shape.of(graphs, F).warps(nvrtc.room(device)) >= _FEWEST_WARPS
 
 
 @dataclass(frozen=True)
@@ -104,7 +79,8 @@ class _Shape:
     c: int
     views_at_once: int
     rows_at_once: int
-    n_entries: int  # of a row, in all rounds of views
+    n_views: int  # in all rounds, those that are not there included
+    k: int
     n_words: int  # of the sums, or of P
     real: int  # bytes of a number
 
@@ -117,7 +93,8 @@ class _Shape:
             c,
             views_at_once,
             rows_at_once=_WARP // c // views_at_once,
-            n_entries=rounds * views_at_once * graphs.k,
+            n_views=rounds * views_at_once,
+            k=graphs.k,
             n_words=rounds * graphs.n_anchors * _WARP,
             real=F.element_size(),
         )
@@ -132,7 +109,8 @@ class _Shape:
         tile = -(-_WARP // self.rows_at_once) * self.rows_at_once
         packs = -(-self.c * self.real // (16 * self.views_at_once)) * self.views_at_once
         sums = self.n_words * self.real
-        return sums + warps * (sums + 2 * tile * packs * 16 + tile * self.n_entries * 2 * self.real)
+        entries = self.n_views * (self.k * tile + 1) * 2 * self.real
+        return sums + warps * (sums + 2 * tile * packs * 16 + entries)
 
 
 class Decision:
@@ -163,11 +141,11 @@ class Decision:
         columns = -(-self._c // self._lanes) * self._lanes
         alone = _decision_bytes(self._c)
         whole = alone + len(P) * (columns | 1) * P.element_size()
-        in_shared = whole <= _room(device)
+        in_shared = whole <= nvrtc.room(device)
         n_bytes = whole if in_shared else alone
-        threads = 256 if 4 * n_bytes <= _room(device) else 512
+        threads = 256 if 4 * n_bytes <= nvrtc.room(device) else 512
         rows = threads // self._lanes
-        kernel = _compiled(
+        kernel = nvrtc.compiled(
             "decide",
             device,
             n_bytes,
@@ -175,14 +153,14 @@ class Decision:
             C=self._c,
             LANES=self._lanes,
             WIDTH=P.stride(0),
-            R_REAL=_TYPES[str(R.dtype)],
+            R_REAL=nvrtc.TYPES[str(R.dtype)],
             SETTLES=int(self._settles),
             IN_SHARED=int(in_shared),
             THREADS=threads,
         )
-        at_once = min(2048 // threads, max(1, _room(device) // n_bytes))
+        at_once = min(2048 // threads, max(1, nvrtc.room(device) // n_bytes))
         kernel(
-            *(min(at_once * processors(device), -(-graphs.n // rows)), threads),
+            *(min(at_once * nvrtc.processors(device), -(-graphs.n // rows)), threads),
             *(graphs.indices, graphs.weights, F, *self._matrices, labels, undecided),
             *(self._limit, graphs.n, graphs.n_anchors),
         )
@@ -190,7 +168,7 @@ class Decision:
 
 def decides(device: Device, n_clusters: int) -> bool:
     """Whether `Decision` takes so many clusters on this device."""
-    return available(device) and _decision_bytes(n_clusters) <= _room(device)
+    return nvrtc.available(device) and _decision_bytes(n_clusters) <= nvrtc.room(device)
 
 
 def _lanes(n_clusters: int) -> int:
@@ -212,8 +190,8 @@ def gram(graphs: TorchGraphs) -> Tensor:
     """[S_1 … S_V]ᵀ[S_1 … S_V], which comes out the same each time."""
     V, m, device = graphs.n_views, graphs.n_anchors, graphs.device
     n_bytes = 8 * m * m
-    in_shared = n_bytes <= _room(device)
-    kernel = _compiled(
+    in_shared = n_bytes <= nvrtc.room(device)
+    kernel = nvrtc.compiled(
         "gram",
         device,
         n_bytes if in_shared else 0,
@@ -222,7 +200,7 @@ def gram(graphs: TorchGraphs) -> Tensor:
         IN_SHARED=int(in_shared),
     )
     pairs = V * (V - 1) // 2
-    at_once = processors(device) * (min(2, _room(device) // n_bytes) if in_shared else 2)
+    at_once = nvrtc.processors(device) * (min(2, nvrtc.room(device) // n_bytes) if in_shared else 2)
     # A view with itself has about half the products of two views.
     alone = max(1, at_once // (V + 2 * pairs))
     blocks = (alone, 2 * alone)
@@ -265,18 +243,8 @@ def _mirrored(half: Tensor) -> Tensor:
 
 def _of_graphs(graphs: TorchGraphs) -> dict[str, Any]:
     return {
-        "REAL": _TYPES[str(graphs.weights.dtype)],
-        "INDEX": _TYPES[str(graphs.indices.dtype)],
+        "REAL": nvrtc.TYPES[str(graphs.weights.dtype)],
+        "INDEX": nvrtc.TYPES[str(graphs.indices.dtype)],
         "VIEWS": graphs.n_views,
         "K": graphs.k,
     }
-
-
-@cache
-def _compiled(name: str, device: Device, shared_bytes: int, **constants: Any) -> nvrtc.Kernel:
-    return nvrtc.Kernel(source(f"{name}.cu"), name, constants, device, shared_bytes)
-
-
-def source(name: str) -> str:
-    """The text of a kernel, which comes with the package."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs, RelativeDistances
 from omcal.method.new_samples import Learned
+from omcal.places.gpu import cuda_graphs
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
 from omcal.places.gpu.scaling import check_finite
@@ -86,15 +88,19 @@ class GraphMaker:
     def __init__(self, views: DeviceViews, learned: Learned) -> None:
         self._views = views
         self._learned = learned
-        m, k = len(learned.anchors[0]), learned.n_neighbors
-        self._fused = kernels.serve_nearest(views.device, m, k)
-        self._distances = []
+        self._nearest: list[tuple[Any, Tensor | None]] = []
         for view, scaling, centres in zip(views, learned.scalings, learned.anchors, strict=True):
             distances = RelativeDistances(view.host, scaling, centres)
-            W, bias = (torch.from_numpy(a).to(views.device) for a in (distances._W, distances.bias))
+            given = (distances._W, distances.bias, 16 * float(np.finfo(view.dtype).eps))
+            size = (view.dtype, len(centres), learned.n_neighbors)
+            on_cores = not view.sparse and cuda_graphs.serves(views.device, *size)
+            way = cuda_graphs.NearestAnchors if on_cores else _ByProducts
             origin = distances.origin
-            self._distances.append(
-                (W, bias, None if origin is None else torch.from_numpy(origin).to(W))
+            self._nearest.append(
+                (
+                    way(*given, views.device),
+                    None if origin is None else torch.from_numpy(origin).to(views.device),
+                )
             )
         self._weight = torch.zeros(len(views), dtype=wide_type(views.device), device=views.device)
 
@@ -103,16 +109,16 @@ class GraphMaker:
         views, m, k = self._views, len(self._learned.anchors[0]), self._learned.n_neighbors
         start, stop, _ = rows.indices(views.n)
         graphs = TorchGraphs.empty(stop - start, len(views), k, m, views.dtype, views.device)
-        nearest = kernels.nearest if self._fused else _nearest
         for v, (view, scaling) in enumerate(zip(views, self._learned.scalings, strict=True)):
-            W, bias, origin = self._distances[v]
-            turned = self._fused and kernels.rows_side_by_side(m, W.dtype)
-            tie = 16 * float(np.finfo(view.dtype).eps)
-            for place, block in view.blocks(scaling, m, rows):
+            nearest, origin = self._nearest[v]
+            blocks = view.blocks(scaling, m, rows)
+            resident = view.resident
+            if origin is None and not scaling.prepares and nearest.takes(resident):
+                blocks = iter([(slice(start, stop), resident[rows])])  # type: ignore[index]
+            for place, block in blocks:
                 block = block if origin is None else block - origin
-                products = (W.T @ block.T).T if turned and not block.is_sparse else block @ W
                 here = slice(place.start - start, place.stop - start)
-                nearest(products, bias, tie, graphs.indices[v, :, here], graphs.weights[v, :, here])
+                nearest(block, graphs.indices[v, :, here], graphs.weights[v, :, here])
         if views.host.present is not None:
             present = torch.from_numpy(views.host.present[rows]).to(views.device)
             by_row = (graphs.indices.permute(2, 0, 1), graphs.weights.permute(2, 0, 1))
@@ -140,6 +146,26 @@ def anchor_graphs(views: DeviceViews, learned: Learned, rows: slice = slice(None
     graphs = make(rows)
     make.check()
     return graphs
+
+
+class _ByProducts:
+    """`cuda_graphs.NearestAnchors` from a library's products, on any device."""
+
+    def __init__(self, W: NDArray, bias: NDArray, tie: float, device: Device) -> None:
+        self._W, self._bias = (torch.from_numpy(a).to(device) for a in (W, bias))
+        self._tie = tie
+
+    def takes(self, X: Tensor | None) -> bool:
+        """The products take memory, so rows come by blocks."""
+        return False
+
+    def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
+        W, m = self._W, len(self._bias)
+        fused = kernels.serve_nearest(W.device, m, len(indices))
+        turned = fused and kernels.rows_side_by_side(m, W.dtype) and not X.is_sparse
+        products = (W.T @ X.T).T if turned else X @ W
+        nearest = kernels.nearest if fused else _nearest
+        nearest(products, self._bias, self._tie, indices, weights)
 
 
 def _nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:

@@ -1,4 +1,9 @@
-"""Kernels in CUDA C++, compiled when first used by the compiler that comes with PyTorch."""
+"""Kernels in CUDA C++, compiled when first used by the compiler that comes with PyTorch.
+
+PyTorch has a way of its own, torch.cuda._compile_kernel: since 2.8 only, private, and through the
+same two libraries by ctypes; torch.utils.cpp_extension needs a CUDA toolkit and a C++ compiler on
+the machine. Once the former is public, it can stand in for this file.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import ctypes
 import sys
 from collections.abc import Mapping
 from functools import cache
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,16 +21,50 @@ from omcal.machine.torch import Device
 
 _MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number of this attribute of a kernel
 
+# Half precision is taken apart by the kernels themselves.
 
-def available() -> bool:
-    """Whether there are a compiler and a driver."""
-    if torch.version.cuda is None:
+
+TYPES = {
+    "torch.float32": "float",
+    "torch.float64": "double",
+    "torch.float16": "unsigned short",
+    "torch.bfloat16": "unsigned short",
+    "torch.uint8": "unsigned char",
+    "torch.int16": "short",
+    "torch.int32": "int",
+}
+
+
+def available(device: Device) -> bool:
+    """Whether kernels can be compiled for this device and run there."""
+    if device.type != "cuda" or torch.version.cuda is None:
         return False
     try:
         _compiler(), _driver()
     except OSError:
         return False
     return True
+
+
+def processors(device: Device) -> int:
+    """Multiprocessors of the GPU."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def room(device: Device) -> int:
+    """Bytes of shared memory that a block of threads can have."""
+    return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
+
+
+def source(name: str) -> str:
+    """The text of a kernel, which comes with the package."""
+    return files(__package__).joinpath(f"{name}.cu").read_text(encoding="utf-8")
+
+
+@cache
+def compiled(name: str, device: Device, shared_bytes: int, **constants: Any) -> Kernel:
+    """The kernel of this name with these constants."""
+    return Kernel(source(name), name, constants, device, shared_bytes)
 
 
 class Kernel:

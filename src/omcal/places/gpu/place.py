@@ -44,6 +44,11 @@ class OnDevices(Place):
     def _devices(self) -> list[Device]:
         return find_devices(self.asked.device, self.views)
 
+    @cached_property
+    def _views(self) -> DeviceViews:
+        """The views on the first device, of which a fit reads all rows twice."""
+        return DeviceViews(self.views, self._devices[0], keeps=len(self._devices) == 1)
+
     @property
     def compiled(self) -> bool:
         """The graphs have one form only, as with compiled loops."""
@@ -52,8 +57,7 @@ class OnDevices(Place):
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
     ) -> list[Learned]:
-        views = DeviceViews(self.views, self._devices[0])
-        n_bytes = self.bytes_per_row(settings)
+        views, n_bytes = self._views, self.bytes_per_row(settings)
         with working_on(views.device), explaining_out_of_memory(views.device, views.n, n_bytes):
             scalings = [fit_scaling(view, settings.scale) for view in views]
             how = (settings.n_anchors, settings.anchors)
@@ -80,7 +84,8 @@ class OnDevices(Place):
         n, n_bytes = rows.stop - rows.start, self.bytes_per_row(settings)
         on_host = len(self._devices) > 1 or device_of(self.views) is None
         with working_on(there), explaining_out_of_memory(there, n, n_bytes):
-            graphs = anchor_graphs(DeviceViews(self.views, there), learned, rows)
+            views = self._views if there == self._devices[0] else DeviceViews(self.views, there)
+            graphs = anchor_graphs(views, learned, rows)
             return TorchRows(graphs, settings.n_clusters, labels_on_host=on_host)
 
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:

@@ -1,12 +1,13 @@
 // A lane works for one column of F, one of the rows done at once, and every VIEWS_AT_ONCE-th view.
 constexpr int WARP = 32, LANES = ROWS_AT_ONCE * VIEWS_AT_ONCE * C;
 constexpr int ROUNDS = (VIEWS + VIEWS_AT_ONCE - 1) / VIEWS_AT_ONCE, SLOTS = ROUNDS * K;
-constexpr int ENTRIES = SLOTS * VIEWS_AT_ONCE;  // of a row; those beyond the last view are zero
 constexpr int STEPS = (WARP + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, TILE = STEPS * ROWS_AT_ONCE;
 constexpr int PER_PACK = 16 / sizeof(REAL);
 constexpr int PACKS = (C + VIEWS_AT_ONCE * PER_PACK - 1) / (VIEWS_AT_ONCE * PER_PACK);
 constexpr int SHARE = PACKS * PER_PACK;  // of the columns of F, for the lanes of one view
 constexpr int PITCH = SHARE * VIEWS_AT_ONCE, ANCHOR_BYTES = WARP * sizeof(REAL);
+// Of the entries of a view: one more than there are, so that views do not meet in a memory bank.
+constexpr int VIEW_ENTRIES = K * TILE + 1, WARP_ENTRIES = ROUNDS * VIEWS_AT_ONCE * VIEW_ENTRIES;
 constexpr int TILES_A_FLUSH = 64;  // sums of no more rows than these are in REAL
 
 struct alignas(2 * sizeof(REAL)) Entry { REAL weight; int bytes; };  // bytes: to the anchor
@@ -58,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     REAL* const before = tiles + 2 * warp * TILE * PITCH;
     REAL* const after = before + TILE * PITCH;
     Entry* const entries =
-        reinterpret_cast<Entry*>(tiles + 2 * WARPS * TILE * PITCH) + warp * ENTRIES * TILE;
-    const Entry* const my_entries = entries + view * K * TILE;
+        reinterpret_cast<Entry*>(tiles + 2 * WARPS * TILE * PITCH) + warp * WARP_ENTRIES;
+    const Entry* const my_entries = entries + view * VIEW_ENTRIES;
 
     for (int i = threadIdx.x; i < words; i += WARPS * WARP) {
         // Each lane finds the rows of P of its view at the anchor's address.
@@ -69,8 +70,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     for (int i = lane; i < words; i += WARP) StF[i] = 0;
     // Entries beyond the last view, which stay as they are here, lead to sums that no view has: a
     // lane that adds nothing still writes back what it read.
-    for (int i = lane; i < ENTRIES * TILE; i += WARP)
-        entries[i] = {0, i / TILE / K / VIEWS_AT_ONCE * m * ANCHOR_BYTES};
+    for (int i = lane; i < WARP_ENTRIES; i += WARP)
+        entries[i] = {0, i / VIEW_ENTRIES / VIEWS_AT_ONCE * m * ANCHOR_BYTES};
     for (int i = lane; i < 2 * TILE * PITCH; i += WARP) before[i] = 0;
     __syncthreads();
     REAL R[SHARE], FtF[SHARE], FoldtF[SHARE];
@@ -128,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     for (int tile = first_tile; tile < n_tiles; tile += n_warps) {
         #pragma unroll
         for (int s = 0; s < VIEWS * K; ++s)
-            entries[s * TILE + lane] = {
+            entries[s / K * VIEW_ENTRIES + s % K * TILE + lane] = {
                 next_weight[s], (s / K / VIEWS_AT_ONCE * m + next_anchor[s]) * ANCHOR_BYTES
             };
         #pragma unroll
@@ -146,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
             read_share(before + row * PITCH + view * SHARE, old);
             #pragma unroll
             for (int s = 0; s < SLOTS; ++s)
-                entry[s] = my_entries[(s / K * VIEWS_AT_ONCE * K + s % K) * TILE + row];
+                entry[s] = my_entries[s / K * VIEWS_AT_ONCE * VIEW_ENTRIES + s % K * TILE + row];
             #pragma unroll
             for (int i = 0; i < SHARE; ++i) part += old[i] * R[i];
             #pragma unroll

@@ -2,16 +2,15 @@
 
 A pass reads indices, weights and F once and writes F once. Where the sums of a pass fit in the
 shared memory of the GPU, `places.gpu.cuda` does it; else it adds to a few copies of the sums in
-device memory, in the order in which the programs come by: equal up to rounding from run to run.
+device memory, in the order in which the programs come by: in fixed point, which does not show it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import cuda as _cuda
+from omcal.places.gpu import nvrtc
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
 from omcal.places.gpu.triton_graphs import AVAILABLE, usable
@@ -43,14 +42,15 @@ if AVAILABLE:
 
     @triton.jit
     def _sweep(  # type: ignore[no-untyped-def]
-        indices, weights, F, small, sums, n, m, V, k, copies, size,
+        indices, weights, F, small, sums, products, scale, n, m, V, k, copies,
         c: tl.constexpr, C: tl.constexpr, ROWS: tl.constexpr,
     ):  # fmt: skip
         program = tl.program_id(0)
+        unit = tl.load(scale)
         columns = tl.arange(0, C)
         in_c = columns < c
         R = tl.load(small + V * m * C + columns[:, None] * C + columns[None, :])
-        mine = sums + (program % copies).to(tl.int64) * size
+        mine = sums + (program % copies).to(tl.int64) * V * m * c
         FtF = tl.zeros((C, C), tl.float64)
         FoldtF = tl.zeros((C, C), tl.float64)
         for start in range(program * ROWS, n, tl.num_programs(0) * ROWS):
@@ -70,7 +70,7 @@ if AVAILABLE:
             FoldtF += tl.dot(tl.trans(old), new, input_precision="ieee", out_dtype=new.dtype).to(
                 tl.float64
             )
-            wide = new.to(tl.float64)
+            wide = new.to(tl.float64) * unit
             positive = mask & (new > 0)
             index = indices + rows
             weight = weights + rows
@@ -81,15 +81,15 @@ if AVAILABLE:
                     w = tl.load(weight, mask=in_n, other=0.0).to(tl.float64)
                     tl.atomic_add(
                         target + (anchor[:, None] * c + columns[None, :]),
-                        w[:, None] * wide, mask=positive, sem="relaxed",
+                        (w[:, None] * wide).to(tl.int64), mask=positive, sem="relaxed",
                     )  # fmt: skip
                     index += n
                     weight += n
                 target += m * c
-        tail = mine + V * m * c + columns[:, None] * c + columns[None, :]
+        tail = products + program * 2 * c * c + columns[:, None] * c + columns[None, :]
         inside = in_c[:, None] & in_c[None, :]
-        tl.atomic_add(tail, FtF, mask=inside, sem="relaxed")
-        tl.atomic_add(tail + c * c, FoldtF, mask=inside, sem="relaxed")
+        tl.store(tail, FtF, mask=inside)
+        tl.store(tail + c * c, FoldtF, mask=inside)
 
 
 def serves(device: Device, n_clusters: int) -> bool:
@@ -113,14 +113,14 @@ class FusedPass:
         )
         if self._in_cuda:
             return
-        self._size = graphs.n_views * graphs.n_anchors * self._c + 2 * self._c**2
-        most = max(1, _SUMS_BYTES // (8 * self._size))
+        size = graphs.n_views * graphs.n_anchors * self._c
         self._programs = min(_PROGRAMS, triton.cdiv(graphs.n, self._rows))
-        self._copies = min(self._programs, most)
-        self._sums = F.new_empty((self._copies, self._size), dtype=torch.float64)
+        copies = min(self._programs, max(1, _SUMS_BYTES // (8 * size)))
+        self._sums = F.new_empty((copies, size), dtype=torch.int64)
+        self._products = F.new_empty((self._programs, 2 * self._c**2), dtype=torch.float64)
 
     def gram(self) -> Tensor:
-        if _cuda.available(self._F.device):
+        if nvrtc.available(self._F.device):
             return _cuda.gram(self._graphs)
         return PlainPass(self._graphs, self._F).gram()
 
@@ -128,19 +128,30 @@ class FusedPass:
         """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
         if self._in_cuda:
             return self._in_cuda(small)
+        g, scale = self._graphs, self._scale(small)
         self._sums.zero_()
         _sweep[(self._programs,)](
-            *self._arrays(), small, self._sums, *self._sizes(), self._copies, self._size,
-            **self._shape(),
+            g.indices, g.weights, self._F, small, self._sums, self._products, scale,
+            g.n, g.n_anchors, g.n_views, g.k, len(self._sums),
+            c=self._c, C=self.columns, ROWS=self._rows, num_warps=4, num_stages=1,
         )  # fmt: skip
-        return self._sums.sum(dim=0)
+        return torch.cat([self._sums.sum(dim=0) / scale, self._products.sum(dim=0)])
+
+    def _scale(self, small: Tensor) -> Tensor:
+        """The power of 2 by which sums of n entries of the next F are nearly 64-bit integers."""
+        stacked = self._graphs.n_views * self._graphs.n_anchors
+        P, R = small[:stacked].double(), small[stacked:].double()
+        # Each view has weights that sum to 1 in a row.
+        largest = P.abs().unflatten(0, (self._graphs.n_views, -1)).amax(dim=(1, 2)).sum()
+        largest += self._F.amax() * R.abs().sum(dim=0).max()
+        return torch.exp2(torch.floor(61 - torch.log2(self._graphs.n * largest.clamp(min=1e-300))))
 
     def assign(self, small: Tensor, limit: float) -> tuple[Tensor, Tensor]:
         """Labels and the number of undecided rows; `small` holds P, R and G."""
         g = self._graphs
         width = g.n_views * g.n_anchors
         P, R, G = small.split([width, self.columns, width])
-        if not _cuda.available(self._F.device):
+        if not nvrtc.available(self._F.device):
             plain = PlainPass(g, self._F)
             narrow = torch.cat([P, R[: self._c], G])[:, : self._c].to(plain.dtype)
             return plain.assign(narrow, limit)
@@ -149,19 +160,3 @@ class FusedPass:
         decide = _cuda.Decision(P, R, G, limit, self._c, settles=False)
         decide(g, F=self._F, labels=labels, undecided=undecided)
         return labels, undecided
-
-    def _arrays(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self._graphs.indices, self._graphs.weights, self._F
-
-    def _sizes(self) -> tuple[int, int, int, int]:
-        g = self._graphs
-        return g.n, g.n_anchors, g.n_views, g.k
-
-    def _shape(self) -> dict[str, Any]:
-        return {
-            "c": self._c,
-            "C": self.columns,
-            "ROWS": self._rows,
-            "num_warps": 4,
-            "num_stages": 1,
-        }

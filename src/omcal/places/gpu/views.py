@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omcal.machine import torch
-from omcal.machine.threads import row_blocks
+from omcal.machine.threads import map_blocks, row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.scaling import Scaling
 from omcal.places.gpu.devices import block_entries
@@ -17,14 +17,18 @@ from omcal.places.gpu.scaling import prepare
 from omcal.views.tensor_array import TensorArray
 from omcal.views.view import View, Views
 
+_KEPT_SHARE = 8  # a view that takes no more of the free memory than this part may stay
+_COPIED_AT_ONCE = 1 << 20  # numbers that a thread copies
+
 
 class DeviceView:
     """One view, read in blocks that lie on the device in the floating type to compute in.
 
-    A tensor that is on the device is used where it is; other rows are sent block by block.
+    A tensor that is on the device is used where it is; other rows are sent block by block. Where
+    it `keeps` them, and they take little of the free memory, they are sent once.
     """
 
-    def __init__(self, view: View, device: Device) -> None:
+    def __init__(self, view: View, device: Device, keeps: bool) -> None:
         self.host = view
         self.name = view.name
         self.device = device
@@ -34,17 +38,14 @@ class DeviceView:
         self.sparse = view.sparse
         self._tensor: Tensor = view.array.tensor if isinstance(view.array, TensorArray) else None
         self._stays = self._tensor is not None and self._tensor.device == device
+        self._keeps = keeps
+        self.checked = self._tensor is None and not view.stored  # known to be finite
 
     @property
     def resident(self) -> Tensor | None:
         """The tensor itself where it is floating-point, on the device and without gaps."""
         whole = self._stays and self._tensor.is_floating_point() and self.host.present is None
         return self._tensor if whole else None
-
-    @property
-    def checked(self) -> bool:
-        """Whether its values are known to be finite."""
-        return self._tensor is None and not self.host.stored
 
     def blocks(
         self, scaling: Scaling, columns: int = 1, rows: slice = slice(None)
@@ -108,6 +109,7 @@ class DeviceView:
         """Send blocks through two page-locked buffers: one is filled while the other travels."""
         shape = (places[0].stop - places[0].start, self.width)
         dtype = torch_dtype(self.dtype)
+        whole = self._room_for_all(places)
         buffers = [torch.empty(shape, dtype=dtype, pin_memory=True) for _ in range(2)]
         sent = [torch.cuda.Event() for _ in buffers]
         for number, place in enumerate(places):
@@ -117,19 +119,34 @@ class DeviceView:
             if self._tensor is not None:
                 part.copy_(self._tensor[place])
             else:
-                part.copy_(_from_numpy(self.host.rows(place)))
-            block = part.to(self.device, non_blocking=True)
+                _copy(self.host.rows(place), part.numpy())
+            if whole is None:
+                block = part.to(self.device, non_blocking=True)
+            else:
+                block = whole[place].copy_(part, non_blocking=True)
             event.record()
             yield block
+        if whole is not None:
+            self._tensor, self._stays = whole, True
+
+    def _room_for_all(self, places: Sequence[slice]) -> Tensor | None:
+        """Memory for the whole view, if it is to be kept, is read whole, and there is plenty."""
+        if not self._keeps or places[0].start > 0 or places[-1].stop < self.n:
+            return None
+        free, _ = torch.cuda.mem_get_info(self.device)
+        if self.n * self.width * self.dtype.itemsize > free // _KEPT_SHARE:
+            return None
+        shape = (self.n, self.width)
+        return torch.empty(shape, dtype=torch_dtype(self.dtype), device=self.device)
 
 
 class DeviceViews(Sequence[DeviceView]):
     """Views of the same samples, read on one device."""
 
-    def __init__(self, views: Views, device: Device) -> None:
+    def __init__(self, views: Views, device: Device, *, keeps: bool = False) -> None:
         self.host = views
         self.device = device
-        self._views = tuple(DeviceView(view, device) for view in views)
+        self._views = tuple(DeviceView(view, device, keeps) for view in views)
 
     def __getitem__(self, index: Any) -> Any:
         return self._views[index]
@@ -149,6 +166,12 @@ class DeviceViews(Sequence[DeviceView]):
     @property
     def sparse(self) -> bool:
         return any(view.sparse for view in self)
+
+
+def _copy(rows: NDArray, target: NDArray) -> None:
+    """Copy rows by several threads: one alone is slower than the bus."""
+    size = max(1, _COPIED_AT_ONCE // rows.shape[1])
+    map_blocks(lambda some: np.copyto(target[some], rows[some]), len(rows), size)
 
 
 def _from_numpy(array: NDArray) -> Tensor:
