@@ -11,9 +11,8 @@ from scipy import sparse
 
 from omcal import OCAL, OMCAL
 from omcal.baselines import ConcatKMeans
-from omcal.method import graph, kmeans, scaling
+from omcal.method import graph, kmeans, new_samples, scaling
 from omcal.metrics import ari
-from omcal.places import base as backends
 from omcal.places import memory
 
 SETTINGS = {"n_clusters": 4, "n_anchors": 16, "tol": 1e-5, "max_iter": 300, "random_state": 0}
@@ -75,17 +74,16 @@ def test_data_frames_give_the_same():
 
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "dok"])
 @pytest.mark.parametrize("kind", ["array", "matrix"])
-@pytest.mark.parametrize("scale", ["feature", "view", None])
+@pytest.mark.parametrize("scale", ["auto", "standard", "unit", "feature", "view", None])
 def test_sparse_gives_the_same_as_dense(form, kind, scale):
     A, B = (np.where(np.abs(X) > 1, X, 0) for X in overlapping())
     make = getattr(sparse, f"{form}_{kind}")
     expected = fitted_labels([A, B], scale=scale)
     np.testing.assert_array_equal(fitted_labels([make(A), make(B)], scale=scale), expected)
     np.testing.assert_array_equal(fitted_labels([make(A), B], scale=scale), expected)
-    if scale == "feature":
-        table = make(np.hstack([A, B]))
-        views = [slice(0, 6), slice(6, 10)]
-        np.testing.assert_array_equal(fitted_labels(table, views=views), expected)
+    table = make(np.hstack([A, B]))
+    views = [slice(0, 6), slice(6, 10)]
+    np.testing.assert_array_equal(fitted_labels(table, views=views, scale=scale), expected)
 
 
 def test_a_dok_array_is_not_taken_for_a_mapping():
@@ -312,7 +310,7 @@ def test_the_blocks_do_not_show(monkeypatch, scale, dtype):
         (graph, "_BLOCK_ENTRIES", 333),
         (kmeans, "_BLOCK_ENTRIES", 500),
         (memory, "_BLOCK", 37),
-        (backends, "_BLOCK", 7),
+        (new_samples, "BLOCK", 7),
     ):
         monkeypatch.setattr(module, name, size)
     parts = OMCAL(**SETTINGS, scale=scale).fit(views)
