@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing.process
+import platform
 import subprocess
 import tracemalloc
 from collections import Counter
@@ -125,6 +126,8 @@ def nothing_slow_unmarked(request):
     if not request.config.getoption("quick"):
         yield
         return
+
+    platform.processor()  # libraries ask for it once, and Python a process of its own
 
     def refusal(mark):
         def refuse(*args, **kwargs):

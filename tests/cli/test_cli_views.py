@@ -41,7 +41,8 @@ def test_explain_says_what_the_model_says(omcal, file, data):
     ended = omcal("explain", file, "--clusters", 3, "--resamples", 1, "--json")
     assert ended.code == 0
     result = json.loads(ended.out)
-    model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
+    with pytest.warns(UserWarning, match="view 'noise1' shows other groups"):
+        model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
     expected = model.explain_views(data.views, n_resamples=1).to_dict()
     assert {name: result[name] for name in expected} == json.loads(json.dumps(expected))
 

@@ -53,6 +53,7 @@ def python(code, **options):
 # Start
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "words", [["--version"], ["-V"], ["-h"], *([c, "--help"] for c in COMMANDS)]
 )
@@ -68,6 +69,7 @@ def test_help_and_version_load_neither_scikit_learn_nor_numpy(words):
     assert done.stdout.endswith("LOADED set()\n")
 
 
+@pytest.mark.process
 def test_import_omcal_loads_nothing_and_gives_everything():
     code = (
         "import sys, omcal, pickle\n"
@@ -81,6 +83,7 @@ def test_import_omcal_loads_nothing_and_gives_everything():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.process
 def test_as_a_module():
     words = [sys.executable, "-m", "omcal", "-V"]
     assert subprocess.check_output(words, text=True) == f"omcal {__version__}\n"
@@ -92,6 +95,7 @@ def test_h_is_help(omcal, words):
     assert short.code == 0 and "Usage" in short.out and short == long
 
 
+@pytest.mark.process
 def test_completion(tmp_path):
     environment = {**os.environ, "_OMCAL_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
     environment["COMP_WORDS"] = "omcal cluster --wei"

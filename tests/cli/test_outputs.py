@@ -119,6 +119,7 @@ def test_a_name_that_is_no_utf8(tmp_path, file, omcal_command):
     assert r"\udcff" in (tmp_path / f"page{odd}").read_text("utf-8")
 
 
+@pytest.mark.process
 def test_a_full_disk_costs_no_other_file(tmp_path, file, omcal_command, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spare"))
     (tmp_path / "spare").mkdir()
@@ -139,6 +140,7 @@ def test_a_full_disk_costs_no_other_file(tmp_path, file, omcal_command, monkeypa
     assert "</html>" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.process
 def test_a_full_disk_for_the_model_costs_the_model_alone(tmp_path, file, omcal_command):
     with small_disk(tmp_path / "disk", kilobytes=4) as disk:
         words = ["--out", tmp_path / "labels.csv", "--save-model", disk / "model"]

@@ -44,6 +44,7 @@ def run(*words):
     return done
 
 
+@pytest.mark.process
 def test_a_mat_file_compared_with_three_methods_into_latex(mat, tmp_path):
     out = tmp_path / "table.tex"
     words = ["--clusters", 4, "--methods", "OMCAL,fsmsc,Concat-KMeans", "--seeds", 2, "--out", out]
@@ -82,6 +83,7 @@ class Cells(HTMLParser):
         self.found.append(data)
 
 
+@pytest.mark.process
 def test_without_classes_stability_agreement_and_time(unlabelled, tmp_path):
     out = tmp_path / "table.html"
     words = ["-c", 4, "-m", "omcal,concat-kmeans", "--seeds", 3, "-o", out, "--json", "--quiet"]
@@ -102,6 +104,7 @@ def test_without_classes_stability_agreement_and_time(unlabelled, tmp_path):
     assert one["scores"]["agreement"] == pytest.approx(np.mean(list(expected.values())))
 
 
+@pytest.mark.process
 def test_stopped_and_started_again(mat, tmp_path):
     out, records = tmp_path / "table.md", tmp_path / "runs.jsonl"
     words = [mat, "-c", 4, "-m", "omcal,fsmsc", "--seeds", 4, "-o", out, "--records", records]
@@ -142,6 +145,7 @@ def test_refusals_are_one_line(mat, tmp_path, monkeypatch, capsys, more, said):
     assert os.listdir(tmp_path) == [mat.name]
 
 
+@pytest.mark.process
 def test_limits_are_words_of_the_table(tmp_path):
     big = make_multiview(1500, n_clusters=4, random_state=0)
     slow = compare(big, 4, ["slmvgc", "concat-kmeans"], seeds=2, time_limit=1.0)
@@ -152,6 +156,7 @@ def test_limits_are_words_of_the_table(tmp_path):
     assert large.table.rows[0][1].text == "OM" and large.table.rows[0][-1].text == "0"
 
 
+@pytest.mark.process
 def test_mean_ranks_share_ties_and_put_failures_last(tmp_path):
     views = {name: view - 100 for name, view in MADE.views.items()}
     one = MultiViewData({"view1": views["view1"]}, labels=MADE.labels)
@@ -161,6 +166,7 @@ def test_mean_ranks_share_ties_and_put_failures_last(tmp_path):
     assert any("nmf on data: error (ValueError" in note for note in found.table.notes)
 
 
+@pytest.mark.process
 def test_python_takes_what_fit_takes(tmp_path):
     X = [view.copy() for view in MADE.views.values()]
     X[1][:10] = np.nan
@@ -183,6 +189,7 @@ def test_all_are_those_that_take_the_data():
     assert {"nmf", "omcal"} <= {method.name for method in chosen_methods("ALL", one)}
 
 
+@pytest.mark.process
 def test_other_content_is_another_experiment(tmp_path):
     records = tmp_path / "runs.jsonl"
     compare(MADE, 4, "concat-kmeans", seeds=1, records=records)
