@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.files import replacing
+from omcal.machine.files import write_whole
 from omcal.model.consensus import Consensus
 from omcal.model.describe import describe_clusters
 from omcal.model.small_fits import fitted_views, graphs_of
@@ -124,6 +124,5 @@ def write_report(
         footer=f"Made with omcal {found.versions['omcal']}; this file needs no network.",
     )
     text = filled(data=payload(found, spent=len(filled(data={}))))
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return path
