@@ -5,6 +5,7 @@ TORCH ?= .venv-torch
 OMICS ?= .venv-omics
 LOWEST ?= .venv-lowest
 TOOLS ?= .venv-tools
+WATCH ?= .venv-watch
 EMPTY ?= .venv-empty
 WORKERS ?= 2
 
@@ -13,7 +14,7 @@ SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo quick fuzz test test-torch test-omics test-lowest check coverage bench \
+.PHONY: demo quick test test-torch test-omics test-lowest check coverage mutants watch bench fuzz \
 	front-page docs dist lint-workflows clean
 
 %/.made:
@@ -89,6 +90,13 @@ fuzz: $(VENV)/.installed  ## damaged files, models, checkpoints, kills, interrup
 bench: $(VENV)/.installed  ## speed and memory, as ratios within one run, into out/speed.md
 	$(BIN)/python benchmarks/speed.py
 
+$(WATCH)/.installed: pyproject.toml | $(WATCH)/.made
+	$(WATCH)/$(SCRIPTS)/python $(PIP) -e ".[fast]" pytest pytest-benchmark
+	touch $@
+
+watch: $(WATCH)/.installed  ## the main costs beside stored ratios; KEEP=1 stores them
+	KEEP=$(KEEP) $(WATCH)/$(SCRIPTS)/python -m pytest --benchmark-columns=median,iqr benchmarks/test_costs.py
+
 front-page: $(VENV)/.installed  ## the tables of README.md anew, from benchmarks/results
 	$(BIN)/python benchmarks/front_page.py
 
@@ -109,4 +117,4 @@ lint-workflows: $(TOOLS)/.installed  ## the files in .github, by zizmor and by t
 	if command -v actionlint; then actionlint; fi
 
 clean:
-	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(EMPTY) dist out .coverage*
+	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(WATCH) $(EMPTY) dist out .coverage*
