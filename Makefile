@@ -14,7 +14,7 @@ SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo quick test test-torch test-omics test-lowest check coverage mutants watch bench fuzz \
+.PHONY: demo quick test test-torch test-omics test-lowest check coverage watch bench fuzz \
 	front-page docs dist lint-workflows clean
 
 %/.made:
