@@ -12,6 +12,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 import argparse
 import json
+import logging
 import re
 import resource
 import select
@@ -472,6 +473,8 @@ def main():
 
 def run(asked):
     """The counts of all that is asked for, or of what there was time for."""
+    warnings.simplefilter("ignore")
+    logging.getLogger("omcal").setLevel(logging.ERROR)
     began = time.monotonic()
     deadline = began + 60 * asked.minutes
     numbers = dict.fromkeys(FILES, -(-asked.files // len(FILES)))
@@ -490,10 +493,10 @@ def run(asked):
             asked.counts.write_text(json.dumps(found, indent=1))
         return found
 
-    for kind in processes.keys() & counts.keys():
-        attack, n = processes[kind]
-        attack(n, deadline, counts[kind])
-        result()
+    for kind, (attack, n) in processes.items():
+        if kind in counts:
+            attack(n, deadline, counts[kind])
+            result()
     # In turns, so that all kinds have had theirs when the time is up.
     numbers = {kind: n for kind, n in numbers.items() if kind in counts}
     while any(counts[kind].done < n for kind, n in numbers.items()) and time.monotonic() < deadline:

@@ -65,11 +65,6 @@ def parquet_lists_of_text(path):
     parquet(path, ["y"] * 500, lists=[["x" * 100_000] * 4] * 500)
 
 
-def parquet_lists_of_one_number(path):
-    pa = pytest.importorskip("pyarrow")
-    parquet(path, ["y"] * 2, lists=pa.array([np.zeros(20_000_000)] * 2))
-
-
 def h5_repeated(path):
     """All strings are one, of which the heap holds one copy."""
     h5py = pytest.importorskip("h5py")
@@ -126,7 +121,7 @@ def zarr_text(path):
 
 LARGE = [
     *(mat, csv_text, csv_among_numbers, csv_code, csv_header, parquet_one_long, parquet_repeated),
-    *(parquet_lists_of_text, parquet_lists_of_one_number, h5_repeated, h5_links, h5_linked_groups),
+    *(parquet_lists_of_text, h5_repeated, h5_links, h5_linked_groups),
     *(h5ad_category, zarr_text),
 ]
 

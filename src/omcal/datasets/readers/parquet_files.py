@@ -25,9 +25,7 @@ def read_parquet(path: Path) -> Contents:
         described = file.metadata
         texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
     groups = [described.row_group(i) for i in range(described.num_row_groups)]
-    # Lists hold more values than there are rows, and one value many times takes no space.
-    n_values = sum(group.column(j).num_values for group in groups for j in range(group.num_columns))
-    n_cells = max(n_values, described.num_rows * described.num_columns)
+    n_cells = described.num_rows * described.num_columns
     check_declared(8 * n_cells, size, f"the table of {described.num_rows} rows")
     check_declared(sum(group.total_byte_size for group in groups), size, "the table")
     # A text is read once, however often it is there.
