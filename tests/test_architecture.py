@@ -1,0 +1,44 @@
+"""The house as it is described."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import omcal
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLIC = ("baselines", "datasets", "experiments", "metrics", "plots", "report", "select", "tl")
+
+
+def test_public_names():
+    assert set(omcal.__all__) == {"OMCAL", "OCAL", "Consensus", "load", "__version__"}
+    for name in (*omcal.__all__, *PUBLIC):
+        assert getattr(omcal, name)
+        assert name in dir(omcal)
+
+
+def test_few_entries_each_with_a_sentence():
+    entries = [p for p in (ROOT / "src" / "omcal").iterdir() if p.name != "__pycache__"]
+    assert len(entries) <= 18
+    for folder in (p for p in (ROOT / "src" / "omcal").rglob("*") if (p / "__init__.py").exists()):
+        name = "omcal." + ".".join(folder.relative_to(ROOT / "src" / "omcal").parts)
+        text = importlib.import_module(name).__doc__
+        assert text and text.splitlines()[0].endswith("."), name
+
+
+def test_the_picture_is_that_of_the_contract():
+    path = ROOT / "docs" / "draw_architecture.py"
+    spec = importlib.util.spec_from_file_location("draw_architecture", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.TARGET.read_text(encoding="utf-8") == module.drawing()
+
+
+def test_importing_omcal_loads_no_optional_library():
+    code = (
+        "import sys, omcal; from omcal import OMCAL, OCAL, Consensus; OMCAL(); "
+        "print([m for m in ('torch', 'dask', 'numba', 'matplotlib') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
