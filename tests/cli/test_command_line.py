@@ -231,6 +231,16 @@ def test_the_method_of_cluster_is_the_one_of_that_name(omcal, file):
     assert result["cluster_sizes"] == np.bincount(expected.labels_).tolist()
 
 
+def test_consensus_is_the_runs_joined(omcal, file):
+    by_name, by_runs = (
+        json.loads(omcal("cluster", file, "-c", 3, *more, "--json").out)
+        for more in (["-m", "Consensus"], ["--runs", 10])
+    )
+    assert by_name["samples"] == by_runs["samples"] and len(by_name["cluster_sizes"]) == 3
+    ended = omcal("cluster", file, "-c", 3, "-m", "consensus", "--runs", 1)
+    assert ended.code == 2 and "--method consensus joins runs" in ended.err
+
+
 # The first large fit
 
 

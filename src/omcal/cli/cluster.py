@@ -22,7 +22,7 @@ from omcal.cli.files import (
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import PARAMETERS, takes, words_of
 from omcal.cli.reading import Reading, reads
-from omcal.cli.runs import Runs, joined
+from omcal.cli.runs import Runs, joined, runs_of_consensus
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def cluster(
     """
     n_clusters = options.cluster_number(clusters)
     found = omcal.experiments.find_method(method)
+    if found.name == "consensus":
+        found, runs = omcal.experiments.find_method("omcal"), runs_of_consensus(runs)
     if found.name != "omcal":
         ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
         ours["--runs"] = runs

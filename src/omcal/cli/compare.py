@@ -22,7 +22,7 @@ MethodNames = Annotated[
         "-m",
         metavar="A,B",
         help="Methods by name, as in docs/baselines.md; all: each that takes the data.",
-        show_default="omcal and four that are linear in n",
+        show_default="those that are linear in n",
     ),
 ]
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs of each method.")]

@@ -29,6 +29,13 @@ _SECONDS = 15.0  # that nobody minds
 _ITERATIONS = 20  # of a usual run; estimates are for the most there can be
 
 
+def runs_of_consensus(asked: int | None) -> int:
+    """How many runs `--method consensus` joins."""
+    if asked == 1:
+        raise ValueError("--method consensus joins runs; give --runs 2 or more, or leave it out.")
+    return asked or _USUAL
+
+
 def joined(
     model: Any, asked: int | None, data: MultiViewData, seed: int, *, alone: bool, quiet: bool
 ) -> Any:

@@ -33,7 +33,7 @@ from omcal.machine.threads import thread_count
 from omcal.model.estimators import OMCAL
 from omcal.views.reading import validate_views
 
-DEFAULT_METHODS = ("omcal", "fsmsc", "mvschfd", "concat-kmeans", "best-view")
+DEFAULT_METHODS = ("omcal", "consensus", "fsmsc", "mvschfd", "concat-kmeans", "best-view")
 _NOTES = {
     "labelled": "Rank: mean over the six scores of the place among the methods, 1 being the best. "
     "NMI: mutual information over the larger entropy.",

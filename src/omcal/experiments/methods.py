@@ -8,12 +8,13 @@ from functools import cache
 from typing import Any
 
 from omcal import baselines
+from omcal.model.consensus import Consensus
 from omcal.model.estimators import OCAL, OMCAL
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method: its names, its class, and which data it takes."""
+    """One method: its names, its class or what makes its estimator, and which data it takes."""
 
     name: str
     title: str  # as tables write it
@@ -36,10 +37,11 @@ def methods() -> dict[str, Method]:
     Examples
     --------
     >>> list(methods())[:3]
-    ['omcal', 'ocal', 'amgl']
+    ['omcal', 'consensus', 'ocal']
     """
     own = [
         Method("omcal", "OMCAL", OMCAL, takes_absences=True),
+        Method("consensus", "OMCAL, ten runs", _consensus, takes_absences=True),
         Method("ocal", "OCAL", OCAL, multi_view=False),
     ]
     others = [
@@ -50,6 +52,10 @@ def methods() -> dict[str, Method]:
         for name, entry in baselines.METHODS.items()
     ]
     return {method.name: method for method in own + others}
+
+
+def _consensus(n_clusters: int = 8, *, random_state: Any = None, **parameters: Any) -> Consensus:
+    return Consensus(OMCAL(n_clusters, **parameters), random_state=random_state)
 
 
 def find_method(name: str) -> Method:
