@@ -62,7 +62,7 @@ def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: A
         address: Any = dask
         if dask == _LOCAL:
             address = stack.enter_context(
-                LocalCluster(**_local_workers(inner._asked().memory_limit))
+                LocalCluster(**_local_workers(inner._asked().memory_limit, views))
             )
             inner.set_params(memory_limit=None)
         client = stack.enter_context(Client(address, timeout="15s"))
@@ -73,13 +73,40 @@ def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: A
         model.labels_ = np.asarray(model.labels_)
 
 
-def _local_workers(memory_limit: int | None) -> dict[str, Any]:
-    """One process a core, which share the memory that all of them may take."""
+def _local_workers(memory_limit: int | None, views: Mapping[str, Any]) -> dict[str, Any]:
+    """One process a core, or as many as the memory is enough for that all of them may take."""
     workers = os.cpu_count() or 1
-    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    if memory_limit is not None:
-        options["memory_limit"] = memory_limit // workers
-    return options
+    options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    if memory_limit is None:
+        return {**options, "n_workers": workers}
+    from omcal.machine.memory import format_bytes
+
+    least = _least_memory(views)
+    if memory_limit < least:
+        raise ValueError(
+            f"--memory-limit {format_bytes(memory_limit)} is too little for a process of Dask, "
+            f"which would be started again and again; give at least {least // 10**6 + 1}MB, or "
+            "leave out --dask, for which less will do."
+        )
+    workers = min(workers, memory_limit // least)
+    return {**options, "n_workers": workers, "memory_limit": memory_limit // workers}
+
+
+def _least_memory(views: Mapping[str, Any]) -> int:
+    """What one worker needs: the libraries that this process has loaded, too, and some blocks."""
+    import dask
+    import numpy as np
+    import psutil  # type: ignore[import-untyped]
+
+    arrays = [view for view in views.values() if isinstance(view, np.ndarray)]
+    sizes = [array.nbytes for array in arrays]
+    here = sum(array.nbytes for array in arrays if not isinstance(array, np.memmap))
+    bare = psutil.Process().memory_info().rss - here
+    # A block as it comes, scaled, and on its way to the anchors.
+    blocks = 3 * sum(min(size, _CHUNK_BYTES) for size in sizes)
+    # Beyond this share of its memory a worker takes no more work.
+    share = dask.config.get("distributed.worker.memory.pause", None) or 1.0
+    return int((max(bare, 0) + blocks) / share)
 
 
 def _in_chunks(name: str, view: Any, here: Any = None) -> Any:

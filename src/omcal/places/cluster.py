@@ -45,6 +45,7 @@ logger = logging.getLogger("omcal")
 
 _CHUNK_BYTES = 1 << 27  # of a file that is cut into chunks here
 _PARTS_PER_THREAD = 2  # enough to share the work of a lost worker out
+_SILENT_SECONDS, _MOST_SECONDS = 5, 600  # waiting for a first worker: in the cloud they take time
 _PART_ROWS = 50_000  # with fewer rows than this a part costs more than it takes off others
 
 
@@ -212,14 +213,40 @@ class _Recipe:
 
 
 def _find_client(given: Any) -> Client:
-    if given is not None:
-        return given
     try:
-        return default_client()
+        client = default_client() if given is None else given
     except ValueError as error:
         raise ValueError(
             "X lies in Dask and there is no cluster to work on; make a client first "
             "(distributed.Client()), or pass client=."
+        ) from error
+    _require_workers(client)
+    return client
+
+
+def _require_workers(client: Client) -> None:
+    """Wait for a worker, not in silence and not for ever; a task makes clusters grow that can."""
+    if client.nthreads():
+        return
+    task = client.submit(int, key=f"omcal-worker-{uuid.uuid4().hex}")
+    where = client.scheduler.address if client.scheduler else "?"
+    try:
+        task.result(timeout=_SILENT_SECONDS)
+    except TimeoutError:
+        logger.warning(
+            "the Dask cluster at %s has no workers; waiting for one, %d s at most",
+            where,
+            _MOST_SECONDS,
+        )
+    else:
+        return
+    try:
+        task.result(timeout=_MOST_SECONDS)
+    except TimeoutError as error:
+        task.cancel()
+        raise ConnectionError(
+            f"the Dask cluster at {where} has had no worker for {_MOST_SECONDS} s; start some "
+            "(dask worker ADDRESS), or fit without client=."
         ) from error
 
 
