@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -27,8 +27,9 @@ _WHOLE = re.compile(r"\d+", re.ASCII)
 _CANONICAL = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
 _POINT, _COMMA = (re.compile(rf"[+-]?\d*\{mark}\d+(?:e[+-]?\d+)?", re.IGNORECASE) for mark in ".,")
 # Whole numbers that a float would not give back are codes: 007, or more than 15 digits.
-_CODE = re.compile(r"(?:^|(?<=\0))(?:0\d+|\d{16,})(?=\0|$)", re.ASCII)
-_SEEMS_OTHER = re.compile(r"[_\x80-\U0010ffff]")
+# The cells are searched as one text, each between two of these; a fixed first letter is fast.
+_END = "\0"
+_CODE = re.compile(r"\0(?:0\d+|\d{16,})(?=\0)", re.ASCII)
 
 
 def read_cells(rows: Iterator[list[str]], header: bool | None) -> tuple[dict[str, NDArray], str]:
@@ -177,13 +178,11 @@ class _Table:
             kinds = [_is_numeric(name, cells[:, j]) for j, name in enumerate(self.names)]
             self.numeric = np.array(kinds)
         digits = cells[:, self.numeric]
-        self.numbers.append(_to_numbers(digits, first_row))
+        text = _joined(digits.ravel())
+        self.numbers.append(_to_numbers(digits, first_row, text.isascii() and "_" not in text))
         self.words.append(cells[:, ~self.numeric])
-        found = _CODE.search("\0".join(digits.ravel()))
-        with_codes = range(digits.shape[1]) if found else ()
-        self.codes.append(
-            {j: digits[:, j] for j in with_codes if _CODE.search("\0".join(digits[:, j]))}
-        )
+        columns = range(digits.shape[1]) if _CODE.search(text) else ()
+        self.codes.append({j: digits[:, j] for j in columns if _has_codes(digits[:, j])})
 
     def columns(self) -> dict[str, NDArray]:
         if self.numeric is None:
@@ -229,8 +228,9 @@ def _is_numeric(name: str, cells: NDArray) -> bool:
     )
 
 
-def _to_numbers(cells: NDArray, first_row: int) -> NDArray:
-    if not _SEEMS_OTHER.search("\0".join(cells.ravel())):
+def _to_numbers(cells: NDArray, first_row: int, plain: bool) -> NDArray:
+    """The cells as numbers; `plain` says that there is nothing in them that only Python reads."""
+    if plain:
         try:
             return cells.astype(np.float64)
         except ValueError:
@@ -262,5 +262,9 @@ def _as_labels(cells: NDArray) -> NDArray | None:
     return words
 
 
-def _has_codes(words: NDArray) -> bool:
-    return _CODE.search("\0".join(words)) is not None
+def _joined(cells: Iterable[str]) -> str:
+    return _END + _END.join(cells) + _END
+
+
+def _has_codes(cells: Iterable[str]) -> bool:
+    return _CODE.search(_joined(cells)) is not None
