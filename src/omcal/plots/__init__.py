@@ -17,7 +17,7 @@ from omcal.plots.figures import (
     similarity,
     view_weights,
 )
-from omcal.plots.studies import number_of_clusters, view_effects
+from omcal.plots.studies import number_of_clusters, settings, view_effects
 
 __all__ = [
     "certainty",
@@ -32,6 +32,7 @@ __all__ = [
     "sample_map",
     "sample_similarity",
     "scores_by_method",
+    "settings",
     "similarity",
     "view_effects",
     "view_weights",

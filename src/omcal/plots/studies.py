@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +99,45 @@ def number_of_clusters(found: Any, ax: Any = None) -> Any:
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(frameon=False, fontsize=8)
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)
+    open_frame(ax)
+    return ax
+
+
+def settings(trials: Sequence[Any], ax: Any = None) -> Any:
+    """Draw how well the fits of each setting agree, and how much of each view they explain.
+
+    Parameters
+    ----------
+    trials : sequence of Trial
+        Of `omcal.select.tune_without_labels`.
+    ax : Axes, optional
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> from omcal.select import tune_without_labels
+    >>> data = make_multiview(120, n_clusters=3, random_state=0)
+    >>> trials = tune_without_labels(data.views, 3, {"scale": ["auto", "sample"]}, n_fits=2)
+    >>> settings(trials).get_xlabel()
+    'agreement'
+    """
+    ax = new_axes(ax)
+    shown = [trial for trial in trials if not trial.error]
+    places = range(len(shown))
+    names = list(shown[0].explained) if shown else []
+    ax.plot([t.stability for t in shown], places, "o", color=LIGHT[0], label="of the runs")
+    for name, colour in zip(names, itertools.cycle(LIGHT[1:]), strict=False):
+        values = [trial.explained[name] for trial in shown]
+        ax.plot(values, places, "|", markersize=11, color=colour, label=f"with {name}")
+    texts = [", ".join(f"{k} {v}" for k, v in trial.parameters.items()) for trial in shown]
+    ax.set_yticks(list(places), texts)
+    ax.invert_yaxis()
+    ax.set_xlabel("agreement")
+    ax.legend(fontsize="small")
     open_frame(ax)
     return ax
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
+from omcal.model.small_fits import explained_shares
 from omcal.views.reading import validate_views
 from omcal.views.view import Views
 
@@ -26,19 +27,26 @@ _SILHOUETTE_SAMPLES = 2000
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting and its two scores, neither of which knows a label.
+    """One setting and its scores, none of which knows a label.
 
     `stability` is the mean adjusted Rand index of fits with different seeds to different parts
     of the samples, compared on the samples they share. `silhouette` is the mean silhouette of the
-    clusters in the scaled features. `rank` 1 is the best of a search.
+    clusters in the scaled features. `explained` is, for each view, the share of the variance of
+    its graph that lies between the clusters. `rank` 1 is the best of a search.
     """
 
     parameters: dict[str, Any]
     stability: float
     silhouette: float
     clusters_found: float  # mean over the fits
+    explained: dict[str, float] = field(default_factory=dict)
     error: str = ""
     rank: int = 0
+
+    @property
+    def in_views(self) -> float:
+        """Mean of `explained`."""
+        return float(np.mean(list(self.explained.values()))) if self.explained else float("nan")
 
 
 def tune_without_labels(
@@ -56,11 +64,12 @@ def tune_without_labels(
     """Try every combination in `grid` and rank them without labels.
 
     Each setting is fitted `n_fits` times, each time with another seed to another random part of
-    the samples. Settings are ordered by the mean of two ranks: of the stability of the clusters
-    over these fits and of their silhouette. Settings that leave clusters empty come last.
+    the samples. Settings are ordered by the mean of three ranks: of the stability of the clusters
+    over these fits, of the share of the views' graphs that they explain, and of their silhouette.
+    Settings that leave clusters empty come last. `omcal.plots.settings` draws the result.
 
     This is not the search of the paper, which chose parameters with the labels; there are no
-    labels here. Neither score is a promise: a stable clustering may still not be the one sought.
+    labels here. No score is a promise: a stable clustering may still not be the one sought.
 
     Parameters
     ----------
@@ -124,7 +133,7 @@ def _part(n: int, fraction: float, rng: np.random.RandomState) -> NDArray:
 
 def _common_space(views: Views, rows: NDArray) -> Any:
     """All views side by side, each of total variance 1: the same space for every setting."""
-    blocks = [Scaling.fit(view, "view").apply(view.rows(rows)) for view in views]
+    blocks = [Scaling.fit(view, "auto").apply(view.rows(rows)) for view in views]
     if any(sparse.issparse(block) for block in blocks):
         return sparse.hstack(blocks, format="csr")
     return np.hstack(blocks)
@@ -138,7 +147,7 @@ def _trial(
     parts: list[NDArray],
     seeds: list[int],
 ) -> Trial:
-    labels = []
+    labels, shares = [], []
     for part, seed in zip(parts, seeds, strict=True):
         model.set_params(random_state=seed)
         try:
@@ -146,15 +155,18 @@ def _trial(
                 warnings.simplefilter("ignore")
                 model.fit({name: array[part] for name, array in arrays.items()})
         except ValueError as error:
-            return Trial(parameters, float("nan"), float("nan"), 0.0, str(error))
+            return Trial(parameters, float("nan"), float("nan"), 0.0, error=str(error))
         whole = np.full(space.shape[0], -1)
         whole[part] = model.labels_
         labels.append(whole)
+        if model._graphs is not None:
+            shares.append(explained_shares(model._graphs, model.labels_))
     return Trial(
         parameters,
         float(np.mean([_agreement(a, b) for a, b in itertools.combinations(labels, 2)])),
         float(np.mean([_silhouette(space, whole) for whole in labels])),
         float(np.mean([len(np.unique(whole[whole >= 0])) for whole in labels])),
+        dict(zip(arrays, np.mean(shares, axis=0).tolist(), strict=True)) if shares else {},
     )
 
 
@@ -172,10 +184,9 @@ def _silhouette(space: Any, labels: NDArray) -> float:
 
 
 def _ranked(trials: list[Trial], n_clusters: int) -> list[Trial]:
-    stability = np.array([trial.stability for trial in trials])
-    silhouette = np.array([trial.silhouette for trial in trials])
-    failed = np.isnan(stability)
-    ranks = rankdata(-np.where(failed, -2, stability)) + rankdata(-np.where(failed, -2, silhouette))
+    scores = np.array([[t.stability, t.in_views, t.silhouette] for t in trials])
+    failed = np.isnan(scores[:, 0])
+    ranks = rankdata(-np.where(np.isnan(scores), -2, scores), axis=0).sum(axis=1)
     empty = np.array([trial.clusters_found < n_clusters for trial in trials])
     order = np.lexsort((ranks, empty, failed))
     return [Trial(**{**vars(trials[i]), "rank": place}) for place, i in enumerate(order, start=1)]
