@@ -145,7 +145,7 @@ def test_the_command_of_a_report_gives_the_same_clusters(omcal, file, tmp_path):
     [
         (["cluster"], "parameters"),
         (["explain", "--resamples", 0], "parameters"),
-        (["tune", "--beta", "0.3", "--gamma", "0.1", "--anchors-per-cluster", "3", "--scale", "auto", "--fits", 2], None),
+        (["tune", "--anchors-per-cluster", "3", "--scale", "auto", "--fits", 2], None),
     ],
 )
 def test_clusters_auto_everywhere(omcal, file, words, key):

@@ -109,7 +109,7 @@ def test_inner_join_and_the_commands_that_need_all_samples(omcal, tmp_path, imag
     ended = omcal("cluster", *image_and_text, "-c", 3, "--join", "inner", "--out", out, "--json")
     result = json.loads(ended.out)
     assert result["n_samples"] == 190 and len(out.read_text().splitlines()) == 191
-    small = ("-c", 3, "--beta", 0.3, "--gamma", 0.1, "--extra-anchors", 5, "--fits", 2, "--quiet")
+    small = ("-c", 3, "--scale", "auto", "--anchors-per-cluster", 3, "--fits", 2, "--quiet")
     assert omcal("tune", *image_and_text, *small, "--join", "inner").code == 0
     ended = omcal("tune", *image_and_text, *small)
     assert is_one_error_line(ended) and "--join inner" in ended.err

@@ -565,7 +565,8 @@ def test_tune_ranks_and_never_reads_labels(data, tmp_path, capsys):
     results = []
     for labels in (data.labels, np.zeros(240, dtype=int)):
         np.savez(tmp_path / "data.npz", **data.views, y=labels)
-        words = ["--beta", "0.3", "--gamma", "0.1,1e5", "--extra-anchors", "10", "--fits", 2]
+        words = ["--scale", "auto", "--gamma", "0.1,1e5", "--weighting", "distinct"]
+        words += ["--anchors-per-cluster", "3", "--fits", 2]
         assert run("tune", tmp_path / "data.npz", "--clusters", 4, "--json", *words) == 0
         results.append(json.loads(capsys.readouterr().out))
     assert results[0]["trials"] == results[1]["trials"]
