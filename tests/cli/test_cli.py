@@ -154,7 +154,7 @@ def test_demo_cannot_write_into_a_file(omcal, tmp_path):
 
 def test_cluster_writes_the_labels_of_the_estimator(omcal, file, data, tmp_path):
     out = tmp_path / "labels.csv"
-    ended = omcal("cluster", file, "--clusters", 3, "--labels", "y", "--out", out)
+    ended = omcal("cluster", file, "-c", 3, "--runs", 1, "--labels", "y", "--out", out)
     assert (ended.code, ended.err) == (0, "")
     model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
     lines = out.read_text().splitlines()
@@ -163,11 +163,22 @@ def test_cluster_writes_the_labels_of_the_estimator(omcal, file, data, tmp_path)
     assert "NMI (max)" in ended.out
     assert "Converged after" in ended.out
     for name, weight in zip(model.view_names_, model.view_weights_, strict=True):
-        assert any(line.split() == [name, "10", f"{weight:.3f}"] for line in ended.out.splitlines())
+        row = [name, "10", f"{weight:.3f}"]
+        assert any(line.split()[:3] == row for line in ended.out.splitlines())
+
+
+def test_ten_runs_are_joined_and_the_result_says_so(omcal, file):
+    note = "10 runs are joined (--runs 1 for one)"
+    ended = omcal("cluster", file, "--clusters", 3)
+    assert f"Note: {note}" in ended.out and ended.err == ""
+    result = json.loads(omcal("cluster", file, "--clusters", 3, "--json").out)
+    assert note in result["notes"] and result["n_runs"] == 10
+    one = json.loads(omcal("cluster", file, "--clusters", 3, "--runs", 1, "--json").out)
+    assert note not in one["notes"] and one["n_runs"] == 1
 
 
 def test_cluster_json_is_all_there_is_on_stdout(omcal, file, data):
-    ended = omcal("cluster", file, "--clusters", 3, "--json")
+    ended = omcal("cluster", file, "--clusters", 3, "--runs", 1, "--json")
     result = json.loads(ended.out)
     model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
     assert result["cluster_sizes"] == np.bincount(model.labels_).tolist()
@@ -357,7 +368,7 @@ def test_interruption_is_one_line_and_130(omcal, file, tmp_path, monkeypatch):
 
     monkeypatch.setattr(OMCAL, "fit", interrupt)
     out = tmp_path / "labels.csv"
-    ended = omcal("cluster", file, "--clusters", 3, "--out", out)
+    ended = omcal("cluster", file, "--clusters", 3, "--runs", 1, "--out", out)
     assert ended == (130, "", "omcal: interrupted\n")
     assert not out.exists()
 
@@ -368,7 +379,7 @@ def test_errors_of_the_program_itself_are_not_hidden(file, monkeypatch):
 
     monkeypatch.setattr(OMCAL, "fit", broken)
     with pytest.raises(AttributeError, match="a mistake"):
-        main(["cluster", str(file), "--clusters", "3"])
+        main(["cluster", str(file), "--clusters", "3", "--runs", "1"])
 
 
 # score

@@ -28,6 +28,7 @@ from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_score
 if TYPE_CHECKING:
     from omcal import OMCAL
     from omcal.datasets import MultiViewData
+    from omcal.experiments import Method
 
 Out = Annotated[
     Path | None,
@@ -80,24 +81,13 @@ def cluster(
     Where there are classes, the clusters are compared with them.
     """
     n_clusters = options.cluster_number(clusters)
-    found = omcal.experiments.find_method(method)
-    if found.name == "consensus":
-        found, runs = omcal.experiments.find_method("omcal"), runs_of_consensus(runs)
-    if found.name != "omcal":
-        ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
-        ours["--runs"] = runs
-        ours |= {PARAMETERS[name].option: value for name, value in parameters.items()}
-        _require_plain(found.name, ours | {"--dry-run": dry_run or None})
+    ours = {"--report": report, "--save-model": save_model, "--dask": dask}
+    found, runs = _method(method, runs, parameters, {**ours, "--dry-run": dry_run or None})
     model = found.make(random_state=seed, **parameters)
     state = parameters.get("checkpoint")
+    files = {"--out": out, "--save-model": save_model, "--report": report}
     outputs = Outputs(
-        reading.inputs,
-        {
-            "--out": out,
-            "--save-model": save_model,
-            "--report": report,
-            "--checkpoint": None if state is None else Path(state),
-        },
+        reading.inputs, {**files, "--checkpoint": None if state is None else Path(state)}
     )
     require_label_format(out)
     data = reading.load()
@@ -110,36 +100,28 @@ def cluster(
     if dry_run:
         _show_expected(model, data, reading, as_json)
         return
+    decided: list[str] = []
     if found.name == "omcal":
         alone = dask is not None or model.device != "cpu" or state is not None
-        model = joined(model, runs, data, seed, alone=alone, quiet=quiet or as_json)
+        model, decided = joined(model, runs, data, seed, alone=alone)
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=not quiet):
         began = perf_counter()
         interrupted = _fit(model, data, dask)
         seconds = perf_counter() - began
-    words = ["--clusters", str(model.n_clusters), "--seed", str(seed), *words_of(parameters)]
+    words = ["--clusters", str(n_clusters), "--seed", str(seed), *words_of(parameters)]
     words += ["--runs", str(getattr(model, "n_runs", 1))] if found.name == "omcal" else []
     command = shlex.join(["omcal", "cluster", *reading.words(), *words])
-    written = {
-        "out": outputs.write(
-            "--out", lambda p: write_labels(p, model.labels_, data), elsewhere=True
-        ),
-        "model": outputs.write("--save-model", lambda p: model.save(p)),
-        "report": outputs.write(
-            "--report", lambda p: _write_report(model, p, reading, data, seconds, command)
-        ),
-    }
     result = {
         "file": reading.source,
         "method": found.name,
         "title": found.title,
-        **{name: None if path is None else str(path) for name, path in written.items()},
+        **_write(outputs, model, data, reading, seconds, command),
         **_summary(model, data),
         "samples": samples_of(data, model.labels_),
         "suggestion": None if suggestion is None else suggestion.to_dict(),
         "interrupted": interrupted,
         "seconds": seconds,
-        "notes": remarks(data),
+        "notes": [*remarks(data), *decided],
         "warnings": notes,
         "version": omcal.__version__,
     }
@@ -152,6 +134,42 @@ def cluster(
     outputs.finish()
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _method(
+    name: str, runs: int | None, parameters: dict[str, Any], ours: dict[str, Any]
+) -> tuple[Method, int | None]:
+    """The method, and how many runs are joined; others than OMCAL take none of its options."""
+    found = omcal.experiments.find_method(name)
+    if found.name == "consensus":
+        return omcal.experiments.find_method("omcal"), runs_of_consensus(runs)
+    options_given = {PARAMETERS[n].option: value for n, value in parameters.items()}
+    given = {**ours, "--runs": runs, **options_given}
+    listed = ", ".join(option for option, value in given.items() if value is not None)
+    if listed and found.name != "omcal":
+        raise ValueError(f"{listed} is for OMCAL; leave it out with --method {found.name}.")
+    return found, runs
+
+
+def _write(
+    outputs: Outputs,
+    model: Any,
+    data: MultiViewData,
+    reading: Reading,
+    seconds: float,
+    command: str,
+) -> dict[str, str | None]:
+    """Write what was asked for; where it went."""
+    written = {
+        "out": outputs.write(
+            "--out", lambda p: write_labels(p, model.labels_, data), elsewhere=True
+        ),
+        "model": outputs.write("--save-model", lambda p: model.save(p)),
+        "report": outputs.write(
+            "--report", lambda p: _write_report(model, p, reading, data, seconds, command)
+        ),
+    }
+    return {name: None if path is None else str(path) for name, path in written.items()}
 
 
 def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:
@@ -182,13 +200,6 @@ def _show_expected(model: OMCAL, data: MultiViewData, reading: Reading, as_json:
         print_json({"file": reading.source, "dry_run": True, **estimate_record(expected)})
     else:
         stdout().print(str(expected), soft_wrap=True)
-
-
-def _require_plain(method: str, ours: dict[str, Any]) -> None:
-    """Refuse options that speak of OMCAL together with another method."""
-    given = ", ".join(option for option, value in ours.items() if value is not None)
-    if given:
-        raise ValueError(f"{given} is for OMCAL; leave it out with --method {method}.")
 
 
 def _write_report(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import omcal
-from omcal.cli.console import report_line
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -37,20 +36,24 @@ def runs_of_consensus(asked: int | None) -> int:
 
 
 def joined(
-    model: Any, asked: int | None, data: MultiViewData, seed: int, *, alone: bool, quiet: bool
-) -> Any:
-    """The model, or several runs of it joined; what was decided without being asked is said.
+    model: Any, asked: int | None, data: MultiViewData, seed: int, *, alone: bool
+) -> tuple[Any, list[str]]:
+    """The model, or several runs of it joined, and what was decided without being asked.
 
     Where the work is done elsewhere (`alone`) there is one run unless more are asked for.
     """
+    notes = []
     if asked is None:
-        asked, text = (1, None) if alone else _usual(model, data)
-        if text is not None and not quiet:
-            report_line(text)
-    return model if asked == 1 else omcal.Consensus(model, n_runs=asked, random_state=seed)
+        asked = 1
+        if not alone:
+            asked, text = _usual(model, data)
+            notes = [text]
+    if asked == 1:
+        return model, notes
+    return omcal.Consensus(model, n_runs=asked, random_state=seed), notes
 
 
-def _usual(model: Any, data: MultiViewData) -> tuple[int, str | None]:
+def _usual(model: Any, data: MultiViewData) -> tuple[int, str]:
     from sklearn.base import clone
 
     from omcal.cli.expected import expected_fit
@@ -60,7 +63,7 @@ def _usual(model: Any, data: MultiViewData) -> tuple[int, str | None]:
     seconds = _USUAL * expected_fit(short, views, mapped=False).seconds
     if seconds > _SECONDS:
         return 1, (
-            f"One run; {_USUAL} joined (--runs {_USUAL}) depend less on the seed and would take "
-            f"about {seconds:.0f} s."
+            f"one run; {_USUAL} joined (--runs {_USUAL}) depend less on the seed and would take "
+            f"about {seconds:.0f} s"
         )
-    return _USUAL, f"{_USUAL} runs are joined, in about {seconds:.0f} s; --runs 1 for one."
+    return _USUAL, f"{_USUAL} runs are joined (--runs 1 for one)"

@@ -95,7 +95,7 @@ class ClusterDescription:
             import pandas as pd
         except ImportError as error:
             raise ImportError(
-                "to_frame needs pandas: pip install 'omcal[io]'; to_dict does without."
+                "to_frame needs pandas: pip install pandas; to_dict does without."
             ) from error
         return pd.DataFrame([asdict(feature) for feature in self.features])
 
