@@ -11,6 +11,7 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 import argparse
+import importlib
 import json
 import logging
 import re
@@ -43,7 +44,7 @@ from omcal.model.checkpoint import Checkpoint
 from omcal.model.files import ModelError, load
 
 SEED = 27
-BATCH = 250
+BATCH = 1000
 PATIENCE = 90  # seconds that a case may take
 # What reading a file must never do.
 FORBIDDEN = {"os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "socket.connect"}
@@ -475,6 +476,8 @@ def run(asked):
     """The counts of all that is asked for, or of what there was time for."""
     warnings.simplefilter("ignore")
     logging.getLogger("omcal").setLevel(logging.ERROR)
+    for library in ("h5py", "zarr", "pyarrow.parquet"):  # once, not in every process
+        importlib.import_module(library)
     began = time.monotonic()
     deadline = began + 60 * asked.minutes
     numbers = dict.fromkeys(FILES, -(-asked.files // len(FILES)))

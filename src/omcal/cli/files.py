@@ -70,6 +70,7 @@ def write_labels(path: Path, labels: NDArray, data: MultiViewData | None = None)
     The ending says the format: .csv, .tsv, .txt or none (CSV), .xlsx, .parquet, or .npy, which
     holds the clusters alone.
     """
+    from omcal.datasets.readers._cells import guarded
     from omcal.machine.files import replacing
 
     ids = None if data is None else data.ids
@@ -92,8 +93,9 @@ def write_labels(path: Path, labels: NDArray, data: MultiViewData | None = None)
                 writer = csv.writer(
                     stream, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n"
                 )
-                writer.writerow((title, "cluster"))
-                writer.writerows(zip(names, labels.tolist(), strict=True))
+                cells = (guarded(name) if isinstance(name, str) else name for name in names)
+                writer.writerow((guarded(title), "cluster"))
+                writer.writerows(zip(cells, labels.tolist(), strict=True))
 
 
 def _write_npy(path: Path, labels: NDArray) -> None:
@@ -106,10 +108,15 @@ def _write_npy(path: Path, labels: NDArray) -> None:
 def _write_excel(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
     from omcal.datasets.readers.excel_files import require_openpyxl
 
-    book = require_openpyxl().Workbook(write_only=True)
+    openpyxl = require_openpyxl()
+    book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("clusters")
     for row in rows:
-        sheet.append(row)
+        cells = [openpyxl.cell.WriteOnlyCell(sheet, value) for value in row]
+        for cell in cells:
+            if cell.data_type == "f":  # a name that begins with "=" is no formula
+                cell.data_type = "s"
+        sheet.append(cells)
     with path.open("wb") as file:
         book.save(file)
 
@@ -154,6 +161,8 @@ def read_named_labels(path: Path) -> tuple[NDArray | None, NDArray]:
     """The ids of the samples where the file has a column of them, and the labels."""
     import numpy as np
 
+    from omcal.datasets.readers._cells import unguarded
+
     if not path.is_file():
         raise omcal.datasets.DataError(f"{path}: there is no such file.")
     ending = path.suffix.lower()
@@ -164,7 +173,7 @@ def read_named_labels(path: Path) -> tuple[NDArray | None, NDArray]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             cells = csv.reader(stream, delimiter="\t" if ending == ".tsv" else ",")
-            rows = [[cell.strip() for cell in row] for row in cells if row]
+            rows = [[unguarded(cell.strip()) for cell in row] for row in cells if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise omcal.datasets.DataError(f"{path} is not a text file of labels ({error}).") from error
     if not rows:

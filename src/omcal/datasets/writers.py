@@ -20,6 +20,7 @@ from omcal.datasets._columns import could_be_labels, views_of
 from omcal.datasets._data import DataError, Matrix, MultiViewData
 from omcal.datasets._ids import numbers_rows, seems_id
 from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
+from omcal.datasets.readers._cells import guarded
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS, H5Object, h5py
 from omcal.datasets.readers.single_cell import is_computed
 from omcal.datasets.readers.zarr_store import require_zarr
@@ -342,9 +343,15 @@ def _write_csv(path: Path, data: MultiViewData) -> None:
     columns = {k: v for k, v in {**first, LABELS: data.labels}.items() if v is not None}
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*columns, *header])
+        writer.writerow([guarded(name) for name in (*columns, *header)])
+        texts = [_cells(values) for values in columns.values()]
         for i, row in enumerate(rows):
-            writer.writerow([values[i] for values in columns.values()] + row.tolist())
+            writer.writerow([cells[i] for cells in texts] + row.tolist())
+
+
+def _cells(values: NDArray) -> list[Any]:
+    """Numbers as they are, texts so that no spreadsheet runs them."""
+    return [guarded(cell) if isinstance(cell, str) else cell for cell in values.tolist()]
 
 
 def _csv_header(data: MultiViewData) -> list[str]:

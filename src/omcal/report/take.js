@@ -9,7 +9,9 @@ function save(name, type, content) {
 function csv(rows) {
   return rows.map(function (row) {
     return row.map(function (cell) {
-      const text = String(cell);
+      let text = String(cell);
+      // Spreadsheets run what begins like a formula, unless it is marked as text.
+      if (/^'*[=+\-@\t\r]/.test(text) && isNaN(Number(text))) text = "'" + text;
       return /[",\r\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
     }).join(",");
   }).join("\n") + "\n";

@@ -30,6 +30,25 @@ _POINT, _COMMA = (re.compile(rf"[+-]?\d*\{mark}\d+(?:e[+-]?\d+)?", re.IGNORECASE
 # The cells are searched as one text, each between two of these; a fixed first letter is fast.
 _END = "\0"
 _CODE = re.compile(r"\0(?:0\d+|\d{16,})(?=\0)", re.ASCII)
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # spreadsheets mark text by a leading "'"
+
+
+def guarded(cell: str) -> str:
+    """A text for a cell of CSV that no spreadsheet runs as a formula.
+
+    Examples
+    --------
+    >>> guarded("=cmd()"), guarded("-2.5"), guarded("'=it")
+    ("'=cmd()", '-2.5', "''=it")
+    >>> unguarded(guarded("=cmd()")), unguarded(guarded("'=it")), unguarded("'tis")
+    ('=cmd()', "'=it", "'tis")
+    """
+    return f"'{cell}" if _FORMULA.match(cell) and not is_number(cell) else cell
+
+
+def unguarded(cell: str) -> str:
+    """The text that was guarded; any other as it is."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def read_cells(rows: Iterator[list[str]], header: bool | None) -> tuple[dict[str, NDArray], str]:
@@ -77,7 +96,7 @@ def _names(
     first: Sequence[str], sample: list[list[str]], header: bool | None
 ) -> tuple[list[str], str]:
     """The names of the columns, and how they were found where that is not plain."""
-    cells = [cell.strip() for cell in first]
+    cells = [unguarded(cell.strip()) for cell in first]
     numbered = [f"c{j}" for j in range(1, len(cells) + 1)]
     if header is not None:
         return (cells, "") if header else (numbered, NO_HEADER)
@@ -249,7 +268,7 @@ def _to_numbers(cells: NDArray, first_row: int, plain: bool) -> NDArray:
 
 def _as_labels(cells: NDArray) -> NDArray | None:
     """Whole numbers or numbers where all cells are and none is lost by it, else the words."""
-    words = text_array(["" if cell in UNKNOWN_LABELS else cell for cell in cells])
+    words = text_array(["" if cell in UNKNOWN_LABELS else unguarded(cell) for cell in cells])
     if words is None:
         return None
     if all(map(_CANONICAL.fullmatch, words)):
