@@ -43,7 +43,6 @@ class CudaSweep:
         self._kernel = nvrtc.compiled(
             "sweep",
             F.device,
-            self._bytes,
             **_of_graphs(graphs),
             C=shape.c,
             ROWS_AT_ONCE=shape.rows_at_once,
@@ -56,7 +55,7 @@ class CudaSweep:
         """`FusedPass.sweep`."""
         g = self._graphs
         self._kernel(
-            *(self._blocks, _WARP * self._warps),
+            *(self._blocks, _WARP * self._warps, self._bytes),
             *(g.indices, g.weights, self._F, small, self._sums, g.n, g.n_anchors),
         )
         return self._sums.sum(dim=0)
@@ -148,7 +147,6 @@ class Decision:
         kernel = nvrtc.compiled(
             "decide",
             device,
-            n_bytes,
             **_of_graphs(graphs),
             C=self._c,
             LANES=self._lanes,
@@ -160,7 +158,7 @@ class Decision:
         )
         at_once = min(2048 // threads, max(1, nvrtc.room(device) // n_bytes))
         kernel(
-            *(min(at_once * nvrtc.processors(device), -(-graphs.n // rows)), threads),
+            *(min(at_once * nvrtc.processors(device), -(-graphs.n // rows)), threads, n_bytes),
             *(graphs.indices, graphs.weights, F, *self._matrices, labels, undecided),
             *(self._limit, graphs.n, graphs.n_anchors),
         )
@@ -189,12 +187,11 @@ def _decision_bytes(n_clusters: int) -> int:
 def gram(graphs: TorchGraphs) -> Tensor:
     """[S_1 … S_V]ᵀ[S_1 … S_V], which comes out the same each time."""
     V, m, device = graphs.n_views, graphs.n_anchors, graphs.device
-    n_bytes = 8 * m * m
-    in_shared = n_bytes <= nvrtc.room(device)
+    in_shared = 8 * m * m <= nvrtc.room(device)
+    n_bytes = 8 * m * m if in_shared else 0
     kernel = nvrtc.compiled(
         "gram",
         device,
-        n_bytes if in_shared else 0,
         **_of_graphs(graphs),
         THREADS=_GRAM_THREADS,
         IN_SHARED=int(in_shared),
@@ -204,7 +201,7 @@ def gram(graphs: TorchGraphs) -> Tensor:
     # A view with itself has about half the products of two views.
     alone = max(1, at_once // (V + 2 * pairs))
     blocks = (alone, 2 * alone)
-    size = (V * alone + pairs * 2 * alone, _GRAM_THREADS)
+    size = (V * alone + pairs * 2 * alone, _GRAM_THREADS, n_bytes)
     if not in_shared:
         return _mirrored(_gram_in_whole(kernel, graphs, size, blocks))
     sums = torch.empty((size[0], m, m), dtype=torch.float64, device=device)
@@ -220,7 +217,7 @@ def gram(graphs: TorchGraphs) -> Tensor:
 
 
 def _gram_in_whole(
-    kernel: nvrtc.Kernel, graphs: TorchGraphs, size: tuple[int, int], blocks: tuple[int, int]
+    kernel: nvrtc.Kernel, graphs: TorchGraphs, size: tuple[int, int, int], blocks: tuple[int, int]
 ) -> Tensor:
     """The sums of the pairs of views u <= v in device memory, where there is room for more."""
     width = graphs.n_views * graphs.n_anchors

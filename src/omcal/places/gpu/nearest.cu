@@ -2,8 +2,9 @@
 // each row while its products are in registers. Numbers are split in two of 11 bits each; what is
 // left of them is no larger than the rounding of float32 products. Tensor cores truncate their sums:
 // only those of 16 columns are left to them.
-constexpr int WARP = 32, WARPS = THREADS / WARP, ROWS = 16 * BANDS, BLOCK_ROWS = WARPS * ROWS;
-constexpr int LISTS = 2 * BANDS;  // rows that a lane has a share of
+constexpr int WARP = 32, ROWS = 16, BLOCK_ROWS = THREADS / WARP * ROWS;
+constexpr int LISTS = 2;  // rows that a lane has a share of
+constexpr int AT_ONCE = 4;  // tiles of anchors
 
 struct alignas(16) Four {
     unsigned x[4];
@@ -49,19 +50,29 @@ __device__ void read_four(const XT* row, int column, int d, float (&x)[4]) {
     for (int i = 0; i < 4; ++i) x[i] = widened(pack.x[i]);
 }
 
-// Equal distances are in the order of their anchors.
+// Equal distances are in the order of their anchors, which a lane meets in that order: only where
+// lists are joined do the anchors have to be looked at.
+template <bool JOINS>
+__device__ bool before(float d, int i, float e, int j) {
+    return d < e || (JOINS && d == e && i < j);
+}
+
+template <bool JOINS>
 __device__ void insert(Nearest& list, float distance, int anchor) {
-    if (distance < list.distance[K] ||
-        (distance == list.distance[K] && anchor < list.anchor[K])) {
-        list.distance[K] = distance, list.anchor[K] = anchor;
+    if (before<JOINS>(distance, anchor, list.distance[K], list.anchor[K])) {
         #pragma unroll
         for (int p = K; p > 0; --p) {
-            const float d = list.distance[p], e = list.distance[p - 1];
-            const int i = list.anchor[p], j = list.anchor[p - 1];
-            const bool swap = d < e || (d == e && i < j);
-            list.distance[p] = swap ? e : d, list.distance[p - 1] = swap ? d : e;
-            list.anchor[p] = swap ? j : i, list.anchor[p - 1] = swap ? i : j;
+            // Where it comes before its neighbour, that one moves up; else here is its place.
+            const float d = list.distance[p - 1];
+            const int j = list.anchor[p - 1];
+            const bool moves = before<JOINS>(distance, anchor, d, j);
+            const bool stays = !before<JOINS>(distance, anchor, list.distance[p], list.anchor[p]);
+            list.distance[p] = moves ? d : stays ? list.distance[p] : distance;
+            list.anchor[p] = moves ? j : stays ? list.anchor[p] : anchor;
         }
+        const bool first = before<JOINS>(distance, anchor, list.distance[0], list.anchor[0]);
+        list.distance[0] = first ? distance : list.distance[0];
+        list.anchor[0] = first ? anchor : list.anchor[0];
     }
 }
 
@@ -73,7 +84,7 @@ __device__ Nearest exchanged(const Nearest& one, const Nearest& two, bool second
     for (int p = 0; p <= K; ++p) {
         const float distance = __shfl_xor_sync(~0u, sent.distance[p], step);
         const int anchor = __shfl_xor_sync(~0u, sent.anchor[p], step);
-        insert(kept, distance, anchor);
+        insert<true>(kept, distance, anchor);
     }
     kept.most = fmaxf(kept.most, __shfl_xor_sync(~0u, sent.most, step));
     kept.bad += __shfl_xor_sync(~0u, sent.bad, step);
@@ -81,20 +92,39 @@ __device__ Nearest exchanged(const Nearest& one, const Nearest& two, bool second
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
-    const XT* __restrict__ X, const Four* __restrict__ anchors, const float* __restrict__ bias,
+    const XT* __restrict__ X, const float* __restrict__ W, const float* __restrict__ bias,
     INDEX* indices, float* weights,
     int n, int d, int m, int row_stride, int out_stride, int groups, double tie, double most_bias
 ) {
     extern __shared__ unsigned char memory[];
     Four* const staged = reinterpret_cast<Four*>(memory);
+    // Places beyond the last anchor are infinitely far away.
+    float* const padded_bias = reinterpret_cast<float*>(staged + groups * TILES * 2 * WARP);
+    for (int i = threadIdx.x; i < TILES * 8; i += THREADS)
+        padded_bias[i] = i < m ? bias[i] : __uint_as_float(0x7f800000u);
+    __syncthreads();
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int line = lane / 4, part = lane % 4, n_groups = (d + 15) / 16;
     const bool whole = groups >= n_groups;
+    // Rows 16 g to 16 g + 15 of W as the lanes take them, in two parts of 11 bits: lanes with the
+    // same place among four have four rows, two for each of two products.
+    auto number = [&](int row, int column) {
+        return row < d && column < m ? W[(long long)row * m + column] : 0.0f;
+    };
     auto stage = [&](int first) {
         const int size = min(groups, n_groups - first) * TILES * 2 * WARP;
         __syncthreads();
-        for (int i = threadIdx.x; i < size; i += THREADS)
-            staged[i] = anchors[(long long)first * TILES * 2 * WARP + i];
+        for (int i = threadIdx.x; i < size; i += THREADS) {
+            const int group = first + i / (TILES * 2 * WARP), tile = i / (2 * WARP) % TILES;
+            const int row = 16 * group + 4 * (i % 4) + i / WARP % 2 * 2;
+            const int column = 8 * tile + i % WARP / 4;
+            const float one = number(row, column), two = number(row + 1, column);
+            const unsigned high_one = rounded(one), high_two = rounded(two);
+            staged[i] = {{
+                high_one, high_two,
+                rounded(one - __uint_as_float(high_one)), rounded(two - __uint_as_float(high_two)),
+            }};
+        }
         __syncthreads();
     };
     if (whole) stage(0);
@@ -108,21 +138,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
             const long long row = top + r * 8 + line;
             rows[r] = X + (row < n ? row : n - 1) * row_stride;
         }
-        float sums[BANDS][TILES][4] = {}, next[LISTS][4];
+        float sums[TILES][4] = {}, next[LISTS][4];
         #pragma unroll
         for (int r = 0; r < LISTS; ++r) read_four(rows[r], 4 * part, d, next[r]);
         for (int group = 0; group < n_groups; ++group) {
             if (!whole && group % groups == 0) stage(group);
-            unsigned high[BANDS][2][4], low[BANDS][2][4];
+            unsigned high[2][4], low[2][4];
             #pragma unroll
             for (int r = 0; r < LISTS; ++r)
                 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     // Lane `part` has columns 4 part to 4 part + 3: two for each of two products.
-                    const int place = r % 2 + i % 2 * 2;
+                    const int place = r + i % 2 * 2;
                     const unsigned top_bits = rounded(next[r][i]);
-                    high[r / 2][i / 2][place] = top_bits;
-                    low[r / 2][i / 2][place] = rounded(next[r][i] - __uint_as_float(top_bits));
+                    high[i / 2][place] = top_bits;
+                    low[i / 2][place] = rounded(next[r][i] - __uint_as_float(top_bits));
                 }
             if (group + 1 < n_groups) {
                 #pragma unroll
@@ -130,23 +160,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
                     read_four(rows[r], 16 * (group + 1) + 4 * part, d, next[r]);
             }
             const Four* const here = staged + group % groups * (TILES * 2 * WARP) + lane;
+            // Several sums side by side: each has to wait for its last product.
             #pragma unroll
-            for (int t = 0; t < TILES; ++t) {
-                float some[BANDS][4] = {};
+            for (int t = 0; t < TILES; t += AT_ONCE) {
+                float some[AT_ONCE][4] = {};
+                Four b[AT_ONCE];
+                auto multiply_all = [&](const unsigned (&a)[4], int half) {
+                    #pragma unroll
+                    for (int u = 0; u < AT_ONCE; ++u)
+                        if (t + u < TILES) multiply(some[u], a, b[u].x[half], b[u].x[half + 1]);
+                };
                 #pragma unroll
                 for (int s = 0; s < 2; ++s) {
-                    const Four b = here[(2 * t + s) * WARP];
                     #pragma unroll
-                    for (int band = 0; band < BANDS; ++band) {
-                        if (X_KIND == 0) multiply(some[band], low[band][s], b.x[0], b.x[1]);
-                        multiply(some[band], high[band][s], b.x[2], b.x[3]);
-                        multiply(some[band], high[band][s], b.x[0], b.x[1]);
-                    }
+                    for (int u = 0; u < AT_ONCE; ++u)
+                        if (t + u < TILES) b[u] = here[(2 * (t + u) + s) * WARP];
+                    if (X_KIND == 0) multiply_all(low[s], 0);
+                    multiply_all(high[s], 2);
+                    multiply_all(high[s], 0);
                 }
                 #pragma unroll
-                for (int band = 0; band < BANDS; ++band)
+                for (int u = 0; u < AT_ONCE; ++u)
                     #pragma unroll
-                    for (int i = 0; i < 4; ++i) sums[band][t][i] += some[band][i];
+                    for (int i = 0; i < 4; ++i)
+                        if (t + u < TILES) sums[t + u][i] += some[u][i];
             }
         }
 
@@ -163,22 +200,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) nearest(
                 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     const int anchor = 8 * t + 2 * part + i;
-                    const float product = sums[r / 2][t][r % 2 * 2 + i];
+                    const float product = sums[t][2 * r + i];
                     list.most = fmaxf(list.most, fabsf(product));
                     list.bad += product * 0.0f;  // NaN, if the product is not finite
-                    if (anchor < m) insert(list, product + bias[anchor], anchor);
+                    insert<false>(list, product + padded_bias[anchor], anchor);
                 }
         }
+        // Of the four lanes of two rows, two end with the one row and two with the other.
         const bool odd = part % 2, upper = part / 2;
         Nearest mine = exchanged(lists[0], lists[1], odd, 1);
-        if (BANDS == 2) {
-            const Nearest other = exchanged(lists[LISTS - 2], lists[LISTS - 1], odd, 1);
-            mine = exchanged(mine, other, upper, 2);
-        } else {
-            mine = exchanged(mine, mine, upper, 2);
-        }
-        const long long row = top + (BANDS == 2 ? 16 * upper : 0) + 8 * odd + line;
-        if (row < n && (BANDS == 2 || !upper)) {
+        mine = exchanged(mine, mine, upper, 2);
+        const long long row = top + 8 * odd + line;
+        if (row < n && !upper) {
             float total = 0;
             #pragma unroll
             for (int a = 0; a < K; ++a) total += mine.distance[K] - mine.distance[a];

@@ -62,42 +62,39 @@ def source(name: str) -> str:
 
 
 @cache
-def compiled(name: str, device: Device, shared_bytes: int, **constants: Any) -> Kernel:
+def compiled(name: str, device: Device, **constants: Any) -> Kernel:
     """The kernel of this name with these constants."""
-    return Kernel(source(name), name, constants, device, shared_bytes)
+    return Kernel(source(name), name, constants, device)
 
 
 class Kernel:
-    """A kernel on one device, whose blocks share so many bytes."""
+    """A kernel on one device."""
 
     def __init__(
-        self,
-        source: str,
-        name: str,
-        constants: Mapping[str, Any],
-        device: Device,
-        shared_bytes: int,
+        self, source: str, name: str, constants: Mapping[str, Any], device: Device
     ) -> None:
         self._device = device
-        self._shared_bytes = shared_bytes
         self._function = function = ctypes.c_void_p()
         self._module = module = ctypes.c_void_p()
         program = _compile(source, constants, torch.cuda.get_device_capability(device))
-        driver, size = _driver(), ctypes.c_int(shared_bytes)
+        driver, size = _driver(), ctypes.c_int(room(device))
         with torch.cuda.device(device):
             torch.cuda.current_stream(device).synchronize()  # makes the driver know this thread
             _check(driver.cuModuleLoadData(ctypes.byref(module), program))
             _check(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
             _check(driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED_BYTES, size))
 
-    def __call__(self, blocks: int, threads: int, *arguments: Any) -> None:
-        """Launch it on the current stream; None stands for a tensor that is not there."""
+    def __call__(self, blocks: int, threads: int, shared_bytes: int, *arguments: Any) -> None:
+        """Launch it on the current stream; None stands for a tensor that is not there.
+
+        The threads of a block share so many bytes.
+        """
         values = [_as_c(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
         launch = _driver().cuLaunchKernel
         grid = (blocks, 1, 1, threads, 1, 1)
-        _check(launch(self._function, *grid, self._shared_bytes, stream, pointers, None))
+        _check(launch(self._function, *grid, shared_bytes, stream, pointers, None))
 
 
 def _as_c(argument: Any) -> Any:

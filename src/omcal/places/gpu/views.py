@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omcal.machine import torch
-from omcal.machine.threads import map_blocks, row_blocks
+from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.scaling import Scaling
 from omcal.places.gpu.devices import block_entries
@@ -18,7 +18,6 @@ from omcal.views.tensor_array import TensorArray
 from omcal.views.view import View, Views
 
 _KEPT_SHARE = 8  # a view that takes no more of the free memory than this part may stay
-_COPIED_AT_ONCE = 1 << 20  # numbers that a thread copies
 
 
 class DeviceView:
@@ -119,7 +118,7 @@ class DeviceView:
             if self._tensor is not None:
                 part.copy_(self._tensor[place])
             else:
-                _copy(self.host.rows(place), part.numpy())
+                part.copy_(_from_numpy(self.host.rows(place)))
             if whole is None:
                 block = part.to(self.device, non_blocking=True)
             else:
@@ -166,12 +165,6 @@ class DeviceViews(Sequence[DeviceView]):
     @property
     def sparse(self) -> bool:
         return any(view.sparse for view in self)
-
-
-def _copy(rows: NDArray, target: NDArray) -> None:
-    """Copy rows by several threads: one alone is slower than the bus."""
-    size = max(1, _COPIED_AT_ONCE // rows.shape[1])
-    map_blocks(lambda some: np.copyto(target[some], rows[some]), len(rows), size)
 
 
 def _from_numpy(array: NDArray) -> Tensor:

@@ -1,0 +1,174 @@
+"""The kernels in CUDA C++ without a GPU: compiled for the CPU, where they take tensors too."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omcal.method.updates import settle, stacked
+from omcal.places.gpu import cuda, cuda_graphs, nvrtc
+from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.plain_pass import PlainPass
+from plain_rows import PlainRows, random_graphs
+from torch_cases import torch
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
+
+HEADER = Path(__file__).with_name("cuda_on_cpu.h")
+# What a CPU compiler does not know.
+TRANSLATED = {
+    r"extern __shared__ unsigned char memory\[\];": (
+        "unsigned char* const memory = on_cpu::shared_memory();"
+    ),
+    r'asm\("mma.*?\);': "on_cpu::multiply(sums, a, b0, b1);",
+    r'asm\("cvt.*?\);': "wide = on_cpu::from_half(x);",
+    r'extern "C" __global__': "static",
+}
+
+
+def translated(name, constants):
+    """A kernel as a C++ program with a function `launch` that takes its arguments."""
+    text = nvrtc.source(name)
+    parameters = re.search(rf"\) {name}\((.*?)\)\s*{{", text, re.DOTALL)[1]
+    names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", parameters.strip() + ","))
+    for pattern, meaning in TRANSLATED.items():
+        text = re.sub(pattern, meaning, text, flags=re.DOTALL)
+    defined = "".join(f"#define {key} {value}\n" for key, value in constants.items())
+    return (
+        f'#include "{HEADER}"\n{defined}{text}\nextern "C" void launch('
+        f"int blocks, int threads, size_t bytes, {parameters}) {{\n"
+        f"    on_cpu::launch(blocks, threads, bytes, [=] {{ {name}({names}); }});\n}}\n"
+    )
+
+
+@pytest.fixture
+def on_cpu(tmp_path, monkeypatch):
+    """Kernels run on the CPU, by two small processors."""
+
+    @cache
+    def compiled(name, device, **constants):
+        program = tmp_path / f"{name}{len(list(tmp_path.iterdir()))}.cpp"
+        program.write_text(translated(name, constants), encoding="utf-8")
+        library = program.with_suffix(".so")
+        command = ["g++", "-O1", "-std=c++17", "-w", "-shared", "-fPIC", str(program)]
+        subprocess.run([*command, "-o", str(library)], check=True)
+        launch = ctypes.CDLL(str(library)).launch
+
+        def call(blocks, threads, shared_bytes, *arguments):
+            launch(blocks, threads, ctypes.c_size_t(shared_bytes), *map(nvrtc._as_c, arguments))
+
+        return call
+
+    monkeypatch.setattr(nvrtc, "compiled", compiled)
+    monkeypatch.setattr(nvrtc, "available", lambda device: True)
+    monkeypatch.setattr(nvrtc, "processors", lambda device: 2)
+    monkeypatch.setattr(nvrtc, "room", lambda device: 227 << 10)
+    return torch.device("cpu")
+
+
+def graphs_of(seed, n, V, m, k, dtype):
+    host = random_graphs(np.random.default_rng(seed), n, V, m, k, dtype)
+    return host, TorchGraphs.from_host(host, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("n", "V", "c", "m", "k", "dtype"),
+    [
+        (2200, 4, 10, 20, 5, np.float64),
+        (65, 3, 16, 17, 3, np.float32),
+        (40, 1, 7, 9, 2, np.float64),
+    ],
+)
+def test_sweep(on_cpu, monkeypatch, n, V, c, m, k, dtype):
+    monkeypatch.setattr(cuda, "_MOST_WARPS", 2)
+    host, graphs = graphs_of(n, n, V, m, k, dtype)
+    plain, rng = PlainRows(host, c), np.random.default_rng(n)
+    F = torch.zeros((n, c), dtype=graphs.weights.dtype)
+    sweep = cuda.CudaSweep(graphs, F, 16)
+    close = 1e-12 if dtype == np.float64 else 2e-5
+    for _ in range(2):
+        alpha, P, R = rng.dirichlet(np.ones(V)), rng.normal(size=(m, c)), 0.1 * rng.random((c, c))
+        small = np.zeros((V * m + 16, 16), dtype)
+        small[: V * m, :c], small[V * m : V * m + c, :c] = stacked(alpha, P), R
+        wanted = np.concatenate([part.ravel() for part in plain.sweep(alpha, P, R)])
+        found = sweep(torch.from_numpy(small)).numpy()
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=close * np.abs(wanted).max())
+        np.testing.assert_allclose(F.numpy(), plain.F, atol=10 * close)
+
+
+@pytest.mark.parametrize("room", [227 << 10, 1000])
+def test_gram(on_cpu, monkeypatch, room):
+    """In shared memory, and where it does not fit there."""
+    monkeypatch.setattr(nvrtc, "room", lambda device: room)
+    monkeypatch.setattr(cuda, "_GRAM_THREADS", 64)
+    host, graphs = graphs_of(0, 3100, 3, 12, 4, np.float32)
+    wanted = PlainRows(host, 2).gram().swapaxes(1, 2).reshape(36, 36)
+    np.testing.assert_allclose(cuda.gram(graphs).numpy(), wanted, atol=3100 * 2.0**-41)
+
+
+@pytest.mark.parametrize(
+    ("V", "c", "m", "dtype"), [(3, 10, 20, np.float32), (1, 30, 40, np.float64)]
+)
+def test_decide(on_cpu, V, c, m, dtype):
+    host, graphs = graphs_of(c, 150, V, m, 3, dtype)
+    rng, plain = np.random.default_rng(c), PlainRows(host, c)
+    alpha, P, G = rng.dirichlet(np.ones(V)), rng.normal(size=(m, c)) - 0.3, rng.normal(size=(m, c))
+    P[: m // 3] = 0  # rows without a word of their own
+    A = rng.normal(size=(c, c))
+    R = 0.9 * A @ A.T / np.linalg.norm(A @ A.T, 2)
+    limit = 16 * float(np.finfo(dtype).eps) * np.abs(P).max()
+    on_device = [torch.from_numpy(stacked(alpha, M).astype(dtype)) for M in (P, G)]
+    decide = partial(cuda.Decision, on_device[0], torch.from_numpy(R), on_device[1], limit, c)
+    F = torch.empty((150, c), dtype=graphs.weights.dtype)
+    labels, undecided = (
+        torch.full((150,), -1, dtype=torch.int32),
+        torch.zeros((), dtype=torch.int32),
+    )
+    decide(settles=True)(graphs, F=F, labels=labels, undecided=undecided)
+    U, AG = settle(plain.times(alpha, P), R), plain.times(alpha, G)
+    silent = np.abs(U).max(axis=1) <= limit
+    wanted = np.where(silent, AG.argmax(axis=1), U.argmax(axis=1))
+    np.testing.assert_allclose(
+        F.numpy(), np.maximum(U, 0), atol=1e-6 if dtype == np.float32 else 1e-9
+    )
+    np.testing.assert_array_equal(labels.numpy(), wanted)
+    assert undecided.item() == np.count_nonzero(silent | (U.max(axis=1) <= 0))
+    # One step from an F that is given.
+    before = F.double().numpy()
+    decide(settles=False)(graphs, F=F, labels=labels)
+    U = plain.times(alpha, P) + before @ R
+    np.testing.assert_allclose(F.numpy(), np.maximum(U, 0), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "m", "k", "kind"),
+    [(70, 36, 100, 5, "float32"), (50, 30, 17, 3, "float16"), (40, 300, 150, 2, "bfloat16")],
+)
+def test_nearest(on_cpu, n, d, m, k, kind):
+    rng = np.random.default_rng(d)
+    X = torch.from_numpy(rng.normal(size=(n, d)) + 1).to(getattr(torch, kind))
+    W, bias = (rng.normal(size=size).astype(np.float32) for size in ((d, m), m))
+    W[:, m // 2], bias[m // 2] = W[:, 0], bias[0]  # an anchor twice
+    nearest = cuda_graphs.NearestAnchors(W, bias, 1e-6, on_cpu)
+    indices, weights = torch.zeros((k, n), dtype=torch.uint8), torch.zeros((k, n))
+    nearest(X, indices, weights)
+    distances = X.double().numpy() @ W.astype(np.float64) + bias
+    order = np.argsort(distances, axis=1, kind="stable")[:, : k + 1]
+    found = np.take_along_axis(distances, order, axis=1)
+    wanted = found[:, -1:] - found[:, :-1]
+    np.testing.assert_array_equal(indices.numpy().T, order[:, :k])
+    np.testing.assert_allclose(
+        weights.numpy().T, wanted / wanted.sum(axis=1, keepdims=True), atol=1e-4
+    )
+
+
+def test_sums_in_fixed_point_are_those_in_float64():
+    host, graphs = graphs_of(1, 500, 2, 9, 3, np.float64)
+    found = PlainPass(graphs, torch.zeros((500, 2), dtype=torch.float64)).gram().numpy()
+    wanted = PlainRows(host, 2).gram().swapaxes(1, 2).reshape(18, 18)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
