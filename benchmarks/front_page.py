@@ -1,9 +1,9 @@
-"""Write the tables of README.md anew from those in results/.
+"""Write the tables of the documents anew from those in results/.
 
     python benchmarks/front_page.py
 
-A table of the page is the one that has the heading of the table in the file; the benchmarks
-write the files (python benchmarks/speed.py --out benchmarks/results/speed.md).
+A table of a page is the one that has the heading of the table in the file; the benchmarks write
+the files (python benchmarks/speed.py --out benchmarks/results/speed.md).
 """
 
 from __future__ import annotations
@@ -13,27 +13,33 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+PAGES = {
+    "README.md": ("defaults",),
+    "docs/defaults.md": ("choices",),
+    "docs/performance.md": ("speed",),
+    "docs/results.md": ("paper_numbers", "missing_views"),
+}
 
 
-def with_tables(page: str, results: list[str]) -> str:
-    """The page with each table replaced by the one of the same heading."""
-    for text in results:
-        table = TABLE.search(text)[0]
-        heading = table.splitlines()[0]
-        shown = [old for old in TABLE.findall(page) if old.splitlines()[0] == heading]
-        if len(shown) != 1:
-            raise SystemExit(f"README.md has {len(shown)} tables with the heading {heading}")
-        page = page.replace(shown[0], table)
+def with_tables(page: str, results: str) -> str:
+    """The page with its tables replaced by those of the same heading in the results."""
+    found = {table.splitlines()[0]: table for table in TABLE.findall(results)}
+    shown = [table for table in TABLE.findall(page) if table.splitlines()[0] in found]
+    if not shown:
+        raise SystemExit(f"no table of the page has the heading {' or '.join(found)}")
+    for table in shown:
+        page = page.replace(table, found[table.splitlines()[0]])
     return page
 
 
 def main() -> None:
-    results = [
-        (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
-        for name in ("paper_numbers", "speed", "missing_views")
-    ]
-    page = ROOT / "README.md"
-    page.write_text(with_tables(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+    for name, results in PAGES.items():
+        page = ROOT / name
+        text = page.read_text(encoding="utf-8")
+        for result in results:
+            stored = ROOT / "benchmarks" / "results" / f"{result}.md"
+            text = with_tables(text, stored.read_text(encoding="utf-8"))
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

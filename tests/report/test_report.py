@@ -577,7 +577,7 @@ def test_tune_ranks_and_never_reads_labels(data, tmp_path, capsys):
 
 def test_tune_shows_the_next_command(file, capsys):
     assert run("tune", file, "--clusters", 4, "--beta", "0.3", "--gamma", "0.1", "--fits", 2) == 0
-    assert f"Next: omcal cluster {file} --clusters 4 --beta 0.3" in capsys.readouterr().out
+    assert f"Next: omcal cluster {file} --clusters 4 --scale" in capsys.readouterr().out
 
 
 def test_a_setting_that_cannot_be_fitted_comes_last(data):
