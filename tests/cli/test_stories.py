@@ -15,6 +15,7 @@ from omcal import OMCAL, load
 from omcal.cli import main
 from omcal.datasets import MultiViewData, join_views, make_multiview, save_views
 from omcal.metrics import ari
+from report_cases import payload_of
 
 Ended = namedtuple("Ended", "code out err")
 
@@ -128,7 +129,8 @@ def test_the_report_names_the_samples(omcal, tmp_path, image_and_text):
     report = tmp_path / "report.html"
     assert omcal("cluster", *image_and_text, "-c", 3, "--report", report).code == 0
     page = report.read_text()
-    assert IDS[0] in page and "image.csv + text.csv" in page
+    assert "image.csv + text.csv" in page
+    assert set(payload_of(page)["arrays"]["names"]) == set(IDS)
 
 
 def test_the_command_of_inspect_runs(omcal, tmp_path, image_and_text):
@@ -214,11 +216,25 @@ def test_the_ending_says_what_is_written(omcal, tmp_path, image_and_text, ending
     assert json.loads(omcal("score", truth, out, "--json").out)["ari"] >= 0.95
 
 
+def test_a_plot_is_what_its_ending_says(omcal, tmp_path):
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    np.savez(tmp_path / "d.npz", **MADE.views)
+    for name, start in {"v.pdf": b"%PDF", "v.svg": b"<?xml", "v.png": b"\x89PNG"}.items():
+        omcal("explain", tmp_path / "d.npz", "-c", 3, "--resamples", 0, "--plot", tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
 def test_an_ending_that_says_nothing_is_refused_before_the_fit(omcal, tmp_path, monkeypatch):
     monkeypatch.setattr(OMCAL, "fit", lambda *_, **__: pytest.fail("the fit was started"))
     np.savez(tmp_path / "d.npz", **MADE.views)
-    ended = omcal("cluster", tmp_path / "d.npz", "-c", 3, "--out", tmp_path / "labels.ods")
-    assert is_one_error_line(ended) and "ends in '.ods'" in ended.err
+    for command, option, name in [
+        ("cluster", "--out", "labels.ods"),
+        ("cluster", "--report", "report.pdf"),
+        ("explain", "--plot", "views.jpg"),
+    ]:
+        ended = omcal(command, tmp_path / "d.npz", "-c", 3, option, tmp_path / name)
+        ending = name[name.index(".") :]
+        assert is_one_error_line(ended) and f"ends in '{ending}'" in ended.err
 
 
 def test_a_workbook(omcal, tmp_path):

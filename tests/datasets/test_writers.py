@@ -155,3 +155,14 @@ def test_refusals(tmp_path, dense):
     for names in (["X_pca"], ["a", "X"]):
         with pytest.raises(DataError, match=f"view '{names[-1]}' cannot go to .h5ad"):
             save_views(tmp_path / "data.h5ad", MultiViewData(dict.fromkeys(names, np.eye(3))))
+
+
+def test_ids_in_csv_are_found_again_whatever_they_were_called(tmp_path, dense):
+    for name in ("code", "labels", "a_1", None):
+        ids = np.array([str(100 + i) for i in range(12)])
+        save_views(
+            tmp_path / "d.csv", MultiViewData(dense.views, dense.labels, ids=ids, id_name=name)
+        )
+        data = load_views(tmp_path / "d.csv")
+        assert data.ids.tolist() == ids.tolist() and data.id_name == "id"
+        assert same_views(data, dense)

@@ -15,6 +15,7 @@ from omcal.cli.console import collected_warnings, fit_progress, print_json, prin
 from omcal.cli.files import (
     remarks,
     require_complete,
+    require_ending,
     require_label_format,
     samples_of,
     write_labels,
@@ -90,6 +91,7 @@ def cluster(
         reading.inputs, {**files, "--checkpoint": None if state is None else Path(state)}
     )
     require_label_format(out)
+    require_ending(report, "--report", (".html", ".htm"))
     data = reading.load()
     if not found.takes_absences:
         require_complete(data, f"--method {found.name}")

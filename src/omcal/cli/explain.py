@@ -10,7 +10,7 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
-from omcal.cli.files import remarks
+from omcal.cli.files import remarks, require_ending
 from omcal.cli.outputs import require_writable
 from omcal.cli.parameters import takes
 from omcal.cli.reading import Reading, reads
@@ -27,7 +27,7 @@ ClustersTable = Annotated[
     typer.Option("--clusters-table", help="List the features that distinguish each cluster, too."),
 ]
 PlotFile = Annotated[
-    Path | None, typer.Option("--plot", metavar="PNG", help="Draw the result into this file.")
+    Path | None, typer.Option("--plot", metavar="FILE", help="Draw the result: .png, .pdf or .svg.")
 ]
 
 
@@ -51,6 +51,7 @@ def explain(
     """
     if plot is not None:
         require_writable(plot, reading.inputs, "--plot")
+        require_ending(plot, "--plot", (".png", ".pdf", ".svg"))
     given = options.cluster_number(clusters)
     data = reading.without_labels()
     n_clusters, suggestion = options.suggested(given, data, parameters, seed)
@@ -97,7 +98,9 @@ def _draw(found: ViewExplanation, path: Path) -> None:
     from omcal.plots.studies import view_effects
 
     with replacing(path) as temporary:
-        view_effects(found).figure.savefig(temporary, format="png", dpi=150)
+        view_effects(found).figure.savefig(
+            temporary, format=path.suffix.lower().removeprefix(".") or "png", dpi=150
+        )
 
 
 def _show(found: ViewExplanation) -> None:

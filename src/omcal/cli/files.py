@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,16 +42,18 @@ def require_complete(data: MultiViewData, option: str) -> None:
         )
 
 
-def require_label_format(path: Path | None) -> None:
-    """Refuse a file of labels whose ending promises what is not written, before the work."""
-    if path is None:
-        return
-    ending = path.suffix.lower()
-    if ending not in ("", *_ENDINGS):
+def require_ending(path: Path | None, option: str, endings: Sequence[str]) -> None:
+    """Refuse a file whose ending promises what is not written, before the work."""
+    if path is not None and path.suffix.lower() not in ("", *endings):
         raise omcal.datasets.DataError(
-            f"--out {path} ends in {path.suffix!r}; labels are written as {', '.join(_ENDINGS)}."
+            f"{option} {path} ends in {path.suffix!r}; it is written as {', '.join(endings)}."
         )
-    if ending == ".xlsx":
+
+
+def require_label_format(path: Path | None) -> None:
+    """Refuse a file of labels that cannot be written, before the work."""
+    require_ending(path, "--out", _ENDINGS)
+    if path is not None and path.suffix.lower() == ".xlsx":
         from omcal.datasets.readers.excel_files import require_openpyxl
 
         require_openpyxl()

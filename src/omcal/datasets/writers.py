@@ -16,10 +16,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.io import savemat
 
-from omcal.datasets._columns import could_be_labels, views_of
 from omcal.datasets._data import DataError, Matrix, MultiViewData
-from omcal.datasets._ids import numbers_rows, seems_id
-from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
+from omcal.datasets._names import PRESENT_SUFFIX
+from omcal.datasets._writable import (
+    IDS,
+    LABELS,
+    TITLES,
+    csv_header,
+    csv_id_name,
+    require_classes,
+    require_dense,
+    require_features,
+    require_free_names,
+    require_masks_survive,
+    require_plain_names,
+)
 from omcal.datasets.readers._cells import guarded
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS, H5Object, h5py
 from omcal.datasets.readers.single_cell import is_computed
@@ -28,7 +39,6 @@ from omcal.machine.files import replacing, write_whole
 from omcal.machine.threads import row_blocks
 from omcal.views.stored import StoredTable, in_memory
 
-LABELS, TITLES, IDS = "labels", "view_names", "ids"
 _BLOCK_BYTES = 1 << 26
 
 
@@ -64,17 +74,16 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
             f"path={str(path)!r} ends in {path.suffix!r}; use one of {[*filter(None, WRITERS)]}, "
             "or no ending for a folder."
         )
-    _require_free_names(data)
-    if data.labels is not None and not could_be_labels(data.labels):
-        raise DataError("the labels are fractions, which are no classes; give them as text.")
+    require_free_names(data)
+    require_classes(data)
     if write in (_write_folder, _write_zarr) and path.exists():
         raise DataError(f"path={str(path)!r} exists; name a new folder.")
     if write in (_write_csv, _write_parquet, _write_folder):
-        _require_dense(data, path)
+        require_dense(data, path)
     if write in (_write_folder, _write_h5ad, _write_hdf5, _write_zarr):
-        _require_plain_names(data, path, nested=write in (_write_hdf5, _write_zarr))
+        require_plain_names(data, path, nested=write in (_write_hdf5, _write_zarr))
     if write is _write_mat:
-        _require_masks_survive(data, path)
+        require_masks_survive(data, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = write in (_write_folder, _write_zarr)
     with replacing(path, size=sum(map(_bytes, data.views.values())), folder=folder) as temporary:
@@ -90,53 +99,6 @@ def _blocks(view: Matrix, name: str) -> Iterator[tuple[slice, NDArray]]:
     table = StoredTable(view, name)
     for rows in row_blocks(len(view), max(1, _BLOCK_BYTES // max(1, view[:1].nbytes))):
         yield rows, table.read(rows)
-
-
-def _require_free_names(data: MultiViewData) -> None:
-    """Refuse names of views under which something else is written."""
-    for taken, use in {LABELS: "labels", TITLES: "names of the views", IDS: "ids"}.items():
-        if taken in data.views:
-            raise DataError(f"a view is called {taken!r}; rename it, this is where the {use} go.")
-    for name in data.views:
-        others = [other for other in data.views if other != name]
-        parts = {name + PRESENT_SUFFIX} | {f"{name}.{part}" for part in (*SPARSE_PARTS, "shape")}
-        if not name or name != name.strip() or not name.isprintable():
-            raise DataError(f"a view is called {name!r}; give it a name of visible characters.")
-        for clash in parts & set(others):
-            raise DataError(
-                f"a view is called {clash!r}; rename it, a part of {name!r} goes there."
-            )
-
-
-def _require_dense(data: MultiViewData, path: Path) -> None:
-    for name, view in data.views.items():
-        if sparse.issparse(view):
-            raise DataError(
-                f"view {name!r} is sparse, which {path.suffix or 'a folder of .npy files'} cannot "
-                "hold; use .npz, .mat, .h5, .zarr or .h5ad, or make it dense with toarray()."
-            )
-
-
-def _require_plain_names(data: MultiViewData, path: Path, *, nested: bool) -> None:
-    """Refuse names that mean something else where names are paths."""
-    for name in data.views:
-        parts = name.split("/")
-        strange = any(part == "" or part[0] == "." or "::" in part for part in parts)
-        if strange or (len(parts) > 1 and not nested):
-            raise DataError(
-                f"view {name!r} has a '/', a '.' or '::' in its name, which {path} cannot hold "
-                "there; rename it, or use another format such as .npz."
-            )
-
-
-def _require_masks_survive(data: MultiViewData, path: Path) -> None:
-    """Refuse to turn absent samples into samples of zeros."""
-    for name, here in (data.present or {}).items():
-        if sparse.issparse(data.views[name]) and not here.all():
-            raise DataError(
-                f"view {name!r} is sparse and lacks {int((~here).sum())} of {len(here)} samples, "
-                f"which {path.suffix} cannot say; use .npz, .h5, .zarr or .h5ad instead of {path}."
-            )
 
 
 def _write_npz(path: Path, data: MultiViewData) -> None:
@@ -335,12 +297,15 @@ def _put_text(group: H5Object, name: str, values: NDArray) -> None:
 
 
 def _write_csv(path: Path, data: MultiViewData) -> None:
-    header = _csv_header(data)
+    header = csv_header(data)
     tables = [in_memory(view, name).astype(np.float64) for name, view in data.views.items()]
     rows = np.hstack(tables)
-    _require_features(header, rows)
-    first = {"id" if data.id_name in (None, *header) else str(data.id_name): data.ids}
-    columns = {k: v for k, v in {**first, LABELS: data.labels}.items() if v is not None}
+    require_features(header, rows)
+    columns: dict[str, NDArray] = {}
+    if data.ids is not None:
+        columns[csv_id_name(data, header)] = data.ids
+    if data.labels is not None:
+        columns[LABELS] = data.labels
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([guarded(name) for name in (*columns, *header)])
@@ -352,38 +317,6 @@ def _write_csv(path: Path, data: MultiViewData) -> None:
 def _cells(values: NDArray) -> list[Any]:
     """Numbers as they are, texts so that no spreadsheet runs them."""
     return [guarded(cell) if isinstance(cell, str) else cell for cell in values.tolist()]
-
-
-def _csv_header(data: MultiViewData) -> list[str]:
-    """Names of the columns by which the views are found again, with "_" or, failing that, ":"."""
-    for separator in "_:":
-        by_view = {name: _column_names(data, name, separator) for name in data.views}
-        header = [column for columns in by_view.values() for column in columns]
-        if len(set(header)) == len(header) and list(views_of(header).items()) == list(
-            by_view.items()
-        ):
-            return header
-    raise DataError(
-        f"columns cannot be named so that the views {list(data.views)} are found again; leave '_' "
-        "and ':' out of their names, or use another format such as .npz."
-    )
-
-
-def _require_features(header: list[str], rows: NDArray) -> None:
-    """Refuse features that a table would take for something else."""
-    for name, column in zip(header, rows.T, strict=True):
-        if is_label_name(name) or seems_id(name, column) or numbers_rows(column):
-            raise DataError(
-                f"column {name!r} would be read as labels or ids, or as the numbers of the rows; "
-                "use another format such as .npz."
-            )
-
-
-def _column_names(data: MultiViewData, name: str, separator: str) -> list[str]:
-    known = (data.feature_names or {}).get(name)
-    width = int(data.views[name].shape[1])
-    features = [str(feature) for feature in known] if known is not None else range(1, width + 1)
-    return [f"{name}{separator}{str(f).removeprefix(name + separator)}" for f in features]
 
 
 def _write_parquet(path: Path, data: MultiViewData) -> None:

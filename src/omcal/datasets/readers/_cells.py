@@ -214,7 +214,7 @@ class _Table:
             codes = self._codes(j)
             columns[name] = table[:, j] if codes is None else codes
         for name, column in zip(titles[~self.numeric], text.T, strict=True):
-            labels = _as_labels(column)
+            labels = _as_ids(column) if is_id_name(name) else _as_labels(column)
             if labels is None:
                 self.left_out.append(name)
                 del columns[name]
@@ -242,9 +242,12 @@ def _whole_text(values: NDArray) -> list[str]:
 
 def _is_numeric(name: str, cells: NDArray) -> bool:
     """Whether a column is numbers; one cell that is a number demands that all are."""
-    return not (is_label_name(name) or is_id_name(name)) and (
-        any(is_number(cell) for cell in cells) or all(cell.lower() in MISSING for cell in cells)
-    )
+    if is_label_name(name):
+        return False
+    known = [cell for cell in cells if cell.lower() not in MISSING]
+    if is_id_name(name):  # with fractions it is none
+        return any(is_number(cell) and not _WHOLE.fullmatch(cell.strip()) for cell in known)
+    return not known or any(map(is_number, cells))
 
 
 def _to_numbers(cells: NDArray, first_row: int, plain: bool) -> NDArray:
@@ -264,6 +267,13 @@ def _to_numbers(cells: NDArray, first_row: int, plain: bool) -> NDArray:
                 "empty."
             )
     return filled.astype(np.float64)
+
+
+def _as_ids(cells: NDArray) -> NDArray | None:
+    """Whole numbers where that loses nothing, else the words; NA may be somebody's name."""
+    words = text_array([unguarded(cell.strip()) for cell in cells])
+    whole = words is not None and all(map(_CANONICAL.fullmatch, words))
+    return words.astype(np.int64) if words is not None and whole else words
 
 
 def _as_labels(cells: NDArray) -> NDArray | None:

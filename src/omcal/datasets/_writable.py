@@ -1,0 +1,113 @@
+"""What a file could not give back is not written: refusals before the writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from omcal.datasets._columns import could_be_labels, views_of
+from omcal.datasets._data import DataError, MultiViewData
+from omcal.datasets._ids import numbers_rows, seems_id
+from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
+from omcal.datasets.readers._cells import is_number
+from omcal.datasets.readers._hdf5 import SPARSE_PARTS
+
+LABELS, TITLES, IDS = "labels", "view_names", "ids"
+
+
+def require_classes(data: MultiViewData) -> None:
+    """Refuse labels that would not be read as labels."""
+    if data.labels is not None and not could_be_labels(data.labels):
+        raise DataError("the labels are fractions, which are no classes; give them as text.")
+
+
+def require_free_names(data: MultiViewData) -> None:
+    """Refuse names of views under which something else is written."""
+    for taken, use in {LABELS: "labels", TITLES: "names of the views", IDS: "ids"}.items():
+        if taken in data.views:
+            raise DataError(f"a view is called {taken!r}; rename it, this is where the {use} go.")
+    for name in data.views:
+        others = [other for other in data.views if other != name]
+        parts = {name + PRESENT_SUFFIX} | {f"{name}.{part}" for part in (*SPARSE_PARTS, "shape")}
+        if not name or name != name.strip() or not name.isprintable():
+            raise DataError(f"a view is called {name!r}; give it a name of visible characters.")
+        for clash in parts & set(others):
+            raise DataError(
+                f"a view is called {clash!r}; rename it, a part of {name!r} goes there."
+            )
+
+
+def require_dense(data: MultiViewData, path: Path) -> None:
+    """Refuse sparse views where there is no place for them."""
+    for name, view in data.views.items():
+        if sparse.issparse(view):
+            raise DataError(
+                f"view {name!r} is sparse, which {path.suffix or 'a folder of .npy files'} cannot "
+                "hold; use .npz, .mat, .h5, .zarr or .h5ad, or make it dense with toarray()."
+            )
+
+
+def require_plain_names(data: MultiViewData, path: Path, *, nested: bool) -> None:
+    """Refuse names that mean something else where names are paths."""
+    for name in data.views:
+        parts = name.split("/")
+        strange = any(part == "" or part[0] == "." or "::" in part for part in parts)
+        if strange or (len(parts) > 1 and not nested):
+            raise DataError(
+                f"view {name!r} has a '/', a '.' or '::' in its name, which {path} cannot hold "
+                "there; rename it, or use another format such as .npz."
+            )
+
+
+def require_masks_survive(data: MultiViewData, path: Path) -> None:
+    """Refuse to turn absent samples into samples of zeros."""
+    for name, here in (data.present or {}).items():
+        if sparse.issparse(data.views[name]) and not here.all():
+            raise DataError(
+                f"view {name!r} is sparse and lacks {int((~here).sum())} of {len(here)} samples, "
+                f"which {path.suffix} cannot say; use .npz, .h5, .zarr or .h5ad instead of {path}."
+            )
+
+
+def csv_header(data: MultiViewData) -> list[str]:
+    """Names of the columns by which the views are found again, with "_" or, failing that, ":"."""
+    for separator in "_:":
+        by_view = {name: _column_names(data, name, separator) for name in data.views}
+        header = [column for columns in by_view.values() for column in columns]
+        if len(set(header)) == len(header) and list(views_of(header).items()) == list(
+            by_view.items()
+        ):
+            return header
+    raise DataError(
+        f"columns cannot be named so that the views {list(data.views)} are found again; leave '_' "
+        "and ':' out of their names, or use another format such as .npz."
+    )
+
+
+def csv_id_name(data: MultiViewData, header: list[str]) -> str:
+    """Under which name the ids are found again: their own, or "id"."""
+    ids = np.asarray(data.ids)
+    if any(is_number(name) and not name.isdigit() for name in ids.tolist()):
+        raise DataError("ids that are fractions would be read as numbers; use .npz.")
+    own = str(data.id_name)
+    return own if own not in (*header, LABELS) and seems_id(own, ids) else "id"
+
+
+def require_features(header: list[str], rows: NDArray) -> None:
+    """Refuse features that a table would take for something else."""
+    for name, column in zip(header, rows.T, strict=True):
+        if is_label_name(name) or seems_id(name, column) or numbers_rows(column):
+            raise DataError(
+                f"column {name!r} would be read as labels or ids, or as the numbers of the rows; "
+                "use another format such as .npz."
+            )
+
+
+def _column_names(data: MultiViewData, name: str, separator: str) -> list[str]:
+    known = (data.feature_names or {}).get(name)
+    width = int(data.views[name].shape[1])
+    features = [str(feature) for feature in known] if known is not None else range(1, width + 1)
+    return [f"{name}{separator}{str(f).removeprefix(name + separator)}" for f in features]
