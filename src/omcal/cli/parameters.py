@@ -170,6 +170,7 @@ def in_options(message: str) -> str:
     )
     if checked:
         message = message.replace(" an int ", " a whole number ").replace(" a float ", " a number ")
+    message = message.replace("estimate(n, dims)", "--dry-run")
     message = re.sub(
         rf"(?<![\w-])({'|'.join(_OPTIONS)})=(\S*[^\s;,.)])",
         lambda found: f"{_OPTIONS[found[1]]} {found[2]}",
