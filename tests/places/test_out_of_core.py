@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from large_fits import assert_same_fit, file_size_limit, mapped, overlapping, sweeps
 from omcal import OCAL, OMCAL
 from omcal.machine.memory import parse_bytes
+from omcal.method.kinds import SAMPLE_ROWS
 from omcal.places import disk as out_of_core
 from omcal.places.survey import Survey
 from omcal.views.stored import MappedRows, ParquetRows
@@ -47,7 +48,7 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
+@pytest.mark.parametrize("scale", ["auto", "unit", "feature", "sample", "view", None])
 @pytest.mark.parametrize("memory_limit", [None, "50kB"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_files_give_the_result_of_memory(tmp_path, scale, memory_limit, dtype):
@@ -115,7 +116,7 @@ def test_one_file_with_views(tmp_path, split):
     source = Source(table)
     for X in (*mapped(tmp_path, [table]), source):
         assert_same_fit(OMCAL(**SETTINGS, views=split).fit(X), expected)
-    assert source.reads.max() == 2  # although two views share it
+    assert source.reads.max() == 3  # although two views share it; some rows tell their kind
 
 
 def test_parts_of_a_mapped_file(tmp_path):
@@ -167,12 +168,18 @@ def test_a_stored_view_beside_a_sparse_one(tmp_path):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_the_data_are_read_twice_by_fit_and_once_by_predict():
+@pytest.mark.parametrize("scale", ["auto", "feature"])
+def test_the_data_are_read_twice_by_fit_and_once_by_predict(scale):
     sources = [Source(X) for X in overlapping()]
-    model = OMCAL(**SETTINGS, n_init=3).fit(sources)
-    assert all((source.reads == 2).all() for source in sources)
+    model = OMCAL(**SETTINGS, scale=scale, n_init=3).fit(sources)
+    looked_at = SAMPLE_ROWS if scale == "auto" else 0  # to tell the kinds of the views
+    for source in sources:
+        assert (source.reads >= 2).all()
+        assert (source.reads - 2).sum() == looked_at
+    before = [source.reads.copy() for source in sources]
     model.predict(sources)
-    assert all((source.reads == 3).all() for source in sources)
+    for source, reads in zip(sources, before, strict=True):
+        assert (source.reads == reads + 1).all()
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -385,8 +392,10 @@ def test_a_source_that_loses_rows():
         def __getitem__(self, rows):
             return super().__getitem__(rows)[:-1]
 
-    with pytest.raises(ValueError, match=r"view 'view1': rows 0 to 5999 have shape \(5999, 6\)"):
+    with pytest.raises(ValueError, match=r"view 'view1': rows 0 to 63 have shape \(63, 6\)"):
         OMCAL(**SETTINGS).fit([Shrinking(X) for X in overlapping()])
+    with pytest.raises(ValueError, match=r"view 'view1': rows 0 to 5999 have shape \(5999, 6\)"):
+        OMCAL(**SETTINGS, scale="feature").fit([Shrinking(X) for X in overlapping()])
 
 
 def test_views_that_do_not_fit_together(tmp_path):

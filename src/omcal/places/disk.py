@@ -45,8 +45,9 @@ _PART_ROWS = 4096  # parts in scratch files have a multiple of this
 class OnDisk(Place):
     """Views, or rows, that are larger than the memory: read by blocks, twice in all.
 
-    The first read takes the moments and the samples for the anchors, the second builds the graphs;
-    they stay in memory where they fit the limit.
+    Where the kind of a view is to be found, some of its rows are looked at before. The first read
+    takes the moments and the samples for the anchors, the second builds the graphs; they stay in
+    memory where they fit the limit.
     """
 
     honours = frozenset({"memory_limit", "scratch_dir"})
