@@ -14,6 +14,7 @@ from report_cases import NASTY, SECTIONS, large_report, make_data, payload_of
 from report_cases import report_with_nasty_names as nasty_report
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium to open the report with"),
     # One of the views is noise, and the fit says so.
     pytest.mark.filterwarnings("ignore:.*shows other groups"),
