@@ -176,6 +176,7 @@ def test_another_number_of_clusters_than_classes(n_clusters):
     assert all(np.isfinite(v) for v in evaluate(y, np.arange(40) % n_clusters).values())
 
 
+@pytest.mark.memory
 def test_many_clusters_cost_no_square_table():
     y, p = np.repeat([0, 1], 50_000), np.arange(100_000)
     assert evaluate(y, p)["purity"] == 1

@@ -126,6 +126,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("make", LARGE, ids=lambda make: make.__name__)
 def test_small_files_take_little_memory(tmp_path, make):
@@ -207,6 +208,7 @@ STORES = [linked_to_itself, linked_array, linked_chunk, device_for_a_chunk, pipe
 STORES += [linked_description]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("damage", STORES, ids=lambda damage: damage.__name__)
 def test_links_pipes_and_devices_in_a_store_are_refused(store, damage):
     damage(store)
@@ -228,6 +230,7 @@ def test_of_two_descriptions_the_checked_one_is_opened(store):
     np.testing.assert_array_equal(load_views(store).views["a"], before)
 
 
+@pytest.mark.process
 def test_pipes_in_a_folder_are_not_waited_for(tmp_path, dense):
     save_views(tmp_path / "data", dense)
     os.mkfifo(tmp_path / "data" / "other")

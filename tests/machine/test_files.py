@@ -128,6 +128,7 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path):
         open_regular(tmp_path)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kilobytes", [4, 16, 64])
 def test_a_full_disk_leaves_the_old_file_and_says_what_is_missing(tmp_path, kilobytes):
     with small_disk(tmp_path / "disk", kilobytes) as disk:
@@ -161,6 +162,7 @@ write_whole(sys.argv[1], "new")
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_what_a_killed_process_leaves_the_next_one_clears(tmp_path, kind):
     command = [sys.executable, "-c", KILLED, str(tmp_path / "out"), kind]

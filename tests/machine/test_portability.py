@@ -217,6 +217,7 @@ def test_fits_in_other_environments(labels, tmp_path, environment):
     assert_array_equal(np.load(tmp_path / "labels.npy"), labels)
 
 
+@pytest.mark.process
 def test_experiments_where_processes_cannot_be_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
     with pytest.raises(OSError, match="run them on Linux or macOS"):

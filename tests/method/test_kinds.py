@@ -162,6 +162,7 @@ def test_asked_for_by_view_and_told(tmp_path):
         OMCAL(4, scale={"text": "idf"}).fit(views)
 
 
+@pytest.mark.memory
 def test_a_wide_sparse_view_is_never_dense():
     X = sparse.random_array((1500, 200_000), density=1e-4, format="csr", random_state=RNG)
     tracemalloc.start()

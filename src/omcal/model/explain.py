@@ -67,11 +67,11 @@ def explain_views(
     --------
     >>> from omcal import OMCAL
     >>> from omcal.datasets import make_multiview
-    >>> data = make_multiview(200, n_clusters=3, n_noise_views=1, noise=0.5, random_state=0)
-    >>> model = OMCAL(n_clusters=3, weighting="agreement", random_state=0).fit(data.views)
+    >>> data = make_multiview(200, n_clusters=3, n_views=2, noise=[0.5, 1.5], random_state=0)
+    >>> model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
     >>> explanation = explain_views(model, n_resamples=2)
-    >>> min(explanation.views, key=lambda view: view.agreement).name
-    'noise1'
+    >>> max(explanation.views, key=lambda view: view.agreement).name
+    'view1'
     """
     check_is_fitted(model)
     for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):
