@@ -3,7 +3,7 @@
     python benchmarks/consensus.py cost
     python benchmarks/consensus.py seeds FOLDER
 
-"cost": ten joined runs over one, on 60000 × (342, 1024, 64) float32 in ten clusters, in turns within
+"cost": ten joined runs over one, on 60000 × (342, 1024, 64) float32 in ten clusters, in turns in
 one process; the peak of memory of each in a process of its own. "seeds": the mean adjusted Rand
 index between fits with different seeds, of single runs and of joined ones, on the 17 sets of the
 yardstick in FOLDER. Tables go to results/consensus_cost.md and results/consensus_seeds.md.
