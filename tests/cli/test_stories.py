@@ -147,7 +147,7 @@ def test_the_command_of_inspect_runs(omcal, tmp_path, image_and_text):
 def test_joins_that_are_refused(omcal, tmp_path, image_and_text):
     image, text = image_and_text
     write_table(text, TEXT, [*range(N), 0, 1])
-    ended = omcal("cluster", image, text, "-c", 3, "--id", "id")
+    ended = omcal("cluster", image, text, "-c", 3)
     assert (
         is_one_error_line(ended)
         and f"2 ids are there more than once in 'id': '{min(IDS[:2])}'" in ended.err

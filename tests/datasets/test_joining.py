@@ -75,8 +75,9 @@ def test_the_name_that_all_share_is_the_id(tmp_path):
 
 def test_duplicates_are_refused_by_name(tmp_path, files):
     table(tmp_path / "text.csv", TEXT, [*range(5, 30), 7, 7, 9])
-    with pytest.raises(DataError, match=r"text\.csv: 2 ids are there more.*'id': 's07', 's09'"):
-        load_views(files, id="id")
+    for name in ("id", None):
+        with pytest.raises(DataError, match=r"text\.csv: 2 ids are there more.*'id': 's07', 's09'"):
+            load_views(files, id=name)
 
 
 def test_ids_that_match_nowhere(tmp_path, files):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, MultiViewData, is_known, spread_rows
-from omcal.datasets._ids import Ids, as_text, id_candidates
+from omcal.datasets._ids import Ids, as_text, id_candidates, seems_id
 from omcal.datasets._names import listed
 from omcal.datasets._selection import (
     ROW_NUMBERS,
@@ -192,15 +192,18 @@ def _own_id(contents: Contents, ids: str | bool | None, shared: str | None) -> s
 
 
 def _shared_id(sources: Sequence[tuple[str, Path, Contents]]) -> str | None:
-    """The first name that is one of ids in every table that has no ids of its own."""
-    candidates = [
-        [ids.name for ids in id_candidates(_vectors(contents)) if not ids.numbering]
-        for _, _, contents in sources
-        if contents.ids is None
-    ]
-    if not candidates:
-        return None
-    return next((n for n in candidates[0] if all(n in names for names in candidates)), None)
+    """The first name that is one of ids in every table that has no ids of its own.
+
+    Where a table has none but by a name that all share, and repeats it, that is to be told.
+    """
+    tables = [_vectors(contents) for _, _, contents in sources if contents.ids is None]
+    told = [[ids.name for ids in id_candidates(table) if not ids.numbering] for table in tables]
+    seeming = [[n for n, values in table.items() if n and seems_id(n, values)] for table in tables]
+    for names in (told, seeming if not all(told) else []):
+        shared = [name for name in names[0] if all(name in o for o in names)] if names else []
+        if shared:
+            return shared[0]
+    return None
 
 
 def _vectors(contents: Contents) -> dict[str, NDArray]:
