@@ -25,7 +25,7 @@ from browser import Browser
 
 # Milliseconds of drawings of all samples, and of the frames of a moving map.
 FRAMES = """(async () => {
-  const map = document.getElementById("map"), theme = document.getElementById("theme");
+  const map = document.getElementById("map"), colour = document.getElementById("colour");
   const context = CanvasRenderingContext2D.prototype, put = context.putImageData;
   const ask = window.requestAnimationFrame, all = [], moving = [];
   let begun = 0, found = all;
@@ -34,12 +34,17 @@ FRAMES = """(async () => {
     put.apply(this, rest);
     found.push(performance.now() - begun);
   };
-  for (let k = 0; k < 6; k++) { begun = performance.now(); theme.click(); }
+  const rest = () => new Promise(done => ask(() => ask(done)));
+  for (let k = 0; k < 6; k++) {
+    colour.value = (k + 1) % 2;
+    colour.dispatchEvent(new Event("change"));
+    await rest();
+  }
   map.focus();
   found = moving;
   for (let k = 0; k < 30; k++) {
     map.dispatchEvent(new KeyboardEvent("keydown", { key: k % 2 ? "-" : "+", bubbles: true }));
-    await new Promise(done => ask(() => ask(done)));
+    await rest();
   }
   return [all, moving];
 })()"""

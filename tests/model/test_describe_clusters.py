@@ -92,6 +92,18 @@ def test_terms_of_a_topic(terms, form):
             assert_allclose(f.mean, counts[inside, term].mean())
 
 
+def test_long_documents_do_not_make_a_cluster_of_their_own_words(terms):
+    counts, _, names = terms
+    long = counts * np.where(np.arange(120) % 2, 10, 1)[:, None]
+    views = {"words": sparse.csr_array(long.astype(float))}
+    model = OMCAL(3, n_anchors=12, scale="tfidf", random_state=0).fit(views)
+    found = model.describe_clusters(views, feature_names={"words": names}, top=3)
+    shares = 1e3 * long / long.sum(axis=1, keepdims=True)
+    for f in found.features:
+        inside, x = model.labels_ == f.cluster, np.log1p(shares[:, names.index(f.feature)])
+        assert_allclose(f.effect, (x[inside].mean() - x[~inside].mean()) / x.std(), rtol=1e-6)
+
+
 def test_sparse_and_dense_say_the_same(terms):
     counts, _, _ = terms
     dense = {"words": counts.astype(float)}

@@ -204,6 +204,15 @@ def test_the_summary_begins_with_trust_and_doubt(tmp_path):
             assert said.lower().endswith(f"{doubt.advice}.".lower())
 
 
+def test_classes_that_the_clusters_do_not_show_are_a_doubt(model, data, tmp_path):
+    other = np.arange(240) % 8
+    text = model.report(tmp_path / "r.html", y=other).read_text(encoding="utf-8")
+    trusted, doubted = summary_of(text)
+    assert not any("known class" in item for item in trusted)
+    accuracy = evaluate(other, model.labels_)["accuracy"]
+    assert any(f"Only {accuracy:.1%} of the samples" in item for item in doubted)
+
+
 def test_nothing_to_doubt_is_said(tmp_path):
     data = make_multiview(300, n_clusters=3, n_views=3, noise=0.9, random_state=0)
     model = OMCAL(3, n_anchors=15, random_state=0).fit(data.views)

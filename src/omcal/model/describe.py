@@ -33,7 +33,8 @@ class FeatureEffect:
     view, feature : str
     effect : float
         Mean in the cluster less the mean elsewhere, in standard deviations of all samples; below 0
-        where the cluster has less of it. Of amounts the logarithm of 1 + x is taken.
+        where the cluster has less of it. Of amounts the logarithm of 1 + x is taken; where the
+        fit took them for terms ("tfidf"), x is the share in the sample, per thousand.
     share, share_elsewhere : float
         Share of the samples, in the cluster and elsewhere, that have the feature at all where it is
         an amount, such as the count of a term, or more of it than the mean of all samples.
@@ -282,6 +283,7 @@ class _ViewStudy:
         self.zeros = 0
         self.least, self.largest = np.full(width, np.inf), np.full(width, -np.inf)
         self.near: list[list[tuple[float, int]]] = [[] for _ in range(n_clusters)]
+        self.relative = scaling.kind.name == "tfidf"
 
     def first(self, rows: Matrix, labels: NDArray, at: NDArray) -> None:
         one = _indicator(labels, self.c)
@@ -295,8 +297,15 @@ class _ViewStudy:
         self.least, self.largest = np.minimum(self.least, low), np.maximum(self.largest, high)
         self.plain += _sums(one, rows)
         if self.least.min() >= 0:
-            self.logged += _sums(one, _log(rows))
+            self.logged += _sums(one, _log(self._per_thousand(rows) @ rows))
         self.scaled += _dense(one @ self.scaling.apply(rows))
+
+    def _per_thousand(self, rows: Matrix) -> Any:
+        """What amounts are multiplied by from the left: a long text has more of every word."""
+        if not self.relative:
+            return sparse.eye_array(rows.shape[0])
+        total = np.asarray(rows.sum(axis=1)).ravel()
+        return sparse.diags_array(np.divide(1e3, total, out=np.zeros_like(total), where=total > 0))
 
     @property
     def amounts(self) -> bool:
@@ -322,7 +331,8 @@ class _ViewStudy:
         spread = np.nan_to_num(deviation)
         least, largest = self.least, self.largest
         if self.amounts:
-            least, largest = np.zeros_like(least), np.log1p(largest)
+            bound = np.log1p(1e3) if self.relative else np.log1p(largest)
+            least, largest = np.zeros_like(least), np.broadcast_to(bound, mean.shape)
         self.low = np.maximum(least, mean - _WIDE * spread)[self.columns]
         self.high = np.minimum(largest, mean + _WIDE * spread)[self.columns]
         self.limit = np.zeros_like(mean) if self.amounts else mean
@@ -333,7 +343,7 @@ class _ViewStudy:
     def second(self, rows: Matrix, labels: NDArray, at: NDArray) -> None:
         few = _dense(rows[:, self.columns])
         if self.amounts:
-            few = np.log1p(few)
+            few = np.log1p(self._per_thousand(rows) @ few)
         for k, column in enumerate(few.T):
             above = column > self.limit[self.columns[k]]
             self.above[k] += np.bincount(labels[above], minlength=self.c)

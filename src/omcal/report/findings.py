@@ -27,6 +27,7 @@ from omcal.views.view import Views
 MAP_SAMPLES = 100_000
 EXPLAINED_SAMPLES = 4000
 RESAMPLES = 5
+MANY_ANCHORS = 200
 LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
 EXAMPLES = 5
 
@@ -222,7 +223,9 @@ def _explanation(
     if graphs.n_views < 2 or complete < 2:
         return None
     sample = sampled_graphs(graphs, EXPLAINED_SAMPLES, rng)
-    return explain_graphs(model, sample, RESAMPLES, rng)
+    # A resample is a fit for each view, and takes the third power of the number of anchors.
+    resamples = RESAMPLES if graphs.n_anchors <= MANY_ANCHORS else 1
+    return explain_graphs(model, sample, resamples, rng)
 
 
 def _spread_sample(labels: NDArray, count: int, rng: np.random.RandomState) -> NDArray:

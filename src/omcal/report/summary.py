@@ -9,7 +9,7 @@ from omcal.report.findings import Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
 
 _BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
-_MANY, _MOST = 0.1, 0.5  # shares of such samples, of all and of a cluster, that are worth a word
+_MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
 _STEADY = 0.9  # adjusted Rand index from which a result is called the same
 
 Doubt = tuple[str, str]  # what, and one thing to try
@@ -73,8 +73,8 @@ def trust(f: Findings) -> list[str]:
         )
     if f.explanation is not None and not decisive_views(f):
         found.append("No single view decides the result.")
-    if f.class_table is not None:
-        accuracy = f.class_table.scores["accuracy"]
+    accuracy = None if f.class_table is None else f.class_table.scores["accuracy"]
+    if accuracy is not None and accuracy >= _MOST:
         found.append(f"{percent(accuracy)} of the samples are where their known class says.")
     rule = f.evidence.same_rule
     if rule is not None and rule >= 0.99:
@@ -118,6 +118,14 @@ def doubts(f: Findings) -> list[Doubt]:
             (
                 f"most samples of {_clusters(unsure)} lie between two clusters.",
                 "do not read much into it without a look at its samples.",
+            )
+        )
+    accuracy = None if f.class_table is None else f.class_table.scores["accuracy"]
+    if accuracy is not None and accuracy < _MOST:
+        found.append(
+            (
+                f"only {percent(accuracy)} of the samples are where their known class says.",
+                "look at the features of the clusters: they may show something else.",
             )
         )
     rule = f.evidence.same_rule
