@@ -118,6 +118,7 @@ def test_inner_join_and_the_commands_that_need_all_samples(omcal, tmp_path, imag
     assert explained.code == 0 and "joined by 'id': 240 samples" in explained.out
 
 
+@pytest.mark.process
 def test_methods_compared_on_joined_tables(omcal, tmp_path, image_and_text):
     words = ("-c", 3, "--methods", "omcal,concat-kmeans", "--seeds", 2, "--out", tmp_path / "t.tex")
     ended = omcal("compare", *image_and_text, *words, "--join", "inner", "--quiet")
