@@ -98,7 +98,7 @@ def anchors_of_sample(
             n_trials=trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full"),
             random_state=random_state,
         )
-        centres = _kmeans(centres, find, present, views.names, views.widths)
+        centres = _kmeans(centres, find, present, views, sampled)
     if sparse.issparse(centres):
         centres = centres.toarray()
     return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
@@ -146,8 +146,8 @@ def _kmeans(
     X: Matrix,
     find: Callable[[Points], Any],
     present: NDArray | None,
-    names: tuple[str, ...],
-    widths: tuple[int, ...],
+    views: Views,
+    sampled: bool,
 ) -> NDArray:
     """The centres of X, which is moved to its mean; `find` gives those of points."""
     mean: NDArray | float = 0.0
@@ -158,12 +158,12 @@ def _kmeans(
     with np.errstate(over="ignore"):
         norms = row_norms(X, squared=True)
     if not np.isfinite(norms).all():
-        raise ValueError(_beyond(X, names, widths, "large"))
+        raise ValueError(_beyond(X, views, "large"))
     if not norms.any() and abs(X).max() > 0:
-        raise ValueError(_beyond(X, names, widths, "small"))
+        raise ValueError(_beyond(X, views, "small"))
     if present is not None:
-        centres = find(RowsWithGaps(X, present, widths, norms))
-    elif inner_products_pay(*X.shape):
+        centres = find(RowsWithGaps(X, present, views.widths, norms))
+    elif not sampled and inner_products_pay(*X.shape):
         points = InnerProducts(X)
         centres = points.rows(find(points))
     else:
@@ -194,10 +194,10 @@ def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list
     return [np.array(a, dtype=np.float64) for a in given]
 
 
-def _beyond(X: Matrix, names: tuple[str, ...], widths: tuple[int, ...], what: str) -> str:
+def _beyond(X: Matrix, views: Views, what: str) -> str:
     """What to say where the squares of the rows leave the range of their type."""
-    edges = np.cumsum((0, *widths))
+    edges = np.cumsum((0, *views.widths))
     largest = [abs(X[:, start:stop]).max() for start, stop in pairwise(edges)]
-    name = names[int(np.argmax(largest))]
+    name = views.names[int(np.argmax(largest))]
     remedy = "rescale it" if X.dtype == np.float64 else "rescale it, or pass float64"
     return f"view {name!r} holds values too {what} to be squared in {X.dtype}; {remedy}."

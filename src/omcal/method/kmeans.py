@@ -16,9 +16,13 @@ from sklearn.utils.random import sample_without_replacement
 from omcal.machine.threads import row_blocks
 from omcal.views.view import Matrix
 
-SEED_PER_ANCHOR = 64  # rows per anchor of a sample that its k-means++ start is drawn from
 MAX_ITER = 100
-MAX_ITER_SAMPLED = 10  # of a sample: what more iterations gain is less than another sample differs
+# A sample is worked on from coarse to fine: what more rows or iterations gain is less than another
+# sample differs.
+SEED_PER_ANCHOR = 16  # rows per anchor that the k-means++ start is drawn from
+PART_PER_ANCHOR = 64  # rows per anchor that most of the iterations see
+MAX_ITER_PART = 10
+MAX_ITER_SAMPLED = 3  # of all rows of the sample, after those of the part
 TOLERANCE = 1e-4
 _BLOCK_ENTRIES = 1 << 20
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
@@ -68,10 +72,25 @@ def lloyd(
     n_trials: int,
     random_state: np.random.RandomState,
 ) -> Any:
-    """Centres by Lloyd's algorithm; with `sampled` fewer points seed it and fewer steps do."""
-    centres = points.at(_start(points, n_clusters, sampled, n_trials, random_state))
+    """Centres by Lloyd's algorithm; with `sampled` the points are a sample of 256 a centre."""
+    if not sampled:
+        chosen = _seed(points, n_clusters, n_trials, random_state)
+        return _improved(points.at(chosen), points, n_clusters, MAX_ITER)
+    part = points[_some(points, PART_PER_ANCHOR * n_clusters, random_state)]
+    few = part[_some(part, SEED_PER_ANCHOR * n_clusters, random_state)]
+    centres = few.at(_seed(few, n_clusters, n_trials, random_state))
+    centres = _improved(centres, part, n_clusters, MAX_ITER_PART)
+    return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
+
+
+def _some(points: Points, size: int, random_state: np.random.RandomState) -> NDArray:
+    return sample_without_replacement(points.n, min(size, points.n), random_state=random_state)
+
+
+def _improved(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
+    """The centres after so many iterations, or as many as change something."""
     labels = np.full(points.n, -1)
-    for _ in range(MAX_ITER_SAMPLED if sampled else MAX_ITER):
+    for _ in range(max_iter):
         new_labels, distances = points.nearest(centres)
         if np.array_equal(new_labels, labels):
             break
@@ -98,21 +117,6 @@ def _filled(labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
     if empty.size:
         labels[np.argsort(-distances, kind="stable")[: empty.size]] = empty
     return labels
-
-
-def _start(
-    points: Points,
-    n_clusters: int,
-    sampled: bool,
-    n_trials: int,
-    random_state: np.random.RandomState,
-) -> list[int]:
-    """Points to start from; of a sample they are drawn from a part."""
-    few = SEED_PER_ANCHOR * n_clusters
-    if not sampled or few >= points.n:
-        return _seed(points, n_clusters, n_trials, random_state)
-    some = sample_without_replacement(points.n, few, random_state=random_state)
-    return [int(some[i]) for i in _seed(points[some], n_clusters, n_trials, random_state)]
 
 
 def _seed(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.machine.threads import row_blocks
+from omcal.machine.compiled import compiled_pays
+from omcal.machine.threads import map_blocks, row_blocks
 from omcal.method.graph import AnchorGraphs, anchor_graphs
 from omcal.method.rows import decide
 from omcal.method.scaling import Scaling
@@ -16,6 +17,7 @@ from omcal.method.updates import ConsensusGraph, settle, stacked
 from omcal.views.view import Views
 
 BLOCK = 8192  # new samples at a time
+_SETTLED = 4096  # of these together, so that they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Rule:
     def blocks(self, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
         """Unclipped indicator and labels of consecutive blocks of samples in memory."""
         for rows in row_blocks(views.n, BLOCK):
-            yield indicate(self.consensus, self.learned.graphs(views, rows))
+            graphs = self.learned.graphs(views, rows, compiled=compiled_pays(views.n))
+            yield indicate(self.consensus, graphs)
 
     def labels(self, views: Views) -> NDArray[np.int32]:
         """Cluster of each sample."""
@@ -123,7 +126,13 @@ def joined_graph(
 def indicate(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
     """Unclipped indicator and labels of the samples of these graphs, as for new ones."""
     P, R = Z.f_step()
-    S = graphs.side_by_side()
-    to_P, to_G = (stacked(Z.alpha, M).astype(S.dtype) for M in (P, Z.G))
-    U = settle(S @ to_P, R)
-    return U, decide(U, S @ to_G, float(np.abs(P).max())).labels
+    to_P, to_G = (stacked(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
+    scale = float(np.abs(P).max())
+
+    def work(rows: slice) -> tuple[NDArray, NDArray]:
+        S = graphs[rows].side_by_side()
+        U = settle(S @ to_P, R)
+        return U, decide(U, S @ to_G, scale).labels
+
+    U, labels = zip(*map_blocks(work, graphs.n, _SETTLED), strict=True)
+    return np.concatenate(U), np.concatenate(labels)

@@ -185,17 +185,17 @@ def settle(B: NDArray, R: Array, max_sweeps: int = 1000) -> NDArray:
     semi-definite with norm below 1), found by coordinate descent on all rows at once: unlike
     plain iteration it does not slow down as γ grows.
     """
-    wide = B.astype(np.float64, copy=False)
-    F = np.maximum(wide, 0)
+    Bt = np.ascontiguousarray(B.T, dtype=np.float64)  # a cluster at a time lies together
+    Ft = np.maximum(Bt, 0)
     own = np.diag(R)
-    limit = max(1e-10, np.finfo(B.dtype).eps) * float(np.abs(wide).max(initial=0.0))
+    limit = max(1e-10, np.finfo(B.dtype).eps) * float(np.abs(Bt).max(initial=0.0))
     for _ in range(max_sweeps):
         change = 0.0
         for j in range(len(R)):
-            column = wide[:, j] + F @ R[:, j] - own[j] * F[:, j]
-            column = np.maximum(column / (1.0 - own[j]), 0)
-            change = max(change, float(np.abs(column - F[:, j]).max(initial=0.0)))
-            F[:, j] = column
+            f = Bt[j] + R[:, j] @ Ft - own[j] * Ft[j]
+            f = np.maximum(f / (1.0 - own[j]), 0)
+            change = max(change, float(np.abs(f - Ft[j]).max(initial=0.0)))
+            Ft[j] = f
         if change <= limit:
             break
-    return (wide + F @ R).astype(B.dtype)
+    return np.asarray((Bt + R.T @ Ft).T.astype(B.dtype, order="C"))

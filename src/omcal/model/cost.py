@@ -16,7 +16,7 @@ from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
-from omcal.method.kmeans import SEED_PER_ANCHOR, inner_products_pay, trials
+from omcal.method.kmeans import PART_PER_ANCHOR, SEED_PER_ANCHOR, inner_products_pay, trials
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.views.view import View
@@ -35,7 +35,7 @@ _SPARSE = 15.0  # products with sparse rows
 _THIN = 20.0  # dense products with a few columns
 _GATHER = 12.0  # products with the graphs
 _SELECT, _SELECT_COMPILED = 800.0, 220.0  # operations a distance to find the nearest anchors
-_LLOYD_STEPS, _LLOYD_STEPS_FULL = 10, 50
+_LLOYD_STEPS, _LLOYD_STEPS_FULL = 6, 50
 _ITERATION_SECONDS = 0.001
 _COMPILED_SECONDS = 1.5  # to load the compiled loops
 
@@ -148,7 +148,7 @@ class Estimate:
         row = sum(view.row_operations() for view in self.views)
         thin = sum(view.row_operations(thin=True) for view in self.views)
         steps = _LLOYD_STEPS if self._sample < n else _LLOYD_STEPS_FULL
-        seeds = min(self._sample, SEED_PER_ANCHOR * m)
+        seeds = SEED_PER_ANCHOR * m if self._sample < n else n
         anchors = m * (self._sample * steps * row + seeds * self._trials * thin)
         compiled = compiled_pays(n)
         graphs = n * m * (row + V * (_SELECT_COMPILED if compiled else _SELECT))
@@ -217,8 +217,8 @@ class Estimate:
         width = sum(view.width for view in self.views)
         entries = sum(view.row_entries for view in self.views)
         joint = s * entries * (t + (_INDEX if self._sparse else 0))
-        seeds = min(s, SEED_PER_ANCHOR * m)
-        by_products = inner_products_pay(s, width)
+        part = min(s, (PART_PER_ANCHOR + SEED_PER_ANCHOR) * m)
+        by_products = s == self.n_samples and inner_products_pay(s, width)
         copies = 1
         if self._sparse:
             # Rows that were drawn or lay in several views before; columns for the products, or
@@ -228,7 +228,7 @@ class Estimate:
         centres = (2.0 * t + 8.0 if by_products else 6.0 * t) * m * width
         parts = {
             "sample": joint * copies,
-            "start": joint * seeds / s if seeds < s < self.n_samples else 0.0,
+            "start": joint * part / s if 0 < s < self.n_samples else 0.0,
             # Half of them are gone whenever there is more than one copy of the sample.
             "centres": max(centres / 2, centres - (copies - 1) * joint),
             "distances": s * (t * self._trials + 24.0) + 2.0 * t * min(s * m, _DISTANCES),

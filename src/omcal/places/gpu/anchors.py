@@ -61,9 +61,26 @@ def _lloyd(
     n_trials: int,
     random_state: np.random.RandomState,
 ) -> Tensor:
-    """Lloyd's algorithm from a k-means++ start."""
-    x_norms = X.square().sum(dim=1)
-    centres = _start(X, x_norms, n_clusters, sampled, n_trials, random_state)
+    """`omcal.method.kmeans.lloyd` on the device."""
+    few = part = X
+    if sampled:
+        part = _some(X, kmeans.PART_PER_ANCHOR * n_clusters, random_state)
+        few = _some(part, kmeans.SEED_PER_ANCHOR * n_clusters, random_state)
+    chosen = _seed(few, few.square().sum(dim=1), n_clusters, n_trials, random_state)
+    if not sampled:
+        return _improved(few[chosen], X, kmeans.MAX_ITER)
+    centres = _improved(few[chosen], part, kmeans.MAX_ITER_PART)
+    return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
+
+
+def _some(X: Tensor, size: int, random_state: np.random.RandomState) -> Tensor:
+    rows = sample_without_replacement(len(X), min(size, len(X)), random_state=random_state)
+    return X.index_select(0, torch.from_numpy(rows.astype(np.int64)).to(X.device))
+
+
+def _improved(centres: Tensor, X: Tensor, max_iter: int) -> Tensor:
+    """The centres after so many iterations, or as many as change something."""
+    n_clusters, x_norms = len(centres), X.square().sum(dim=1)
     limit = kmeans.TOLERANCE * X.var(dim=0, correction=0).mean()
     distances = torch.empty_like(x_norms)
     empty = torch.empty(n_clusters, dtype=torch.bool, device=X.device)
@@ -80,9 +97,9 @@ def _lloyd(
             kept.copy_(new)
 
     iterate_on_device = Repeated(iterate, X.device)
-    for iteration in range(1, (kmeans.MAX_ITER_SAMPLED if sampled else kmeans.MAX_ITER) + 1):
+    for iteration in range(1, max_iter + 1):
         iterate_on_device()
-        if iteration % _CHECK_EVERY:
+        if iteration % _CHECK_EVERY and iteration < max_iter:
             continue
         n_empty, farthest, excess = state.tolist()
         if n_empty and farthest > 0:
@@ -91,23 +108,6 @@ def _lloyd(
         elif excess <= 0:
             break
     return centres
-
-
-def _start(
-    X: Tensor,
-    x_norms: Tensor,
-    n_clusters: int,
-    sampled: bool,
-    n_trials: int,
-    random_state: np.random.RandomState,
-) -> Tensor:
-    """Rows to start from; of a sample they are drawn from a part."""
-    few = kmeans.SEED_PER_ANCHOR * n_clusters
-    if sampled and few < len(X):
-        rows = sample_without_replacement(len(X), few, random_state=random_state)
-        some = torch.from_numpy(rows.astype(np.int64)).to(X.device)
-        X, x_norms = X.index_select(0, some), x_norms.index_select(0, some)
-    return X[_seed(X, x_norms, n_clusters, n_trials, random_state)]
 
 
 def _seed(
