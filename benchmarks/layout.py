@@ -145,8 +145,8 @@ def main() -> None:
             print(f"  {name:40} {trust:.3f} {torn:.3f} {own:.3f} {seconds:.1f}", flush=True)
     means = np.mean(every, axis=0)
     lines = [
-        f"Means over {', '.join(options.files)} (at most {MOST} samples each) and "
-        f"{options.seeds} seeds.",
+        f"Means over {', '.join(options.files)} (at most {MOST} samples each), number of seeds: "
+        f"{options.seeds}. Seconds on a busy machine: only their ratios mean something.",
         "",
         "| layout | trustworthiness | torn clusters | own cluster near | seconds |",
         "|---|---|---|---|---|",
