@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.process
+@pytest.mark.memory
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("make", LARGE, ids=lambda make: make.__name__)
 def test_small_files_take_little_memory(tmp_path, make):
@@ -204,11 +205,27 @@ def linked_description(store):
     (store / "a" / ".zarray").symlink_to(store.parent / "zarray")
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_part_that_claims_a_billion_texts(tmp_path, version):
+    zarr = pytest.importorskip("zarr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # version 3 has no agreed texts yet
+        group = zarr.open_group(str(tmp_path / "data"), mode="w", zarr_format=version)
+        group.create_array("X", data=np.eye(9))
+        group.create_array("y", shape=(9,), dtype=str, compressors=None)[:] = np.array(["a"] * 9)
+        assert load_views(tmp_path / "data").labels.tolist() == ["a"] * 9
+        chunk = tmp_path / "data" / "y" / ("0" if version == 2 else "c/0")
+        content = chunk.read_bytes()
+        chunk.write_bytes((10**9).to_bytes(4, "little") + content[4:])
+        with pytest.raises(DataError, match="part of the texts in 'y' is damaged"):
+            load_views(tmp_path / "data")
+
+
 STORES = [linked_to_itself, linked_array, linked_chunk, device_for_a_chunk, pipe_for_a_chunk]
 STORES += [linked_description]
 
 
-@pytest.mark.process
+@pytest.mark.memory
 @pytest.mark.parametrize("damage", STORES, ids=lambda damage: damage.__name__)
 def test_links_pipes_and_devices_in_a_store_are_refused(store, damage):
     damage(store)
@@ -230,7 +247,7 @@ def test_of_two_descriptions_the_checked_one_is_opened(store):
     np.testing.assert_array_equal(load_views(store).views["a"], before)
 
 
-@pytest.mark.process
+@pytest.mark.memory
 def test_pipes_in_a_folder_are_not_waited_for(tmp_path, dense):
     save_views(tmp_path / "data", dense)
     os.mkfifo(tmp_path / "data" / "other")

@@ -115,6 +115,7 @@ def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 @pytest.mark.process
+@pytest.mark.process
 def test_a_full_disk_costs_the_checkpoint_and_not_the_fit(tmp_path):
     views = overlapping()
     with small_disk(tmp_path / "disk", kilobytes=16) as disk:

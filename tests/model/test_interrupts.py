@@ -7,6 +7,8 @@ from large_fits import overlapping, sweeps
 from omcal import OMCAL
 from omcal.model.watching import plain_interrupts
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 
 def as_compiled_code_does():
     """The error that Python makes of an interrupt that a C function did not pass on."""

@@ -44,6 +44,7 @@ def test_too_little_memory_for_a_worker_is_refused_at_once(file, capsys, monkeyp
     assert 100 < least < 2000
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore")
 def test_the_least_that_is_named_works(file, capsys):
     _, _, err = command(capsys, file, "--clusters", "3", "--dask", "--memory-limit", "1MB")

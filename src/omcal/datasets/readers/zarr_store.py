@@ -86,8 +86,11 @@ class ZarrNode:
     def read(self) -> NDArray | None:
         if self.shape is None:
             return None
-        _check_codecs(self._describe(DESCRIPTIONS), self.place)
+        described = self._describe(DESCRIPTIONS)
+        _check_codecs(described, self.place)
         stored = stored_bytes(self._folder)
+        if "vlen-utf8" in _codec_names([described.get("filters"), described.get("codecs")]):
+            _check_texts(described, self._folder, self.place)
         # Where both are described, that is opened which was looked at.
         written_as = 2 if (self._folder / DESCRIPTIONS[0]).is_file() else 3
         array = require_zarr().open_array(str(self._folder), mode="r", zarr_format=written_as)
@@ -161,6 +164,30 @@ def _codec_names(packing: Any) -> set[str]:
     inner = packing.get("configuration")
     nested = [inner.get(key) for key in ("codecs", "index_codecs")] if inner else []
     return own | _codec_names(nested)
+
+
+def _check_texts(described: dict[str, Any], folder: Path, name: str) -> None:
+    """Refuse chunks of texts that claim more of them than a chunk has: room is made for all."""
+    if "codecs" in described:
+        most = math.prod(described["chunk_grid"]["configuration"]["chunk_shape"])
+        packing = [c for c in described["codecs"] if c["name"] not in ("vlen-utf8", "bytes")]
+        ids = {"gzip": "zlib", "zstd": "zstd", "blosc": "blosc"}
+        steps = [ids.get(codec["name"], "") for codec in packing]
+    else:
+        most = math.prod(described["chunks"])
+        steps = [str(c["id"]) for c in [described.get("compressor")] if c is not None]
+    if not set(steps) <= {"zlib", "gzip", "zstd", "blosc", "lz4", "bz2", "lzma"}:
+        raise DataError(f"the texts in {name!r} are packed in a rare way; use gzip, zstd or none.")
+    from numcodecs import get_codec  # type: ignore[import-untyped]
+
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.name.startswith(".z") and file.name != "zarr.json":
+            raw = file.read_bytes()
+            for step in reversed(steps):
+                wrapped = step == "zlib" and raw[:2] == b"\x1f\x8b"
+                raw = bytes(get_codec({"id": "gzip" if wrapped else step}).decode(raw))
+            if int.from_bytes(raw[:4], "little") > most:
+                raise DataError(f"a part of the texts in {name!r} is damaged.")
 
 
 def _read(array: Any, name: str, stored: int) -> NDArray | None:
