@@ -109,8 +109,15 @@ EXAMPLES = {
     "CUDA": 40,
 }
 
+WAYS = [
+    pytest.param(
+        way, marks={"SciPy": [], "Numba": [pytest.mark.slow]}.get(way, [pytest.mark.torch])
+    )
+    for way in EXAMPLES
+]
 
-@pytest.mark.parametrize("way", list(EXAMPLES))
+
+@pytest.mark.parametrize("way", WAYS)
 def test_every_pass_is_the_plain_one(way):
     make = made_by(way)
 
@@ -129,7 +136,7 @@ def test_every_pass_is_the_plain_one(way):
     compare()
 
 
-@pytest.mark.parametrize("way", [way for way in EXAMPLES if way != "Numba"])
+@pytest.mark.parametrize("way", [way for way in WAYS if way.values != ("Numba",)])
 @pytest.mark.parametrize(("V", "c"), [(4, 10), (5, 10), (3, 12), (3, 16), (6, 7), (7, 5), (8, 10)])
 def test_views_that_do_not_fill_a_round(way, V, c):
     """A warp takes 32 // c views at a time; in the last round some of its lanes have none."""
