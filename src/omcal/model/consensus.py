@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,15 +31,14 @@ from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.metrics import ari
+from omcal.model.asking import AskedModel
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.cost import Estimate
-from omcal.model.describe import ClusterDescription
 from omcal.model.doubts import Doubt, doubts, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
-from omcal.model.view_effects import ViewExplanation
 from omcal.model.watching import Watch, best_of, shown
-from omcal.places.base import Place, place_for, require_shape
+from omcal.places.base import Place, place_for
 from omcal.views.reading import refuse_second_view
 from omcal.views.view import Views
 
@@ -64,6 +62,7 @@ class Run:
 
 
 class Consensus(
+    AskedModel,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     ClusterMixin,
@@ -316,43 +315,6 @@ class Consensus(
     def _weights_given(self) -> bool:
         return self.estimator_._weights_given
 
-    def predict(self, X: Any, out: Any = None, present: Any = None) -> Any:
-        """Cluster of each sample of X, by all runs; see `OMCAL.predict`.
-
-        Parameters
-        ----------
-        X : as in `fit`
-        out : array of shape (n,), optional
-            Where the labels are written.
-        present : as in `fit`
-
-        Returns
-        -------
-        labels : array of shape (n,)
-        """
-        check_is_fitted(self)
-        place = self.estimator_._place_of_new(X, present)
-        require_shape(out, place.views.n)
-        return place.apply(self._rule, "labels", out)
-
-    def transform(self, X: Any, present: Any = None) -> Any:
-        """Soft indicator F of each sample of X in the joint fit.
-
-        Parameters
-        ----------
-        X, present : as in `predict`
-
-        Returns
-        -------
-        F : array of shape (n, n_clusters)
-        """
-        check_is_fitted(self)
-        return self.estimator_._place_of_new(X, present).apply(self._rule, "indicator")
-
-    def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
-        """`fit`, then `transform` of the same samples."""
-        return self.fit(X, y, present).transform(X, present)
-
     def estimate(
         self,
         n: int,
@@ -374,34 +336,6 @@ class Consensus(
         expected = self._inner().estimate(n, dims, dtype=dtype, density=density)
         return replace(expected, n_runs=self.n_runs)
 
-    def report(
-        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
-    ) -> Path:
-        """Describe the result in one HTML file; see `OMCAL.report`.
-
-        Parameters
-        ----------
-        path, X, y, **options : as in `OMCAL.report`
-
-        Returns
-        -------
-        Path
-        """
-        return self.as_one_run().report(path, X, y, **options)
-
-    def describe_clusters(self, X: Any, **options: Any) -> ClusterDescription:
-        """Say which features distinguish each cluster; see `OMCAL.describe_clusters`.
-
-        Parameters
-        ----------
-        X, **options : as in `OMCAL.describe_clusters`
-
-        Returns
-        -------
-        omcal.model.describe.ClusterDescription
-        """
-        return self.as_one_run().describe_clusters(X, **options)
-
     def as_one_run(self) -> AnchorClusterer:
         """The run that is most like the result, with the labels and the certainty of the result.
 
@@ -420,30 +354,13 @@ class Consensus(
         model.joined_by = self
         return model
 
-    def explain_views(self, X: Any = None, **options: Any) -> ViewExplanation:
-        """Say what each view does in the run that is most like the result; see `OMCAL`.
+    @property
+    def _described(self) -> AnchorClusterer:
+        return self.as_one_run()
 
-        Parameters
-        ----------
-        X, **options : as in `OMCAL.explain_views`
-
-        Returns
-        -------
-        omcal.model.view_effects.ViewExplanation
-        """
+    def _place_of_new(self, X: Any, present: Any) -> Place:
         check_is_fitted(self)
-        return self.estimator_.explain_views(X, **options)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file that `omcal.load` reads.
-
-        Parameters
-        ----------
-        path : str or path-like
-        """
-        from omcal.model.files import save
-
-        save(self, path)
+        return self.estimator_._place_of_new(X, present)
 
     def _inner(self) -> AnchorClusterer:
         """A copy of the estimator to work with."""

@@ -1,0 +1,148 @@
+"""What a fitted model is asked: clusters of new samples, a report, explanations, a file."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omcal.places.base import Place, require_shape
+
+if TYPE_CHECKING:
+    from omcal.model.describe import ClusterDescription
+    from omcal.model.view_effects import ViewExplanation
+
+
+class AskedModel(ABC):
+    """What OMCAL, OCAL and Consensus answer once they are fitted."""
+
+    _rule: Any  # a Rule, or that of joined runs
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, present: Any = None) -> Any:
+        """Cluster the samples of X."""
+
+    @abstractmethod
+    def _place_of_new(self, X: Any, present: Any) -> Place:
+        """Where new samples are worked on."""
+
+    @property
+    @abstractmethod
+    def _described(self) -> Any:
+        """The OMCAL or OCAL that descriptions speak of."""
+
+    def predict(self, X: Any, out: Any = None, present: Any = None) -> Any:
+        """Cluster of each sample of X, which has the views that `fit` had.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            A view that none of the samples has may be None.
+        out : array of shape (n,), optional
+            Where the labels are written as they come: anything that takes slices, such as a
+            memory-mapped file.
+        present : as in `fit`
+
+        Returns
+        -------
+        labels : array of shape (n,)
+            `out` where it is given; a Dask array, not yet computed, where X is in Dask.
+        """
+        place = self._place_of_new(X, present)
+        require_shape(out, place.views.n)
+        return place.apply(self._rule, "labels", out)
+
+    def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
+        """`fit`, then `transform` of the same samples."""
+        return self.fit(X, y, present).transform(X, present)
+
+    def transform(self, X: Any, present: Any = None) -> Any:
+        """Soft indicator F of each sample of X: how strongly it belongs to each cluster.
+
+        Parameters
+        ----------
+        X, present : as in `predict`
+
+        Returns
+        -------
+        F : array of shape (n, n_clusters)
+            Non-negative; rows do not sum to 1. A Dask array, not yet computed, where X is in Dask.
+        """
+        return self._place_of_new(X, present).apply(self._rule, "indicator")
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    ) -> Path:
+        """Describe the fit in one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write.
+        X : as in `fit`, optional
+            The data that the model was fitted to. It is not needed after a fit on the CPU to data
+            in memory, of which the model keeps the anchor graphs if they take at most 256 MiB;
+            files and copies of the model do not hold them.
+        y : array-like of shape (n,), optional
+            Known classes, to compare the clusters with.
+        **options
+            As in `omcal.report.write_report`: names of the samples, a title, a source ...
+
+        Returns
+        -------
+        Path
+        """
+        from omcal.report import write_report
+
+        return write_report(self._described, path, X, y, **options)
+
+    def explain_views(self, X: Any = None, **options: Any) -> ViewExplanation:
+        """Say what each view does: its weight, its agreement, and what changes without it.
+
+        Parameters
+        ----------
+        X : as in `fit`, optional
+            The data that the model was fitted to; not needed where `report` does not need it.
+        **options
+            As in `omcal.model.explain.explain_views`: present, n_resamples, max_samples,
+            random_state.
+
+        Returns
+        -------
+        omcal.model.view_effects.ViewExplanation
+            With `views`, one entry a view, and `warnings` in plain words; `print` it.
+        """
+        from omcal.model.explain import explain_views
+
+        return explain_views(self._described, X, **options)
+
+    def describe_clusters(self, X: Any, **options: Any) -> ClusterDescription:
+        """Say which features distinguish each cluster, view by view.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The data that the model was fitted to.
+        **options
+            As in `omcal.model.describe.describe_clusters`: feature_names, top, present.
+
+        Returns
+        -------
+        omcal.model.describe.ClusterDescription
+            `print` it, or take it as a data frame with `to_frame()`.
+        """
+        from omcal.model.describe import describe_clusters
+
+        return describe_clusters(self._described, X, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file that `omcal.load` reads; see `omcal.model.files.save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        from omcal.model.files import save
+
+        save(self, path)
