@@ -47,7 +47,7 @@ class ModelError(ValueError):
     """A file that is no usable model, or a model that cannot be written."""
 
 
-def save(model: OMCAL | OCAL | Consensus, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file; `load` reads it.
 
     The file appears under its name only when it is complete. It holds parameters, scaling,
