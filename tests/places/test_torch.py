@@ -249,11 +249,10 @@ def test_anchors_of_fewer_different_rows_than_anchors(device):
     assert len(np.unique(anchors[0].round(6), axis=0)) == 3
 
 
-def test_an_empty_cluster_of_the_anchors_is_filled(device, monkeypatch):
+def test_an_empty_cluster_of_the_anchors_is_filled(device):
     X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]], dtype=torch.float64, device=device)
     start = torch.tensor([[0.1], [100.0], [200.0]], dtype=torch.float64, device=device)
-    monkeypatch.setattr(device_anchors, "_start", lambda *args: start)
-    centres = device_anchors._lloyd(X, 3, False, 3, np.random.RandomState(0))
+    centres = device_anchors._improved(start, X, 100)
     np.testing.assert_allclose(np.sort(centres.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
 
 
