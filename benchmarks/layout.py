@@ -146,7 +146,7 @@ def main() -> None:
     means = np.mean(every, axis=0)
     lines = [
         f"Means over {', '.join(options.files)} (at most {MOST} samples each), number of seeds: "
-        f"{options.seeds}. Seconds on a busy machine: only their ratios mean something.",
+        f"{options.seeds}. Of the seconds only ratios mean something.",
         "",
         "| layout | trustworthiness | torn clusters | own cluster near | seconds |",
         "|---|---|---|---|---|",

@@ -89,7 +89,7 @@ def main() -> None:
     options = parser.parse_args()
     lines = [
         "Three views, ten clusters, names and classes; a screen 1400 points wide; medians, in",
-        "brackets the 95 % quantile. Chromium draws without a GPU, on a busy machine with two cores.",
+        "brackets the 95 % quantile. Chromium draws without a GPU.",
         "",
         "| samples | file | made in | first picture | all drawn in | frame of a moving map |",
         "|---|---|---|---|---|---|",
