@@ -159,7 +159,10 @@ def _set_blas_threads(numbers: Iterable[int]) -> None:
         library.set_num_threads(number)
 
 
-_BLAS = ProcessSetting(_blas_threads, lambda: _set_blas_threads(repeat(1)), _set_blas_threads)
+# Once the main thread has set a number, OpenBLAS does not heed other threads.
+_BLAS = ProcessSetting(
+    _blas_threads, lambda: _set_blas_threads(repeat(1)), _set_blas_threads, by_main=True
+)
 
 
 def thread_count() -> int:
