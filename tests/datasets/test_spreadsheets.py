@@ -29,7 +29,7 @@ def data():
         {"=a": rng.normal(size=(n, 2)), "@b": -rng.random((n, 3))},
         labels=np.array(NAMES),
         ids=np.array([f"{name}{i}" for i, name in enumerate(NAMES)]),
-        id_name="@id",
+        id_name="id",
     )
 
 
@@ -38,7 +38,7 @@ def test_names_come_back_and_no_cell_is_a_formula(tmp_path, data):
     save_views(path, data)
     with path.open(newline="") as file:
         assert not [cell for row in csv.reader(file) for cell in row if runs(cell)]
-    again = load_views(path, id="@id")
+    again = load_views(path, id="id")
     assert list(again.views) == ["=a", "@b"]
     assert again.labels.tolist() == NAMES
     assert again.ids.tolist() == data.ids.tolist()
