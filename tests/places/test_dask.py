@@ -192,7 +192,7 @@ def test_files_that_the_workers_read(client, expected, tmp_path):
 def test_command_line(client, tmp_path, capsys, where):
     """On a running cluster, and on one that lives as long as the command."""
     np.savez(tmp_path / "data.npz", a=overlapping()[0], b=overlapping()[1])
-    command = ["cluster", str(tmp_path / "data.npz"), "--clusters=4", "--max-iter=12", "--json"]
+    command = ["cluster", str(tmp_path / "data.npz"), "--clusters=4", "--runs=2", "--json"]
     places = {
         "there": ["--dask", client.scheduler.address],
         "here": ["--memory-limit=2GB", "--dask"],

@@ -66,11 +66,19 @@ def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: A
             )
             inner.set_params(memory_limit=None)
         client = stack.enter_context(Client(address, timeout="15s"))
-        stack.callback(inner.set_params, client=None)
+        stack.callback(_let_go, model, inner)
         inner.set_params(client=client)
         here = present or {}
         model.fit({name: _in_chunks(name, view, here.get(name)) for name, view in views.items()})
         model.labels_ = np.asarray(model.labels_)
+
+
+def _let_go(*models: Any) -> None:
+    """Models that no longer hold the client, nor do the runs that they were made from."""
+    for model in models:
+        for holder in (model, getattr(model, "estimator_", model)):
+            if "client" in holder.get_params():
+                holder.set_params(client=None)
 
 
 def _local_workers(memory_limit: int | None, views: Mapping[str, Any]) -> dict[str, Any]:
