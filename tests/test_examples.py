@@ -41,9 +41,9 @@ def test_every_example_runs(script, tmp_path):
 
 @pytest.mark.process
 def test_commands_about_formats(tmp_path):
-    """In the order of the page, where its first block has made a file."""
+    """In the order of the page, where its first two blocks have made the files."""
     page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
-    first = re.search(r"```python\n(.*?)```", page, flags=re.DOTALL)[1]
+    made = "\n".join(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[:2])
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     commands = [
         line
@@ -52,7 +52,7 @@ def test_commands_about_formats(tmp_path):
     ]
     assert len(commands) >= 7 and all(line.startswith("omcal ") for line in commands)
     program = "\n".join(
-        [first, "from omcal.cli import main"]
+        [made, "from omcal.cli import main"]
         + [
             f"try: main({shlex.split(line)[1:]})\nexcept SystemExit as end: assert end.code == 0"
             for line in commands
@@ -66,5 +66,6 @@ def test_commands_about_formats(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    data = {"digits.npz", "digits.csv", "digits.mat", "digits.h5ad"}
-    assert set(os.listdir(tmp_path)) == data | {"labels.csv", "digits.omcal", "predicted.csv"}
+    data = {"digits.npz", "digits.csv", "digits.mat", "digits.h5ad", "pixels.csv", "profiles.csv"}
+    results = {"labels.csv", "joined.csv", "digits.omcal", "predicted.csv"}
+    assert set(os.listdir(tmp_path)) == data | results

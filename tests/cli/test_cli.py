@@ -103,7 +103,7 @@ def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path):
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert os.listdir(figure.parent) == ["demo.png"]
     lines = ended.out.splitlines()
-    for method in ("k-means, pixels", "k-means, all views", "OMCAL, adaptive", "OMCAL, agreement"):
+    for method in ("k-means, pixels", "k-means, all views", "OMCAL, adaptive", "OMCAL, distinct"):
         assert sum(line.startswith(method) for line in lines) == 1
     assert max(map(len, lines[:10])) <= 80
     assert str(figure) in ended.out
@@ -117,13 +117,13 @@ def test_demo_json_holds_the_scores_of_default_omcal(omcal, tmp_path):
     digits = load_digits_views()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = OMCAL(10, weighting="agreement", random_state=5).fit(digits.views)
+        model = OMCAL(10, weighting="distinct", random_state=5).fit(digits.views)
     expected = evaluate(digits.labels, model.labels_)
-    found = methods["OMCAL, agreement"]
+    found = methods["OMCAL, distinct"]
     assert {name: found[name] for name in SCORES} == expected
     assert found["seconds"] > 0
     assert len(found["warnings"]) == (0 if model.converged_ else 1)
-    weights = result["view_weights"]["OMCAL, agreement"]
+    weights = result["view_weights"]["OMCAL, distinct"]
     assert list(weights) == list(digits.views)
     assert sum(weights.values()) == pytest.approx(1)
 

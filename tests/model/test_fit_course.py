@@ -160,7 +160,7 @@ main()
 def test_ctrl_c_on_the_command_line(tmp_path):
     """The result so far is shown and written, and the code says that it was interrupted."""
     np.savez(tmp_path / "data.npz", **MADE.views)
-    options = ["--clusters", "3", "--tol", "0"]
+    options = ["--clusters", "3", "--tol", "0", "--runs", "1", "--no-accelerate"]
     files = ["--out", str(tmp_path / "l.csv"), "--save-model", str(tmp_path / "m.omcal")]
     process = subprocess.run(
         [sys.executable, "-c", PRESSING, "cluster", str(tmp_path / "data.npz"), *options, *files],

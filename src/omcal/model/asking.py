@@ -7,6 +7,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+
 from omcal.places.base import Place, require_shape
 
 if TYPE_CHECKING:
@@ -14,7 +21,9 @@ if TYPE_CHECKING:
     from omcal.model.view_effects import ViewExplanation
 
 
-class AskedModel(ABC):
+class AskedModel(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
+):
     """What OMCAL, OCAL and Consensus answer once they are fitted."""
 
     _rule: Any  # a Rule, or that of joined runs

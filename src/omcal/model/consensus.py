@@ -12,14 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import DTypeLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    MetaEstimatorMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -61,14 +54,7 @@ class Run:
         return self.solution.history[-1]
 
 
-class Consensus(
-    AskedModel,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClusterMixin,
-    MetaEstimatorMixin,
-    BaseEstimator,
-):
+class Consensus(MetaEstimatorMixin, AskedModel):
     """Join several runs with other anchors into one clustering.
 
     Each of B runs puts every sample into one of c clusters. These B·c clusters are anchors, too:

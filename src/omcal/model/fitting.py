@@ -13,12 +13,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -65,14 +59,7 @@ def all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
     return guarded
 
 
-class AnchorClusterer(
-    AskedModel,
-    CallbackSupportMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClusterMixin,
-    BaseEstimator,
-):
+class AnchorClusterer(CallbackSupportMixin, AskedModel):
     """What OMCAL and OCAL share: everything but the parameters that speak of several views."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

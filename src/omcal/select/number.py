@@ -21,7 +21,7 @@ from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs, anchor_weights, nearest_columns
 from omcal.method.scaling import Scaling
 from omcal.method.solver import Problem
-from omcal.method.updates import mix
+from omcal.method.updates import mix, stacked
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
 from omcal.model.small_fits import Array, GraphFit, fit_graphs, sampled_rows
@@ -329,4 +329,4 @@ def _labels(fit: GraphFit, S: Any) -> NDArray:
     """Labels of all samples by what a half of them gave."""
     Z = fit.solution.consensus
     P, _ = Z.f_step()
-    return np.asarray(S @ np.concatenate([weight * P for weight in Z.alpha])).argmax(axis=1)
+    return np.asarray(S @ stacked(Z.alpha, P)).argmax(axis=1)
