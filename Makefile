@@ -40,7 +40,7 @@ test: $(VENV)/.installed  ## all tests and the examples in docstrings
 
 # In an environment of its own, as its default build takes gigabytes and nothing else needs it.
 $(TORCH)/.installed: pyproject.toml | $(TORCH)/.made
-	$(TORCH)/$(SCRIPTS)/python $(PIP) -e ".[cli,fast,io]" "torch==2.13.0" pytest pytest-cov pytest-xdist hypothesis
+	$(TORCH)/$(SCRIPTS)/python $(PIP) -e ".[cli,fast,io,plot]" "torch==2.13.0" pytest pytest-cov pytest-xdist hypothesis
 	touch $@
 
 test-torch: $(TORCH)/.installed  ## tests of tensors and devices, with PyTorch
