@@ -183,3 +183,52 @@ def test_zarr_without_a_readable_description(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "zarr.json").write_text("{not json")
     assert_refused(tmp_path / "data")
+
+
+def put_blosc(zarr, path, layout):
+    """An array of numbers or texts that Blosc packed, in one file."""
+    group = zarr.open_group(str(path), mode="w", zarr_format=2 if layout == "v2" else 3)
+    blosc = zarr.codecs.BloscCodec(cname="lz4")
+    if layout == "texts":
+        words = np.array([f"c{i}" for i in range(9)])
+        texts = group.create_array("id", shape=(9,), dtype=str, compressors=blosc)
+        texts[:] = words
+        group.create_array("X", data=np.ones((9, 2)))
+        return path / "id"
+    options = {"chunks": (3, 6), "shards": (9, 6)} if layout == "shards" else {"chunks": (9, 6)}
+    if layout == "v2":
+        from numcodecs import Blosc
+
+        blosc = Blosc()
+    data = np.random.default_rng(0).normal(size=(9, 6))  # noise, which Blosc keeps as it is
+    group.create_array("X", data=data, compressors=blosc, **options)
+    return path / "X"
+
+
+@pytest.mark.parametrize("layout", ["v2", "v3", "shards", "texts"])
+def test_a_part_by_blosc_that_was_cut_short_is_never_read_beyond_its_end(tmp_path, layout):
+    """Blosc takes the length that a part says, and gave what lay behind it in memory."""
+    zarr = pytest.importorskip("zarr")
+    folder = put_blosc(zarr, tmp_path / "data", layout)
+    load_views(tmp_path / "data")
+    (part,) = [
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and file.name not in (".zarray", ".zattrs", "zarr.json")
+    ]
+    content = part.read_bytes()
+    for length in range(0, len(content), 7):
+        part.write_bytes(content[:length])
+        with pytest.raises(DataError, match=r"damaged"):
+            load_views(tmp_path / "data")
+    if layout == "shards":  # the index is as it was, and the pieces are not where it says
+        part.write_bytes(content[200:])
+        with pytest.raises(DataError, match="not as long as it says"):
+            load_views(tmp_path / "data")
+
+
+def test_numbers_packed_twice_are_refused(tmp_path):
+    pytest.importorskip("zarr")
+    describe_zarr(tmp_path / "data", filters=[{"id": "blosc"}], compressor={"id": "zlib"})
+    with pytest.raises(DataError, match="Blosc alone"):
+        load_views(tmp_path / "data")

@@ -23,18 +23,12 @@ from omcal.datasets._contents import (
     text_array,
 )
 from omcal.datasets._data import DataError, Matrix
-from omcal.datasets._names import listed
 from omcal.datasets.readers._variables import gather
+from omcal.datasets.readers._zarr_packing import check_packing
 from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
 
 MAX_DEPTH = 4
 DESCRIPTIONS = (".zarray", "zarr.json")  # of arrays in the formats 2 and 3
-
-# Ways of packing numbers and text. Others, above all "pickle", could run code.
-CODECS = {
-    *("bytes", "vlen-utf8", "transpose", "crc32c", "sharding_indexed", "gzip", "zstd", "blosc"),
-    *("zlib", "lz4", "lzma", "bz2", "shuffle", "delta", "fixedscaleoffset"),
-}
 
 
 def read_zarr(path: Path) -> Contents:
@@ -87,10 +81,8 @@ class ZarrNode:
         if self.shape is None:
             return None
         described = self._describe(DESCRIPTIONS)
-        _check_codecs(described, self.place)
         stored = stored_bytes(self._folder)
-        if "vlen-utf8" in _codec_names([described.get("filters"), described.get("codecs")]):
-            _check_texts(described, self._folder, self.place)
+        check_packing(described, self._folder, self.place)
         # Where both are described, that is opened which was looked at.
         written_as = 2 if (self._folder / DESCRIPTIONS[0]).is_file() else 3
         array = require_zarr().open_array(str(self._folder), mode="r", zarr_format=written_as)
@@ -142,52 +134,6 @@ def _arrays(node: Node, depth: int) -> Iterator[Node]:
     elif depth < MAX_DEPTH:
         for inner in node.children().values():
             yield from _arrays(inner, depth + 1)
-
-
-def _check_codecs(description: dict[str, Any], name: str) -> None:
-    packing = [description.get(key) for key in ("codecs", "filters", "compressor")]
-    strange = sorted(_codec_names(packing) - CODECS)
-    if strange:
-        raise DataError(
-            f"array {name!r} is packed with {listed(strange)}, which is not opened because it "
-            "could run code; store it with gzip, zstd or blosc."
-        )
-
-
-def _codec_names(packing: Any) -> set[str]:
-    """Names of the codecs in a description, those within other codecs included."""
-    if isinstance(packing, list):
-        return set().union(*(_codec_names(item) for item in packing))
-    if not isinstance(packing, dict):
-        return set()
-    own = {str(packing[key]) for key in ("id", "name") if key in packing}
-    inner = packing.get("configuration")
-    nested = [inner.get(key) for key in ("codecs", "index_codecs")] if inner else []
-    return own | _codec_names(nested)
-
-
-def _check_texts(described: dict[str, Any], folder: Path, name: str) -> None:
-    """Refuse chunks of texts that claim more of them than a chunk has: room is made for all."""
-    if "codecs" in described:
-        most = math.prod(described["chunk_grid"]["configuration"]["chunk_shape"])
-        packing = [c for c in described["codecs"] if c["name"] not in ("vlen-utf8", "bytes")]
-        ids = {"gzip": "zlib", "zstd": "zstd", "blosc": "blosc"}
-        steps = [ids.get(codec["name"], "") for codec in packing]
-    else:
-        most = math.prod(described["chunks"])
-        steps = [str(c["id"]) for c in [described.get("compressor")] if c is not None]
-    if not set(steps) <= {"zlib", "gzip", "zstd", "blosc", "lz4", "bz2", "lzma"}:
-        raise DataError(f"the texts in {name!r} are packed in a rare way; use gzip, zstd or none.")
-    from numcodecs import get_codec  # type: ignore[import-untyped]
-
-    for file in folder.rglob("*"):
-        if file.is_file() and not file.name.startswith(".z") and file.name != "zarr.json":
-            raw = file.read_bytes()
-            for step in reversed(steps):
-                wrapped = step == "zlib" and raw[:2] == b"\x1f\x8b"
-                raw = bytes(get_codec({"id": "gzip" if wrapped else step}).decode(raw))
-            if int.from_bytes(raw[:4], "little") > most:
-                raise DataError(f"a part of the texts in {name!r} is damaged.")
 
 
 def _read(array: Any, name: str, stored: int) -> NDArray | None:

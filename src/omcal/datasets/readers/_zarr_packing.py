@@ -1,0 +1,113 @@
+"""What is checked of the packed parts of a zarr array before zarr unpacks them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from omcal.datasets._data import DataError
+from omcal.datasets._names import listed
+
+# Ways of packing numbers and text. Others, above all "pickle", could run code.
+CODECS = {
+    *("bytes", "vlen-utf8", "transpose", "crc32c", "sharding_indexed", "gzip", "zstd", "blosc"),
+    *("zlib", "lz4", "lzma", "bz2", "shuffle", "delta", "fixedscaleoffset"),
+}
+BLOSC_HEADER = 16
+ABSENT = 2**64 - 1  # where a shard lacks a part
+
+
+def check_packing(described: dict[str, Any], folder: Path, name: str) -> None:
+    """Refuse packing that could run code, and parts that claim what they do not hold."""
+    packing = [described.get(key) for key in ("codecs", "filters", "compressor")]
+    strange = sorted(_codec_names(packing) - CODECS)
+    if strange:
+        raise DataError(
+            f"array {name!r} is packed with {listed(strange)}, which is not opened because it "
+            "could run code; store it with gzip, zstd or blosc."
+        )
+    if "blosc" in _codec_names(packing):
+        _check_blosc(described, folder, name)
+    if "vlen-utf8" in _codec_names(packing):
+        _check_texts(described, folder, name)
+
+
+def _codec_names(packing: Any) -> set[str]:
+    """Names of the codecs in a description, those within other codecs included."""
+    if isinstance(packing, list):
+        return set().union(*(_codec_names(item) for item in packing))
+    if not isinstance(packing, dict):
+        return set()
+    own = {str(packing[key]) for key in ("id", "name") if key in packing}
+    inner = packing.get("configuration")
+    nested = [inner.get(key) for key in ("codecs", "index_codecs")] if inner else []
+    return own | _codec_names(nested)
+
+
+def _parts(folder: Path) -> Iterator[Path]:
+    """The files of an array that hold its numbers or texts."""
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.name.startswith(".z") and file.name != "zarr.json":
+            yield file
+
+
+def _check_blosc(described: dict[str, Any], folder: Path, name: str) -> None:
+    """Refuse parts that are not as long as they say: Blosc believes them and reads on behind."""
+    steps = described.get("codecs")
+    steps = steps or [*(described.get("filters") or ()), described.get("compressor")]
+    sharded = isinstance(steps[-1], dict) and steps[-1].get("name") == "sharding_indexed"
+    *before, last = steps[-1]["configuration"]["codecs"] if sharded else steps
+    is_last = isinstance(last, dict) and "blosc" in (last.get("id"), last.get("name"))
+    if not is_last or "blosc" in _codec_names([*before, *steps[:-1]]):
+        raise DataError(f"{name!r} is packed by Blosc and then again; pack it by Blosc alone.")
+    for path in _parts(folder):
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            for start, length in _pieces(file, size, described) if sharded else [(0, size)]:
+                file.seek(min(start, size))
+                header = file.read(BLOSC_HEADER)
+                said = int.from_bytes(header[12:], "little")
+                if len(header) < BLOSC_HEADER or said != length or start + length > size:
+                    raise DataError(f"a part of {name!r} is damaged: it is not as long as it says.")
+
+
+def _pieces(file: BinaryIO, size: int, described: dict[str, Any]) -> list[tuple[int, int]]:
+    """Start and length of each piece of a shard, by its index."""
+    shard = described["codecs"][-1]["configuration"]
+    outer = described["chunk_grid"]["configuration"]["chunk_shape"]
+    n_pieces = math.prod(outer) // math.prod(shard["chunk_shape"])
+    codecs = [codec["name"] for codec in shard["index_codecs"]]
+    length = 16 * n_pieces + 4 * (len(codecs) - 1)
+    if codecs not in (["bytes"], ["bytes", "crc32c"]) or length > size:
+        raise DataError("the index of a shard is damaged, or packed in a rare way.")
+    order = shard["index_codecs"][0]["configuration"]["endian"]
+    file.seek(0 if shard.get("index_location") == "start" else size - length)
+    index = np.frombuffer(file.read(16 * n_pieces), {"little": "<u8", "big": ">u8"}[order])
+    return [(a, b) for a, b in index.reshape(-1, 2).tolist() if a != ABSENT or b != ABSENT]
+
+
+def _check_texts(described: dict[str, Any], folder: Path, name: str) -> None:
+    """Refuse chunks of texts that claim more of them than a chunk has: room is made for all."""
+    if "codecs" in described:
+        most = math.prod(described["chunk_grid"]["configuration"]["chunk_shape"])
+        packing = [c for c in described["codecs"] if c["name"] not in ("vlen-utf8", "bytes")]
+        ids = {"gzip": "zlib", "zstd": "zstd", "blosc": "blosc"}
+        steps = [ids.get(codec["name"], "") for codec in packing]
+    else:
+        most = math.prod(described["chunks"])
+        steps = [str(c["id"]) for c in [described.get("compressor")] if c is not None]
+    if not set(steps) <= {"zlib", "gzip", "zstd", "blosc", "lz4", "bz2", "lzma"}:
+        raise DataError(f"the texts in {name!r} are packed in a rare way; use gzip, zstd or none.")
+    from numcodecs import get_codec  # type: ignore[import-untyped]
+
+    for file in _parts(folder):
+        raw = file.read_bytes()
+        for step in reversed(steps):
+            wrapped = step == "zlib" and raw[:2] == b"\x1f\x8b"
+            raw = bytes(get_codec({"id": "gzip" if wrapped else step}).decode(raw))
+        if int.from_bytes(raw[:4], "little") > most:
+            raise DataError(f"a part of the texts in {name!r} is damaged.")
