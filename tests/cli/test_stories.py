@@ -110,12 +110,27 @@ def test_inner_join_and_the_commands_that_need_all_samples(omcal, tmp_path, imag
     ended = omcal("cluster", *image_and_text, "-c", 3, "--join", "inner", "--out", out, "--json")
     result = json.loads(ended.out)
     assert result["n_samples"] == 190 and len(out.read_text().splitlines()) == 191
-    small = ("-c", 3, "--scale", "auto", "--anchors-per-cluster", 3, "--fits", 2, "--quiet")
-    assert omcal("tune", *image_and_text, *small, "--join", "inner").code == 0
-    ended = omcal("tune", *image_and_text, *small)
+    ended = omcal("cluster", *image_and_text, "-c", 3, "--method", "concat-kmeans")
     assert is_one_error_line(ended) and "--join inner" in ended.err
     explained = omcal("explain", *image_and_text, "-c", 3, "--resamples", 0)
     assert explained.code == 0 and "joined by 'id': 240 samples" in explained.out
+
+
+def test_settings_compared_on_joined_tables(omcal, tmp_path, image_and_text):
+    small = ("--weighting", "distinct", "--anchors-per-cluster", "3,5", "--fits", 2)
+    ended = omcal("tune", *image_and_text, "-c", 3, "--scale", "auto", *small)
+    assert ended.code == 0 and "Note: joined by 'id': 240 samples" in ended.out
+    assert "text lacks 30" in ended.out and "failed" not in ended.out
+    out, files = tmp_path / "labels.csv", " ".join(map(str, image_and_text))
+    after = next(line for line in ended.out.splitlines() if line.startswith("Next: "))
+    assert after.startswith(f"Next: omcal cluster {files} --clusters 3 --scale auto")
+    assert omcal(*after.split()[2:], "--out", out).code == 0
+    assert score(out) >= 0.95
+    # The number is asked of the samples that are in every view.
+    ended = omcal("tune", *image_and_text, "-c", "auto", "--scale", "auto", *small, "--json")
+    result = json.loads(ended.out)
+    assert result["n_clusters"] == 3 and result["suggestion"]["n_samples"] == 190
+    assert [trial["clusters_found"] for trial in result["trials"]] == [3, 3]
 
 
 @pytest.mark.process

@@ -9,6 +9,7 @@ from scipy import sparse
 from omcal.datasets import make_multiview
 from omcal.method.graph import AnchorGraphs
 from omcal.select.number import _Half, leave_out, n_clusters
+from omcal.select.parameters import tune_without_labels
 
 
 def separated(c, n=600, **options):
@@ -157,3 +158,25 @@ def test_plot():
 def test_refuses(arguments, message):
     with pytest.raises(ValueError, match=message):
         n_clusters(separated(3).views, **arguments)
+
+
+def test_settings_are_tried_on_samples_that_some_views_lack():
+    data = separated(4, 300)
+    rng = np.random.RandomState(0)
+    here = {"view1": (data.labels < 2) | (rng.uniform(size=300) < 0.3)}
+    views = dict(data.views)
+    views["view1"] = np.where(here["view1"][:, None], views["view1"], 1e6)  # not to be looked at
+    grid = {"weighting": ["distinct", "adaptive"]}
+    trials = tune_without_labels(views, 4, grid, present=here, n_fits=2)
+    for trial in trials:
+        assert trial.stability > 0.95 and trial.silhouette > 0.3 and trial.clusters_found == 4
+        assert set(trial.explained) == set(views) and min(trial.explained.values()) > 0.5
+    # Rows of NaN say the same.
+    views["view1"] = np.where(here["view1"][:, None], data.views["view1"], np.nan)
+    assert tune_without_labels(views, 4, grid, n_fits=2) == trials
+    views["view2"] = np.where(here["view1"][:, None], np.nan, views["view2"])
+    with pytest.raises(ValueError, match="in every view; X has 0"):
+        tune_without_labels(views, 4, grid, n_fits=2)
+    nowhere = dict.fromkeys(data.views, here["view1"])
+    with pytest.raises(ValueError, match="absent from every view"):
+        tune_without_labels(data.views, 4, grid, present=nowhere, n_fits=2)

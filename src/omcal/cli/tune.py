@@ -10,7 +10,7 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, print_table, report_line, stdout
-from omcal.cli.files import require_complete
+from omcal.cli.files import remarks
 from omcal.cli.reading import Reading, reads
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ def tune(
     """
     given = options.cluster_number(clusters)
     data = reading.without_labels()
-    require_complete(data, "omcal tune")
     n_clusters, suggestion = options.suggested(given, data, {}, seed)
     per_cluster = _numbers("--anchors-per-cluster", anchors_per_cluster)
     grid: dict[str, list[Any]] = {
@@ -62,7 +61,13 @@ def tune(
             report_line(_line(trial))
 
     trials = omcal.select.tune_without_labels(
-        data.views, n_clusters, grid, n_fits=fits, random_state=seed, progress=show
+        data.views,
+        n_clusters,
+        grid,
+        present=data.present,
+        n_fits=fits,
+        random_state=seed,
+        progress=show,
     )
     if as_json:
         print_json(
@@ -72,11 +77,14 @@ def tune(
                 "n_clusters": n_clusters,
                 "suggestion": None if suggestion is None else suggestion.to_dict(),
                 "trials": [_plain(t) for t in trials],
+                "notes": remarks(data),
             }
         )
     elif not quiet:
         if suggestion is not None:
             stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
+        for note in remarks(data):
+            stdout().print(f"Note: {note}")
         _show(reading, n_clusters, trials)
 
 

@@ -49,11 +49,12 @@ def complete_rows(
 ) -> NDArray:
     """At most so many random samples that are in every view, in their order."""
     complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
-    _require_two(len(complete), asked_by)
+    require_two(len(complete), asked_by)
     return np.sort(random_state.permutation(complete)[:most])
 
 
-def _require_two(count: int, asked_by: str) -> None:
+def require_two(count: int, asked_by: str) -> None:
+    """Refuse data of which fewer samples are in every view."""
     if count < 2:
         raise ValueError(
             f"{asked_by} compares samples that are in every view; X has {count} of them."
@@ -71,7 +72,7 @@ def sampled_rows(
         )
     rows = complete_rows(views.n, views.present, most, random_state, asked_by)
     arrays = _stored_rows(views, rows) if views.stored else [view.array[rows] for view in views]
-    _require_two(arrays[0].shape[0], asked_by)
+    require_two(arrays[0].shape[0], asked_by)
     chosen = zip(views, arrays, strict=True)
     return Views([replace(view, array=array, present=None) for view, array in chosen])
 

@@ -18,7 +18,8 @@ from sklearn.utils import check_random_state
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
-from omcal.model.small_fits import explained_shares
+from omcal.model.small_fits import explained_shares, require_two
+from omcal.views.absence import check_present
 from omcal.views.reading import validate_views
 from omcal.views.view import Views
 
@@ -32,7 +33,8 @@ class Trial:
     `stability` is the mean adjusted Rand index of fits with different seeds to different parts
     of the samples, compared on the samples they share. `silhouette` is the mean silhouette of the
     clusters in the scaled features. `explained` is, for each view, the share of the variance of
-    its graph that lies between the clusters. `rank` 1 is the best of a search.
+    its graph that lies between the clusters. Both are of samples that are in every view. `rank` 1
+    is the best of a search.
     """
 
     parameters: dict[str, Any]
@@ -54,6 +56,7 @@ def tune_without_labels(
     n_clusters: int,
     grid: Mapping[str, Sequence[Any]],
     *,
+    present: Any = None,
     n_fits: int = 4,
     fraction: float = 0.8,
     max_samples: int = 5000,
@@ -77,6 +80,9 @@ def tune_without_labels(
     n_clusters : int
     grid : mapping
         Parameter of OMCAL -> values to try.
+    present : as in `OMCAL.fit`, optional
+        Samples that are absent from a view are fitted as in `OMCAL`; the share of the graphs and
+        the silhouette are of those that are in every view.
     n_fits : int, default=4
         At least 2.
     fraction : float, default=0.8
@@ -108,16 +114,18 @@ def tune_without_labels(
         raise ValueError(f"fraction={fraction} must be above 0 and at most 1.")
     rng = check_random_state(random_state)
     probe = OMCAL(n_clusters, **fixed)
-    views = validate_views(probe, X, views=fixed.pop("views", None), min_samples=2)
+    views = validate_views(
+        probe, X, views=fixed.pop("views", None), min_samples=2, gaps=True, present=present
+    )
+    check_present(views.present, views.names)
     kept = np.sort(rng.permutation(views.n)[:max_samples])
-    arrays = {view.name: view.array[kept] for view in views}
-    space = _common_space(views, kept)
+    sample = _Sample(views, kept)
     parts = [_part(len(kept), fraction, rng) for _ in range(n_fits)]
     seeds = [int(seed) for seed in rng.randint(2**31, size=n_fits)]
     trials = []
     for parameters in _combinations(grid):
         model = OMCAL(n_clusters, **{**fixed, **parameters})
-        trials.append(_trial(model, parameters, arrays, space, parts, seeds))
+        trials.append(_trial(model, parameters, sample, parts, seeds))
         progress(trials[-1])
     return _ranked(trials, n_clusters)
 
@@ -131,19 +139,32 @@ def _part(n: int, fraction: float, rng: np.random.RandomState) -> NDArray:
     return np.sort(rng.permutation(n)[: max(2, round(fraction * n))])
 
 
-def _common_space(views: Views, rows: NDArray) -> Any:
-    """All views side by side, each of total variance 1: the same space for every setting."""
-    blocks = [Scaling.fit(view, "auto").apply(view.rows(rows)) for view in views]
-    if any(sparse.issparse(block) for block in blocks):
-        return sparse.hstack(blocks, format="csr")
-    return np.hstack(blocks)
+class _Sample:
+    """The samples that all settings are fitted to."""
+
+    def __init__(self, views: Views, rows: NDArray) -> None:
+        self._views = Views([view.part(view.array[rows], rows) for view in views])
+        self.names = views.names
+        present = self._views.present
+        self.complete = np.ones(len(rows), dtype=bool) if present is None else present.all(axis=1)
+        require_two(int(self.complete.sum()), "tune_without_labels")
+        # All views side by side, each of total variance 1: the same space for every setting.
+        blocks = [
+            Scaling.fit(whole, "auto").apply(view.rows(slice(None)))
+            for whole, view in zip(views, self._views, strict=True)
+        ]
+        sparsely = any(sparse.issparse(block) for block in blocks)
+        self.space = sparse.hstack(blocks, format="csr") if sparsely else np.hstack(blocks)
+
+    def fit(self, model: OMCAL, rows: NDArray) -> None:
+        masks = [None if view.present is None else view.present[rows] for view in self._views]
+        model.fit({view.name: view.array[rows] for view in self._views}, present=masks)
 
 
 def _trial(
     model: OMCAL,
     parameters: dict[str, Any],
-    arrays: dict[str, Any],
-    space: Any,
+    sample: _Sample,
     parts: list[NDArray],
     seeds: list[int],
 ) -> Trial:
@@ -153,20 +174,21 @@ def _trial(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model.fit({name: array[part] for name, array in arrays.items()})
+                sample.fit(model, part)
         except ValueError as error:
             return Trial(parameters, float("nan"), float("nan"), 0.0, error=str(error))
-        whole = np.full(space.shape[0], -1)
+        whole = np.full(len(sample.complete), -1)
         whole[part] = model.labels_
         labels.append(whole)
-        if model._graphs is not None:
-            shares.append(explained_shares(model._graphs, model.labels_))
+        some = np.flatnonzero(sample.complete[part])
+        if model._graphs is not None and len(some):
+            shares.append(explained_shares(model._graphs[some], model.labels_[some]))
     return Trial(
         parameters,
         float(np.mean([_agreement(a, b) for a, b in itertools.combinations(labels, 2)])),
-        float(np.mean([_silhouette(space, whole) for whole in labels])),
+        float(np.mean([_silhouette(sample, whole) for whole in labels])),
         float(np.mean([len(np.unique(whole[whole >= 0])) for whole in labels])),
-        dict(zip(arrays, np.mean(shares, axis=0).tolist(), strict=True)) if shares else {},
+        dict(zip(sample.names, np.mean(shares, axis=0).tolist(), strict=True)) if shares else {},
     )
 
 
@@ -175,12 +197,12 @@ def _agreement(a: NDArray, b: NDArray) -> float:
     return ari(a[shared], b[shared])
 
 
-def _silhouette(space: Any, labels: NDArray) -> float:
-    some = np.flatnonzero(labels >= 0)
+def _silhouette(sample: _Sample, labels: NDArray) -> float:
+    some = np.flatnonzero((labels >= 0) & sample.complete)
     some = some[np.linspace(0, len(some) - 1, min(len(some), _SILHOUETTE_SAMPLES)).astype(int)]
     if not 1 < len(np.unique(labels[some])) < len(some):
         return -1.0
-    return float(silhouette_score(space[some], labels[some]))
+    return float(silhouette_score(sample.space[some], labels[some]))
 
 
 def _ranked(trials: list[Trial], n_clusters: int) -> list[Trial]:
