@@ -32,7 +32,7 @@ class _Contingency:
         self.class_sizes = np.bincount(classes)
         self.cluster_sizes = np.bincount(clusters)
 
-    def entropy(self, sizes: NDArray) -> float:
+    def entropy(self, sizes: NDArray[Any]) -> float:
         p = sizes / self.n
         return float(-np.sum(p * np.log(p)))
 
@@ -63,7 +63,7 @@ def _codes(labels: ArrayLike, name: str) -> NDArray[np.intp]:
     return np.unique(array, return_inverse=True)[1].reshape(-1)
 
 
-def _missing(labels: NDArray) -> int:
+def _missing(labels: NDArray[Any]) -> int:
     if labels.dtype.kind == "f":
         return int(np.isnan(labels).sum())
     if labels.dtype == object:
@@ -72,7 +72,7 @@ def _missing(labels: NDArray) -> int:
     return 0
 
 
-def _pairs(sizes: NDArray) -> int:
+def _pairs(sizes: NDArray[Any]) -> int:
     sizes = sizes.astype(np.int64)
     return int(np.sum(sizes * (sizes - 1) // 2))
 

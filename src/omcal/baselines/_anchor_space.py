@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.baselines._linalg import standardize_features, standardize_samples
+from omcal.machine.arrays import Array, Floats
 
 
-def standardized(X: NDArray) -> NDArray[np.float64]:
+def standardized(X: Array) -> Floats:
     """z-score of each sample; of each feature where there are at most two features.
 
     Of one feature the z-score of a sample keeps nothing, of two only which is the larger.
@@ -16,7 +16,7 @@ def standardized(X: NDArray) -> NDArray[np.float64]:
     return standardize_samples(X) if X.shape[1] > 2 else standardize_features(X)
 
 
-def left_singular_vectors(Z: NDArray, count: int) -> NDArray[np.float64]:
+def left_singular_vectors(Z: Array, count: int) -> Floats:
     """The leading left singular vectors, at most `count`; 0 where the singular value is."""
     U, s, _ = np.linalg.svd(Z, full_matrices=False)
     # The vectors of a zero singular value are arbitrary; what depends on them is noise.

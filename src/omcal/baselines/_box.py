@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
+
+from omcal.machine.arrays import Array, Floats
 
 _MAX_EXCHANGES = 10
 _MAX_CHANGES = 20  # times the number of unknowns
@@ -24,11 +25,11 @@ class BoxLeastSquares:
     targets : array of shape (n, m)
     """
 
-    def __init__(self, R: NDArray, targets: NDArray) -> None:
+    def __init__(self, R: Array, targets: Array) -> None:
         self.R, self.gram, self.targets = R, R.T @ R, targets
         self.lengths = np.sqrt(np.diag(self.gram))
 
-    def solve(self) -> NDArray[np.float64]:
+    def solve(self) -> Floats:
         """The solutions, one a row."""
         z = linalg.solve_triangular(self.R, self.targets.T).T
         rows = np.flatnonzero(((z < 0) | (z > 1)).any(axis=1))
@@ -36,7 +37,7 @@ class BoxLeastSquares:
         self._descend(z, rows)
         return z
 
-    def _exchange(self, z: NDArray, rows: NDArray) -> NDArray:
+    def _exchange(self, z: Array, rows: Array) -> Array:
         """Move all weights that violate optimality to or from their bound, a few times.
 
         Mostly this ends at the solution; the rows where it does not are returned.
@@ -55,7 +56,7 @@ class BoxLeastSquares:
             rows = rows[changed]
         return rows
 
-    def _descend(self, z: NDArray, rows: NDArray) -> None:
+    def _descend(self, z: Array, rows: Array) -> None:
         """Change one bound at a time, which never raises the objective, down to the solution."""
         fixed = (z <= 0) | (z >= 1)
         for _ in range(_MAX_CHANGES * z.shape[1]):
@@ -80,16 +81,16 @@ class BoxLeastSquares:
             fixed[rows[release], entering[release]] = False
             rows = rows[~arrived | release]
 
-    def _minimized(self, z: NDArray, rows: NDArray, free: NDArray) -> NDArray:
+    def _minimized(self, z: Array, rows: Array, free: Array) -> Array:
         """The minimum over the free weights; twice, to remove the rounding of normal equations."""
         for _ in range(2):
             z = z + _newton_steps(self.gram, self._slope(z, rows), free)
         return z
 
-    def _slope(self, z: NDArray, rows: NDArray) -> NDArray:
+    def _slope(self, z: Array, rows: Array) -> Array:
         return (z @ self.R.T - self.targets[rows]) @ self.R
 
-    def _pull(self, z: NDArray, rows: NDArray) -> NDArray:
+    def _pull(self, z: Array, rows: Array) -> Array:
         """Direction in which each weight would lower the objective; 0 where rounding decides."""
         residual = z @ self.R.T - self.targets[rows]
         slope = residual @ self.R
@@ -97,7 +98,7 @@ class BoxLeastSquares:
         return np.where(np.abs(slope) > noise, -slope, 0.0)
 
 
-def _newton_steps(gram: NDArray, slope: NDArray, free: NDArray) -> NDArray:
+def _newton_steps(gram: Array, slope: Array, free: Array) -> Array:
     """Steps to the minimum over the free weights, in groups of rows with about as many of them."""
     steps = np.zeros_like(slope)
     by_size = np.argsort(free.sum(axis=1), kind="stable")

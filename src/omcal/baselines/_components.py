@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from omcal.baselines._graphs import laplacian
 from omcal.baselines._spectral import smallest_eigenvectors
+from omcal.machine.arrays import Array, Floats
 
 
 def component_labels(S: Any) -> NDArray[np.intp]:
@@ -19,7 +20,7 @@ def component_labels(S: Any) -> NDArray[np.intp]:
     return connected_components(edges, directed=False)[1].astype(np.intp)
 
 
-def component_surplus(values: NDArray, c: int, tol: float) -> int:
+def component_surplus(values: Array, c: int, tol: float) -> int:
     """-1: fewer than c components, 0: exactly c, 1: more, by the smallest Laplacian eigenvalues.
 
     `values` holds the c + 1 smallest, ascending, or all n where there are not more than c.
@@ -58,7 +59,7 @@ class RankPenalty:
         self.c, self.weight, self.tol = c, weight, tol
         self.F = self._decompose(S)
 
-    def _decompose(self, S: Any) -> NDArray[np.float64]:
+    def _decompose(self, S: Any) -> Floats:
         wanted = min(self.c + 1, S.shape[0])
         self.values, vectors = smallest_eigenvectors(laplacian(S), wanted)
         self.surplus = component_surplus(self.values, self.c, self.tol)
@@ -76,7 +77,7 @@ class RankPenalty:
             self.weight /= 2
         return False
 
-    def squared_distances(self, rows: Any, columns: Any) -> NDArray[np.float64]:
+    def squared_distances(self, rows: Any, columns: Any) -> Floats:
         """|f_i - f_j|² for index arrays that broadcast."""
         difference = self.F[rows] - self.F[columns]
         return np.einsum("...k,...k->...", difference, difference)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import euclidean_distances
 from sklearn.utils.extmath import row_norms
 
+from omcal.machine.arrays import Floats
 from omcal.views.view import Matrix
 
 
@@ -30,7 +30,7 @@ def centred(X: Matrix) -> Matrix:
     return X if sparse.issparse(X) else X - np.median(X, axis=0)
 
 
-def squared_norms(X: Matrix) -> NDArray[np.float64]:
+def squared_norms(X: Matrix) -> Floats:
     """|x|² of each row; an error where their sum is out of range."""
     norms = row_norms(X, squared=True)
     with np.errstate(over="ignore"):
@@ -40,7 +40,7 @@ def squared_norms(X: Matrix) -> NDArray[np.float64]:
     return norms
 
 
-def squared_distances(X: Matrix, Y: Matrix) -> NDArray[np.float64]:
+def squared_distances(X: Matrix, Y: Matrix) -> Floats:
     """Squared Euclidean distances between the rows of X and of Y; 0 where they are rounding."""
     x_norms, y_norms = squared_norms(X), squared_norms(Y)
     squared = euclidean_distances(

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._linalg import inverse_root
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import nearest_columns
 from omcal.views.view import Matrix
@@ -43,9 +44,7 @@ def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_a
     return symmetrized(W) if symmetric else W
 
 
-def nearest_samples(
-    X: Matrix | Sequence[Matrix], k: int
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def nearest_samples(X: Matrix | Sequence[Matrix], k: int) -> tuple[NDArray[np.intp], Floats]:
     """The k + 1 nearest other samples of each sample, in the order of (distance, index).
 
     Parameters
@@ -75,7 +74,7 @@ def nearest_samples(
     return indices, distances
 
 
-def distances_to(X: Matrix, indices: NDArray) -> NDArray[np.float64]:
+def distances_to(X: Matrix, indices: Array) -> Floats:
     """Squared distance of each sample i to the samples indices[i]; shape of `indices`."""
     n, k = indices.shape
     distances = np.empty((n, k))
@@ -96,7 +95,7 @@ def difference_bytes(n: int, k: int, d: int) -> int:
     return 2 * 8 * max(min(n * k * d, _BLOCK_ENTRIES), k * d)
 
 
-def closed_form_weights(distances: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def closed_form_weights(distances: Array) -> tuple[Floats, Floats]:
     """Weights of the k nearest from the k + 1 smallest squared distances of each row.
 
     w_j = (d_(k+1) - d_j) / (k d_(k+1) - Σ_h d_h); k equal weights where all distances tie.
@@ -121,7 +120,7 @@ def closed_form_weights(distances: NDArray) -> tuple[NDArray[np.float64], NDArra
     return weights, total[:, 0] / 2
 
 
-def graph_of_rows(indices: NDArray, weights: NDArray) -> sparse.csr_array:
+def graph_of_rows(indices: Array, weights: Array) -> sparse.csr_array:
     """Directed graph with the edges i -> indices[i, j] of weight weights[i, j]; n×n sparse.
 
     Rows of `weights` lie on the simplex, see `without_rounding`.
@@ -155,7 +154,7 @@ def symmetrized(W: Any) -> Any:
     return sparse.csr_array((W + W.T) / 2) if sparse.issparse(W) else (W + W.T) / 2
 
 
-def degrees(W: Any) -> NDArray[np.float64]:
+def degrees(W: Any) -> Floats:
     """Row sums."""
     return np.asarray(W.sum(axis=1)).reshape(-1)
 

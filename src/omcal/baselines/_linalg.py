@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.baselines._distances import squared_norms
+from omcal.machine.arrays import Array, Floats
 from omcal.method.scaling import Scaling
 from omcal.views.view import Matrix, View
 
 
-def procrustes(N: NDArray) -> NDArray[np.float64]:
+def procrustes(N: Array) -> Floats:
     """The G with orthonormal columns (rows, where N is wide) that maximises tr(GᵀN).
 
     A zero matrix, for which every G is optimal, gives the first columns of the identity.
@@ -29,7 +29,7 @@ def sum_of_squares(M: Any) -> float:
     return float(np.vdot(M, M))
 
 
-def inverse_root(d: NDArray) -> NDArray[np.float64]:
+def inverse_root(d: Array) -> Floats:
     """1 / √d, and 0 where d is not positive."""
     positive = d > 0
     return np.where(positive, 1 / np.sqrt(np.where(positive, d, 1.0)), 0.0)

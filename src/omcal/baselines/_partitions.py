@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
+from omcal.machine.arrays import Array, Floats
 from omcal.views.view import Matrix
 
 
-def one_hot(labels: NDArray, n_clusters: int) -> sparse.csr_array:
+def one_hot(labels: Array, n_clusters: int) -> sparse.csr_array:
     """n×c matrix with a 1 at the label of each row."""
     n = len(labels)
     return sparse.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, n_clusters))
 
 
-def row_sums(X: Matrix, labels: NDArray, n_clusters: int) -> NDArray[np.float64]:
+def row_sums(X: Matrix, labels: Array, n_clusters: int) -> Floats:
     """Sum of the rows of X in each cluster: c×d, dense."""
     return safe_sparse_dot(one_hot(labels, n_clusters).T, X, dense_output=True)
 
 
-def column_sums(X: Matrix, labels: NDArray, n_clusters: int) -> NDArray[np.float64]:
+def column_sums(X: Matrix, labels: Array, n_clusters: int) -> Floats:
     """Sum of the columns of X in each cluster: n×c, dense."""
     return safe_sparse_dot(X, one_hot(labels, n_clusters), dense_output=True)
 
 
-def refill_empty(labels: NDArray, errors: NDArray, n_clusters: int) -> NDArray:
+def refill_empty(labels: Array, errors: Array, n_clusters: int) -> Array:
     """Give each empty cluster the row of largest error that is not alone in its own.
 
     Rows without error are left where they are: there is nothing to gain from splitting them off.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import minimize_on_simplex, project_simplex
 
 _MAX_EXCHANGES = 20
 _TOLERANCE = 1e-13
 
 
-def minimize_batch(A: NDArray, b: NDArray) -> NDArray[np.float64]:
+def minimize_batch(A: Array, b: Array) -> Floats:
     """Minimise zᵀA_i z - b_iᵀz over the simplex for every i, exactly.
 
     The unknowns that violate optimality move to or from zero, all at once, until none does. That
@@ -45,7 +45,7 @@ def minimize_batch(A: NDArray, b: NDArray) -> NDArray[np.float64]:
     return np.maximum(z, 0)
 
 
-def _minimum_over_free(A: NDArray, b: NDArray, free: NDArray) -> tuple[NDArray, NDArray]:
+def _minimum_over_free(A: Array, b: Array, free: Array) -> tuple[Array, Array]:
     """Minimum with sum 1 and zeros outside `free`, and the slope that the free unknowns share."""
     s = b.shape[1]
     system = np.where(free[:, :, None] & free[:, None, :], A, np.eye(s))
@@ -56,8 +56,8 @@ def _minimum_over_free(A: NDArray, b: NDArray, free: NDArray) -> tuple[NDArray, 
 
 
 def augmented_lagrangian_batch(
-    A: NDArray, b: NDArray, *, n_steps: int, penalty: float, growth: float
-) -> NDArray[np.float64]:
+    A: Array, b: Array, *, n_steps: int, penalty: float, growth: float
+) -> Floats:
     """The same problems, solved roughly by a fixed number of augmented-Lagrangian steps."""
     x = np.full_like(b, 1 / b.shape[1])
     multiplier = np.ones_like(b)

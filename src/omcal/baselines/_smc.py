@@ -14,6 +14,7 @@ from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._box import BoxLeastSquares
 from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import sum_of_squares
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval
 from omcal.views.view import Views
 
@@ -39,9 +40,7 @@ class AbstractSMC(Baseline):
     def _anchor_count(self, n: int) -> int:
         return self.n_anchors or min(2 * self.n_clusters, n)
 
-    def _filtered_views(
-        self, views: Views, random_state: np.random.RandomState
-    ) -> list[NDArray[np.float64]]:
+    def _filtered_views(self, views: Views, random_state: np.random.RandomState) -> list[Floats]:
         """The standardised and filtered views; draws `anchor_indices_`."""
         m = self._anchor_count(views.n)
         if m > views.n:
@@ -59,8 +58,8 @@ class AbstractSMC(Baseline):
 
 
 def filtered_views(
-    X: list[NDArray], k: int, strength: float, order: int
-) -> tuple[list[NDArray], NDArray[np.float64]]:
+    X: list[Array], k: int, strength: float, order: int
+) -> tuple[list[Array], Floats]:
     """Smooth each view over its own neighbour graph: (I - strength L)^order X.
 
     Parameters
@@ -90,7 +89,7 @@ def filtered_views(
 
 
 def sample_anchors(
-    importance: NDArray, m: int, power: float, random_state: np.random.RandomState
+    importance: Array, m: int, power: float, random_state: np.random.RandomState
 ) -> NDArray[np.intp]:
     """m different samples, drawn with probability proportional to importance^power."""
     p = (importance / max(importance.max(), np.finfo(np.float64).tiny)) ** power
@@ -102,7 +101,7 @@ def sample_anchors(
     return random_state.choice(len(p), m, replace=False, p=p / p.sum())
 
 
-def anchor_codes(X: NDArray, anchors: NDArray, alpha: float) -> NDArray[np.float64]:
+def anchor_codes(X: Array, anchors: Array, alpha: float) -> Floats:
     """Weights of the anchors in each sample: min |x - Hᵀz|² + alpha |z|² with 0 <= z <= 1.
 
     Parameters
@@ -129,6 +128,6 @@ def anchor_codes(X: NDArray, anchors: NDArray, alpha: float) -> NDArray[np.float
     return BoxLeastSquares(R, X @ Q[: X.shape[1]]).solve()
 
 
-def stacked_embedding(codes: list[NDArray], c: int) -> NDArray[np.float64]:
+def stacked_embedding(codes: list[Array], c: int) -> Floats:
     """The c leading left singular vectors of the codes of all views side by side."""
     return left_singular_vectors(np.hstack(codes), c)

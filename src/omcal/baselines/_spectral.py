@@ -13,9 +13,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.memory import require_memory
 
-Pairs = tuple[NDArray[np.float64], NDArray[np.float64]]
+Pairs = tuple[Floats, Floats]
 
 _DENSE_SIZE = 400
 # Older SciPy has a fixed generator for ARPACK's restarts and no argument for it.
@@ -72,14 +73,14 @@ def largest_eigenvectors(A: Any, c: int) -> Pairs:
     return -values, vectors
 
 
-def _smallest_of_parts(L: Any, ends: NDArray, c: int) -> Pairs:
+def _smallest_of_parts(L: Any, ends: Array, c: int) -> Pairs:
     """Merge the spectra of the diagonal blocks of L that end at `ends`."""
     starts = np.r_[0, ends[:-1]]
     single = np.flatnonzero(ends - starts == 1)
     # (value, block, column of the block's own eigenvectors) of every candidate
     values = [L.diagonal()[starts[single]]]
     blocks, columns = [single], [np.zeros(len(single), dtype=int)]
-    found: dict[int, NDArray] = {}
+    found: dict[int, Array] = {}
     for block in np.flatnonzero(ends - starts > 1).tolist():
         rows = slice(starts[block], ends[block])
         size = rows.stop - rows.start
@@ -138,7 +139,7 @@ def _shift_invert(L: Any, c: int, basis_size: int) -> Pairs:
     return _lanczos(L, c, sigma=lowest - 1e-4 * size, which="LM", ncv=basis_size)
 
 
-def _misses_one(L: Any, values: NDArray, vectors: NDArray) -> bool:
+def _misses_one(L: Any, values: Array, vectors: Array) -> bool:
     """Whether an eigenvalue below the last was passed over: Lanczos can skip equal ones."""
     size = float(abs(L).sum(axis=1).max())
     # Without the directions already found, moved above the spectrum, the lowest must be the next.
@@ -150,7 +151,7 @@ def _misses_one(L: Any, values: NDArray, vectors: NDArray) -> bool:
     return bool(lowest < values[-1] - 1e-8 * size)
 
 
-def _operator(L: Any, product: Callable[[NDArray], NDArray]) -> LinearOperator:
+def _operator(L: Any, product: Callable[[Array], Array]) -> LinearOperator:
     return LinearOperator(L.shape, matvec=product, dtype=np.float64)
 
 
@@ -161,7 +162,7 @@ def _dense(L: Any, c: int) -> Pairs:
     return some_eigenpairs(full, 0, c - 1)
 
 
-def some_eigenpairs(A: NDArray, first: int, last: int) -> Pairs:
+def some_eigenpairs(A: Array, first: int, last: int) -> Pairs:
     """Eigenpairs `first` to `last` of a symmetric matrix, ascending."""
     try:
         return linalg.eigh(A, subset_by_index=[first, last])
@@ -171,7 +172,7 @@ def some_eigenpairs(A: NDArray, first: int, last: int) -> Pairs:
         return values[first : last + 1], vectors[:, first : last + 1]
 
 
-def row_normalized(U: NDArray) -> NDArray[np.float64]:
+def row_normalized(U: Array) -> Floats:
     """Rows of U at length 1; zero rows stay 0."""
     length = np.linalg.norm(U, axis=1, keepdims=True)
     return U / np.where(length > 0, length, 1.0)

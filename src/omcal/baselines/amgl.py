@@ -7,12 +7,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_laplacian
 from omcal.baselines._spectral import kmeans_labels, smallest_eigenvectors
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval
 from omcal.views.view import Views
 
@@ -109,7 +109,7 @@ class AMGL(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         laplacians = [
             normalized_laplacian(neighbor_graph(view.array, self.n_neighbors)) for view in views
         ]

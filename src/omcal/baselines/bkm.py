@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +17,7 @@ from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import column_sums, row_sums
 from omcal.baselines._spectral import kmeans_labels
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -112,7 +112,7 @@ class BKM(Baseline):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
         problem = weighted_problem(X) if self.weighted else plain_problem(X)
         p, q = start(X, self.n_clusters, self.init, random_state)
@@ -145,17 +145,17 @@ class Problem(NamedTuple):
     """X, what a row and a column weigh, and the squared norm of the matrix that is fitted."""
 
     X: Matrix
-    row_weights: NDArray
-    column_weights: NDArray
+    row_weights: Array
+    column_weights: Array
     squared_norm: float
 
 
 class Blocks(NamedTuple):
     """Where the sweeps ended; `objective` also has the start."""
 
-    p: NDArray
-    q: NDArray
-    s: NDArray
+    p: Array
+    q: Array
+    s: Array
     objective: list[float]
     converged: bool
 
@@ -179,9 +179,7 @@ def weighted_problem(X: Matrix) -> Problem:
     return Problem(X, d1, d2, float(squared_norms(scaled).sum()))
 
 
-def start(
-    X: Matrix, c: int, init: str, random_state: np.random.RandomState
-) -> tuple[NDArray, NDArray]:
+def start(X: Matrix, c: int, init: str, random_state: np.random.RandomState) -> tuple[Array, Array]:
     """First labels of the rows and of the columns."""
     n, d = X.shape
     if init == "random":
@@ -194,12 +192,12 @@ def start(
     return p, np.argsort(partner)[q]
 
 
-def row_means(X: Matrix, labels: NDArray, c: int) -> NDArray:
+def row_means(X: Matrix, labels: Array, c: int) -> Array:
     """Mean of the rows in each cluster, 0 for an empty one."""
     return row_sums(X, labels, c) / np.maximum(np.bincount(labels, minlength=c), 1)[:, None]
 
 
-def fit_blocks(problem: Problem, p: NDArray, q: NDArray, c: int, *, max_iter: int = 100) -> Blocks:
+def fit_blocks(problem: Problem, p: Array, q: Array, c: int, *, max_iter: int = 100) -> Blocks:
     """Sweep over S, P and Q from the labels `p` of rows and `q` of columns until none changes."""
     X, d1, d2, squared_norm = problem
     XQ = column_sums(X, q, c)
@@ -218,9 +216,7 @@ def fit_blocks(problem: Problem, p: NDArray, q: NDArray, c: int, *, max_iter: in
     return Blocks(p, q, s, objective, converged)
 
 
-def block_means(
-    XQ: NDArray, d1: NDArray, d2: NDArray, p: NDArray, q: NDArray, c: int
-) -> tuple[NDArray, float]:
+def block_means(XQ: Array, d1: Array, d2: Array, p: Array, q: Array, c: int) -> tuple[Array, float]:
     """The best s, 0 where a block is empty, and the part of the squared norm that it explains."""
     blocks = np.bincount(p, XQ[np.arange(len(p)), p], minlength=c)
     volumes = np.bincount(p, d1, minlength=c) * np.bincount(q, d2, minlength=c)
@@ -228,6 +224,6 @@ def block_means(
     return s, float(s @ blocks)
 
 
-def _costs(sums: NDArray, s: NDArray, weights: NDArray, volumes: NDArray) -> NDArray:
+def _costs(sums: Array, s: Array, weights: Array, volumes: Array) -> Array:
     """Error of each row in each block, less the error of fitting it by 0."""
     return np.outer(weights, volumes * s**2) - 2 * s * sums

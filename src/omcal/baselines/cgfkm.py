@@ -18,6 +18,7 @@ from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._partitions import refill_empty, row_sums
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval
 from omcal.method.simplex import minimize_on_simplex
 from omcal.views.view import Views
@@ -110,7 +111,7 @@ class CGFKM(Baseline):
         self.tol = tol
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = narrow(views[0].array)
         X = X.toarray() if sparse.issparse(X) else X
         S = neighbor_graph(X, self.n_neighbors, symmetric=False)
@@ -142,14 +143,14 @@ class CGFKM(Baseline):
 class FilteredClusters(NamedTuple):
     """Where the rounds ended."""
 
-    labels: NDArray
-    centers: NDArray
-    beta: NDArray
+    labels: Array
+    centers: Array
+    beta: Array
     objective: list[float]
     converged: bool
 
 
-def chebyshev_filtered(S: Any, X: NDArray, q: int) -> NDArray[np.float64]:
+def chebyshev_filtered(S: Any, X: Array, q: int) -> Floats:
     """T_p(S) X for the degrees p = 0 … q − 1, by T_{p+1} = 2 S T_p − T_{p−1}; q×n×d."""
     Y = np.empty((q, *X.shape))
     Y[0] = X
@@ -161,7 +162,7 @@ def chebyshev_filtered(S: Any, X: NDArray, q: int) -> NDArray[np.float64]:
 
 
 def filtered_kmeans(
-    Y: NDArray, labels: NDArray, centers: NDArray, *, max_iter: int = 30, tol: float = 1e-5
+    Y: Array, labels: Array, centers: Array, *, max_iter: int = 30, tol: float = 1e-5
 ) -> FilteredClusters:
     """Alternate between filter weights and Lloyd steps, from given clusters."""
     flat = Y.reshape(len(Y), -1)
@@ -179,12 +180,12 @@ def filtered_kmeans(
     return FilteredClusters(labels, centers, beta, objective, converged)
 
 
-def filter_weights(flat: NDArray, H: NDArray, targets: NDArray) -> NDArray[np.float64]:
+def filter_weights(flat: Array, H: Array, targets: Array) -> Floats:
     """The mixture of the filtered data that is closest to the centre of each sample."""
     return minimize_on_simplex(H, 2 * (flat @ targets.ravel()))
 
 
-def lloyd_step(X: NDArray, centers: NDArray) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def lloyd_step(X: Array, centers: Array) -> tuple[NDArray[np.intp], Floats]:
     """Nearest centre of each sample, and the means; an empty cluster takes the farthest sample."""
     c = len(centers)
     squared = squared_distances(X, centers)
@@ -194,5 +195,5 @@ def lloyd_step(X: NDArray, centers: NDArray) -> tuple[NDArray[np.intp], NDArray[
     return labels, np.where(counts[:, None] > 0, means, centers)
 
 
-def _squared_error(X: NDArray, labels: NDArray, centers: NDArray) -> float:
+def _squared_error(X: Array, labels: Array, centers: Array) -> float:
     return sum_of_squares(X - centers[labels])

@@ -18,6 +18,7 @@ from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import one_hot
 from omcal.baselines._spectral import largest_eigenvectors, row_normalized
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -105,7 +106,7 @@ class ECPCS(Baseline):
         self.walk_length = walk_length
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = narrow(views[0].array)
         self.ensemble_ = kmeans_ensemble(X, self.n_clusters, self.n_partitions, random_state)
         base = base_clusters(self.ensemble_)
@@ -140,28 +141,28 @@ def kmeans_ensemble(
     return np.column_stack(partitions).astype(np.intp)
 
 
-def base_clusters(ensemble: NDArray) -> NDArray[np.intp]:
+def base_clusters(ensemble: Array) -> NDArray[np.intp]:
     """The ensemble with the clusters of all partitions numbered through, without gaps."""
     numbered = [np.unique(labels, return_inverse=True)[1] for labels in ensemble.T]
     offsets = np.cumsum([0] + [labels.max() + 1 for labels in numbered[:-1]])
     return np.column_stack(numbered) + offsets
 
 
-def membership(base: NDArray) -> sparse.csr_array:
+def membership(base: Array) -> sparse.csr_array:
     """H: which sample lies in which base cluster, n × N."""
     n, n_partitions = base.shape
     starts = np.arange(0, base.size + 1, n_partitions)
     return sparse.csr_array((np.ones(base.size), base.ravel(), starts), (n, base.max() + 1))
 
 
-def jaccard(H: sparse.csr_array) -> NDArray[np.float64]:
+def jaccard(H: sparse.csr_array) -> Floats:
     """Size of the intersection over that of the union, of each two base clusters."""
     common = (H.T @ H).toarray()
     sizes = common.diagonal()
     return common / (sizes[:, None] + sizes - common)
 
 
-def propagated_similarity(J: NDArray, walk_length: int) -> NDArray[np.float64]:
+def propagated_similarity(J: Array, walk_length: int) -> Floats:
     """Cosine of the distributions of random walks of 1 to t steps from each two base clusters.
 
     A cluster that overlaps no other is similar to itself only.
@@ -182,7 +183,7 @@ def propagated_similarity(J: NDArray, walk_length: int) -> NDArray[np.float64]:
     return Z
 
 
-def enhanced_coassociation(Z: NDArray, base: NDArray) -> NDArray[np.float64]:
+def enhanced_coassociation(Z: Array, base: Array) -> Floats:
     """Mean similarity of the base clusters of two samples over the partitions; n×n."""
     n, n_partitions = base.shape
     B = np.zeros((n, n))
@@ -192,15 +193,13 @@ def enhanced_coassociation(Z: NDArray, base: NDArray) -> NDArray[np.float64]:
     return B
 
 
-def linkage_labels(B: NDArray, c: int) -> NDArray[np.intp]:
+def linkage_labels(B: Array, c: int) -> NDArray[np.intp]:
     """Average linkage of the distances 1 − B, cut into c clusters."""
     distances = np.maximum(1 - squareform(B, checks=False), 0)
     return fcluster(linkage(distances, "average"), c, "maxclust").astype(np.intp) - 1
 
 
-def meta_cluster_labels(
-    Z: NDArray, H: sparse.csr_array, c: int, first_row: int
-) -> NDArray[np.intp]:
+def meta_cluster_labels(Z: Array, H: sparse.csr_array, c: int, first_row: int) -> NDArray[np.intp]:
     """Cut the base clusters into c meta-clusters, and let each sample join the closest."""
     _, U = cut_embedding(Z, min(c, len(Z)))
     meta = discretized(U, first_row)
@@ -209,7 +208,7 @@ def meta_cluster_labels(
     return np.unique(votes.argmax(axis=1), return_inverse=True)[1]
 
 
-def cut_embedding(Z: NDArray, c: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def cut_embedding(Z: Array, c: int) -> tuple[Floats, Floats]:
     """The c largest eigenvalues of the regularised normalised cut of Z, and its unit rows."""
     W = np.where(np.abs(Z) > 1e-6, Z, 0)
     # The regularisation adds 1 to each degree and one half to the diagonal.
@@ -220,7 +219,7 @@ def cut_embedding(Z: NDArray, c: int) -> tuple[NDArray[np.float64], NDArray[np.f
     return values, row_normalized(U)
 
 
-def discretized(U: NDArray, first_row: int, max_iter: int = 20) -> NDArray[np.intp]:
+def discretized(U: Array, first_row: int, max_iter: int = 20) -> NDArray[np.intp]:
     """Labels by the rotation R that brings the unit rows of U closest to one-hot rows."""
     R = _spread_rows(U, first_row).T
     labels = (U @ R).argmax(axis=1)
@@ -233,7 +232,7 @@ def discretized(U: NDArray, first_row: int, max_iter: int = 20) -> NDArray[np.in
     return labels
 
 
-def _spread_rows(U: NDArray, first_row: int) -> NDArray:
+def _spread_rows(U: Array, first_row: int) -> Array:
     """c rows of U, each the one least aligned with those before it."""
     rows = [first_row]
     alignment = np.zeros(len(U))

@@ -7,13 +7,13 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._partitions import column_sums, refill_empty, row_sums
 from omcal.baselines._spectral import kmeans_labels
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -103,7 +103,7 @@ class FNMTF(Baseline):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
         n, d = X.shape
         c = self.n_clusters
@@ -144,15 +144,15 @@ class FNMTF(Baseline):
 class TriFactors(NamedTuple):
     """Where the sweeps ended; `objective` also has the start."""
 
-    f: NDArray
-    g: NDArray
-    S: NDArray
+    f: Array
+    g: Array
+    S: Array
     objective: list[float]
     converged: bool
 
 
 def tri_factorize(
-    X: Matrix, f: NDArray, g: NDArray, c: int, width: int, *, max_iter: int = 100
+    X: Matrix, f: Array, g: Array, c: int, width: int, *, max_iter: int = 100
 ) -> TriFactors:
     """Sweep over S, G and F from the labels `f` of rows and `g` of columns until none changes."""
     norms = squared_norms(X)
@@ -175,7 +175,7 @@ def tri_factorize(
     return TriFactors(f, g, S, objective, converged)
 
 
-def block_means(FtX: NDArray, f: NDArray, g: NDArray, c: int, width: int) -> tuple[NDArray, float]:
+def block_means(FtX: Array, f: Array, g: Array, c: int, width: int) -> tuple[Array, float]:
     """The mean of each block, 0 where it is empty, and the part of ‖X‖² that they explain."""
     blocks = column_sums(FtX, g, width)
     sizes = np.outer(np.bincount(f, minlength=c), np.bincount(g, minlength=width))
@@ -183,6 +183,6 @@ def block_means(FtX: NDArray, f: NDArray, g: NDArray, c: int, width: int) -> tup
     return S, float(np.sum(S * blocks))
 
 
-def _costs(sums: NDArray, S: NDArray, sizes: NDArray) -> NDArray:
+def _costs(sums: Array, S: Array, sizes: Array) -> Array:
     """Squared error of each row in each cluster, less the row's squared norm."""
     return S**2 @ sizes - 2 * sums @ S.T

@@ -7,12 +7,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._linalg import procrustes, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Views
@@ -122,7 +122,7 @@ class FSMSC(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         raw = views.dense()
         joined = standardized(np.hstack(raw))
         X = [standardized(view) for view in raw]
@@ -144,17 +144,17 @@ class FSMSC(Baseline):
 class Factors:
     """The variables of the objective, samples in rows."""
 
-    W: list[NDArray]
-    A: NDArray
-    D: NDArray
-    Q: NDArray
-    Z: NDArray
-    Z_joined: NDArray
+    W: list[Array]
+    A: Array
+    D: Array
+    Q: Array
+    Z: Array
+    Z_joined: Array
 
 
 def factorize(
-    X: list[NDArray],
-    joined: NDArray,
+    X: list[Array],
+    joined: Array,
     c: int,
     tau: float,
     lam1: float,
@@ -163,8 +163,9 @@ def factorize(
 ) -> tuple[Factors, list[float]]:
     """Minimise the objective from the fixed start; the factors and the objective of each round."""
     V, eye = len(X), np.eye(c)
-    A, Q = np.zeros((c, c)), np.zeros((c, c))
-    Z: NDArray = np.eye(len(joined), c)
+    A: Array = np.zeros((c, c))
+    Q: Array = np.zeros((c, c))
+    Z: Array = np.eye(len(joined), c)
     Z_joined = Z
     objective = []
     for _ in range(max_iter):
@@ -186,6 +187,6 @@ def factorize(
     return Factors(W, A, D, Q, Z, Z_joined), objective
 
 
-def _misfit(X: NDArray, Z: NDArray, B: NDArray) -> float:
+def _misfit(X: Array, Z: Array, B: Array) -> float:
     """|X - Z Bᵀ|²."""
     return sum_of_squares(X - Z @ B.T)

@@ -18,6 +18,7 @@ from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._spectral import some_eigenpairs
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.graph import nearest_columns
 from omcal.method.simplex import project_simplex
@@ -133,11 +134,11 @@ class KMM(Baseline):
         self.tol = tol
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         m = self._prototype_count(views.n)
         X = narrow(views[0].array)
         solved: list[StructuredGraph] = []
-        A: NDArray | None = None
+        A: Array | None = None
         while len(solved) < self.max_iter:
             if A is None:
                 A = KMeans(m, n_init=1, random_state=random_state).fit(X).cluster_centers_
@@ -179,17 +180,17 @@ class StructuredGraph(NamedTuple):
     """The graph for given prototypes, and how the search for it went."""
 
     Z: sparse.csr_array  # n×m, rows sum to 1
-    labels: NDArray  # component of each sample
-    nearest: NDArray  # nearest prototype of each sample
+    labels: Array  # component of each sample
+    nearest: Array  # nearest prototype of each sample
     weights: list[float]  # λ of each iteration
-    eigenvalues: list[NDArray]  # the c + 1 largest after each iteration
+    eigenvalues: list[Array]  # the c + 1 largest after each iteration
     objective: float  # Σ z_ij ‖xᵢ − aⱼ‖² + α ‖Z‖²
     converged: bool
 
 
 def structured_graph(
     X: Matrix,
-    A: NDArray,
+    A: Array,
     c: int,
     k: int,
     *,
@@ -203,7 +204,7 @@ def structured_graph(
     surplus = component_surplus(embedding.eigenvalues, c)
     weight = (ties.samples.alpha + ties.prototypes.alpha) / 2
     weights: list[float] = []
-    eigenvalues: list[NDArray] = []
+    eigenvalues: list[Array] = []
     # Nothing joins components: with too many at the start there is nothing to search for.
     n_successes = 2 if surplus == 0 else 0
     n_left = max_iter if surplus < 0 else 0
@@ -233,13 +234,13 @@ def structured_graph(
 class Ties(NamedTuple):
     """Each row's k nearest columns: which, how far (squared), how strong, and their regulariser."""
 
-    columns: NDArray
-    distances: NDArray
-    affinities: NDArray
+    columns: Array
+    distances: Array
+    affinities: Array
     alpha: float
 
 
-def nearest_ties(squared: NDArray, k: int) -> Ties:
+def nearest_ties(squared: Array, k: int) -> Ties:
     """The ties of each row of a matrix of squared distances."""
     columns, distances = nearest_columns(squared, k + 1)
     affinities, regularisers = closed_form_weights(distances)
@@ -249,15 +250,15 @@ def nearest_ties(squared: NDArray, k: int) -> Ties:
 class Embedding(NamedTuple):
     """Rows of samples and of prototypes that shall agree where the graph ties them."""
 
-    samples: NDArray
-    prototypes: NDArray
-    eigenvalues: NDArray
+    samples: Array
+    prototypes: Array
+    eigenvalues: Array
 
 
 class BipartiteTies:
     """Who may be tied to whom: k prototypes to each sample, and k samples to each prototype."""
 
-    def __init__(self, X: Matrix, A: NDArray, k: int, prototype_step: str) -> None:
+    def __init__(self, X: Matrix, A: Array, k: int, prototype_step: str) -> None:
         self._squared = squared_distances(X, A)
         self.samples = nearest_ties(self._squared, k)
         self.prototypes = nearest_ties(self._squared.T, k)
@@ -288,7 +289,7 @@ class BipartiteTies:
         distances = self._squared[edges.row, edges.col]
         return float(edges.data @ (distances + self.samples.alpha * edges.data))
 
-    def _graph(self, of_samples: NDArray, of_prototypes: NDArray) -> sparse.csr_array:
+    def _graph(self, of_samples: Array, of_prototypes: Array) -> sparse.csr_array:
         """Mean of the weights from both sides, with rows that sum to 1."""
         n, m = len(of_samples), len(of_prototypes)
         Z = _rows(of_samples, self.samples.columns, m)
@@ -298,13 +299,13 @@ class BipartiteTies:
         return Z
 
 
-def _rows(weights: NDArray, columns: NDArray, width: int) -> sparse.csr_array:
+def _rows(weights: Array, columns: Array, width: int) -> sparse.csr_array:
     n, k = weights.shape
     starts = np.arange(0, n * k + 1, k)
     return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=(n, width))
 
 
-def _squared(differences: NDArray) -> NDArray:
+def _squared(differences: Array) -> Array:
     return np.einsum("ijk,ijk->ij", differences, differences)
 
 
@@ -320,7 +321,7 @@ def embed(Z: sparse.csr_array, c: int) -> Embedding:
     return Embedding(U / np.sqrt(2), V / root[:, None] / np.sqrt(2), values)
 
 
-def component_surplus(eigenvalues: NDArray, c: int) -> int:
+def component_surplus(eigenvalues: Array, c: int) -> int:
     """-1: fewer than c components, 0: exactly c, 1: more, by the c + 1 largest eigenvalues."""
     if eigenvalues[:c].sum() < c - _ZERO:
         return -1
@@ -333,7 +334,7 @@ def bipartite_labels(Z: sparse.csr_array) -> NDArray[np.intp]:
     return component_labels(sparse.block_array([[None, Z], [Z.T, None]]))[:n]
 
 
-def next_prototypes(X: Matrix, graph: StructuredGraph) -> NDArray | None:
+def next_prototypes(X: Matrix, graph: StructuredGraph) -> Array | None:
     """Means of the samples nearest to each prototype, weighted by their ties to it.
 
     None where a prototype has no sample.
@@ -352,6 +353,6 @@ def next_prototypes(X: Matrix, graph: StructuredGraph) -> NDArray | None:
     return safe_sparse_dot(membership.T, X, dense_output=True)
 
 
-def prototype_move(before: NDArray, after: NDArray) -> float:
+def prototype_move(before: Array, after: Array) -> float:
     """Length of the vector of squared distances from each old prototype to the nearest new one."""
     return float(linalg.norm(squared_distances(before, after).min(axis=1)))

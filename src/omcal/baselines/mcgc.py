@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
@@ -21,6 +20,7 @@ from omcal.baselines._graphs import (
     without_rounding,
 )
 from omcal.baselines._spectral import largest_eigenvectors
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.machine.threads import row_blocks
 from omcal.method.simplex import project_simplex
@@ -133,7 +133,7 @@ class MCGC(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         c, beta = self.n_clusters, self.beta
         graphs = [view_graph(view.array, c, self.n_neighbors, self.local) for view in views]
         share = len(views) if self.consensus == "mean" else 1
@@ -180,10 +180,10 @@ def view_graph(X: Matrix, c: int, k: int, local: bool) -> sparse.csr_array:
     return A
 
 
-def _consensus_graph(B: NDArray, rank: RankPenalty, share: int) -> sparse.csr_array:
+def _consensus_graph(B: Array, rank: RankPenalty, share: int) -> sparse.csr_array:
     """Graph nearest to B Bᵀ with the components that `rank` wants."""
 
-    def rows_of(rows: slice) -> NDArray[np.float64]:
+    def rows_of(rows: slice) -> Floats:
         return B[rows] @ B.T - rank.weight / (2 * share) * _distance_rows(rank, rows)
 
     for _ in range(50):
@@ -193,11 +193,11 @@ def _consensus_graph(B: NDArray, rank: RankPenalty, share: int) -> sparse.csr_ar
     return S
 
 
-def _distance_rows(rank: RankPenalty, rows: slice) -> NDArray[np.float64]:
+def _distance_rows(rank: RankPenalty, rows: slice) -> Floats:
     return squared_distances(rank.F[rows], rank.F)
 
 
-def _projected_rows(n: int, rows_of: Callable[[slice], NDArray]) -> sparse.csr_array:
+def _projected_rows(n: int, rows_of: Callable[[slice], Array]) -> sparse.csr_array:
     """Each row of an n×n matrix, asked for in blocks, projected on the simplex; symmetrised."""
     blocks = row_blocks(n, max(1, _BLOCK_ENTRIES // n))
     projected = [sparse.csr_array(project_simplex(rows_of(rows))) for rows in blocks]

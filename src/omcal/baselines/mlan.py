@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
@@ -22,6 +21,7 @@ from omcal.baselines._graphs import (
     symmetrized,
 )
 from omcal.baselines._linalg import standardize_samples
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Matrix, Views
@@ -127,7 +127,7 @@ class MLAN(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = self._scaled(views)
         nearest, mean_distances = nearest_samples(X, self.n_neighbors)
         neighbors = nearest[:, :-1]
@@ -181,7 +181,7 @@ class MLAN(Baseline):
         )
 
 
-def _spread(distances: NDArray, s: NDArray) -> NDArray[np.float64]:
+def _spread(distances: Array, s: Array) -> Floats:
     """Σ d s of each view, kept from 0 where all joined samples are equal in a view."""
     total = distances.sum(axis=(1, 2))
     floor = np.where(total > 0, np.finfo(np.float64).eps * total, 1.0)

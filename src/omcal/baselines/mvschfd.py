@@ -8,12 +8,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.baselines._anchor_space import left_singular_vectors
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._linalg import procrustes, standardize_features, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Views
@@ -139,7 +139,7 @@ class MVSCHFD(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         narrowest = min(views, key=lambda view: view.width)
         sizes = level_sizes(narrowest.width, self.n_clusters, self.depth)
         if min(sizes) < 1:
@@ -178,16 +178,16 @@ def _settled(objective: list[float], tol: float) -> bool:
 class Descent:
     """The variables of the objective, samples in rows, and one round of block updates."""
 
-    X: list[NDArray]
-    chains: list[list[NDArray]]  # W_v¹ … W_v^depth of each view
-    suffixes: list[NDArray]  # W_v^{i+1} … W_v^depth A of the last view seen
-    A: NDArray
-    Z: NDArray
-    weights: NDArray
+    X: list[Array]
+    chains: list[list[Array]]  # W_v¹ … W_v^depth of each view
+    suffixes: list[Array]  # W_v^{i+1} … W_v^depth A of the last view seen
+    A: Array
+    Z: Array
+    weights: Array
     stale: bool
 
     @classmethod
-    def start(cls, X: list[NDArray], sizes: list[int], *, stale: bool) -> Descent:
+    def start(cls, X: list[Array], sizes: list[int], *, stale: bool) -> Descent:
         c, V = sizes[-1], len(X)
         factor = np.zeros if stale else lambda shape: np.eye(*shape)
         chains = [[factor(shape) for shape in _shapes(x.shape[1], sizes)] for x in X]
@@ -219,7 +219,7 @@ class Descent:
         self.weights = closeness / closeness.sum()
         return float(self.weights**2 @ residuals)
 
-    def _refresh_suffixes(self, chain: list[NDArray]) -> None:
+    def _refresh_suffixes(self, chain: list[Array]) -> None:
         # From the bottom up each product takes the one below it as just refreshed; from the top
         # down, as the published code goes, as the last view or round left it.
         last = len(chain) - 1
@@ -232,7 +232,7 @@ def _shapes(width: int, sizes: list[int]) -> list[tuple[int, int]]:
     return list(zip([width, *sizes[:-1]], sizes, strict=True))
 
 
-def _product(chain: list[NDArray]) -> NDArray:
+def _product(chain: list[Array]) -> Array:
     product = chain[0]
     for factor in chain[1:]:
         product = product @ factor

@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
@@ -14,6 +13,7 @@ from sklearn.utils import Tags
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -117,7 +117,7 @@ class NMFClustering(Baseline):
         self.tol = tol
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
         _require_non_negative(X)
         squared_norms(X)  # refuses what overflows below
@@ -133,7 +133,7 @@ class NMFClustering(Baseline):
         kmeans = KMeans(self.n_clusters, n_init=20, random_state=random_state)
         return kmeans.fit_predict(self.memberships_)
 
-    def _factorize(self, X: Matrix, random_state: np.random.RandomState) -> tuple[NDArray, NMF]:
+    def _factorize(self, X: Matrix, random_state: np.random.RandomState) -> tuple[Array, NMF]:
         model = NMF(
             self.n_clusters,
             init=self.init,
@@ -166,7 +166,7 @@ def _require_non_negative(X: Matrix) -> None:
         raise ValueError("all entries of X are 0; there is nothing to factorise.")
 
 
-def unit_components(F: NDArray, Gt: NDArray) -> tuple[NDArray, NDArray]:
+def unit_components(F: Array, Gt: Array) -> tuple[Array, Array]:
     """The same product F Gᵀ with rows of Gᵀ of length 1; a row of zeros stays."""
     lengths = np.linalg.norm(Gt, axis=1)
     return F * lengths, Gt / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis]

@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import silhouette_score
 
@@ -15,6 +14,7 @@ from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import side_by_side
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.scaling import Scale, Scaling
 from omcal.views.view import Matrix, Views
@@ -79,7 +79,7 @@ class ConcatKMeans(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = side_by_side(_scaled(views, self.scale))
         return kmeans_labels(X, self.n_clusters, random_state, self.n_init)
 
@@ -141,9 +141,9 @@ class BestSingleView(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         scored = random_state.permutation(views.n)[:_SILHOUETTE_SAMPLES]
-        labels: dict[str, NDArray] = {}
+        labels: dict[str, Array] = {}
         self.scores_ = {}
         for name, X in zip(views.names, _scaled(views, self.scale), strict=True):
             labels[name] = kmeans_labels(X, self.n_clusters, random_state, self.n_init)
@@ -212,7 +212,7 @@ class ConcatSpectral(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = side_by_side(_scaled(views, self.scale))
         W = neighbor_graph(X, self.n_neighbors)
         _, U = largest_eigenvectors(normalized_adjacency(W), self.n_clusters)
@@ -230,7 +230,7 @@ def _scaled(views: Views, scale: Scale) -> list[Matrix]:
     return [as_floats(array) if sparse.issparse(array) else array for array in scaled]
 
 
-def _silhouette(X: Matrix, labels: NDArray) -> float:
+def _silhouette(X: Matrix, labels: Array) -> float:
     n_labels = len(np.unique(labels))
     if not 1 < n_labels < len(labels):
         return 0.0

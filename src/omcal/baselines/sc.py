@@ -6,12 +6,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import normalized_adjacency
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval
 from omcal.views.view import Views
 
@@ -82,7 +82,7 @@ class SC(Baseline):
         self.sigma = sigma
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = centred(views[0].array)
         squared = squared_distances(X, X)
         self.sigma_ = median_distance(squared, random_state) if self.sigma is None else self.sigma
@@ -98,7 +98,7 @@ class SC(Baseline):
         return 8.0 * (3.1 * views.n**2 + views[0].array.size)
 
 
-def median_distance(squared: NDArray, random_state: np.random.RandomState) -> float:
+def median_distance(squared: Array, random_state: np.random.RandomState) -> float:
     """Median distance between two samples; the mean of the positive ones where it is 0."""
     n = len(squared)
     if n > _MEDIAN_SAMPLES:
@@ -112,7 +112,7 @@ def median_distance(squared: NDArray, random_state: np.random.RandomState) -> fl
     return float(pairs[pairs > 0].mean()) if pairs.any() else 1.0
 
 
-def gaussian_affinity(squared: NDArray, sigma: float) -> NDArray:
+def gaussian_affinity(squared: Array, sigma: float) -> Array:
     """exp(−d² / 2σ²) with a zero diagonal."""
     A = np.exp(squared / (-2 * sigma**2))
     np.fill_diagonal(A, 0)

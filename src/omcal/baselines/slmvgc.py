@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import helmert
 
@@ -22,6 +21,7 @@ from omcal.baselines._graphs import (
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._simplex_batch import augmented_lagrangian_batch, minimize_batch
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.machine.threads import row_blocks
 from omcal.method.simplex import project_simplex
@@ -30,7 +30,7 @@ from omcal.views.view import Views
 _BLOCK_ENTRIES = 1 << 22
 _AGREEMENT = 1e-10
 
-Solver = Callable[[NDArray, NDArray], NDArray]
+Solver = Callable[[Array, Array], Array]
 
 
 class SLMVGC(Baseline):
@@ -159,7 +159,7 @@ class SLMVGC(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         graphs = [neighbor_graph(view.array, self.n_neighbors) for view in views]
         consensus = Consensus(
             graphs, self.alpha, self.beta, self.lam, self.gamma, SOLVERS[self.z_solver]
@@ -181,7 +181,7 @@ def _settled(objective: list[float], tol: float) -> bool:
     return len(objective) > 1 and abs(objective[-1] - objective[-2]) <= tol * abs(objective[-2])
 
 
-def _ten_steps(A: NDArray, b: NDArray) -> NDArray:
+def _ten_steps(A: Array, b: Array) -> Array:
     return augmented_lagrangian_batch(A, b, n_steps=10, penalty=30.0, growth=1.5)
 
 
@@ -210,7 +210,7 @@ class Supports:
                 self._entries.append(entries)
                 self.groups.append((members // n, members % n, indices[entries]))
 
-    def filled(self, values: list[NDArray]) -> list[sparse.csr_array]:
+    def filled(self, values: list[Array]) -> list[sparse.csr_array]:
         """Graphs with these values, one array a group, in the places of the neighbours."""
         ends = np.cumsum([graph.nnz for graph in self._graphs])
         data = np.empty(ends[-1])
@@ -226,9 +226,9 @@ class Consensus:
     """The variables of the objective and one round of updates."""
 
     Z: list[sparse.csr_array]  # symmetric
-    Q: NDArray  # (V, n, n): Q[v, i] is column i of Q_v
-    S: NDArray  # symmetric
-    weights: NDArray  # (n, V)
+    Q: Array  # (V, n, n): Q[v, i] is column i of Q_v
+    S: Array  # symmetric
+    weights: Array  # (n, V)
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class Consensus:
         self.S = symmetrized(S)
         return self._objective(mixture)
 
-    def _sample_weights(self) -> NDArray:
+    def _sample_weights(self) -> Array:
         """Least |Tᵀw_i|² with sum 1, where row v of T is s_i - q_iv.
 
         Written as 1/V plus a part of sum zero, from which directions are left out in which the
@@ -279,7 +279,7 @@ class Consensus:
         steps = np.where(agree, 0.0, slope[:, :, 0] / np.where(agree, 1.0, values))
         return 1 / V - np.einsum("ik,ikv->iv", steps, directions)
 
-    def _graphs(self, ridge: float, Q: NDArray | None) -> list[sparse.csr_array]:
+    def _graphs(self, ridge: float, Q: Array | None) -> list[sparse.csr_array]:
         """Z_v: rows of minimal zᵀ(L + ridge I)z - 2 gamma qᵀz on their supports, symmetrised."""
         values = []
         for view, row, columns in self.supports.groups:
@@ -299,14 +299,14 @@ class Consensus:
         for v, Z in enumerate(self.Z):
             self.Q[v] = np.maximum(Z + share[:, v, None] * gap, 0)
 
-    def _mixture(self, matrices: Any) -> NDArray:
+    def _mixture(self, matrices: Any) -> Array:
         """Rows Σ_v w_iv m_iv."""
         total = np.zeros_like(self.S)
         for w, M in zip(self.weights.T, matrices, strict=True):
             total += sparse.diags_array(w) @ M if sparse.issparse(M) else w[:, None] * M
         return total
 
-    def _objective(self, mixture: NDArray) -> float:
+    def _objective(self, mixture: Array) -> float:
         total = self.alpha * sum_of_squares(self.S - mixture)
         total += self.beta * sum_of_squares(self.S)
         n = len(self.S)

@@ -6,11 +6,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._smc import AbstractSMC, anchor_codes, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
+from omcal.machine.arrays import Array
 from omcal.machine.scikit import Interval
 from omcal.views.view import Views
 
@@ -123,7 +123,7 @@ class SMC(AbstractSMC):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = self._filtered_views(views, random_state)
         codes = [anchor_codes(x, x[self.anchor_indices_], self.alpha) for x in X]
         costs = [
@@ -141,6 +141,6 @@ class SMC(AbstractSMC):
         return 8.0 * views.n * (4 * sum(views.widths) + (3 * len(views) + 10) * m)
 
 
-def _cost(x: NDArray, z: NDArray, anchors: NDArray, alpha: float) -> float:
+def _cost(x: Array, z: Array, anchors: Array, alpha: float) -> float:
     residual = x - z @ x[anchors]
     return sum_of_squares(residual) + alpha * sum_of_squares(z)

@@ -6,11 +6,11 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from omcal.baselines._smc import AbstractSMC, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval
 from omcal.method.graph import anchor_weights, nearest_columns
 from omcal.views.view import Views
@@ -112,7 +112,7 @@ class SMCAGC(AbstractSMC):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = self._filtered_views(views, random_state)
         graphs = [dense_anchor_graph(x, x[self.anchor_indices_], self.n_nearest) for x in X]
         self.objective_ = np.array([sum(cost for _, cost in graphs)])
@@ -127,7 +127,7 @@ class SMCAGC(AbstractSMC):
         return 8.0 * views.n * (4 * sum(views.widths) + (3 * len(views) + 5) * m)
 
 
-def dense_anchor_graph(X: NDArray, anchors: NDArray, k: int) -> tuple[NDArray[np.float64], float]:
+def dense_anchor_graph(X: Array, anchors: Array, k: int) -> tuple[Floats, float]:
     """The closed-form weights of the k nearest anchors, and the sum of the minima.
 
     Parameters

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._smc import AbstractSMC, anchor_codes
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval
 from omcal.method.graph import AnchorGraphs
 from omcal.method.solver import Problem, Solution, solve
@@ -138,7 +139,7 @@ class SMCOCL(AbstractSMC):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         m, c = self._anchor_count(views.n), self.n_clusters
         if m < c:
             raise ValueError(f"n_anchors={m} must be at least n_clusters={c}; raise n_anchors.")
@@ -178,13 +179,13 @@ class SMCOCL(AbstractSMC):
         return 8.0 * views.n * per_sample
 
 
-def rows_with_sum_one(codes: NDArray) -> NDArray[np.float64]:
+def rows_with_sum_one(codes: Array) -> Floats:
     """Each code divided by its sum; zero where it is zero."""
     total = codes.sum(axis=-1, keepdims=True)
     return np.divide(codes, total, out=np.zeros_like(codes), where=total > 0)
 
 
-def consensus(codes: NDArray, G: NDArray, problem: Problem) -> tuple[Solution, NDArray[np.int32]]:
+def consensus(codes: Array, G: Array, problem: Problem) -> tuple[Solution, NDArray[np.int32]]:
     """Algorithm 1 on codes in place of anchor graphs.
 
     Parameters

@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
@@ -18,6 +17,7 @@ from omcal.baselines._spectral import (
     largest_eigenvectors,
     row_normalized,
 )
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, View, Views
 
@@ -142,7 +142,7 @@ class UOMvSC(Baseline):
         self.views = views
         self.random_state = random_state
 
-    def _cluster(self, views: Views, random_state: np.random.RandomState) -> NDArray:
+    def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         graphs = Graphs.of_views(
             [minmax_features(view.array) for view in views], self.n_neighbors, self.n_clusters
         )
@@ -187,7 +187,7 @@ class Graphs:
         return cls(feature, [normalized_adjacency(neighbor_graph(U, k)) for U in embedded])
 
 
-def indicator(labels: NDArray, c: int) -> NDArray[np.float64]:
+def indicator(labels: Array, c: int) -> Floats:
     """F = Y (YᵀY)^(-1/2), one column a cluster; an empty one gives a zero column."""
     sizes = np.bincount(labels, minlength=c)
     return np.eye(c)[labels] / np.sqrt(np.maximum(sizes, 1))
@@ -201,7 +201,7 @@ class Ascent:
     """The variables of the objective and one round of updates."""
 
     def __init__(
-        self, graphs: Graphs, lam: float, H: NDArray, labels: NDArray, *, sequential: bool
+        self, graphs: Graphs, lam: float, H: Array, labels: Array, *, sequential: bool
     ) -> None:
         self.shares = np.repeat([1 - lam, lam], len(graphs.feature))
         self.stacked = sparse.vstack(graphs.feature + graphs.embedding, format="csr")
@@ -219,12 +219,12 @@ class Ascent:
         self.labels = (moved_in_turn if self.sequential else moved_at_once)(self.labels, G)
         return float(np.vdot(G, indicator(self.labels, c)))
 
-    def _products(self, M: NDArray) -> NDArray:
+    def _products(self, M: Array) -> Array:
         """A_v M of every graph, (2(V + 1), n, c)."""
         return (self.stacked @ M).reshape(len(self.shares), *M.shape)
 
 
-def moved_in_turn(labels: NDArray, G: NDArray) -> NDArray:
+def moved_in_turn(labels: Array, G: Array) -> Array:
     """Exact coordinate ascent on Σ_k y_kᵀg_k / √|y_k|: one sample after the other moves."""
     labels = labels.copy()
     n, c = G.shape
@@ -246,7 +246,7 @@ def moved_in_turn(labels: NDArray, G: NDArray) -> NDArray:
     return labels
 
 
-def moved_at_once(labels: NDArray, G: NDArray) -> NDArray:
+def moved_at_once(labels: Array, G: Array) -> Array:
     """Each sample's best cluster given the old clusters, as `moved_in_turn` but all at once."""
     Y = np.eye(G.shape[1])[labels]
     sizes, sums = Y.sum(axis=0), np.einsum("ik,ik->k", Y, G)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import omcal
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from omcal.datasets import MultiViewData
+    from omcal.machine.arrays import Array
 
 _LABEL_COLUMNS = ("cluster", "label", "labels", "class", "target", "y")
 _SAMPLE_COLUMN = "sample"
@@ -59,14 +58,14 @@ def require_label_format(path: Path | None) -> None:
         require_openpyxl()
 
 
-def samples_of(data: MultiViewData, clusters: NDArray) -> dict[str, Any] | None:
+def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:
     """Ids and clusters for JSON; None where the samples have no ids."""
     if data.ids is None:
         return None
     return {"id": data.id_name, "ids": data.ids.tolist(), "clusters": clusters.tolist()}
 
 
-def write_labels(path: Path, labels: NDArray, data: MultiViewData | None = None) -> None:
+def write_labels(path: Path, labels: Array, data: MultiViewData | None = None) -> None:
     """A table of `sample,cluster`, samples numbered from 0, or of their ids where they have some.
 
     The ending says the format: .csv, .tsv, .txt or none (CSV), .xlsx, .parquet, or .npy, which
@@ -100,7 +99,7 @@ def write_labels(path: Path, labels: NDArray, data: MultiViewData | None = None)
                 writer.writerows(zip(cells, labels.tolist(), strict=True))
 
 
-def _write_npy(path: Path, labels: NDArray) -> None:
+def _write_npy(path: Path, labels: Array) -> None:
     import numpy as np
 
     with path.open("wb") as file:
@@ -133,7 +132,7 @@ def _write_parquet(path: Path, columns: dict[str, Any]) -> None:
         pyarrow.parquet.write_table(pa.table(columns), file)
 
 
-def read_label_pair(true: Path, pred: Path) -> tuple[NDArray, NDArray]:
+def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array]:
     """The labels of two files, matched by id where both have ids, else by their order."""
     import numpy as np
 
@@ -150,7 +149,7 @@ def read_label_pair(true: Path, pred: Path) -> tuple[NDArray, NDArray]:
     return one, other[np.array([place[name] for name in ids.tolist()], dtype=int)]
 
 
-def read_labels(path: Path) -> NDArray:
+def read_labels(path: Path) -> Array:
     """Labels from a .npy file, from one label a line, or from a table with a header.
 
     A table has its labels in a column named cluster, label, labels, class, target or y; where it
@@ -159,7 +158,7 @@ def read_labels(path: Path) -> NDArray:
     return read_named_labels(path)[1]
 
 
-def read_named_labels(path: Path) -> tuple[NDArray | None, NDArray]:
+def read_named_labels(path: Path) -> tuple[Array | None, Array]:
     """The ids of the samples where the file has a column of them, and the labels."""
     import numpy as np
 
@@ -193,7 +192,7 @@ def read_named_labels(path: Path) -> tuple[NDArray | None, NDArray]:
     return None if ids is None else np.array(ids), np.array(labels)
 
 
-def _from_table(path: Path) -> tuple[NDArray | None, NDArray]:
+def _from_table(path: Path) -> tuple[Array | None, Array]:
     from omcal.datasets._contents import reading
     from omcal.datasets.label_files import label_column
     from omcal.datasets.loading import read_table
@@ -204,7 +203,7 @@ def _from_table(path: Path) -> tuple[NDArray | None, NDArray]:
     return found.ids, found.labels.astype(str)
 
 
-def _read_npy(path: Path) -> NDArray:
+def _read_npy(path: Path) -> Array:
     import numpy as np
 
     try:

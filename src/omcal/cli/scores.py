@@ -9,9 +9,8 @@ import omcal
 from omcal.cli.console import print_table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from omcal.datasets import MultiViewData
+    from omcal.machine.arrays import Array
     from omcal.metrics import Average
 
 NMI_AVERAGE: Average = "max"
@@ -49,7 +48,7 @@ def print_scores(scores: dict[str, float]) -> None:
     print_table("Agreement with the classes", ("score", "value"), rows)
 
 
-def agreement(data: MultiViewData, clusters: NDArray) -> dict[str, float] | None:
+def agreement(data: MultiViewData, clusters: Array) -> dict[str, float] | None:
     """The scores over the samples whose class is known; None where there are none.
 
     Examples

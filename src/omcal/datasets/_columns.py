@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, Deferred
 from omcal.datasets._data import DataError
 from omcal.datasets._ids import NAMELESS, Ids, choose_ids, numbers_rows, seems_id
 from omcal.datasets._names import is_label_name, listed
+from omcal.machine.arrays import Array
 from omcal.views.columns import by_prefix
 
 WHOLE = "X"  # the view of all numeric columns
@@ -83,7 +83,7 @@ def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
     )
 
 
-def _ids_and_numberings(vectors: dict[str, NDArray], labels: str | bool | None) -> set[str]:
+def _ids_and_numberings(vectors: dict[str, Array], labels: str | bool | None) -> set[str]:
     """Columns that are ids by name and type, or number the rows."""
     return {
         name
@@ -94,7 +94,7 @@ def _ids_and_numberings(vectors: dict[str, NDArray], labels: str | bool | None) 
 
 
 def _left_out(
-    others: dict[str, NDArray],
+    others: dict[str, Array],
     named_ids: set[str],
     spare: list[str],
     labels: str | bool | None,
@@ -124,7 +124,7 @@ def _left_out(
     return tuple(notes)
 
 
-def could_be_labels(values: NDArray) -> bool:
+def could_be_labels(values: Array) -> bool:
     """Whether these are classes by their values: text or whole numbers, apart from gaps."""
     if values.dtype.kind != "f":
         return True
@@ -171,5 +171,5 @@ def _default(groups: dict[str, list[str]], bare: list[str]) -> list[str]:
     )
 
 
-def _stack(contents: Contents, names: list[str]) -> NDArray:
+def _stack(contents: Contents, names: list[str]) -> Array:
     return np.column_stack([contents.variables[name] for name in names])

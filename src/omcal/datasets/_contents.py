@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets._data import DataError, Matrix
 from omcal.datasets._ids import Ids
+from omcal.machine.arrays import Array
 from omcal.machine.memory import available_memory, format_bytes
 
 # Deflate cannot turn one byte into more; what declares more than that was not stored. Some packing
@@ -56,8 +56,8 @@ class Contents:
     variables: dict[str, Variable]
     table: bool = False
     default_views: tuple[str, ...] = ()
-    present: dict[str, NDArray] = field(default_factory=dict)
-    feature_names: dict[str, NDArray] = field(default_factory=dict)
+    present: dict[str, Array] = field(default_factory=dict)
+    feature_names: dict[str, Array] = field(default_factory=dict)
     ids: Ids | None = None
     notes: tuple[str, ...] = ()
 
@@ -101,7 +101,7 @@ def check_declared(declared: int, stored: int, what: str) -> None:
         )
 
 
-def text_array(words: Sequence[str]) -> NDArray | None:
+def text_array(words: Sequence[str]) -> Array | None:
     """Texts as an array of a fixed width; None where that would be out of all proportion.
 
     Examples
@@ -149,7 +149,7 @@ def stored_bytes(path: Path) -> int:
 
 
 def csr_from_parts(
-    values: NDArray, indices: NDArray, pointers: NDArray, shape: Any, *, by_column: bool = False
+    values: Array, indices: Array, pointers: Array, shape: Any, *, by_column: bool = False
 ) -> sparse.csr_array:
     """A CSR array from the parts of a compressed sparse matrix, checked before it is used."""
     n_rows, n_columns = (int(size) for size in shape)
@@ -183,7 +183,7 @@ def csr_from_parts(
     return matrix
 
 
-def _check_pointers(pointers: NDArray, n: int, n_indices: int) -> None:
+def _check_pointers(pointers: Array, n: int, n_indices: int) -> None:
     ordered = (
         pointers.dtype.kind in "iu"
         and len(pointers) == n + 1

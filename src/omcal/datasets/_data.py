@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.arrays import Array, Mask
 from omcal.views.absence import rows_present
 
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
@@ -57,13 +57,13 @@ class MultiViewData:
     """
 
     views: dict[str, Matrix]
-    labels: NDArray | None = None
+    labels: Array | None = None
     name: str = ""
     source: str = ""
-    present: dict[str, NDArray[np.bool_]] | None = None
-    feature_names: dict[str, NDArray] | None = None
+    present: dict[str, Mask] | None = None
+    feature_names: dict[str, Array] | None = None
     label_name: str | None = None
-    ids: NDArray | None = None
+    ids: Array | None = None
     id_name: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -114,7 +114,7 @@ class MultiViewData:
         return None if self.labels is None else count_classes(self.labels)
 
     @property
-    def is_labelled(self) -> NDArray[np.bool_]:
+    def is_labelled(self) -> Mask:
         """Which samples have a known label."""
         if self.labels is None:
             return np.zeros(self.n_samples, dtype=bool)
@@ -126,19 +126,19 @@ class MultiViewData:
         return tuple(int(view.shape[1]) for view in self.views.values())
 
 
-def is_known(labels: NDArray) -> NDArray[np.bool_]:
+def is_known(labels: Array) -> Mask:
     """False where a label is an empty text or NaN."""
     if labels.dtype.kind == "f":
         return ~np.isnan(labels)
     return labels != "" if labels.dtype.kind in "UT" else np.ones(len(labels), dtype=bool)
 
 
-def count_classes(labels: NDArray) -> int:
+def count_classes(labels: Array) -> int:
     """Number of different known labels."""
     return len(np.unique(labels[is_known(labels)]))
 
 
-def spread_rows(view: Matrix, position: NDArray) -> Matrix:
+def spread_rows(view: Matrix, position: Array) -> Matrix:
     """The rows at these positions; at -1 stands an absent sample: NaN, zeros in a sparse view."""
     if np.array_equal(position, np.arange(view.shape[0])):
         return view
@@ -154,7 +154,7 @@ def spread_rows(view: Matrix, position: NDArray) -> Matrix:
     return spread
 
 
-def absent_rows(view: Matrix) -> NDArray[np.bool_]:
+def absent_rows(view: Matrix) -> Mask:
     """True for the rows of a dense view that are NaN throughout."""
     present = rows_present(view)
     return np.zeros(view.shape[0], dtype=bool) if present is None else ~present

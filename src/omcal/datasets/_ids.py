@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._data import DataError
 from omcal.datasets._names import is_id_name, is_label_name, listed
+from omcal.machine.arrays import Array
 
 NAMELESS = "index"  # how the index that pandas writes without a name is called here
 
@@ -23,12 +23,12 @@ class Ids:
     """
 
     name: str
-    values: NDArray
+    values: Array
     numbering: bool = False
 
 
 def choose_ids(
-    vectors: Mapping[str, NDArray], wanted: str | bool | None, own: Ids | None = None
+    vectors: Mapping[str, Array], wanted: str | bool | None, own: Ids | None = None
 ) -> Ids | None:
     """The ids among vectors of one length: those that are wanted, the file's own, or the first."""
     if wanted is False:
@@ -48,7 +48,7 @@ def choose_ids(
     return found
 
 
-def id_candidates(vectors: Mapping[str, NDArray], own: Ids | None = None) -> list[Ids]:
+def id_candidates(vectors: Mapping[str, Array], own: Ids | None = None) -> list[Ids]:
     """Everything that could be the ids, best first."""
     found = [] if own is None else [own]
     for name, values in vectors.items():
@@ -60,7 +60,7 @@ def id_candidates(vectors: Mapping[str, NDArray], own: Ids | None = None) -> lis
     return found
 
 
-def seems_id(name: str, values: NDArray) -> bool:
+def seems_id(name: str, values: Array) -> bool:
     """Whether these are ids by their name and type, unique or not."""
     is_text = values.dtype.kind in "UST"
     if is_label_name(name) or not (is_text or _is_whole(values)):
@@ -68,20 +68,20 @@ def seems_id(name: str, values: NDArray) -> bool:
     return name == "" or is_id_name(name, text=is_text)
 
 
-def numbers_rows(values: NDArray) -> bool:
+def numbers_rows(values: Array) -> bool:
     """Whether these are 0, 1, 2 … or 1, 2, 3 …, of which three prove something."""
     if len(values) < 3 or not _is_whole(values):
         return False
     return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))
 
 
-def _is_whole(values: NDArray) -> bool:
+def _is_whole(values: Array) -> bool:
     if values.dtype.kind == "f":
         return bool((np.isfinite(values) & (values == np.round(values))).all())
     return values.dtype.kind in "iu"
 
 
-def as_text(values: NDArray) -> NDArray:
+def as_text(values: Array) -> Array:
     """Ids as text: whole numbers without a point."""
     if values.dtype.kind == "f":
         return np.array(

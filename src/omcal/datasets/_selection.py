@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets._columns import WHOLE, could_be_labels, group_columns, turned_table
@@ -29,6 +28,7 @@ from omcal.datasets._names import (
     is_label_name,
     listed,
 )
+from omcal.machine.arrays import Array
 
 ROW_NUMBERS = ""  # the name of ids that merely number the rows
 
@@ -117,7 +117,7 @@ def view_names(contents: Contents, choice: Choice) -> list[str]:
     return names if not contents.table or WHOLE in names else [*names, WHOLE]
 
 
-def label_vectors(contents: Contents) -> dict[str, NDArray]:
+def label_vectors(contents: Contents) -> dict[str, Array]:
     """Every variable that is one value per sample, as a 1-D array."""
     vectors = {}
     for name, value in contents.variables.items():
@@ -127,7 +127,7 @@ def label_vectors(contents: Contents) -> dict[str, NDArray]:
     return vectors
 
 
-def _as_vector(value: Variable) -> NDArray | None:
+def _as_vector(value: Variable) -> Array | None:
     if isinstance(value, list):
         return _cell_vector(value)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufUST":
@@ -142,7 +142,7 @@ def _as_vector(value: Variable) -> NDArray | None:
     return value
 
 
-def _cell_vector(cell: list[Variable]) -> NDArray | None:
+def _cell_vector(cell: list[Variable]) -> Array | None:
     """Labels in a MATLAB cell: one string per sample, or the same vector once per view."""
     if cell and all(isinstance(item, str) for item in cell):
         return text_array(cell)
@@ -154,7 +154,7 @@ def _cell_vector(cell: list[Variable]) -> NDArray | None:
 
 
 def _choose_labels(
-    contents: Contents, vectors: dict[str, NDArray], labels: str | bool | None, notes: list[str]
+    contents: Contents, vectors: dict[str, Array], labels: str | bool | None, notes: list[str]
 ) -> str | None:
     if labels is False:
         return None
@@ -312,7 +312,7 @@ def _are_triplets(matrix: Matrix) -> bool:
     return bool((places == np.round(places)).all() and 1 <= places.min() <= places.max() < 2**53)
 
 
-def _from_triplets(triplets: NDArray, n: int) -> Matrix | None:
+def _from_triplets(triplets: Array, n: int) -> Matrix | None:
     row, column = triplets[:, 0], triplets[:, 1]
     if row.max() > n or column.max() > MAX_WIDTH:
         return None
@@ -336,7 +336,7 @@ def _tidy(view: Matrix, name: str) -> Matrix:
     return np.require(flat, dtype=flat.dtype.newbyteorder("="), requirements=["C", "A", "W"])
 
 
-def _present(contents: Contents, views: dict[str, Matrix]) -> dict[str, NDArray] | None:
+def _present(contents: Contents, views: dict[str, Matrix]) -> dict[str, Array] | None:
     masks = {}
     for name, view in views.items():
         stored = contents.variables.get(name + PRESENT_SUFFIX)
@@ -345,7 +345,7 @@ def _present(contents: Contents, views: dict[str, Matrix]) -> dict[str, NDArray]
     return None if all(mask.all() for mask in masks.values()) else masks
 
 
-def _feature_names(contents: Contents, views: dict[str, Matrix]) -> dict[str, NDArray] | None:
+def _feature_names(contents: Contents, views: dict[str, Matrix]) -> dict[str, Array] | None:
     names = {name: titles for name, titles in contents.feature_names.items() if name in views}
     for name, value in contents.variables.items():
         titles = _as_vector(value) if name.lower() in FEATURE_TITLES else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets._columns import could_be_labels, views_of
@@ -14,6 +13,7 @@ from omcal.datasets._ids import numbers_rows, seems_id
 from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets.readers._cells import is_number
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS
+from omcal.machine.arrays import Array
 
 LABELS, TITLES, IDS = "labels", "view_names", "ids"
 
@@ -96,7 +96,7 @@ def csv_id_name(data: MultiViewData, header: list[str]) -> str:
     return own if own not in (*header, LABELS) and seems_id(own, ids) else "id"
 
 
-def require_features(header: list[str], rows: NDArray) -> None:
+def require_features(header: list[str], rows: Array) -> None:
     """Refuse features that a table would take for something else."""
     for name, column in zip(header, rows.T, strict=True):
         if is_label_name(name) or seems_id(name, column) or numbers_rows(column):

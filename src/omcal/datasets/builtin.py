@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from omcal.datasets._data import MultiViewData
+from omcal.machine.arrays import Array, Mask
 
 
 def load_digits_views() -> MultiViewData:
@@ -50,7 +50,7 @@ def load_digits_views() -> MultiViewData:
     )
 
 
-def _fourier_magnitudes(images: NDArray) -> NDArray:
+def _fourier_magnitudes(images: Array) -> Array:
     magnitudes = np.abs(np.fft.rfft2(images))
     side = images.shape[1]
     # The transform of a real image repeats itself in the first and last columns: rows r and -r.
@@ -59,7 +59,7 @@ def _fourier_magnitudes(images: NDArray) -> NDArray:
     return magnitudes[:, once]
 
 
-def _gradient_histograms(images: NDArray, n_directions: int = 8) -> NDArray:
+def _gradient_histograms(images: Array, n_directions: int = 8) -> Array:
     down, right = np.gradient(images, axis=(1, 2))
     strength = np.hypot(down, right)
     turn = np.arctan2(down, right) / (2 * np.pi)  # in turns, -1/2 to 1/2
@@ -70,7 +70,7 @@ def _gradient_histograms(images: NDArray, n_directions: int = 8) -> NDArray:
     return quarters.sum(axis=(2, 4)).reshape(n, -1)
 
 
-def _profiles(images: NDArray, threshold: float = 4.0) -> NDArray:
+def _profiles(images: Array, threshold: float = 4.0) -> Array:
     ink = images > threshold
     sides = [ink, ink[:, :, ::-1], ink.transpose(0, 2, 1), ink[:, ::-1].transpose(0, 2, 1)]
     return np.hstack(
@@ -78,6 +78,6 @@ def _profiles(images: NDArray, threshold: float = 4.0) -> NDArray:
     )
 
 
-def _first_ink(ink: NDArray[np.bool_]) -> NDArray:
+def _first_ink(ink: Mask) -> Array:
     """Distance to the first true value along the last axis; its length where there is none."""
     return np.where(ink.any(axis=2), ink.argmax(axis=2), ink.shape[2]).astype(float)

@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets._contents import Contents
@@ -14,6 +13,7 @@ from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, 
 from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors
 from omcal.datasets.loading import Paths, load_sources, read_sources
+from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.views.stored import StoredTable
 
@@ -64,7 +64,7 @@ def describe(data: Paths | MultiViewData, **options: Any) -> dict[str, Any]:
         loaded = load_sources(sources, **options)
     except DataError as error:
         problem = str(error)
-    candidates: dict[str, NDArray] = {}
+    candidates: dict[str, Array] = {}
     for source in sources:
         for name, values in _candidates(source.contents, loaded).items():
             # Of several files the name alone does not say which one is meant.
@@ -78,7 +78,7 @@ def describe(data: Paths | MultiViewData, **options: Any) -> dict[str, Any]:
 
 
 def _report(
-    data: MultiViewData | None, candidates: dict[str, NDArray], file_format: str | None
+    data: MultiViewData | None, candidates: dict[str, Array], file_format: str | None
 ) -> dict[str, Any]:
     return {
         "name": data.name if data else "",
@@ -101,7 +101,7 @@ def _count_nowhere(data: MultiViewData) -> int:
     return int((~np.logical_or.reduce(list(data.present.values()))).sum()) if data.present else 0
 
 
-def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, NDArray]:
+def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, Array]:
     """Vectors that are called labels, or repeat a few values over all samples."""
     found = {}
     for name, values in label_vectors(contents).items():

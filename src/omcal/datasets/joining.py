@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, MultiViewData, is_known, spread_rows
@@ -25,6 +24,7 @@ from omcal.datasets._selection import (
     view_names,
 )
 from omcal.datasets.label_files import LabelColumn, label_column
+from omcal.machine.arrays import Array
 from omcal.views.frames import column_names, is_arrow
 
 
@@ -40,7 +40,7 @@ class Part:
         return self.data.n_samples
 
     @property
-    def ids(self) -> NDArray | None:
+    def ids(self) -> Array | None:
         return self.data.ids
 
 
@@ -141,7 +141,7 @@ def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
     return Contents("data frame", columns, table=True, ids=ids)
 
 
-def _column(table: Any, position: int) -> NDArray:
+def _column(table: Any, position: int) -> Array:
     column = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
     values = np.asarray(column)
     if values.dtype == object and getattr(column.dtype, "kind", "O") in "biuf":  # with gaps
@@ -206,7 +206,7 @@ def _shared_id(sources: Sequence[tuple[str, Path, Contents]]) -> str | None:
     return None
 
 
-def _vectors(contents: Contents) -> dict[str, NDArray]:
+def _vectors(contents: Contents) -> dict[str, Array]:
     return {
         name: value
         for name, value in contents.variables.items()
@@ -272,8 +272,8 @@ def join(parts: Sequence[Part], how: str) -> MultiViewData:
         raise DataError(f"none of {listed([part.key for part in parts])} holds a view.")
     ids, positions, note = _match(parts, how)
     views: dict[str, Any] = {}
-    present: dict[str, NDArray] = {}
-    feature_names: dict[str, NDArray] = {}
+    present: dict[str, Array] = {}
+    feature_names: dict[str, Array] = {}
     names = [name for _, data in with_views for name in data.views]
     for key, own in with_views:
         clashes = {name: f"{key}:{name}" for name in own.views if names.count(name) > 1}
@@ -300,7 +300,7 @@ def join(parts: Sequence[Part], how: str) -> MultiViewData:
     )
 
 
-def _match(parts: Sequence[Part], how: str) -> tuple[NDArray | None, dict[str, NDArray], str]:
+def _match(parts: Sequence[Part], how: str) -> tuple[Array | None, dict[str, Array], str]:
     """The ids of the result, for each part the row of each of them (-1: none), and a remark."""
     named = [part for part in parts if part.ids is not None]
     plain = [part for part in parts if part.ids is None]
@@ -354,13 +354,13 @@ def _require_overlap(parts: Sequence[Part], index: Sequence[Mapping[str, int]]) 
 
 
 def _merged_labels(
-    parts: Sequence[Part], positions: Mapping[str, NDArray]
-) -> tuple[NDArray | None, str | None, list[str]]:
+    parts: Sequence[Part], positions: Mapping[str, Array]
+) -> tuple[Array | None, str | None, list[str]]:
     """The labels that the parts have, where they do not contradict each other."""
     found = [part for part in parts if part.data.labels is not None]
     if not found:
         return None, None, []
-    merged: NDArray | None = None
+    merged: Array | None = None
     for part in found:
         values = _spread_labels(np.asarray(part.data.labels), positions[part.key])
         if merged is None:
@@ -376,7 +376,7 @@ def _merged_labels(
     return merged, found[0].data.label_name, []
 
 
-def _spread_labels(labels: NDArray, position: NDArray) -> NDArray:
+def _spread_labels(labels: Array, position: Array) -> Array:
     """Labels in the common order; where there is none it is an empty text, or NaN."""
     here = position >= 0
     if here.all():
@@ -386,5 +386,5 @@ def _spread_labels(labels: NDArray, position: NDArray) -> NDArray:
     return np.where(here, labels[position].astype(np.float64), np.nan)
 
 
-def _label_text(labels: NDArray) -> NDArray:
+def _label_text(labels: Array) -> Array:
     return as_text(labels) if labels.dtype.kind != "b" else labels.astype(str)

@@ -6,22 +6,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, MultiViewData, is_known
 from omcal.datasets._ids import as_text, choose_ids
 from omcal.datasets._names import is_label_name, listed
 from omcal.datasets._selection import ROW_NUMBERS, label_vectors
+from omcal.machine.arrays import Array
 
 
 @dataclass(frozen=True)
 class LabelColumn:
     """Labels, and the ids of their samples where the file has them."""
 
-    labels: NDArray
+    labels: Array
     label_name: str
-    ids: NDArray | None
+    ids: Array | None
     id_name: str | None
     notes: tuple[str, ...] = ()
 
@@ -82,7 +82,7 @@ def add_labels(
     )
 
 
-def _by_id(ids: NDArray, found: LabelColumn, path: Path) -> tuple[NDArray, str]:
+def _by_id(ids: Array, found: LabelColumn, path: Path) -> tuple[Array, str]:
     row = {name: i for i, name in enumerate(as_text(np.asarray(found.ids)).tolist())}
     place = np.array([row.get(name, -1) for name in ids.tolist()], dtype=np.intp)
     matched = int((place >= 0).sum())

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.preprocessing import normalize as unit_rows
 
@@ -16,6 +15,7 @@ from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, MultiViewData
 from omcal.datasets._selection import Choice, select
 from omcal.datasets.loading import read_table
+from omcal.machine.arrays import Array
 
 Prepare = Callable[[Contents, Path], MultiViewData]
 
@@ -75,7 +75,7 @@ def _prepare_silhouettes(contents: Contents, path: Path) -> MultiViewData:
     return replace(data, views={"silhouette": small.reshape(len(images), -1)})
 
 
-def area_weights(n_from: int, n_to: int) -> NDArray:
+def area_weights(n_from: int, n_to: int) -> Array:
     """Matrix that averages `n_from` pixels to `n_to`: which part of each new pixel is which old.
 
     Examples

@@ -7,10 +7,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from omcal.datasets._data import MultiViewData
+from omcal.machine.arrays import Mask
 
 
 def make_multiview(
@@ -128,7 +128,7 @@ def _one_per_view(name: str, value: Any, total: int, kind: type, least: int) -> 
     return values
 
 
-def _seen_clusters(n_clusters: int, n_views: int, redundancy: float) -> NDArray[np.bool_]:
+def _seen_clusters(n_clusters: int, n_views: int, redundancy: float) -> Mask:
     """Which view (row) sees which cluster (column): consecutive views, starting in turn."""
     n_seeing = 1 + round(redundancy * (n_views - 1))
     distance = (np.arange(n_views)[:, None] - np.arange(n_clusters)) % n_views
@@ -141,7 +141,7 @@ def _draw_present(
     total: int,
     missing: float,
     random_state: np.random.RandomState,
-) -> NDArray[np.bool_]:
+) -> Mask:
     present = np.ones((n_samples, total), dtype=bool)
     n_missing = round(missing * n_samples * total) if 0 <= missing < 1 else -1
     if not 0 <= n_missing <= n_samples * (total - 1):

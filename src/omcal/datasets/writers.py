@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.io import savemat
 
@@ -35,6 +34,7 @@ from omcal.datasets.readers._cells import guarded
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS, H5Object, h5py
 from omcal.datasets.readers.single_cell import is_computed
 from omcal.datasets.readers.zarr_store import require_zarr
+from omcal.machine.arrays import Array
 from omcal.machine.files import replacing, write_whole
 from omcal.machine.threads import row_blocks
 from omcal.views.stored import StoredTable, in_memory
@@ -94,7 +94,7 @@ def _bytes(view: Matrix) -> int:
     return int(view.data.nbytes if sparse.issparse(view) else view.nbytes)
 
 
-def _blocks(view: Matrix, name: str) -> Iterator[tuple[slice, NDArray]]:
+def _blocks(view: Matrix, name: str) -> Iterator[tuple[slice, Array]]:
     """Rows of a dense view, a few at a time; those of a mapped file are read, not touched."""
     table = StoredTable(view, name)
     for rows in row_blocks(len(view), max(1, _BLOCK_BYTES // max(1, view[:1].nbytes))):
@@ -155,7 +155,7 @@ def _write_folder(path: Path, data: MultiViewData) -> None:
                 file.write(block.tobytes())
 
 
-def _npy_start(array: NDArray) -> bytes:
+def _npy_start(array: Array) -> bytes:
     """What an .npy file has before the values."""
     stream = io.BytesIO()
     header = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
@@ -271,7 +271,7 @@ def _write_h5ad(path: Path, data: MultiViewData) -> None:
             _put_matrix(file if name == "X" else views, name, view)
 
 
-def _put_table(file: H5Object, name: str, index: NDArray, columns: dict[str, NDArray]) -> None:
+def _put_table(file: H5Object, name: str, index: Array, columns: dict[str, Array]) -> None:
     """A data frame; columns of text are categories, in which an unknown label is -1."""
     table = file.create_group(name)
     order = np.array(list(columns), dtype=h5py().string_dtype())
@@ -291,7 +291,7 @@ def _put_table(file: H5Object, name: str, index: NDArray, columns: dict[str, NDA
         _put_text(column, "categories", known)
 
 
-def _put_text(group: H5Object, name: str, values: NDArray) -> None:
+def _put_text(group: H5Object, name: str, values: Array) -> None:
     group.create_dataset(name, data=values.astype(object), dtype=h5py().string_dtype())
     _encode(group[name], "string-array", "0.2.0")
 
@@ -301,7 +301,7 @@ def _write_csv(path: Path, data: MultiViewData) -> None:
     tables = [in_memory(view, name).astype(np.float64) for name, view in data.views.items()]
     rows = np.hstack(tables)
     require_features(header, rows)
-    columns: dict[str, NDArray] = {}
+    columns: dict[str, Array] = {}
     if data.ids is not None:
         columns[csv_id_name(data, header)] = data.ids
     if data.labels is not None:
@@ -314,7 +314,7 @@ def _write_csv(path: Path, data: MultiViewData) -> None:
             writer.writerow([cells[i] for cells in texts] + row.tolist())
 
 
-def _cells(values: NDArray) -> list[Any]:
+def _cells(values: Array) -> list[Any]:
     """Numbers as they are, texts so that no spreadsheet runs them."""
     return [guarded(cell) if isinstance(cell, str) else cell for cell in values.tolist()]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.datasets import PAPER_DATASETS, MultiViewData, load_paper_dataset
 from omcal.experiments.methods import Method
 from omcal.experiments.paper import load_paper
+from omcal.machine.arrays import Array
 
 _BLOCK = 1 << 22
 
@@ -104,7 +104,7 @@ def _parts(data: MultiViewData) -> Iterator[memoryview]:
         yield _bytes(mask)
 
 
-def _bytes(array: NDArray) -> memoryview:
+def _bytes(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 

@@ -8,19 +8,19 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from omcal.datasets import MultiViewData
+from omcal.machine.arrays import Array
 from omcal.metrics import ari
 
 _SAMPLES = 4000  # of more, a random choice is asked for its neighbours
 _NEIGHBORS = 10
 
 
-def stability(clusterings: Sequence[NDArray]) -> list[float]:
+def stability(clusterings: Sequence[Array]) -> list[float]:
     """Adjusted Rand index of every pair of clusterings of the same samples.
 
     Examples
@@ -31,7 +31,7 @@ def stability(clusterings: Sequence[NDArray]) -> list[float]:
     return [ari(a, b) for a, b in itertools.combinations(clusterings, 2)]
 
 
-def view_agreement(data: MultiViewData, labels: NDArray) -> dict[str, float]:
+def view_agreement(data: MultiViewData, labels: Array) -> dict[str, float]:
     """For each view, how far the nearest neighbours of a sample are in its cluster.
 
     The share of the ten nearest neighbours, in the standardised features of the view, that are in
@@ -53,7 +53,7 @@ def view_agreement(data: MultiViewData, labels: NDArray) -> dict[str, float]:
     return found
 
 
-def _agreement(rows: NDArray, labels: NDArray) -> float:
+def _agreement(rows: Array, labels: Array) -> float:
     k = min(_NEIGHBORS, len(labels) - 1)
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
     chance = float(np.sum(shares**2))
@@ -65,13 +65,13 @@ def _agreement(rows: NDArray, labels: NDArray) -> float:
     return (same - chance) / (1 - chance)
 
 
-def pack_labels(labels: NDArray) -> str:
+def pack_labels(labels: Array) -> str:
     """Labels from 0 on as a short text, for a record."""
     small = labels.astype(np.min_scalar_type(int(labels.max())))
     return f"{small.dtype.str[1:]} {base64.b64encode(zlib.compress(small.tobytes())).decode()}"
 
 
-def unpack_labels(text: str) -> NDArray:
+def unpack_labels(text: str) -> Array:
     """The labels of `pack_labels`.
 
     Examples

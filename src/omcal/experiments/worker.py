@@ -16,7 +16,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from omcal.datasets import MultiViewData
@@ -25,6 +24,7 @@ from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell
 from omcal.experiments.sources import Source
 from omcal.experiments.unlabelled import pack_labels, view_agreement
+from omcal.machine.arrays import Array
 from omcal.metrics import evaluate
 from omcal.model.small_fits import consensus_graphs
 
@@ -99,7 +99,7 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
     }
 
 
-def _judged(data: MultiViewData, labels: NDArray) -> dict[str, Any]:
+def _judged(data: MultiViewData, labels: Array) -> dict[str, Any]:
     """The scores; without classes how the views agree, and the labels to compare with others."""
     known = data.is_labelled
     if data.labels is not None and known.any():
@@ -139,7 +139,7 @@ def _graph_rows(model: Any, data: MultiViewData) -> dict[str, Any]:
     return {"classes": classes.tolist(), "before": before, "after": after}
 
 
-def _rounded(row: NDArray) -> list[float]:
+def _rounded(row: Array) -> list[float]:
     return [float(f"{value:.3g}") for value in row]
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array
 from omcal.machine.files import replacing
 
 _HEADER = "model.json"
@@ -37,7 +37,7 @@ class ArchiveError(ValueError):
     """A file that is no archive of this kind, or is damaged."""
 
 
-def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> None:
+def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a header and named arrays of numbers."""
     size = sum(array.nbytes + 512 for array in arrays.values())
     digest = hashlib.sha256()
@@ -97,7 +97,7 @@ class Archive:
         with zipfile.ZipFile(stream) as archive:
             yield cls(archive, size, what)
 
-    def take(self, name: str, shape: tuple[int, ...] | None, kinds: str = "f") -> NDArray:
+    def take(self, name: str, shape: tuple[int, ...] | None, kinds: str = "f") -> Array:
         """The array of this name, which must have this shape (None: any) and kind of type."""
         member = self._left.pop(f"{name}.npy", None)
         if member is None:
@@ -160,7 +160,7 @@ def _check_ends(stream: BinaryIO, size: int, what: str) -> None:
         raise ArchiveError("its list of members is too long; the file is damaged or hostile.")
 
 
-def _parse_array(raw: bytes, name: str) -> NDArray:
+def _parse_array(raw: bytes, name: str) -> Array:
     """The array in the bytes of a .npy file; none is made that the bytes do not fill exactly."""
     stream = io.BytesIO(raw)
     if np.lib.format.read_magic(stream) != (1, 0):

@@ -7,11 +7,12 @@ import mmap
 import os
 import tempfile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from omcal.machine.arrays import Array
 from omcal.machine.memory import format_bytes
 
 _ZEROS = bytes(1 << 20)
@@ -30,7 +31,7 @@ class Scratch:
             raise ValueError(f"scratch_dir={str(folder)!r} is not a folder; create it first.")
         self._mappings: list[mmap.mmap] = []
 
-    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """A new array of zeros; its room on the disk is taken at once."""
         dtype = np.dtype(dtype)
         n_bytes = int(np.prod(shape)) * dtype.itemsize

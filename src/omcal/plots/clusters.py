@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from omcal.machine.arrays import Array
 from omcal.model.certainty import margins
 from omcal.plots.figures import new_axes, open_frame
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
@@ -193,14 +194,14 @@ def confusion(classes: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
     return ax
 
 
-def class_counts(classes: NDArray, labels: NDArray, n_clusters: int) -> tuple[NDArray, NDArray]:
+def class_counts(classes: Array, labels: Array, n_clusters: int) -> tuple[Array, Array]:
     """Names of the classes, and how many samples of each a cluster holds."""
     names, codes = np.unique(classes, return_inverse=True)
     cells = np.bincount(labels * len(names) + codes, minlength=n_clusters * len(names))
     return names, cells.reshape(n_clusters, len(names))
 
 
-def diagonal_order(counts: NDArray) -> NDArray:
+def diagonal_order(counts: Array) -> Array:
     """Clusters in the order of the classes that the best pairing gives them; the others last.
 
     Examples
@@ -266,7 +267,7 @@ def certainty(values: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
     return ax
 
 
-def _one_dimensional(name: str, values: ArrayLike) -> NDArray:
+def _one_dimensional(name: str, values: ArrayLike) -> Array:
     array = np.asarray(values)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu" or array.min() < 0:
         raise ValueError(

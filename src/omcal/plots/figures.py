@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from omcal.machine.arrays import Array, Floats
 from omcal.plots.palette import LIGHT
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
@@ -131,7 +132,7 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Any = None
     return ax
 
 
-def sample_similarity(graph: ArrayLike) -> NDArray[np.float64]:
+def sample_similarity(graph: ArrayLike) -> Floats:
     """Similarity of samples that an anchor graph implies: B = S D⁻¹ Sᵀ, D the column sums of S.
 
     Parameters
@@ -339,7 +340,7 @@ def _power_of_ten(value: float) -> str:
     return f"$10^{{{exponent}}}$" if np.isclose(value, 10.0**exponent) else f"{value:g}"
 
 
-def _saturation(B: NDArray) -> float:
+def _saturation(B: Array) -> float:
     """The value of the darkest colour; a few very similar pairs must not bleach the rest."""
     positive = B[B > 0]
     return float(np.quantile(positive, 0.98)) if positive.size else 1.0

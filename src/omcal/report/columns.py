@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array
+
 MISSING = 255  # of the 256 shades of a number
 _FEW = 12  # different integers up to which they are categories
 _MOST = 200  # categories; the rarest are put together
@@ -19,7 +21,7 @@ class Column:
     """A value of each sample: shades between `low` and `high`, or codes of categories."""
 
     name: str
-    values: NDArray  # uint8
+    values: Array  # uint8
     categories: list[str] | None = None
     low: float = 0.0
     high: float = 1.0
@@ -51,14 +53,14 @@ def read_columns(columns: Mapping[str, Any], n: int) -> list[Column]:
     return found
 
 
-def _shades(name: str, array: NDArray) -> Column:
+def _shades(name: str, array: Array) -> Column:
     x = array.astype(np.float64)
     finite = np.isfinite(x)
     low, high = (float(x[finite].min()), float(x[finite].max())) if finite.any() else (0.0, 1.0)
     return Column(name, to_shades(np.where(finite, x, np.nan), low, high), None, low, high)
 
 
-def to_shades(x: NDArray, low: float, high: float) -> NDArray[np.uint8]:
+def to_shades(x: Array, low: float, high: float) -> NDArray[np.uint8]:
     """0 to 254 between low and high; 255 where there is no value."""
     # Halved first: the span of the largest numbers is no number.
     part = (x / 2 - low / 2) / max(high / 2 - low / 2, 1e-300)
@@ -66,7 +68,7 @@ def to_shades(x: NDArray, low: float, high: float) -> NDArray[np.uint8]:
     return np.where(np.isnan(x), MISSING, shades).astype(np.uint8)
 
 
-def _codes(name: str, array: NDArray) -> Column:
+def _codes(name: str, array: Array) -> Column:
     texts = np.array([str(value) for value in array.tolist()])
     names, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
     categories = names.tolist()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from sklearn.neighbors import NearestNeighbors
 
+from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
@@ -43,15 +44,15 @@ class Evidence:
         clusters are those of several runs.
     """
 
-    certainty: NDArray
-    second: NDArray
-    strength: NDArray
-    decision: NDArray
-    agreement: NDArray
+    certainty: Array
+    second: Array
+    strength: Array
+    decision: Array
+    agreement: Array
     same_rule: float | None
 
 
-def find_evidence(model: Any, graphs: AnchorGraphs, labels: NDArray) -> Evidence:
+def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
     """Look at the ties of every sample, by blocks."""
     n, V = graphs.n, graphs.n_views
     certainty, strength = np.zeros(n), np.zeros(n)
@@ -80,7 +81,7 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: NDArray) -> Evidence
     return Evidence(certainty, second, strength, decision, agreement, rule)
 
 
-def _columns_of(model: Any, graphs: AnchorGraphs, labels: NDArray) -> NDArray:
+def _columns_of(model: Any, graphs: AnchorGraphs, labels: Array) -> Array:
     """The column of F of one run for each cluster of the joint result."""
     c = model.n_clusters
     counts = np.zeros((c, c))
@@ -94,7 +95,7 @@ def nearest_samples(
     model: Any,
     graphs: AnchorGraphs,
     views: Views | None,
-    rows: NDArray,
+    rows: Array,
     count: int,
     rng: np.random.RandomState,
 ) -> NDArray[np.int32]:

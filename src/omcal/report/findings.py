@@ -10,8 +10,8 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import ASKED
 from omcal.metrics import evaluate
@@ -62,7 +62,7 @@ class ClassTable:
 
     names: list[str]
     order: list[int]
-    counts: NDArray
+    counts: Array
     scores: dict[str, float]
 
 
@@ -73,16 +73,16 @@ class Findings:
     title: str
     source: str
     views: list[ViewFacts]
-    labels: NDArray
-    certainty: NDArray  # of each sample in its cluster, 0 to 1
+    labels: Array
+    certainty: Array  # of each sample in its cluster, 0 to 1
     certainty_words: str  # what certainty is, in a sentence
     evidence: Evidence
     names: list[str] | None  # of the samples, where they have other than their numbers
     classes: list[str] | None  # of each sample
     columns: list[Column]
-    sizes: NDArray
-    map_rows: NDArray
-    map_positions: NDArray
+    sizes: Array
+    map_rows: Array
+    map_positions: Array
     class_table: ClassTable | None
     explanation: ViewExplanation | None  # where views can be compared
     description: ClusterDescription | None  # where the data are at hand
@@ -161,7 +161,7 @@ def find(
     )
 
 
-def _one_per_sample(what: str, values: Any, n: int) -> NDArray | None:
+def _one_per_sample(what: str, values: Any, n: int) -> Array | None:
     if values is None:
         return None
     array = np.asarray(values)
@@ -170,7 +170,7 @@ def _one_per_sample(what: str, values: Any, n: int) -> NDArray | None:
     return array
 
 
-def _certainty(model: Any, evidence: Evidence) -> tuple[NDArray, str]:
+def _certainty(model: Any, evidence: Evidence) -> tuple[Array, str]:
     """How sure each sample is of its cluster: over several runs where there were any."""
     over_runs = getattr(model, "certainty_", None)
     if over_runs is not None:
@@ -228,7 +228,7 @@ def _explanation(
     return explain_graphs(model, sample, resamples, rng)
 
 
-def _spread_sample(labels: NDArray, count: int, rng: np.random.RandomState) -> NDArray:
+def _spread_sample(labels: Array, count: int, rng: np.random.RandomState) -> Array:
     """At most about `count` samples at random, with some of every cluster among them."""
     n = len(labels)
     if n <= count:
@@ -241,7 +241,7 @@ def _spread_sample(labels: NDArray, count: int, rng: np.random.RandomState) -> N
     return np.array(sorted(chosen))
 
 
-def _class_table(classes: NDArray, labels: NDArray, n_clusters: int) -> ClassTable:
+def _class_table(classes: Array, labels: Array, n_clusters: int) -> ClassTable:
     names, counts = class_counts(classes, labels, n_clusters)
     order = diagonal_order(counts)
     return ClassTable(
@@ -249,16 +249,14 @@ def _class_table(classes: NDArray, labels: NDArray, n_clusters: int) -> ClassTab
     )
 
 
-def _typical(
-    labels: NDArray, certainty: NDArray, strength: NDArray, n_clusters: int
-) -> list[list[int]]:
+def _typical(labels: Array, certainty: Array, strength: Array, n_clusters: int) -> list[list[int]]:
     """The samples of each cluster that are surest and, among those, most strongly tied to it."""
     order = np.lexsort((-strength, -np.round(certainty, 2)))
     return [order[labels[order] == c][:EXAMPLES].tolist() for c in range(n_clusters)]
 
 
 def _doubtful(
-    labels: NDArray, certainty: NDArray, second: NDArray, n_clusters: int
+    labels: Array, certainty: Array, second: Array, n_clusters: int
 ) -> list[list[Doubtful]]:
     order = np.argsort(certainty, kind="stable")
     return [

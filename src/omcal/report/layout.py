@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
@@ -52,9 +53,7 @@ def model_layout(model: Any, X: Any = None, *, present: Any = None, random_state
     return lay_out(model, graphs, np.asarray(model.labels_), rng)
 
 
-def lay_out(
-    model: Any, graphs: AnchorGraphs, labels: NDArray, rng: np.random.RandomState
-) -> NDArray[np.float64]:
+def lay_out(model: Any, graphs: AnchorGraphs, labels: Array, rng: np.random.RandomState) -> Floats:
     """Positions of all samples: some are laid out, the others placed among the most similar."""
     n = graphs.n
     some = np.sort(rng.permutation(n)[:_LAID_OUT])
@@ -77,20 +76,20 @@ def _ties(model: Any, graphs: AnchorGraphs) -> NDArray[np.float32]:
     return np.hstack([_unit(A), _OF_CLUSTERS * _unit(F)]).astype(np.float32)
 
 
-def _unit(rows: NDArray) -> NDArray:
+def _unit(rows: Array) -> Array:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
 class _Places:
     """Places of more samples, between the most similar of those that are laid out."""
 
-    def __init__(self, rows: NDArray, xy: NDArray) -> None:
+    def __init__(self, rows: Array, xy: Array) -> None:
         self.xy = xy
         self.similar = NearestNeighbors(n_neighbors=3).fit(rows)
         near = NearestNeighbors(n_neighbors=3).fit(xy).kneighbors()[0]
         self.gaps = near.mean(axis=1)
 
-    def __call__(self, rows: NDArray, rng: np.random.RandomState) -> NDArray:
+    def __call__(self, rows: Array, rng: np.random.RandomState) -> Array:
         index = self.similar.kneighbors(rows, return_distance=False)
         first, gap = self.xy[index[:, 0]], self.gaps[index[:, 0]]
         # Between similar samples that lie in different parts of the map is no place for one.
@@ -102,9 +101,7 @@ class _Places:
         return between + 0.5 * gap[:, None] * rng.normal(size=(len(rows), 2))
 
 
-def sample_layout(
-    rows: NDArray, labels: NDArray, random_state: np.random.RandomState
-) -> NDArray[np.float64]:
+def sample_layout(rows: Array, labels: Array, random_state: np.random.RandomState) -> Floats:
     """Positions in which similar samples lie together, and clusters are not torn.
 
     Neighbours attract each other and random pairs repel each other, in the manner of UMAP; each
@@ -148,18 +145,18 @@ def sample_layout(
 class _Mates:
     """Random samples of the cluster of each sample."""
 
-    def __init__(self, labels: NDArray) -> None:
+    def __init__(self, labels: Array) -> None:
         codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
         self.order = np.argsort(codes, kind="stable")
         self.size = sizes[codes]
         self.first = (np.cumsum(sizes) - sizes)[codes]
 
-    def __call__(self, count: int, rng: np.random.RandomState) -> NDArray:
+    def __call__(self, count: int, rng: np.random.RandomState) -> Array:
         drawn = rng.uniform(size=(len(self.order), count)) * self.size[:, None]
         return self.order[self.first[:, None] + drawn.astype(np.intp)]
 
 
-def _principal_plane(rows: NDArray, random_state: np.random.RandomState) -> NDArray:
+def _principal_plane(rows: Array, random_state: np.random.RandomState) -> Array:
     centred = rows.astype(np.float64) - rows.mean(axis=0)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
     z = centred @ axes[:, 0] + (1j * (centred @ axes[:, 1]) if axes.shape[1] > 1 else 0)
@@ -167,7 +164,7 @@ def _principal_plane(rows: NDArray, random_state: np.random.RandomState) -> NDAr
     return z + random_state.normal(scale=0.1, size=(len(z), 2)) @ [1, 1j]
 
 
-def _pull(z: NDArray, near: NDArray) -> NDArray:
+def _pull(z: Array, near: Array) -> Array:
     """Towards the neighbours, and towards those whose neighbour one is."""
     away = z[:, None] - z[near]
     force = away / (1.0 + _squared(away))
@@ -178,7 +175,7 @@ def _pull(z: NDArray, near: NDArray) -> NDArray:
     return _bounded(received - force.sum(axis=1))
 
 
-def _push(z: NDArray, others: NDArray) -> NDArray:
+def _push(z: Array, others: Array) -> Array:
     """Away from random samples, each of which stands for several."""
     away = z[:, None] - z[others]
     squared = _squared(away)
@@ -186,15 +183,15 @@ def _push(z: NDArray, others: NDArray) -> NDArray:
     return _bounded(_REPULSION * force.sum(axis=1))
 
 
-def _squared(away: NDArray) -> NDArray:
+def _squared(away: Array) -> Array:
     return np.square(away.real) + np.square(away.imag)
 
 
-def _bounded(step: NDArray) -> NDArray:
+def _bounded(step: Array) -> Array:
     return step * np.minimum(1.0, _LARGEST_STEP / np.maximum(np.abs(step), 1e-12))
 
 
-def to_unit_square(xy: NDArray) -> NDArray[np.float64]:
+def to_unit_square(xy: Array) -> Floats:
     """The same shape, in the middle of the square; a few far samples are moved to its edge."""
     low, high = np.quantile(xy, [0.002, 0.998], axis=0)
     middle, extent = (low + high) / 2, 1.1 * float((high - low).max())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array
 from omcal.plots.palette import LIGHT, SHAPES
 from omcal.report.columns import to_shades
 from omcal.report.evidence import nearest_samples
@@ -28,7 +29,7 @@ class Packed:
         self.parts: list[bytes] = []
         self.size = 0
 
-    def add(self, name: str, array: NDArray) -> None:
+    def add(self, name: str, array: Array) -> None:
         """Under a name, with its type and length."""
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         self._put(name, array.dtype.str[1:], array.tobytes(), array.size)
@@ -92,7 +93,7 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
     }
 
 
-def _small(codes: NDArray) -> NDArray:
+def _small(codes: Array) -> Array:
     return codes.astype("u1" if codes.max(initial=0) < 256 else "u2")
 
 

@@ -9,13 +9,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import one_blas_thread
 from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs, anchor_weights, nearest_columns
@@ -24,7 +24,7 @@ from omcal.method.solver import Problem
 from omcal.method.updates import mix, stacked
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
-from omcal.model.small_fits import Array, GraphFit, fit_graphs, sampled_rows
+from omcal.model.small_fits import GraphFit, fit_graphs, sampled_rows
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import validate_views
 from omcal.views.view import View, Views
@@ -210,7 +210,7 @@ def _graphs(
     )
 
 
-def _distances(view: View, scaling: Scaling, anchors: NDArray) -> Array:
+def _distances(view: View, scaling: Scaling, anchors: Array) -> Floats:
     """Squared distances of all samples to the anchors, in the scaled space."""
     X = scaling.apply(view.rows(slice(None)))
     if not sparse.issparse(X):
@@ -220,7 +220,7 @@ def _distances(view: View, scaling: Scaling, anchors: NDArray) -> Array:
     return np.asarray(euclidean_distances(X, anchors, squared=True))
 
 
-def leave_out(distances: list[Array]) -> None:
+def leave_out(distances: list[Floats]) -> None:
     """Measure each sample from its own anchor as if the sample had no part in it, in place.
 
     An anchor is the mean of its samples, which makes it near to them in every view, the more so
@@ -250,7 +250,7 @@ class _Half:
         values, vectors = np.linalg.eigh(scale[:, None] * AtA * scale)
         self.eigenvalues, self.vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
 
-    def gaps(self, numbers: list[int]) -> Array:
+    def gaps(self, numbers: list[int]) -> Floats:
         c = np.array(numbers)
         return np.log((1 - self.eigenvalues[c] + _SOFT) / (1 - self.eigenvalues[c - 1] + _SOFT))
 
@@ -258,7 +258,7 @@ class _Half:
         problem = Problem(OMCAL().beta, OMCAL().gamma, "fixed", self.alpha, _MAX_ITER, _TOL)
         return fit_graphs(self.graphs, self._start(c, random_state), problem, self.StS)
 
-    def _start(self, c: int, random_state: np.random.RandomState) -> Array:
+    def _start(self, c: int, random_state: np.random.RandomState) -> Floats:
         """Groups of anchors that hang together, as an orthonormal basis."""
         places = self.vectors[:, :c]
         length = np.linalg.norm(places, axis=1, keepdims=True)
@@ -270,7 +270,7 @@ class _Half:
         return members / np.sqrt(np.maximum(members.sum(axis=0), 1))
 
 
-def mutual_agreement(StS: Array) -> Array:
+def mutual_agreement(StS: Floats) -> Floats:
     """Weights of the views by how well their graphs agree with those of the others.
 
     They are in proportion to the sum of the cosines with the other graphs, less their mean rows: a
@@ -325,7 +325,7 @@ def _curves(
     )
 
 
-def _labels(fit: GraphFit, S: Any) -> NDArray:
+def _labels(fit: GraphFit, S: Any) -> Array:
     """Labels of all samples by what a half of them gave."""
     Z = fit.solution.consensus
     P, _ = Z.f_step()

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.metrics import silhouette_score
 from sklearn.utils import check_random_state
 
+from omcal.machine.arrays import Array
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
@@ -135,14 +135,14 @@ def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]
         yield dict(zip(grid, values, strict=True))
 
 
-def _part(n: int, fraction: float, rng: np.random.RandomState) -> NDArray:
+def _part(n: int, fraction: float, rng: np.random.RandomState) -> Array:
     return np.sort(rng.permutation(n)[: max(2, round(fraction * n))])
 
 
 class _Sample:
     """The samples that all settings are fitted to."""
 
-    def __init__(self, views: Views, rows: NDArray) -> None:
+    def __init__(self, views: Views, rows: Array) -> None:
         self._views = Views([view.part(view.array[rows], rows) for view in views])
         self.names = views.names
         present = self._views.present
@@ -156,7 +156,7 @@ class _Sample:
         sparsely = any(sparse.issparse(block) for block in blocks)
         self.space = sparse.hstack(blocks, format="csr") if sparsely else np.hstack(blocks)
 
-    def fit(self, model: OMCAL, rows: NDArray) -> None:
+    def fit(self, model: OMCAL, rows: Array) -> None:
         masks = [None if view.present is None else view.present[rows] for view in self._views]
         model.fit({view.name: view.array[rows] for view in self._views}, present=masks)
 
@@ -165,7 +165,7 @@ def _trial(
     model: OMCAL,
     parameters: dict[str, Any],
     sample: _Sample,
-    parts: list[NDArray],
+    parts: list[Array],
     seeds: list[int],
 ) -> Trial:
     labels, shares = [], []
@@ -192,12 +192,12 @@ def _trial(
     )
 
 
-def _agreement(a: NDArray, b: NDArray) -> float:
+def _agreement(a: Array, b: Array) -> float:
     shared = (a >= 0) & (b >= 0)
     return ari(a[shared], b[shared])
 
 
-def _silhouette(sample: _Sample, labels: NDArray) -> float:
+def _silhouette(sample: _Sample, labels: Array) -> float:
     some = np.flatnonzero((labels >= 0) & sample.complete)
     some = some[np.linspace(0, len(some) - 1, min(len(some), _SILHOUETTE_SAMPLES)).astype(int)]
     if not 1 < len(np.unique(labels[some])) < len(some):

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import row_blocks
 from omcal.views.stored import StoredTable
 
-Mask = NDArray[np.bool_]
 _BLOCK_ROWS = 4096  # of a mapped file at a time
 
 
@@ -121,7 +120,7 @@ def check_present(
         require_enough(names, present.sum(axis=0), n_anchors)
 
 
-def require_enough(names: Sequence[str], counts: Sequence[int] | NDArray, n_anchors: int) -> None:
+def require_enough(names: Sequence[str], counts: Sequence[int] | Array, n_anchors: int) -> None:
     """Refuse views in which anchors would have to coincide."""
     for name, count in zip(names, counts, strict=True):
         if count < n_anchors:
@@ -131,7 +130,7 @@ def require_enough(names: Sequence[str], counts: Sequence[int] | NDArray, n_anch
             )
 
 
-def stand_ins(anchors: Sequence[NDArray]) -> list[list[int]]:
+def stand_ins(anchors: Sequence[Array]) -> list[list[int]]:
     """For each view the others, those first whose anchors lie most alike.
 
     Alike is the correlation between the distances of the anchors from each other in both views.

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from omcal.machine.arrays import Array
 
 
 def by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def numbered(arrays: Sequence[Any]) -> dict[str, Any]:
 
 def split_columns(
     views: Any, width: int, columns: Sequence[str] | None = None
-) -> dict[str, slice | NDArray]:
+) -> dict[str, slice | Array]:
     """Resolve `views=` into named sets of columns of one table.
 
     Parameters
@@ -69,7 +70,7 @@ def split_columns(
     return {name: _positions(name, member, width, columns) for name, member in members.items()}
 
 
-def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slice | NDArray]:
+def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slice | Array]:
     separator = rule.removeprefix("prefix")
     if not rule.startswith("prefix") or not separator:
         raise ValueError(
@@ -108,9 +109,7 @@ def by_prefix(names: Sequence[str], separator: str) -> tuple[dict[str, list[int]
     return groups, bare
 
 
-def _positions(
-    name: str, member: Any, width: int, columns: Sequence[str] | None
-) -> slice | NDArray:
+def _positions(name: str, member: Any, width: int, columns: Sequence[str] | None) -> slice | Array:
     if isinstance(member, slice):
         try:
             selected = len(range(*member.indices(width)))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array
 from omcal.views.columns import numbered
 
 
@@ -70,7 +70,7 @@ def _shape_and_type(block: Any) -> tuple[tuple[int, ...], np.dtype]:
     return array.shape, array.dtype
 
 
-def _values(block: Any, dtype: np.dtype) -> NDArray:
+def _values(block: Any, dtype: np.dtype) -> Array:
     return np.asarray(block, dtype=dtype)
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
+from omcal.machine.arrays import Array
 from omcal.machine.threads import map_blocks
 from omcal.views import columns as column_sets
 from omcal.views.absence import present_by_mask, rows_for_none
@@ -248,7 +248,7 @@ def _require_sound(array: Any, name: str) -> None:
         ) from error
 
 
-def _arrow_values(table: Any, name: str) -> NDArray:
+def _arrow_values(table: Any, name: str) -> Array:
     """The columns of an Arrow table side by side; a null is NaN."""
     columns = [np.asarray(table.column(j)) for j in range(table.num_columns)]
     for title, column in zip(table.schema.names, columns, strict=True):
@@ -342,7 +342,7 @@ def _lazy_views(table: Matrix, views: Any, columns: tuple[str, ...] | None) -> V
         return Views([View("X", table, columns)])
     parts = split_columns(views, table.shape[1], columns)
 
-    def view(name: str, index: slice | NDArray) -> View:
+    def view(name: str, index: slice | Array) -> View:
         stored = isinstance(table, StoredArray)
         array = replace(table, columns=index) if stored else table[:, index]
         return View(name, array, tuple(np.array(columns)[index].tolist()) if columns else None)
@@ -395,7 +395,7 @@ def compare_columns(estimator: Any, checked: Views) -> None:
             )
 
 
-def _count_nonfinite(view: View) -> NDArray:
+def _count_nonfinite(view: View) -> Array:
     if view.sparse:
         return np.array(count_nonfinite(view.array, view.present))
 

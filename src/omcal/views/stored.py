@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
+
+from omcal.machine.arrays import Array
 
 Block = TypeVar("Block")
 
@@ -49,7 +51,7 @@ class StoredTable:
         self.chunk_rows = _chunk_rows(source)
         self._source = (MappedRows.of(source) if isinstance(source, np.memmap) else None) or source
 
-    def read(self, rows: slice) -> NDArray:
+    def read(self, rows: slice) -> Array:
         """These rows, in memory."""
         start, stop, _ = rows.indices(self.shape[0])
         try:
@@ -77,7 +79,7 @@ class StoredArray:
     """All columns of a stored table, or some: what a `View` holds in place of an array."""
 
     table: StoredTable
-    columns: slice | NDArray | None = None
+    columns: slice | Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,14 +98,14 @@ class StoredArray:
     def dtype(self) -> np.dtype:
         return self.table.dtype
 
-    def __getitem__(self, rows: slice) -> NDArray:
+    def __getitem__(self, rows: slice) -> Array:
         return self.pick(self.table.read(rows))
 
-    def pick(self, block: NDArray) -> NDArray:
+    def pick(self, block: Array) -> Array:
         """The columns of this array from rows of its table."""
         return block if self.columns is None else block[:, self.columns]
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype=dtype)
 
 
@@ -119,7 +121,7 @@ class MappedRows:
     path : str
     """
 
-    def __init__(self, array: NDArray, mapping: mmap.mmap, mapped_from: int, path: str) -> None:
+    def __init__(self, array: Array, mapping: mmap.mmap, mapped_from: int, path: str) -> None:
         self._array, self._mapping, self._from, self._path = array, mapping, mapped_from, path
         self._address = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
         self._private = getattr(array, "mode", "r") == "c"  # may differ from its file
@@ -133,7 +135,7 @@ class MappedRows:
         mapped_from = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
         return cls(array, mapping, mapped_from, str(array.filename or ""))
 
-    def __getitem__(self, rows: slice) -> NDArray:
+    def __getitem__(self, rows: slice) -> Array:
         part = self._array[rows]
         first, stop = (place - self._address for place in _byte_bounds(part))
         # Touching a page that the file has lost ends the process.
@@ -169,7 +171,7 @@ class MappedRows:
 
 def _mapped_again(path: str, offset: int, shape: Any, strides: Any, dtype: Any) -> MappedRows:
     raw = np.memmap(path, dtype=np.uint8, mode="r")
-    array: NDArray = np.ndarray(shape, dtype, buffer=raw, offset=offset, strides=strides)
+    array: Array = np.ndarray(shape, dtype, buffer=raw, offset=offset, strides=strides)
     mapping = _mapping_of(raw)
     assert mapping is not None
     return MappedRows(array, mapping, 0, path)
@@ -195,7 +197,7 @@ def _mapped_inode(address: int) -> int | None:
     return None
 
 
-def _byte_bounds(array: NDArray) -> tuple[int, int]:
+def _byte_bounds(array: Array) -> tuple[int, int]:
     """The addresses at which an array begins and ends."""
     start = stop = int(array.ctypes.data)
     if array.size == 0:
@@ -270,7 +272,7 @@ class ParquetRows:
     def __reduce__(self) -> tuple[Any, ...]:
         return ParquetRows, (self._path, self.columns)
 
-    def __getitem__(self, rows: slice) -> NDArray:
+    def __getitem__(self, rows: slice) -> Array:
         start, stop, _ = rows.indices(self.shape[0])
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         last = int(np.searchsorted(self._starts, stop, side="left"))

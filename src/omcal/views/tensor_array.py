@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine import torch
+from omcal.machine.arrays import Array
 from omcal.machine.torch import Device, Tensor, torch_dtype
 
 
@@ -36,7 +36,7 @@ class TensorArray:
     def device(self) -> Device:
         return self.tensor.device
 
-    def __getitem__(self, rows: slice | NDArray) -> NDArray:
+    def __getitem__(self, rows: slice | Array) -> Array:
         if not isinstance(rows, slice):
             rows = torch.from_numpy(rows).to(self.device)
         return self.tensor[rows].to("cpu", torch_dtype(self.dtype)).numpy()

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine import torch
+from omcal.machine.arrays import Mask
 from omcal.machine.torch import Device, Tensor
 from omcal.views.absence import read_masks
 from omcal.views.columns import split_columns
@@ -73,7 +73,7 @@ def _mark_absent(views: Views, given: Any) -> Views:
     return Views(marked)
 
 
-def _rows_present(tensor: Tensor) -> NDArray[np.bool_] | None:
+def _rows_present(tensor: Tensor) -> Mask | None:
     """False for the rows that are NaN throughout; None where there is no such row."""
     if not tensor.is_floating_point():
         return None

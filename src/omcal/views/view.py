@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy import sparse
 
+from omcal.machine.arrays import Array, Mask
 from omcal.views.absence import read_masks, rows_present
 from omcal.views.stored import StoredArray
 from omcal.views.tensor_array import TensorArray
@@ -25,7 +26,7 @@ class View:
     name: str
     array: Matrix
     columns: tuple[str, ...] | None = None  # where the view was a data frame of its own
-    present: NDArray[np.bool_] | None = None  # which samples are in the view; None: all
+    present: Mask | None = None  # which samples are in the view; None: all
 
     @property
     def width(self) -> int:
@@ -61,13 +62,13 @@ class View:
         """Whether the rows are those of a Dask array."""
         return is_dask(self.array)
 
-    def part(self, array: Matrix, rows: slice | NDArray) -> View:
+    def part(self, array: Matrix, rows: slice | Array) -> View:
         """The view of these rows only, which are in `array`."""
         return replace(
             self, array=array, present=None if self.present is None else self.present[rows]
         )
 
-    def rows(self, index: slice | NDArray) -> Matrix:
+    def rows(self, index: slice | Array) -> Matrix:
         """These rows as floating-point numbers; no copy where a slice of floats is asked for.
 
         Rows of samples that are absent from the view are zero.
@@ -102,7 +103,7 @@ class Views(Sequence[View]):
         return int(self._views[0].array.shape[0])
 
     @property
-    def present(self) -> NDArray[np.bool_] | None:
+    def present(self) -> Mask | None:
         """(n, V): which samples are in which views; None where all are in all."""
         if all(view.present is None for view in self):
             return None
@@ -150,7 +151,7 @@ class Views(Sequence[View]):
         loaded = [view.part(array, rows) for view, array in zip(self, arrays, strict=True)]
         return mark_absent(Views(loaded))
 
-    def dense(self, dtype: DTypeLike = np.float64) -> list[NDArray]:
+    def dense(self, dtype: DTypeLike = np.float64) -> list[Array]:
         """Every view as a dense array of `dtype`, for methods that need whole matrices."""
         return [
             (view.array.toarray() if view.sparse else np.asarray(view.array)).astype(dtype)
@@ -166,7 +167,7 @@ def mark_absent(views: Views, given: Any = None) -> Views:
     return Views([_marked(view, masks.get(view.name)) for view in views])
 
 
-def _marked(view: View, mask: NDArray[np.bool_] | None) -> View:
+def _marked(view: View, mask: Mask | None) -> View:
     found = None if view.stored or view.distributed else rows_present(view.array)
     known = [one for one in (view.present, mask, found) if one is not None]
     present = np.logical_and.reduce(known) if known else None
@@ -178,7 +179,7 @@ def is_dask(array: Any) -> bool:
     return type(array).__module__.startswith("dask")
 
 
-def count_nonfinite(array: Matrix, present: NDArray | None = None) -> tuple[int, int]:
+def count_nonfinite(array: Matrix, present: Array | None = None) -> tuple[int, int]:
     """How many values are NaN, and how many infinite, in the rows that are present."""
     if present is not None:
         array = array[present]

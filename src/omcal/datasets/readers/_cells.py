@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import text_array
 from omcal.datasets._data import DataError
 from omcal.datasets._names import is_id_name, is_label_name, listed
+from omcal.machine.arrays import Array, Mask
 
 BLOCK_CELLS = 2**20
 SAMPLE_ROWS = 1000  # that are looked at before it is decided what the first row is
@@ -51,7 +51,7 @@ def unguarded(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
-def read_cells(rows: Iterator[list[str]], header: bool | None) -> tuple[dict[str, NDArray], str]:
+def read_cells(rows: Iterator[list[str]], header: bool | None) -> tuple[dict[str, Array], str]:
     """The columns of a table by name, and a remark on its first row where there is one to make.
 
     A column is numbers (float64) or, where no cell is one, text; columns named like labels or ids,
@@ -160,11 +160,11 @@ def _point(cell: str) -> str:
     return cell.replace(",", ".") if _COMMA.fullmatch(cell.strip()) else cell
 
 
-def _points(cells: NDArray) -> NDArray:
+def _points(cells: Array) -> Array:
     return np.array([_point(cell) for cell in cells.ravel()], dtype=object).reshape(cells.shape)
 
 
-def _blocks(rows: Iterator[list[str]], width: int) -> Iterator[tuple[NDArray, int]]:
+def _blocks(rows: Iterator[list[str]], width: int) -> Iterator[tuple[Array, int]]:
     """Cells of so many rows at a time, and the number of the first of them."""
     done = 0
     while block := list(islice(rows, max(BLOCK_CELLS // width, 1))):
@@ -185,14 +185,14 @@ class _Table:
     """Columns in the making, block by block."""
 
     names: list[str]
-    numeric: NDArray[np.bool_] | None = None
-    numbers: list[NDArray] = field(default_factory=list)
-    words: list[NDArray] = field(default_factory=list)
+    numeric: Mask | None = None
+    numbers: list[Array] = field(default_factory=list)
+    words: list[Array] = field(default_factory=list)
     # The cells of blocks of numeric columns in which there is a code.
-    codes: list[dict[int, NDArray]] = field(default_factory=list)
+    codes: list[dict[int, Array]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
-    def add(self, cells: NDArray, first_row: int) -> None:
+    def add(self, cells: Array, first_row: int) -> None:
         if self.numeric is None:
             kinds = [_is_numeric(name, cells[:, j]) for j, name in enumerate(self.names)]
             self.numeric = np.array(kinds)
@@ -203,12 +203,12 @@ class _Table:
         columns = range(digits.shape[1]) if _CODE.search(text) else ()
         self.codes.append({j: digits[:, j] for j in columns if _has_codes(digits[:, j])})
 
-    def columns(self) -> dict[str, NDArray]:
+    def columns(self) -> dict[str, Array]:
         if self.numeric is None:
             raise DataError("the table has a header and no rows.")
         # By columns in memory, because columns are what is taken from it.
         table, text = np.asfortranarray(np.concatenate(self.numbers)), np.concatenate(self.words)
-        columns: dict[str, NDArray] = dict.fromkeys(self.names, text)
+        columns: dict[str, Array] = dict.fromkeys(self.names, text)
         titles = np.array(self.names, dtype=object)
         for j, name in enumerate(titles[self.numeric]):
             codes = self._codes(j)
@@ -222,7 +222,7 @@ class _Table:
                 columns[name] = labels
         return columns
 
-    def _codes(self, j: int) -> NDArray | None:
+    def _codes(self, j: int) -> Array | None:
         """The text of a numeric column that turned out to be codes; None where it is none."""
         if not any(j in block for block in self.codes):
             return None
@@ -235,12 +235,12 @@ class _Table:
         return text_array(words) if plain else None
 
 
-def _whole_text(values: NDArray) -> list[str]:
+def _whole_text(values: Array) -> list[str]:
     """Numbers without a code among them as the text they were, if it was whole numbers."""
     return ["" if np.isnan(x) else str(int(x)) if x == int(x) else str(x) for x in values.tolist()]
 
 
-def _is_numeric(name: str, cells: NDArray) -> bool:
+def _is_numeric(name: str, cells: Array) -> bool:
     """Whether a column is numbers; one cell that is a number demands that all are."""
     if is_label_name(name):
         return False
@@ -250,7 +250,7 @@ def _is_numeric(name: str, cells: NDArray) -> bool:
     return not known or any(map(is_number, cells))
 
 
-def _to_numbers(cells: NDArray, first_row: int, plain: bool) -> NDArray:
+def _to_numbers(cells: Array, first_row: int, plain: bool) -> Array:
     """The cells as numbers; `plain` says that there is nothing in them that only Python reads."""
     if plain:
         try:
@@ -269,14 +269,14 @@ def _to_numbers(cells: NDArray, first_row: int, plain: bool) -> NDArray:
     return filled.astype(np.float64)
 
 
-def _as_ids(cells: NDArray) -> NDArray | None:
+def _as_ids(cells: Array) -> Array | None:
     """Whole numbers where that loses nothing, else the words; NA may be somebody's name."""
     words = text_array([unguarded(cell.strip()) for cell in cells])
     whole = words is not None and all(map(_CANONICAL.fullmatch, words))
     return words.astype(np.int64) if words is not None and whole else words
 
 
-def _as_labels(cells: NDArray) -> NDArray | None:
+def _as_labels(cells: Array) -> Array | None:
     """Whole numbers or numbers where all cells are and none is lost by it, else the words."""
     words = text_array(["" if cell in UNKNOWN_LABELS else unguarded(cell) for cell in cells])
     if words is None:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import check_declared, csr_from_parts, text_array
 from omcal.datasets._data import DataError, Matrix
+from omcal.machine.arrays import Array
 
 MAX_OBJECTS = 20_000
 SPARSE_PARTS = ("data", "indices", "indptr")
@@ -74,7 +74,7 @@ def attribute(item: H5Object, name: str) -> Any:
     return None if dtype.hasobject or dtype.itemsize > 2**16 else item.attrs[name]
 
 
-def read_array(dataset: H5Object) -> NDArray | None:
+def read_array(dataset: H5Object) -> Array | None:
     """Numbers or strings of a dataset; None where it holds something else."""
     name, dtype, library = dataset.name, dataset.dtype, h5py()
     if dataset.shape is None:
@@ -114,7 +114,7 @@ def read_sparse(group: H5Object) -> Matrix:
     return csr_from_parts(values, indices, pointers, shape, by_column=by_column)
 
 
-def read_child(group: H5Object, name: str) -> NDArray:
+def read_child(group: H5Object, name: str) -> Array:
     """Numbers or strings of a dataset that must be in a group."""
     item = child(group, name)
     array = None if item is None or is_group(item) else read_array(item)
@@ -123,7 +123,7 @@ def read_child(group: H5Object, name: str) -> NDArray:
     return array
 
 
-def _variable_strings(dataset: H5Object) -> NDArray | None:
+def _variable_strings(dataset: H5Object) -> Array | None:
     """Strings of variable length, taken from the global heap of the file.
 
     The dataset itself holds 16 bytes a string: length, address of a heap, number in the heap.

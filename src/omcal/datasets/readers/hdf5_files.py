@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
 from omcal.datasets._data import DataError, Matrix
@@ -26,6 +25,7 @@ from omcal.datasets.readers._hdf5 import (
 )
 from omcal.datasets.readers._variables import gather
 from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
+from omcal.machine.arrays import Array
 
 MAX_DEPTH = 8
 
@@ -66,7 +66,7 @@ class Hdf5Node:
         inside = members(self.item) if is_group(self.item) else ()
         return {name: Hdf5Node(item) for name, item in inside}
 
-    def read(self) -> NDArray | None:
+    def read(self) -> Array | None:
         return None if is_group(self.item) else read_array(self.item)
 
     def read_sparse(self) -> Matrix | None:
@@ -154,7 +154,7 @@ def _matlab_sparse(group: H5Object) -> Variable | None:
     return csr_from_parts(values, indices, pointers, shape, by_column=True)
 
 
-def _matlab_text(codes: NDArray) -> str | NDArray:
+def _matlab_text(codes: Array) -> str | Array:
     if codes.dtype.kind not in "iu" or codes.ndim != 2:
         raise DataError("a text of MATLAB is not stored as characters; the file is damaged.")
     lines = ["".join(chr(int(code)) for code in line).rstrip() for line in codes]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, check_declared
 from omcal.datasets._data import DataError
 from omcal.datasets.readers._variables import join_splits
+from omcal.machine.arrays import Array
 
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 GZIP_MAGIC = b"\x1f\x8b"
@@ -64,7 +64,7 @@ def _holds_idx(path: Path) -> bool:
         return False
 
 
-def _read_array(path: Path) -> NDArray:
+def _read_array(path: Path) -> Array:
     with open_maybe_packed(path) as stream:
         start = stream.read(4)
         if not is_idx(start):

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
 from omcal.datasets._data import DataError
+from omcal.machine.arrays import Array
 
 HEADER_SIZE = 128
 MAX_DEPTH = 8  # cells within cells
@@ -154,7 +154,7 @@ def _read_matrix(
     return name, values.reshape(shape, order="F")
 
 
-def _numbers(element: Element, order: str) -> NDArray:
+def _numbers(element: Element, order: str) -> Array:
     if element.kind not in NUMERIC:
         raise DataError(f"an element of type {element.kind} stands where numbers should be.")
     return np.frombuffer(element.payload, order + NUMERIC[element.kind])
@@ -179,7 +179,7 @@ def _read_cell(
     return members
 
 
-def _read_text(element: Element, shape: tuple[int, ...], order: str) -> str | NDArray:
+def _read_text(element: Element, shape: tuple[int, ...], order: str) -> str | Array:
     if element.kind not in TEXT:
         raise DataError(f"an element of type {element.kind} stands where text should be.")
     codec = TEXT[element.kind]

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, check_declared
 from omcal.datasets._data import DataError
 from omcal.datasets.readers._variables import gather
+from omcal.machine.arrays import Array
 
 
 def read_npy(path: Path) -> Contents:
@@ -29,7 +29,7 @@ def read_npy_folder(path: Path) -> Contents:
     return gather("folder of NumPy arrays", {file.stem: _mapped(file) for file in files})
 
 
-def _mapped(path: Path) -> NDArray:
+def _mapped(path: Path) -> Array:
     try:
         # An object array would be unpickled, which can run code; NumPy refuses it here.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -74,7 +74,7 @@ def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:
             raise DataError(f"array {member.filename!r} is packed in a way that NumPy never uses.")
 
 
-def _read_member(stream: IO[bytes], name: str, member: zipfile.ZipInfo) -> NDArray:
+def _read_member(stream: IO[bytes], name: str, member: zipfile.ZipInfo) -> Array:
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)

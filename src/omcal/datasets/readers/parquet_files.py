@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, check_declared, text_array, text_fits
 from omcal.datasets._data import DataError
 from omcal.datasets._names import listed
 from omcal.datasets.readers._cells import require_short
+from omcal.machine.arrays import Array
 
 
 def read_parquet(path: Path) -> Contents:
@@ -39,7 +39,7 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
     if table.num_rows == 0:
         raise DataError("the table has no rows.")
     require_short(table.column_names)
-    columns: dict[str, NDArray] = {}
+    columns: dict[str, Array] = {}
     unused = []
     for name in table.column_names:
         value = _arrow_values(table.column(name).combine_chunks(), name)
@@ -51,7 +51,7 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
     return Contents(file_format, columns, table=True, notes=(note,) if unused else ())
 
 
-def _arrow_values(column: Any, name: str) -> NDArray | None:
+def _arrow_values(column: Any, name: str) -> Array | None:
     """A column as numbers, strings or a matrix; None where it is something else."""
     import pyarrow as pa
 
@@ -85,7 +85,7 @@ def _is_numeric(kind: Any) -> bool:
     )
 
 
-def _arrow_texts(column: Any) -> NDArray | None:
+def _arrow_texts(column: Any) -> Array | None:
     """Texts that are stored once each; None where spelled out they would fill the memory."""
     different = ["" if text is None else text for text in column.dictionary.to_pylist()]
     texts = text_array([*different, ""])  # the last one stands for gaps
@@ -95,7 +95,7 @@ def _arrow_texts(column: Any) -> NDArray | None:
     return texts[codes]
 
 
-def _arrow_matrix(column: Any, name: str) -> NDArray | None:
+def _arrow_matrix(column: Any, name: str) -> Array | None:
     """Lists of one length as the rows of a matrix; a row without a list becomes NaN."""
     import pyarrow.compute as pc
 

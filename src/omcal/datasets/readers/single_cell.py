@@ -11,12 +11,12 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import Contents, Deferred, Variable, text_fits
 from omcal.datasets._data import DataError, Matrix, spread_rows
 from omcal.datasets._ids import Ids, as_text
 from omcal.datasets._names import is_label_name
+from omcal.machine.arrays import Array
 
 PREFERRED = "X_pca"
 INDEX_NAMES = {"_index", "index", "__categories"}
@@ -44,7 +44,7 @@ class Node(Protocol):
         """What is in a group, by name; an array has nothing in it."""
         ...
 
-    def read(self) -> NDArray | None:
+    def read(self) -> Array | None:
         """The numbers or strings of an array, None where it holds something else."""
         ...
 
@@ -92,7 +92,7 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
     variables: dict[str, Variable] = dict(_columns(common))
     labelled = any(is_label_name(name) for name in variables)
     n = _n_observations(common)
-    present: dict[str, NDArray] = {}
+    present: dict[str, Array] = {}
     default: list[str] = []
     for modality, group in modalities.children().items():
         position = _positions(root, modality, _n_observations(_table(group)), n)
@@ -124,7 +124,7 @@ def _barcodes(table: Node) -> Ids | None:
     return Ids("barcode", text) if is_unique and not _is_count(text) else None
 
 
-def _is_count(text: NDArray) -> bool:
+def _is_count(text: Array) -> bool:
     """Whether the names are "0", "1", "2" …, which anndata gives where there are none."""
     return np.array_equal(text, np.arange(len(text)).astype(str))
 
@@ -160,7 +160,7 @@ def _best(places: dict[str, str]) -> list[str]:
     return [name for name in (PREFERRED, "X") if name in places][:1]
 
 
-def _load(reopen: Reopen, place: str, position: NDArray | None = None) -> Matrix:
+def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
     with reopen(place) as node:
         matrix = node.read_sparse()
         if matrix is None and _is_group(node):
@@ -175,7 +175,7 @@ def _load(reopen: Reopen, place: str, position: NDArray | None = None) -> Matrix
     return matrix if position is None else spread_rows(matrix, position)
 
 
-def _spread(column: NDArray, position: NDArray) -> NDArray:
+def _spread(column: Array, position: Array) -> Array:
     """A column of a modality in the common order; an absent cell has the empty string."""
     if position.max(initial=-1) >= len(column):
         raise DataError("a column of a modality is shorter than the modality has cells.")
@@ -184,7 +184,7 @@ def _spread(column: NDArray, position: NDArray) -> NDArray:
     return np.where(position >= 0, _picked(column.astype(str), position, "a modality"), "")
 
 
-def _positions(root: Node, modality: str, n_here: int, n: int) -> NDArray:
+def _positions(root: Node, modality: str, n_here: int, n: int) -> Array:
     """For each cell of the file its row in the modality, -1 where it is absent."""
     parts = root.children()
     maps, masks = (parts[part].children() if part in parts else {} for part in ("obsmap", "obsm"))
@@ -204,7 +204,7 @@ def _positions(root: Node, modality: str, n_here: int, n: int) -> NDArray:
     return position
 
 
-def _vector(node: Node | None) -> NDArray:
+def _vector(node: Node | None) -> Array:
     """The array of a node that must be there, as one row of values."""
     values = None if node is None else node.read()
     if values is None:
@@ -222,7 +222,7 @@ def _n_observations(table: Node) -> int:
     raise DataError(f"the table {table.place!r} is empty.")
 
 
-def _columns(table: Node) -> dict[str, NDArray]:
+def _columns(table: Node) -> dict[str, Array]:
     """The columns of a stored data frame; categories are spelled out."""
     columns = {}
     items = table.children()
@@ -232,7 +232,7 @@ def _columns(table: Node) -> dict[str, NDArray]:
         if name in {*INDEX_NAMES, table.index_name}:
             continue
         parts = item.children()
-        column: NDArray | None = None
+        column: Array | None = None
         if "categories" in parts:
             column = _spelled_out(_vector(parts.get("codes")), _vector(parts["categories"]), name)
         elif "mask" in parts:
@@ -246,7 +246,7 @@ def _columns(table: Node) -> dict[str, NDArray]:
     return columns
 
 
-def _spelled_out(codes: NDArray, categories: NDArray, name: str) -> NDArray:
+def _spelled_out(codes: Array, categories: Array, name: str) -> Array:
     """Categories by their codes; -1 is a missing value, an empty string."""
     if codes.dtype.kind not in "iu":
         raise DataError(f"the categories of column {name!r} are damaged.")
@@ -257,7 +257,7 @@ def _spelled_out(codes: NDArray, categories: NDArray, name: str) -> NDArray:
     return np.where(codes >= 0, _picked(categories.astype(str), codes, repr(name)), "")
 
 
-def _picked(values: NDArray, places: NDArray, name: str) -> NDArray:
+def _picked(values: Array, places: Array, name: str) -> Array:
     """The values at these places, unless long texts there would fill the memory."""
     n = len(places)
     if values.dtype.kind in "US" and not text_fits(n, values.itemsize, n * values.itemsize):
@@ -268,7 +268,7 @@ def _picked(values: NDArray, places: NDArray, name: str) -> NDArray:
     return values[places]
 
 
-def _with_gaps(values: NDArray, is_missing: NDArray, name: str) -> NDArray:
+def _with_gaps(values: Array, is_missing: Array, name: str) -> Array:
     """Values of which some are missing: empty strings, or NaN among numbers."""
     if is_missing.dtype.kind != "b" or values.shape != is_missing.shape:
         raise DataError(f"the missing values of column {name!r} are damaged.")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.datasets._contents import (
     Contents,
@@ -26,6 +25,7 @@ from omcal.datasets._data import DataError, Matrix
 from omcal.datasets.readers._variables import gather
 from omcal.datasets.readers._zarr_packing import check_packing
 from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
+from omcal.machine.arrays import Array
 
 MAX_DEPTH = 4
 DESCRIPTIONS = (".zarray", "zarr.json")  # of arrays in the formats 2 and 3
@@ -77,7 +77,7 @@ class ZarrNode:
             folders = sorted(item.name for item in entries if _is_folder(item))
         return {name: ZarrNode(self.root, f"{self.place}/{name}".lstrip("/")) for name in folders}
 
-    def read(self) -> NDArray | None:
+    def read(self) -> Array | None:
         if self.shape is None:
             return None
         described = self._describe(DESCRIPTIONS)
@@ -136,7 +136,7 @@ def _arrays(node: Node, depth: int) -> Iterator[Node]:
             yield from _arrays(inner, depth + 1)
 
 
-def _read(array: Any, name: str, stored: int) -> NDArray | None:
+def _read(array: Any, name: str, stored: int) -> Array | None:
     if array.dtype.kind not in "biufUT":
         return None
     for shape in (array.shape, array.shards or array.chunks):  # a chunk is unpacked as a whole

@@ -1,0 +1,10 @@
+"""The words of this package for NumPy's arrays in signatures."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]  # of any type; what is said of it is said beside it
+Floats: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
