@@ -6,6 +6,7 @@ OMICS ?= .venv-omics
 LOWEST ?= .venv-lowest
 TOOLS ?= .venv-tools
 WATCH ?= .venv-watch
+DOCS ?= .venv-docs
 EMPTY ?= .venv-empty
 WORKERS ?= 2
 
@@ -81,8 +82,14 @@ check: $(VENV)/.installed  ## style, types, import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.installed  ## links, names, commands and code of the documents, and the examples
-	$(BIN)/python -m pytest -n $(WORKERS) tests/test_docs.py tests/test_examples.py src
+# In an environment of its own, which has AnnData and MuData for the tutorials.
+$(DOCS)/.installed: pyproject.toml | $(DOCS)/.made
+	$(DOCS)/$(SCRIPTS)/python $(PIP) -e ".[docs]"
+	touch $@
+
+docs: $(DOCS)/.installed  ## the site, into docs/_build/html; runs the tutorials, checks the links
+	$(DOCS)/$(SCRIPTS)/python -m sphinx -W --keep-going -q -j $(WORKERS) docs docs/_build/html
+	$(DOCS)/$(SCRIPTS)/python docs/check_links.py docs/_build/html
 
 fuzz: $(VENV)/.installed  ## damaged files, models, checkpoints, kills, interrupts: minutes; FUZZ=... for more
 	$(BIN)/python tests/fuzz.py $(FUZZ)
@@ -117,4 +124,5 @@ lint-workflows: $(TOOLS)/.installed  ## the files in .github, by zizmor and by t
 	if command -v actionlint; then actionlint; fi
 
 clean:
-	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(WATCH) $(EMPTY) dist out .coverage*
+	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(WATCH) $(DOCS) $(EMPTY) dist out docs/_build docs/auto_tutorials \
+		docs/api/generated .coverage*

@@ -18,10 +18,15 @@ import omcal.datasets
 import omcal.metrics
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+MADE = {"_build", "auto_tutorials", "generated"}
+PAGES = sorted(
+    page
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    if not MADE.intersection(page.parts)
+)
 FENCE = re.compile(r"^( *)```(.*)$")
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def lines(page):
@@ -82,7 +87,9 @@ def python_of(page):
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if python_of(page).strip()], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if python_of(page).strip()],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_python_blocks_run(page, tmp_path):
     """The blocks of a page run in order, as one program in an empty folder."""

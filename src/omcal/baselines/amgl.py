@@ -50,7 +50,7 @@ class AMGL(Baseline):
         a_v; they do not sum to 1.
     embedding_ : array of shape (n, n_clusters)
         F.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
     n_iter_ : int
 
     Notes

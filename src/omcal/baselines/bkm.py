@@ -54,7 +54,7 @@ class BKM(Baseline):
         Cluster of each feature; feature cluster k belongs to sample cluster k.
     block_means_ : array of shape (c,)
         The diagonal of S; 0 where a block is empty.
-    objective_ : array of shape (n_iter_ + 1,)
+    objective_ : array of shape (n_iter + 1,)
         The objective with the best S for the clusters at the start and after each sweep.
     n_iter_ : int
         Number of sweeps.

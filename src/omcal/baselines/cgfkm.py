@@ -53,7 +53,7 @@ class CGFKM(Baseline):
         Cluster of each sample.
     filter_weights_ : array of shape (n_filters,)
         β.
-    objective_ : array of shape (2 n_iter_,)
+    objective_ : array of shape (2 n_iter,)
         The objective after the weights and after the labels of each round.
     n_iter_ : int
         Number of rounds.

@@ -48,7 +48,7 @@ class FNMTF(Baseline):
         Cluster of each feature.
     block_means_ : array of shape (c, l)
         S; 0 where a block is empty.
-    objective_ : array of shape (n_iter_ + 1,)
+    objective_ : array of shape (n_iter + 1,)
         ‖X − F S Gᵀ‖² with the best S for the clusters at the start and after each sweep.
     n_iter_ : int
         Number of sweeps.

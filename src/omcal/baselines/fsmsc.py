@@ -21,7 +21,7 @@ from omcal.views.view import Views
 class FSMSC(Baseline):
     """Fast self-guided multi-view subspace clustering.
 
-    Minimises, with samples in rows and c = n_clusters anchors,
+    Minimises, with samples in rows and c = n_clusters anchors, ::
 
         Σ_v |X_v - Z Aᵀ W_vᵀ|² + τ |X̄ - Z̄ Dᵀ|² + λ₁ (|Z - Z̄ Qᵀ|² + |Z|² + |Z̄|²) + λ₂ |Q|²
 
@@ -52,7 +52,7 @@ class FSMSC(Baseline):
     labels_ : array of shape (n,)
     anchor_graph_ : array of shape (n, n_clusters)
         Z, rows on the simplex.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         The objective after each round.
     n_iter_ : int
 

@@ -64,7 +64,7 @@ class KMM(Baseline):
         Nearest prototype of each sample.
     graph_ : csr_array of shape (n, m)
         S.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         Σ_ij s_ij ‖xᵢ − aⱼ‖² + γ ‖S‖² of each graph solved. It may rise: γ and the set of possible
         ties follow the prototypes.
     n_iter_ : int

@@ -73,7 +73,7 @@ class MCGC(Baseline):
         W_v.
     view_components_ : list of int
         Their numbers of components.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         Without the rank term, whose γ changes.
     n_iter_ : int
 

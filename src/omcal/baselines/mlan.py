@@ -30,9 +30,9 @@ from omcal.views.view import Matrix, Views
 class MLAN(Baseline):
     """Multi-view learning with adaptive neighbours.
 
-    Minimises Σ_v sqrt(Σ_ij |xᵢᵛ − xⱼᵛ|² s_ij) + α|S|² over graphs S whose rows lie on the simplex
+    Minimises Σ_v sqrt(Σ_ij ‖xᵢᵛ − xⱼᵛ‖² s_ij) + α‖S‖² over graphs S whose rows lie on the simplex
     and which have exactly n_clusters connected components. View v has the weight
-    w_v = 1 / (2 sqrt(Σ_ij |xᵢᵛ − xⱼᵛ|² s_ij)). The components are bought by a term
+    w_v = 1 / (2 sqrt(Σ_ij ‖xᵢᵛ − xⱼᵛ‖² s_ij)). The components are bought by a term
     2λ tr(FᵀL_S F), FᵀF = I, with λ doubled while there are too few of them and halved while there
     are too many.
 
@@ -67,7 +67,7 @@ class MLAN(Baseline):
         S.
     view_weights_ : array of shape (V,)
         w_v; they do not sum to 1.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         Without the rank term, whose λ changes; it may rise where λ does.
     n_iter_ : int
 

@@ -22,7 +22,7 @@ from omcal.views.view import Views
 class MVSCHFD(Baseline):
     """Anchor-based multi-view subspace clustering with hierarchical feature descent.
 
-    Minimises, with samples in rows, each feature standardised and c = n_clusters anchors,
+    Minimises, with samples in rows, each feature standardised and c = n_clusters anchors, ::
 
         Σ_v a_v² |X_v - Z Aᵀ (W_v¹ W_v² … W_v^depth)ᵀ|²,    Σ_v a_v = 1,
 
@@ -59,7 +59,7 @@ class MVSCHFD(Baseline):
         a, sum 1.
     anchor_graph_ : array of shape (n, n_clusters)
         Z, rows on the simplex.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         The objective after each round.
     n_iter_ : int
 

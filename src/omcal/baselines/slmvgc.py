@@ -36,7 +36,7 @@ Solver = Callable[[Array, Array], Array]
 class SLMVGC(Baseline):
     """Sample-level multi-view graph clustering.
 
-    Minimises
+    Minimises ::
 
         Σ_v [tr(Z_v L Z_vᵀ) + lam |Z_v - I|² + gamma |Z_v - Q_v|²]
         + alpha Σ_i |s_i - Σ_v w_iv q_iv|² + beta |S|²
@@ -79,7 +79,7 @@ class SLMVGC(Baseline):
         w, rows of sum 1. Entries can be negative and large where views nearly agree.
     graph_ : array of shape (n, n)
         S.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         The objective after each round.
     n_iter_ : int
 

@@ -19,12 +19,12 @@ class SMC(AbstractSMC):
     """Scalable multi-view clustering with graph filtering.
 
     Each view, every sample standardised, is smoothed over its own neighbour graph with normalised
-    Laplacian L_v,
+    Laplacian L_v, ::
 
         X̂_v = (I - filter_strength L_v)^filter_order X_v.
 
     The same m samples, drawn with probability proportional to (Σ_v degree)^sampling_power, are
-    the anchors H_v (m × d_v) of every view, and each sample x of X̂_v gets the code
+    the anchors H_v (m × d_v) of every view, and each sample x of X̂_v gets the code ::
 
         argmin_z |x - H_vᵀ z|² + alpha |z|²,    0 <= z <= 1.
 

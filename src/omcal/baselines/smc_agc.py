@@ -21,7 +21,7 @@ class SMCAGC(AbstractSMC):
 
     The views are standardised, filtered over their neighbour graphs and given m sampled anchors as
     in :class:`omcal.baselines.SMC`. Each filtered sample x_i is then tied to the k anchors h_j
-    nearest to it in its view, with the weights that minimise
+    nearest to it in its view, with the weights that minimise ::
 
         Σ_j s_ij |x_i - h_j|² + r_i |s_i|²,    s_ij >= 0, Σ_j s_ij = 1,
 

@@ -23,7 +23,7 @@ class SMCOCL(AbstractSMC):
     """SMC with the one-step consensus learning of OMCAL.
 
     The views are standardised, filtered over their neighbour graphs and coded by m sampled anchors
-    as in :class:`omcal.baselines.SMC`. The codes S_v (n × m), each row divided by its sum, enter
+    as in :class:`omcal.baselines.SMC`. The codes S_v (n × m), each row divided by its sum, enter ::
 
         |Z - Σ_v α_v S_v|² + beta |Z|_* + gamma |Z - F Gᵀ|²,
         F >= 0, GᵀG = I, α >= 0, Σ_v α_v = 1,
@@ -70,7 +70,7 @@ class SMCOCL(AbstractSMC):
         G.
     anchor_indices_ : array of shape (m,)
         The samples that serve as anchors, the same in all views.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         The objective after each iteration.
     n_iter_ : int
 

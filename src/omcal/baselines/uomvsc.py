@@ -27,7 +27,7 @@ _EPS = np.finfo(np.float64).eps
 class UOMvSC(Baseline):
     """Unified one-step multi-view spectral clustering.
 
-    Maximises tr(Hᵀ A F) with
+    Maximises tr(Hᵀ A F) with ::
 
         A = (1 - lam) Σ_v a_v A_v + lam Σ_v b_v B_v,    |a| = |b| = 1 (Euclidean),
 
@@ -67,7 +67,7 @@ class UOMvSC(Baseline):
         a, of length 1; the last belongs to the concatenation.
     embedding_weights_ : array of shape (V + 1,)
         b, likewise.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         tr(Hᵀ A F) after each round.
     n_iter_ : int
 

@@ -54,7 +54,7 @@ def load_views(
                                  in Parquet also each column of lists; each sheet of a workbook
     HDF5, zarr                   every matrix; CSR as in NumPy files
     AnnData, MuData (.h5ad,      each modality: obsm/X_pca where there is one, else X; of AnnData
-    .h5mu, zarr)                 also what else is in obsm, unless it is called X_...
+    .h5mu, zarr)                 also what else is in obsm, unless called ``X_...``
     idx (MNIST), folder of them  the images as rows of pixels
     ===========================  ==================================================================
 

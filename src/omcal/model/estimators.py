@@ -107,7 +107,7 @@ default="distinct"
         G.
     anchors_ : list of arrays of shape (n_anchors, d_v)
         In the scaled space.
-    objective_ : array of shape (n_iter_,)
+    objective_ : array of shape (n_iter,)
         The objective after each iteration.
     n_iter_ : int
     converged_ : bool

@@ -1,0 +1,107 @@
+"""How the site is built: `make docs`, into docs/_build/html.
+
+Pages are the Markdown files of this folder and those below it, read by MyST; each has
+its line in a toctree of index.md. Tutorials are the scripts ``tutorials/*.py``: Sphinx-Gallery runs
+every one of them and makes a page of its text, its output and its figures, with the title of its
+docstring, in the order of the file names. A script
+whose library or device is absent says so and ends normally. What it writes into the current folder
+is not kept. All of them together must take less than a minute and a half on two cores.
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "extensions"))
+
+import inventories
+
+import omcal
+
+project = "omcal"
+author = "The omcal developers"
+copyright = author
+version = release = omcal.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    # Ours.
+    "linked_names",
+    "mathml",
+    "repository_links",
+]
+exclude_patterns = ["_build", "tutorials", "**/README.md"]
+nitpicky = True
+
+# Pages
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 4
+html_math_renderer = "mathml"
+
+# The reference, from docstrings
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+default_role = "literal"
+
+# Other projects, as far as they are named here: no network is needed.
+intersphinx_mapping = inventories.write(HERE / "inventories", HERE / "_build" / "inventories")
+
+# Tutorials
+sphinx_gallery_conf = {
+    "examples_dirs": "tutorials",
+    "gallery_dirs": "auto_tutorials",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "doc_module": ("omcal",),
+    "reference_url": {"omcal": None},
+    "backreferences_dir": "api/generated/backreferences",
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "write_computation_times": False,
+    "junit": "../tutorials.xml",  # with the seconds that each took
+}
+
+# Looks
+html_theme = "pydata_sphinx_theme"
+html_title = f"omcal {release}"
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+html_css_files = ["omcal.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "omcal"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
+
+
+def not_ours(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn gives every estimator, but for `fit_predict`."""
+    theirs = (getattr(obj, "__module__", None) or "").startswith("sklearn.")
+    return True if theirs and name != "fit_predict" else None
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-skip-member", not_ours)

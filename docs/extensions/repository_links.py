@@ -1,0 +1,54 @@
+"""Links of the pages to files outside docs/, which are not pages of the site.
+
+The pages are also read in the repository, so their links are those of its files. Here the documents
+at its top lead to their pages, other Markdown is a file to download, and what only the host of the
+repository has (a comparison of versions) stays as text.
+"""
+
+import os
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.addnodes import download_reference, pending_xref
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+PAGES = {"README": "index", "CHANGELOG": "changelog", "CONTRIBUTING": "contributing"}
+
+
+class RepositoryLinks(SphinxTransform):
+    """Turn links that leave docs/ into what they can be on the site."""
+
+    default_priority = 200
+
+    def apply(self, **kwargs: object) -> None:
+        """Go through the links that MyST could not find a page for."""
+        source = Path(self.env.srcdir)
+        for link in list(self.document.findall(pending_xref)):
+            target = link["reftarget"]
+            if link.get("refdomain") == "doc" and target not in self.env.found_docs:
+                path = Path(os.path.normpath(source / f"{target}.md"))
+                if path.parent == source.parent and path.stem in PAGES:
+                    link["reftarget"] = PAGES[path.stem]
+                elif path.is_file():
+                    here = Path(self.env.doc2path(self.env.docname)).parent
+                    self.replace(
+                        link,
+                        download_reference(
+                            "", reftarget=os.path.relpath(path, here), refdoc=self.env.docname
+                        ),
+                    )
+            elif link.get("reftype") == "myst" and target.startswith("../../"):
+                self.replace(link, nodes.inline())
+
+    @staticmethod
+    def replace(link: pending_xref, other: nodes.Element) -> None:
+        """Put another node around what the link shows."""
+        other += link.children
+        link.replace_self(other)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Add the transform to all pages."""
+    app.add_transform(RepositoryLinks)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
