@@ -112,13 +112,13 @@ def solve(
         for _ in range(small_steps):
             AtF = mix(alpha, sums.StF)
             MtM = fused_gram(alpha, StS, AtF, sums.FtF, G, gamma)
-            T, rho = soft_threshold(MtM, tau)
-            if rho[-1] == 0:  # the largest
+            shrunk = soft_threshold(MtM, tau)
+            if shrunk.squares <= 0:
                 raise VanishedGraphError(_vanished(beta, gamma, MtM))
-            Z = ConsensusGraph(alpha, G, T, gamma)
+            Z = ConsensusGraph(alpha, G, shrunk.T, gamma)
             SZ = graph_products(Z, StS, sums.StF)
             alpha = problem.weights(alpha if history else None, H, SZ, sums, G)
-        history.append(objective(Z, alpha, rho, H, SZ, AtF, sums.FtF, beta))
+        history.append(objective(Z, alpha, shrunk, H, SZ, AtF, sums.FtF, beta))
         if progress(iteration, history[-1]):
             break
         if iteration == 1:

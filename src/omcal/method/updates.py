@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,14 +95,23 @@ def fused_gram(alpha: Array, StS: Array, AtF: Array, FtF: Array, G: Array, gamma
     return (AtA + half + half.T) / (1.0 + gamma) ** 2
 
 
-def soft_threshold(MtM: Array, tau: float) -> tuple[Array, Array]:
-    """Update Z, Eq. 23: (T, ρ) with Z = M T and ρ the singular values of Z."""
+class Shrunk(NamedTuple):
+    """Z of Eq. 23: T with Z = M T, and what Eq. 10 asks of the singular values ρ of Z."""
+
+    T: Array
+    total: float  # Σρ; not known where β = 0, which does not ask for it
+    squares: float  # Σρ²
+
+
+def soft_threshold(MtM: Array, tau: float) -> Shrunk:
+    """Update Z, Eq. 23, from MᵀM; with τ = 0 no eigenvalue is needed."""
+    if tau == 0:
+        return Shrunk(np.eye(len(MtM)), 0.0, float(np.trace(MtM)))
     squares, Q = np.linalg.eigh(MtM)
     sigma = np.sqrt(np.maximum(squares, 0))
-    if tau == 0:
-        return np.eye(len(MtM)), sigma
     rho = np.maximum(sigma - tau, 0)
-    return (Q * (rho / np.maximum(sigma, tau))) @ Q.T, rho
+    half = Q * np.sqrt(rho / np.maximum(sigma, tau))  # a product with its own transpose is cheaper
+    return Shrunk(half @ half.T, float(rho.sum()), float(rho @ rho))
 
 
 def graph_products(consensus: ConsensusGraph, StS: Array, StF: Array) -> Array:
@@ -159,23 +169,22 @@ def shares(values: Array) -> Array:
 def objective(
     consensus: ConsensusGraph,
     alpha: Array,
-    rho: Array,
+    shrunk: Shrunk,
     H: Array,
     SZ: Array,
     AtF: Array,
     FtF: Array,
     beta: float,
 ) -> float:
-    """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and singular values ρ.
+    """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and its singular values.
 
     A is the mixture of graphs that went into Z, `alpha` may be newer.
     """
     c = consensus
     MtF = c.s * (AtF + c.gamma * (c.G @ FtF))
-    rho_squared = rho @ rho
-    fusion = rho_squared - 2.0 * alpha @ SZ + alpha @ H @ alpha
-    factor = rho_squared - 2.0 * np.vdot(MtF, c.projection) + np.trace(FtF)
-    return float(fusion + beta * rho.sum() + c.gamma * factor)
+    fusion = shrunk.squares - 2.0 * alpha @ SZ + alpha @ H @ alpha
+    factor = shrunk.squares - 2.0 * np.vdot(MtF, c.projection) + np.trace(FtF)
+    return float(fusion + beta * shrunk.total + c.gamma * factor)
 
 
 def settle(B: NDArray, R: Array, max_sweeps: int = 1000) -> NDArray:
