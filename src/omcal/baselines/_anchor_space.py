@@ -13,7 +13,8 @@ def standardized(X: Array) -> Floats:
 
     Of one feature the z-score of a sample keeps nothing, of two only which is the larger.
     """
-    return standardize_samples(X) if X.shape[1] > 2 else standardize_features(X)
+    scaled: Floats = standardize_samples(X) if X.shape[1] > 2 else standardize_features(X)
+    return scaled
 
 
 def left_singular_vectors(Z: Array, count: int) -> Floats:
@@ -21,4 +22,4 @@ def left_singular_vectors(Z: Array, count: int) -> Floats:
     U, s, _ = np.linalg.svd(Z, full_matrices=False)
     # The vectors of a zero singular value are arbitrary; what depends on them is noise.
     present = s > max(Z.shape) * np.finfo(np.float64).eps * s[0]
-    return (U * present)[:, :count]
+    return np.asarray((U * present)[:, :count])

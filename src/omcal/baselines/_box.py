@@ -31,7 +31,7 @@ class BoxLeastSquares:
 
     def solve(self) -> Floats:
         """The solutions, one a row."""
-        z = linalg.solve_triangular(self.R, self.targets.T).T
+        z: Floats = linalg.solve_triangular(self.R, self.targets.T).T
         rows = np.flatnonzero(((z < 0) | (z > 1)).any(axis=1))
         rows = self._exchange(z, rows)
         self._descend(z, rows)

@@ -17,7 +17,7 @@ from omcal.machine.arrays import Array, Floats
 def component_labels(S: Any) -> NDArray[np.intp]:
     """Label of the connected component of each vertex of a graph, dense or sparse."""
     edges = sparse.csr_array(S) != 0  # a stored zero is no edge
-    return connected_components(edges, directed=False)[1].astype(np.intp)
+    return np.asarray(connected_components(edges, directed=False)[1], dtype=np.intp)
 
 
 def component_surplus(values: Array, c: int, tol: float) -> int:
@@ -80,4 +80,4 @@ class RankPenalty:
     def squared_distances(self, rows: Any, columns: Any) -> Floats:
         """|f_i - f_j|² for index arrays that broadcast."""
         difference = self.F[rows] - self.F[columns]
-        return np.einsum("...k,...k->...", difference, difference)
+        return np.asarray(np.einsum("...k,...k->...", difference, difference))

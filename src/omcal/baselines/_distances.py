@@ -32,7 +32,7 @@ def centred(X: Matrix) -> Matrix:
 
 def squared_norms(X: Matrix) -> Floats:
     """|x|² of each row; an error where their sum is out of range."""
-    norms = row_norms(X, squared=True)
+    norms: Floats = row_norms(X, squared=True)
     with np.errstate(over="ignore"):
         total = norms.sum()
     if not np.isfinite(total):
@@ -43,7 +43,7 @@ def squared_norms(X: Matrix) -> Floats:
 def squared_distances(X: Matrix, Y: Matrix) -> Floats:
     """Squared Euclidean distances between the rows of X and of Y; 0 where they are rounding."""
     x_norms, y_norms = squared_norms(X), squared_norms(Y)
-    squared = euclidean_distances(
+    squared: Floats = euclidean_distances(
         X, Y, X_norm_squared=x_norms, Y_norm_squared=y_norms, squared=True
     )
     for row, norm in zip(squared, x_norms, strict=True):  # row by row: no second n×m array

@@ -21,7 +21,7 @@ def procrustes(N: Array) -> Floats:
     if not np.any(N):
         return np.eye(*N.shape)
     U, _, Vt = np.linalg.svd(N, full_matrices=False)
-    return U @ Vt
+    return np.asarray(U @ Vt)
 
 
 def sum_of_squares(M: Any) -> float:

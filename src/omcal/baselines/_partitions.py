@@ -18,12 +18,12 @@ def one_hot(labels: Array, n_clusters: int) -> sparse.csr_array:
 
 def row_sums(X: Matrix, labels: Array, n_clusters: int) -> Floats:
     """Sum of the rows of X in each cluster: c×d, dense."""
-    return safe_sparse_dot(one_hot(labels, n_clusters).T, X, dense_output=True)
+    return np.asarray(safe_sparse_dot(one_hot(labels, n_clusters).T, X, dense_output=True))
 
 
 def column_sums(X: Matrix, labels: Array, n_clusters: int) -> Floats:
     """Sum of the columns of X in each cluster: n×c, dense."""
-    return safe_sparse_dot(X, one_hot(labels, n_clusters), dense_output=True)
+    return np.asarray(safe_sparse_dot(X, one_hot(labels, n_clusters), dense_output=True))
 
 
 def refill_empty(labels: Array, errors: Array, n_clusters: int) -> Array:

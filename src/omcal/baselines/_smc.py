@@ -38,7 +38,7 @@ class AbstractSMC(Baseline):
     anchor_indices_: NDArray[np.intp]
 
     def _anchor_count(self, n: int) -> int:
-        return self.n_anchors or min(2 * self.n_clusters, n)
+        return int(self.n_anchors or min(2 * self.n_clusters, n))
 
     def _filtered_views(self, views: Views, random_state: np.random.RandomState) -> list[Floats]:
         """The standardised and filtered views; draws `anchor_indices_`."""

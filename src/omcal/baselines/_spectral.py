@@ -165,7 +165,8 @@ def _dense(L: Any, c: int) -> Pairs:
 def some_eigenpairs(A: Array, first: int, last: int) -> Pairs:
     """Eigenpairs `first` to `last` of a symmetric matrix, ascending."""
     try:
-        return linalg.eigh(A, subset_by_index=[first, last])
+        pairs: Pairs = linalg.eigh(A, subset_by_index=[first, last])
+        return pairs
     except linalg.LinAlgError:
         # LAPACK's search for a few can give up on many equal eigenvalues; that for all does not.
         values, vectors = linalg.eigh(A, driver="evd")
@@ -183,4 +184,4 @@ def kmeans_labels(
 ) -> NDArray[np.intp]:
     """Labels of the best of `n_init` k-means runs on the rows of U."""
     model = KMeans(n_clusters, n_init=n_init, random_state=random_state)
-    return model.fit_predict(U).astype(np.intp)
+    return np.asarray(model.fit_predict(U), dtype=np.intp)

@@ -226,4 +226,4 @@ def block_means(XQ: Array, d1: Array, d2: Array, p: Array, q: Array, c: int) -> 
 
 def _costs(sums: Array, s: Array, weights: Array, volumes: Array) -> Array:
     """Error of each row in each block, less the error of fitting it by 0."""
-    return np.outer(weights, volumes * s**2) - 2 * s * sums
+    return np.asarray(np.outer(weights, volumes * s**2) - 2 * s * sums)

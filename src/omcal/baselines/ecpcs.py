@@ -145,7 +145,7 @@ def base_clusters(ensemble: Array) -> NDArray[np.intp]:
     """The ensemble with the clusters of all partitions numbered through, without gaps."""
     numbered = [np.unique(labels, return_inverse=True)[1] for labels in ensemble.T]
     offsets = np.cumsum([0] + [labels.max() + 1 for labels in numbered[:-1]])
-    return np.column_stack(numbered) + offsets
+    return np.asarray(np.column_stack(numbered) + offsets)
 
 
 def membership(base: Array) -> sparse.csr_array:
@@ -157,7 +157,7 @@ def membership(base: Array) -> sparse.csr_array:
 
 def jaccard(H: sparse.csr_array) -> Floats:
     """Size of the intersection over that of the union, of each two base clusters."""
-    common = (H.T @ H).toarray()
+    common: Floats = (H.T @ H).toarray()
     sizes = common.diagonal()
     return common / (sizes[:, None] + sizes - common)
 
@@ -178,7 +178,7 @@ def propagated_similarity(J: Array, walk_length: int) -> Floats:
         walk = walk @ P
         W += walk @ walk.T
     scale = inverse_root(W.diagonal())
-    Z = W * np.outer(scale, scale)
+    Z: Floats = W * np.outer(scale, scale)
     np.fill_diagonal(Z, 1.0)
     return Z
 
@@ -196,7 +196,8 @@ def enhanced_coassociation(Z: Array, base: Array) -> Floats:
 def linkage_labels(B: Array, c: int) -> NDArray[np.intp]:
     """Average linkage of the distances 1 − B, cut into c clusters."""
     distances = np.maximum(1 - squareform(B, checks=False), 0)
-    return fcluster(linkage(distances, "average"), c, "maxclust").astype(np.intp) - 1
+    numbered = fcluster(linkage(distances, "average"), c, "maxclust")
+    return np.asarray(numbered, dtype=np.intp) - 1
 
 
 def meta_cluster_labels(Z: Array, H: sparse.csr_array, c: int, first_row: int) -> NDArray[np.intp]:
@@ -222,7 +223,7 @@ def cut_embedding(Z: Array, c: int) -> tuple[Floats, Floats]:
 def discretized(U: Array, first_row: int, max_iter: int = 20) -> NDArray[np.intp]:
     """Labels by the rotation R that brings the unit rows of U closest to one-hot rows."""
     R = _spread_rows(U, first_row).T
-    labels = (U @ R).argmax(axis=1)
+    labels: NDArray[np.intp] = (U @ R).argmax(axis=1)
     for _ in range(max_iter):
         left, _, right = np.linalg.svd(one_hot(labels, U.shape[1]).T @ U)
         R = (left @ right).T

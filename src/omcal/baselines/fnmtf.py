@@ -185,4 +185,4 @@ def block_means(FtX: Array, f: Array, g: Array, c: int, width: int) -> tuple[Arr
 
 def _costs(sums: Array, S: Array, sizes: Array) -> Array:
     """Squared error of each row in each cluster, less the row's squared norm."""
-    return S**2 @ sizes - 2 * sums @ S.T
+    return np.asarray(S**2 @ sizes - 2 * sums @ S.T)

@@ -306,7 +306,7 @@ def _rows(weights: Array, columns: Array, width: int) -> sparse.csr_array:
 
 
 def _squared(differences: Array) -> Array:
-    return np.einsum("ijk,ijk->ij", differences, differences)
+    return np.asarray(np.einsum("ijk,ijk->ij", differences, differences))
 
 
 def embed(Z: sparse.csr_array, c: int) -> Embedding:
@@ -350,7 +350,7 @@ def next_prototypes(X: Matrix, graph: StructuredGraph) -> Array | None:
     membership = sparse.csr_array(
         (ties / totals[graph.nearest], graph.nearest, np.arange(n + 1)), shape=(n, m)
     )
-    return safe_sparse_dot(membership.T, X, dense_output=True)
+    return np.asarray(safe_sparse_dot(membership.T, X, dense_output=True))
 
 
 def prototype_move(before: Array, after: Array) -> float:

@@ -185,4 +185,4 @@ def _spread(distances: Array, s: Array) -> Floats:
     """Σ d s of each view, kept from 0 where all joined samples are equal in a view."""
     total = distances.sum(axis=(1, 2))
     floor = np.where(total > 0, np.finfo(np.float64).eps * total, 1.0)
-    return np.maximum(np.einsum("vnk,nk->v", distances, s), floor)
+    return np.asarray(np.maximum(np.einsum("vnk,nk->v", distances, s), floor))

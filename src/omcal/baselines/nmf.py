@@ -129,9 +129,9 @@ class NMFClustering(Baseline):
         self.objective_ = float(model.reconstruction_err_) ** 2
         self.n_iter_ = int(model.n_iter_)
         if self.labels == "argmax":
-            return self.memberships_.argmax(axis=1)
+            return np.asarray(self.memberships_.argmax(axis=1))
         kmeans = KMeans(self.n_clusters, n_init=20, random_state=random_state)
-        return kmeans.fit_predict(self.memberships_)
+        return np.asarray(kmeans.fit_predict(self.memberships_))
 
     def _factorize(self, X: Matrix, random_state: np.random.RandomState) -> tuple[Array, NMF]:
         model = NMF(

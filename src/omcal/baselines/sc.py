@@ -95,7 +95,7 @@ class SC(Baseline):
 
     def _memory_needed(self, views: Views) -> float:
         # Distances and affinities, then affinities, scaled ones and their negative; centred data.
-        return 8.0 * (3.1 * views.n**2 + views[0].array.size)
+        return 8.0 * (3.1 * views.n**2 + int(views[0].array.size))
 
 
 def median_distance(squared: Array, random_state: np.random.RandomState) -> float:

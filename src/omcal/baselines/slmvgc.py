@@ -277,7 +277,7 @@ class Consensus:
         slope = directions @ gram.mean(axis=2)[:, :, None]
         agree = values <= _AGREEMENT * np.einsum("ivv->i", gram)[:, None] / V
         steps = np.where(agree, 0.0, slope[:, :, 0] / np.where(agree, 1.0, values))
-        return 1 / V - np.einsum("ik,ikv->iv", steps, directions)
+        return np.asarray(1 / V - np.einsum("ik,ikv->iv", steps, directions))
 
     def _graphs(self, ridge: float, Q: Array | None) -> list[sparse.csr_array]:
         """Z_v: rows of minimal zᵀ(L + ridge I)z - 2 gamma qᵀz on their supports, symmetrised."""

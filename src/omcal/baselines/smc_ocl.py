@@ -182,7 +182,7 @@ class SMCOCL(AbstractSMC):
 def rows_with_sum_one(codes: Array) -> Floats:
     """Each code divided by its sum; zero where it is zero."""
     total = codes.sum(axis=-1, keepdims=True)
-    return np.divide(codes, total, out=np.zeros_like(codes), where=total > 0)
+    return np.asarray(np.divide(codes, total, out=np.zeros_like(codes), where=total > 0))
 
 
 def consensus(codes: Array, G: Array, problem: Problem) -> tuple[Solution, NDArray[np.int32]]:

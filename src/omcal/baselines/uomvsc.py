@@ -169,8 +169,8 @@ class UOMvSC(Baseline):
 def _scaled_bytes(view: View) -> int:
     """Size of the scaled view, which stays sparse where every feature has minimum 0."""
     if view.sparse and view.array.min(axis=0).nnz == 0:
-        return 16 * view.array.nnz
-    return 8 * view.array.shape[0] * view.width
+        return 16 * int(view.array.nnz)
+    return 8 * int(view.array.shape[0]) * view.width
 
 
 @dataclass
@@ -221,7 +221,7 @@ class Ascent:
 
     def _products(self, M: Array) -> Array:
         """A_v M of every graph, (2(V + 1), n, c)."""
-        return (self.stacked @ M).reshape(len(self.shares), *M.shape)
+        return np.asarray(self.stacked @ M).reshape(len(self.shares), *M.shape)
 
 
 def moved_in_turn(labels: Array, G: Array) -> Array:

@@ -207,7 +207,7 @@ def _read_npy(path: Path) -> Array:
     import numpy as np
 
     try:
-        labels = np.load(path, allow_pickle=False)
+        labels: Array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise omcal.datasets.DataError(f"{path} is not a readable .npy file ({error}).") from error
     if labels.ndim == 2 and 1 in labels.shape:

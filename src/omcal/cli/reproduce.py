@@ -155,4 +155,4 @@ def default_jobs(gigabytes: float) -> int:
     from omcal.machine.memory import available_memory
 
     fitting = int(available_memory() // (gigabytes * 1e9))
-    return max(1, min(joblib.cpu_count(), fitting))
+    return max(1, min(int(joblib.cpu_count()), fitting))

@@ -132,14 +132,14 @@ def _as_vector(value: Variable) -> Array | None:
         return _cell_vector(value)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufUST":
         return None
-    if value.ndim == 2 and 1 in value.shape:
-        value = value.reshape(-1)
-    if value.ndim != 1:
+    vector: Array = value.reshape(-1) if value.ndim == 2 and 1 in value.shape else value
+    if vector.ndim != 1:
         return None
-    if value.dtype.kind == "f" and np.isfinite(value).all() and (value == np.round(value)).all():
+    if vector.dtype.kind == "f" and np.isfinite(vector).all():
         # MATLAB keeps whole numbers as doubles.
-        return value.astype(np.int64) if np.abs(value).max(initial=0) < 2**53 else value
-    return value
+        whole = (vector == np.round(vector)).all() and np.abs(vector).max(initial=0) < 2**53
+        return vector.astype(np.int64) if whole else vector
+    return vector
 
 
 def _cell_vector(cell: list[Variable]) -> Array | None:

@@ -67,7 +67,7 @@ def _gradient_histograms(images: Array, n_directions: int = 8) -> Array:
     edges = np.stack([strength * (direction == d) for d in range(n_directions)], axis=-1)
     n, side = images.shape[:2]
     quarters = edges.reshape(n, 2, side // 2, 2, side // 2, n_directions)
-    return quarters.sum(axis=(2, 4)).reshape(n, -1)
+    return np.asarray(quarters.sum(axis=(2, 4))).reshape(n, -1)
 
 
 def _profiles(images: Array, threshold: float = 4.0) -> Array:
@@ -80,4 +80,5 @@ def _profiles(images: Array, threshold: float = 4.0) -> Array:
 
 def _first_ink(ink: Mask) -> Array:
     """Distance to the first true value along the last axis; its length where there is none."""
-    return np.where(ink.any(axis=2), ink.argmax(axis=2), ink.shape[2]).astype(float)
+    first = np.where(ink.any(axis=2), ink.argmax(axis=2), ink.shape[2])
+    return np.asarray(first, dtype=float)

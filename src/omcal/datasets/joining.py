@@ -145,7 +145,7 @@ def _column(table: Any, position: int) -> Array:
     column = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
     values = np.asarray(column)
     if values.dtype == object and getattr(column.dtype, "kind", "O") in "biuf":  # with gaps
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     if values.dtype.kind in "biufUM":
         return values.astype(str) if values.dtype.kind == "M" else values
     return np.array(["" if _is_gap(cell) else str(cell) for cell in values])

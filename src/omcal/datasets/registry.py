@@ -87,7 +87,7 @@ def area_weights(n_from: int, n_to: int) -> Array:
     new = np.linspace(0, n_from, n_to + 1)
     old = np.arange(n_from + 1)
     overlap = np.minimum(new[1:, None], old[1:]) - np.maximum(new[:-1, None], old[:-1])
-    return np.maximum(overlap, 0) * (n_to / n_from)
+    return np.asarray(np.maximum(overlap, 0) * (n_to / n_from))
 
 
 def _prepare_bytes(contents: Contents, path: Path) -> MultiViewData:

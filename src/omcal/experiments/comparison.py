@@ -204,9 +204,8 @@ def _as_data(X: Any, y: ArrayLike | None, present: Any) -> MultiViewData:
         views = validate_views(OMCAL(), X, min_samples=2, gaps=True, present=present)
         masks = {view.name: view.present for view in views if view.present is not None}
         X = MultiViewData({view.name: view.array for view in views}, present=masks or None)
-    if y is not None:
-        X = replace(X, labels=np.asarray(y))
-    return X if X.name else replace(X, name="data")
+    data: MultiViewData = X if y is None else replace(X, labels=np.asarray(y))
+    return data if data.name else replace(data, name="data")
 
 
 @contextlib.contextmanager

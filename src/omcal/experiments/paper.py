@@ -96,7 +96,7 @@ class Paper:
     def size(self, dataset: str) -> dict[str, Any]:
         """Samples, clusters and features, as published."""
         sizes = {**self.contents["sizes"], **self.contents["single_sizes"]}
-        return sizes[dataset]
+        return dict(sizes[dataset])
 
     def value(self, dataset: str, method: str, metric: str) -> Published | None:
         """What was printed for a metric or for "seconds"; None where nothing was."""
@@ -108,10 +108,10 @@ class Paper:
         c = self.contents
         if dataset in self.single_datasets:
             columns = [*self.metrics, "seconds"]
-            return c["single_results"][dataset][method][columns.index(metric)]
+            return str(c["single_results"][dataset][method][columns.index(metric)])
         if metric == "seconds":
-            return c["seconds"][dataset][c["methods"].index(method)]
-        return c["results"][metric][method][self.datasets.index(dataset)]
+            return str(c["seconds"][dataset][c["methods"].index(method)])
+        return str(c["results"][metric][method][self.datasets.index(dataset)])
 
     def omcal_parameters(self, dataset: str) -> dict[str, Any]:
         """The paper's m, beta and gamma as parameters of the estimator; m ≥ c."""

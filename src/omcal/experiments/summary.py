@@ -107,8 +107,8 @@ def _replaces(record: Record, earlier: Record | None) -> bool:
 
 
 def _worth(record: Record) -> int:
-    return 2 * (record["status"] == "ok") + ("graph_rows" in record)
+    return 2 * int(record["status"] == "ok") + int("graph_rows" in record)
 
 
 def _value(record: Record, metric: str) -> float:
-    return record["seconds"] if metric == "seconds" else record["scores"][metric]
+    return float(record["seconds"] if metric == "seconds" else record["scores"][metric])

@@ -91,7 +91,8 @@ def moments_kernel() -> Callable[..., None]:
                 total[j] += x
                 squares[j] += x * x
 
-    return moments
+    kernel: Callable[..., None] = moments
+    return kernel
 
 
 @once
@@ -112,7 +113,8 @@ def gram_kernel() -> Callable[..., None]:
                             column = np.uint64(indices[i, v, b])
                             StS[u, v, row, column] += weight * weights[i, v, b]
 
-    return gram
+    kernel: Callable[..., None] = gram
+    return kernel
 
 
 @once
@@ -151,4 +153,5 @@ def nearest_kernel() -> Callable[..., None]:
                 indices[i, a] = where[a]
                 weights[i, a] = 1.0 / k if tied else (best[k] - best[a]) / total
 
-    return nearest
+    kernel: Callable[..., None] = nearest
+    return kernel

@@ -147,7 +147,7 @@ def small_blas(size: int) -> AbstractContextManager[None]:
 
 @cache
 def _blas_libraries() -> list[Any]:
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def _blas_threads() -> list[int]:

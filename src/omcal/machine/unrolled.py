@@ -96,7 +96,7 @@ def sweep_kernel(
     # Under the name of this file, so that Numba finds a place for its cache.
     exec(compile("\n".join(source), __file__, "exec"), names)
     fast = {"contract", "reassoc", "nsz"}
-    compiled = numba.njit(nogil=True, cache=True, fastmath=fast)(names[name])
+    compiled: Callable[..., Any] = numba.njit(nogil=True, cache=True, fastmath=fast)(names[name])
     with _JOINED.held():
         compiled(
             *(np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty((0, width), real)),

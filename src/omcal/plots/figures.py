@@ -158,7 +158,7 @@ def sample_similarity(graph: ArrayLike) -> Floats:
     degree = np.abs(S).sum(axis=0)
     # An anchor that no sample is tied to joins no samples.
     inverse = np.divide(1.0, degree, out=np.zeros_like(degree), where=degree > 0)
-    return (S * inverse) @ S.T
+    return np.asarray((S * inverse) @ S.T)
 
 
 def overview(

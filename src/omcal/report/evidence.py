@@ -88,7 +88,7 @@ def _columns_of(model: Any, graphs: AnchorGraphs, labels: Array) -> Array:
     for block in row_blocks(graphs.n, _BLOCK):
         found = indicate(model._rule.consensus, graphs[block])[1]
         np.add.at(counts, (labels[block], found), 1)
-    return linear_sum_assignment(counts, maximize=True)[1]
+    return np.asarray(linear_sum_assignment(counts, maximize=True)[1])
 
 
 def nearest_samples(

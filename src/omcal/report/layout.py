@@ -77,7 +77,7 @@ def _ties(model: Any, graphs: AnchorGraphs) -> NDArray[np.float32]:
 
 
 def _unit(rows: Array) -> Array:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
 
 
 class _Places:
@@ -98,7 +98,7 @@ class _Places:
         weights[:, 0] += 1e-9
         weights /= weights.sum(axis=1, keepdims=True)
         between = np.einsum("ik,ikd->id", weights, self.xy[index])
-        return between + 0.5 * gap[:, None] * rng.normal(size=(len(rows), 2))
+        return np.asarray(between + 0.5 * gap[:, None] * rng.normal(size=(len(rows), 2)))
 
 
 def sample_layout(rows: Array, labels: Array, random_state: np.random.RandomState) -> Floats:
@@ -153,7 +153,7 @@ class _Mates:
 
     def __call__(self, count: int, rng: np.random.RandomState) -> Array:
         drawn = rng.uniform(size=(len(self.order), count)) * self.size[:, None]
-        return self.order[self.first[:, None] + drawn.astype(np.intp)]
+        return np.asarray(self.order[self.first[:, None] + drawn.astype(np.intp)])
 
 
 def _principal_plane(rows: Array, random_state: np.random.RandomState) -> Array:
@@ -161,7 +161,7 @@ def _principal_plane(rows: Array, random_state: np.random.RandomState) -> Array:
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
     z = centred @ axes[:, 0] + (1j * (centred @ axes[:, 1]) if axes.shape[1] > 1 else 0)
     z *= 10.0 / max(float(np.abs(z).max()), 1e-12)
-    return z + random_state.normal(scale=0.1, size=(len(z), 2)) @ [1, 1j]
+    return np.asarray(z + random_state.normal(scale=0.1, size=(len(z), 2)) @ [1, 1j])
 
 
 def _pull(z: Array, near: Array) -> Array:
@@ -184,7 +184,7 @@ def _push(z: Array, others: Array) -> Array:
 
 
 def _squared(away: Array) -> Array:
-    return np.square(away.real) + np.square(away.imag)
+    return np.asarray(np.square(away.real) + np.square(away.imag))
 
 
 def _bounded(step: Array) -> Array:
@@ -195,4 +195,4 @@ def to_unit_square(xy: Array) -> Floats:
     """The same shape, in the middle of the square; a few far samples are moved to its edge."""
     low, high = np.quantile(xy, [0.002, 0.998], axis=0)
     middle, extent = (low + high) / 2, 1.1 * float((high - low).max())
-    return np.clip((xy - middle) / max(extent, 1e-12) + 0.5, 0.0, 1.0)
+    return np.asarray(np.clip((xy - middle) / max(extent, 1e-12) + 0.5, 0.0, 1.0))

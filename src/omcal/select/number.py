@@ -252,7 +252,8 @@ class _Half:
 
     def gaps(self, numbers: list[int]) -> Floats:
         c = np.array(numbers)
-        return np.log((1 - self.eigenvalues[c] + _SOFT) / (1 - self.eigenvalues[c - 1] + _SOFT))
+        left = 1 - self.eigenvalues + _SOFT
+        return np.asarray(np.log(left[c] / left[c - 1]))
 
     def fit(self, c: int, random_state: np.random.RandomState) -> GraphFit | None:
         problem = Problem(OMCAL().beta, OMCAL().gamma, "fixed", self.alpha, _MAX_ITER, _TOL)
@@ -267,7 +268,7 @@ class _Half:
             warnings.simplefilter("ignore", ConvergenceWarning)
             groups = KMeans(c, n_init=1, random_state=random_state).fit(places).labels_
         members = np.equal.outer(groups, np.arange(c)).astype(np.float64)
-        return members / np.sqrt(np.maximum(members.sum(axis=0), 1))
+        return np.asarray(members / np.sqrt(np.maximum(members.sum(axis=0), 1)))
 
 
 def mutual_agreement(StS: Floats) -> Floats:
@@ -329,4 +330,4 @@ def _labels(fit: GraphFit, S: Any) -> Array:
     """Labels of all samples by what a half of them gave."""
     Z = fit.solution.consensus
     P, _ = Z.f_step()
-    return np.asarray(S @ stacked(Z.alpha, P)).argmax(axis=1)
+    return np.asarray((S @ stacked(Z.alpha, P)).argmax(axis=1))

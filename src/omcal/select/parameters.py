@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import silhouette_score
 from sklearn.utils import check_random_state
 
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Mask
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
@@ -146,7 +146,8 @@ class _Sample:
         self._views = Views([view.part(view.array[rows], rows) for view in views])
         self.names = views.names
         present = self._views.present
-        self.complete = np.ones(len(rows), dtype=bool) if present is None else present.all(axis=1)
+        everyone = np.ones(len(rows), dtype=bool)
+        self.complete: Mask = everyone if present is None else np.asarray(present.all(axis=1))
         require_two(int(self.complete.sum()), "tune_without_labels")
         # All views side by side, each of total variance 1: the same space for every setting.
         blocks = [

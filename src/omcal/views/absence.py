@@ -51,7 +51,7 @@ def rows_present(array: Any) -> Mask | None:
 
 def _present(array: Any) -> Mask:
     # A number in its first column proves most rows to be there.
-    present = ~np.isnan(np.asarray(array[:, 0]))
+    present: Mask = ~np.isnan(np.asarray(array[:, 0]))
     doubtful = np.flatnonzero(~present)
     present[doubtful] = ~np.isnan(array[doubtful]).all(axis=1)
     return present

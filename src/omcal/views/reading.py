@@ -395,12 +395,13 @@ def compare_columns(estimator: Any, checked: Views) -> None:
             )
 
 
-def _count_nonfinite(view: View) -> Array:
+def _count_nonfinite(view: View) -> tuple[int, int]:
     if view.sparse:
-        return np.array(count_nonfinite(view.array, view.present))
+        return count_nonfinite(view.array, view.present)
 
     def count(rows: slice) -> tuple[int, int]:
         part = view.part(view.array[rows], rows)
         return count_nonfinite(part.array, part.present)
 
-    return np.sum(map_blocks(count, len(view.array), max(1, _BLOCK_ENTRIES // view.width)), axis=0)
+    counts = map_blocks(count, len(view.array), max(1, _BLOCK_ENTRIES // view.width))
+    return sum(nan for nan, _ in counts), sum(infinite for _, infinite in counts)

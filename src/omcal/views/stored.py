@@ -96,7 +96,8 @@ class StoredArray:
 
     @property
     def dtype(self) -> np.dtype:
-        return self.table.dtype
+        given: np.dtype = self.table.dtype
+        return given
 
     def __getitem__(self, rows: slice) -> Array:
         return self.pick(self.table.read(rows))

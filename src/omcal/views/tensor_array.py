@@ -30,7 +30,8 @@ class TensorArray:
         """The tensor's type in NumPy's terms; half precision counts as float32."""
         if self.tensor.dtype in (torch.float16, torch.bfloat16):
             return np.dtype(np.float32)
-        return torch.empty(0, dtype=self.tensor.dtype).numpy().dtype
+        same: Array = torch.empty(0, dtype=self.tensor.dtype).numpy()
+        return same.dtype
 
     @property
     def device(self) -> Device:
@@ -39,4 +40,4 @@ class TensorArray:
     def __getitem__(self, rows: slice | Array) -> Array:
         if not isinstance(rows, slice):
             rows = torch.from_numpy(rows).to(self.device)
-        return self.tensor[rows].to("cpu", torch_dtype(self.dtype)).numpy()
+        return np.asarray(self.tensor[rows].to("cpu", torch_dtype(self.dtype)).numpy())

@@ -34,7 +34,7 @@ class View:
 
     @property
     def sparse(self) -> bool:
-        return sparse.issparse(self.array)
+        return bool(sparse.issparse(self.array))
 
     @property
     def dtype(self) -> np.dtype:

@@ -162,6 +162,7 @@ def _chunk(dataset: H5Object, start: int) -> bytes:
     n_bytes = 16 * dataset.chunks[0]
     plan = dataset.id.get_create_plist()
     steps = [plan.get_filter(i)[0] for i in range(plan.get_nfilters())]
+    raw: bytes
     skipped, raw = dataset.id.read_direct_chunk((start,))
     for i, step in reversed(list(enumerate(steps))):
         if skipped >> i & 1:

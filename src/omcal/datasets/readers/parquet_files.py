@@ -62,7 +62,7 @@ def _arrow_values(column: Any, name: str) -> Array | None:
         return _arrow_values(column.dictionary_decode(), name)
     if _is_numeric(kind):
         # With gaps whole numbers become floats, and a gap NaN.
-        return column.to_numpy(zero_copy_only=False)
+        return np.asarray(column.to_numpy(zero_copy_only=False))
     if _is_text(kind):
         return _arrow_texts(column.dictionary_encode())
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
@@ -92,7 +92,7 @@ def _arrow_texts(column: Any) -> Array | None:
     codes = column.indices.fill_null(len(different)).to_numpy(zero_copy_only=False)
     if texts is None or not text_fits(len(codes), texts.itemsize, len(codes) * texts.itemsize):
         return None
-    return texts[codes]
+    return np.asarray(texts[codes])
 
 
 def _arrow_matrix(column: Any, name: str) -> Array | None:
