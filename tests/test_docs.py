@@ -5,6 +5,7 @@ import inspect
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -104,6 +105,33 @@ def test_python_blocks_run(page, tmp_path):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.process
+def test_commands_about_formats(tmp_path):
+    """In the order of the page, where its first two blocks have made the files."""
+    page = ROOT / "docs" / "formats.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    commands = [line for language, line in lines(page) if language == "sh"]
+    assert len(commands) >= 7 and all(line.startswith("omcal ") for line in commands)
+    program = "\n".join(
+        [*blocks[:2], "from omcal.cli import main"]
+        + [
+            f"try: main({shlex.split(line)[1:]})\nexcept SystemExit as end: assert end.code == 0"
+            for line in commands
+        ]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    data = {"digits.npz", "digits.csv", "digits.mat", "digits.h5ad", "pixels.csv", "profiles.csv"}
+    results = {"labels.csv", "joined.csv", "digits.omcal", "predicted.csv"}
+    assert set(os.listdir(tmp_path)) == data | results
 
 
 def public_names():

@@ -3,8 +3,8 @@ Cells with RNA and protein, from MuData to markers
 ==================================================
 
 CITE-seq measures every cell twice: thousands of genes as sparse counts, and a few dozen surface
-proteins. Some cell types differ in their RNA alone, some in their proteins alone. This page goes from
-raw counts to clusters, to markers, and to a plot, in the manner of scanpy and muon.
+proteins. Some cell types differ in their RNA alone, some in their proteins alone. This page goes
+from raw counts to clusters, to markers, and to a plot, in the manner of scanpy and muon.
 
 The counts are made here in the likeness of a blood sample of six cell types, so that we know which
 markers are true.
@@ -13,9 +13,9 @@ markers are true.
 # %%
 # Made counts
 # -----------
-# CD4 and CD8 T cells read the same genes, and only their proteins tell them apart; naive and memory
-# B cells carry the same proteins, and only their genes differ. Each type has 40 genes of its own, named
-# after it, among 1000.
+# CD4 and CD8 T cells read the same genes, and only their proteins tell them apart; naive and
+# memory B cells carry the same proteins, and only their genes differ. Each type has 40 genes of
+# its own, named after it, among 1000.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -56,9 +56,9 @@ print("RNA", rna.shape, f"{1 - rna.nnz / (n_cells * n_genes):.0%} zeros; protein
 # %%
 # Is it stable?
 # -------------
-# Before the labels of a fit are believed, a look at how far they depend on chance. ``Consensus`` runs
-# the fit several times with other anchors; its ``stability_`` is 1 where all runs agree. Labels are not
-# needed for it.
+# Before the labels of a fit are believed, a look at how far they depend on chance. ``Consensus``
+# runs the fit several times with other anchors; its ``stability_`` is 1 where all runs agree.
+# Labels are not needed for it.
 
 views = {"rna": rna, "protein": protein}
 for n_neighbors in (5, 8):
@@ -66,18 +66,19 @@ for n_neighbors in (5, 8):
     print(f"{n_neighbors} neighbours: stability {runs.stability_:.2f}")
 
 # %%
-# With the five neighbours of the default, runs differ: some cut the large cluster of CD4 cells in two
-# and leave the B cells together, which is a different answer, not a slightly different one. Tied to
-# eight anchors each, the cells of a type hang together, and all runs agree. So eight it is, and this
-# was found without knowing a single type. In the benchmarks 8 instead of 5 neighbours changes the mean
-# by −.001 and +.008 (two groups of sets), with single sets up to .06 better and .04 worse: the default
-# is no law.
+# With the five neighbours of the default, runs differ: some cut the large cluster of CD4 cells in
+# two and leave the B cells together, which is a different answer, not a slightly different one.
+# Tied to eight anchors each, the cells of a type hang together, and all runs agree. So eight it
+# is, and this was found without knowing a single type. In the benchmarks 8 instead of 5 neighbours
+# changes the mean by −.001 and +.008 (two groups of sets), with single sets up to .06 better and
+# .04 worse: the default is no law.
 #
 # With MuData
 # -----------
-# One call clusters a MuData object in place, each modality a view. ``layer="counts"`` takes raw counts
-# where ``X`` holds something else already. Clusters go to ``obs``, a map to ``obsm``, so that scanpy
-# plots them; ``keep_model`` keeps the model in the object, and in the file it is written to::
+# One call clusters a MuData object in place, each modality a view. ``layer="counts"`` takes raw
+# counts where ``X`` holds something else already. Clusters go to ``obs``, a map to ``obsm``, so
+# that scanpy plots them; ``keep_model`` keeps the model in the object, and in the file it is
+# written to::
 #
 #     import mudata, omcal, scanpy
 #
@@ -90,15 +91,21 @@ for n_neighbors in (5, 8):
 # clustered as they are. The model is the same.
 
 try:
+    import mudata
     from anndata import AnnData
-    from mudata import MuData
 except ImportError:
     print("mudata is not installed; the arrays go to OMCAL themselves")
     model = OMCAL(n_clusters=6, n_neighbors=8, random_state=0).fit(views)
 else:
     import omcal
 
-    mdata = MuData({"rna": AnnData(rna), "protein": AnnData(protein.astype("float64"))})
+    mudata.set_options(pull_on_update=False)  # as in version 0.4
+    measured = {"rna": AnnData(rna), "protein": AnnData(protein.astype("float64"))}
+    measured["rna"].var_names, measured["protein"].var_names = (
+        genes.astype(str),
+        proteins.astype(str),
+    )
+    mdata = mudata.MuData(measured)
     omcal.tl.omcal(mdata, n_clusters=6, n_neighbors=8, keep_model=True, random_state=0)
     print(mdata.obs["omcal"].value_counts())
     model = omcal.tl.model_of(mdata)
@@ -133,9 +140,7 @@ plots.confusion(np.array(types)[cell_type], model.labels_, axes[1])
 # standard deviations. Of genes, "here" and "elsewhere" are the shares of cells that express them at
 # all: the two numbers that one looks for on a dot plot.
 
-described = model.describe_clusters(
-    views, feature_names={"rna": genes, "protein": proteins}, top=4
-)
+described = model.describe_clusters(views, feature_names={"rna": genes, "protein": proteins}, top=4)
 print("\n".join(str(described).splitlines()[:9]))
 
 figure, axes = plt.subplots(2, 3, figsize=(12, 6), layout="constrained")
@@ -143,16 +148,16 @@ for cluster, ax in enumerate(axes.flat):
     plots.cluster_features(described, cluster, ax=ax)
 
 # %%
-# The names tell that the markers are the ones that were planted. Both clusters of T cells share their
-# genes and differ in proteins; the clusters of B cells the other way round.
+# The names tell that the markers are the ones that were planted. Both clusters of T cells share
+# their genes and differ in proteins; the clusters of B cells the other way round.
 #
 # Limits
 # ------
 # * The number of types was given. ``n_clusters="auto"`` suggests one, and real cell types are not
-#   spheres that lie apart: read the page on the number of clusters before you trust it. Leiden on a
-#   neighbour graph needs a resolution instead of a number; it is no less of a choice.
+#   spheres that lie apart: read the page on the number of clusters before you trust it. Leiden on
+#   a neighbour graph needs a resolution instead of a number; it is no less of a choice.
 # * Batches are not corrected. Correct first and pass the corrected components.
-# * Effects are descriptions, not tests: the clusters were made from the same genes, so that p-values
-#   of these differences would be too small, here as in every pipeline.
+# * Effects are descriptions, not tests: the clusters were made from the same genes, so that
+#   p-values of these differences would be too small, here as in every pipeline.
 
 plt.show()

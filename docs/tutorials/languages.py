@@ -87,8 +87,8 @@ ax.spines[["top", "right"]].set_visible(False)
 # %%
 # Where the words are
 # -------------------
-# ``describe_clusters`` names the words of each cluster in both languages: a dictionary of topics, if
-# you like. In made documents the words are numbers.
+# ``describe_clusters`` names the words of each cluster in both languages: a dictionary of topics,
+# if you like. In made documents the words are numbers.
 
 described = model.describe_clusters(views, top=3)
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
@@ -98,8 +98,8 @@ for ax, cluster in zip(axes, (0, 1), strict=True):
 # %%
 # A translation that is not there
 # -------------------------------
-# Translations come late. A document that lacks one takes part with the other: ``present`` says which
-# documents are in which view. Sparse views have no row of NaN, so this is the way for them.
+# Translations come late. A document that lacks one takes part with the other: ``present`` says
+# which documents are in which view. Sparse views have no row of NaN, so this is the way for them.
 
 present = {"German": rng.random(n_documents) > 0.4}
 late = OMCAL(n_clusters=5, random_state=0).fit(views, present=present)

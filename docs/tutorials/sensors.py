@@ -2,8 +2,8 @@
 Sensors that fail now and then
 ==============================
 
-A machine is watched by three sensors, and each of them is silent from time to time: a loose cable, a
-flat battery, a week at the workshop. Of 1500 windows of ten seconds only a third have all three.
+A machine is watched by three sensors, and each of them is silent from time to time: a loose cable,
+a flat battery, a week at the workshop. Of 1500 windows of ten seconds only a third have all three.
 Dropping the others would waste most of the record; filling the gaps with means would make up
 windows that never were. Here a window takes part with the sensors it has.
 """
@@ -11,8 +11,8 @@ windows that never were. Here a window takes part with the sensors it has.
 # %%
 # A made machine
 # --------------
-# The machine is in one of five states for a while, then in another. Vibration knows the states of the
-# bearing, current those of the load, temperature a bit of both, more slowly.
+# The machine is in one of five states for a while, then in another. Vibration knows the states of
+# the bearing, current those of the load, temperature a bit of both, more slowly.
 
 import warnings
 
@@ -105,8 +105,8 @@ for name, labels in answers.items():
 # %%
 # The record of the machine
 # -------------------------
-# The numbers of clusters mean nothing by themselves; here each is named after the state that most of
-# its windows are in. Grey stretches are outages.
+# The numbers of clusters mean nothing by themselves; here each is named after the state that most
+# of its windows are in. Grey stretches are outages.
 
 names = [np.bincount(state[model.labels_ == c]).argmax() for c in range(len(states))]
 shown = slice(0, 400)
@@ -117,17 +117,15 @@ top.plot(state[shown], color="0.75", linewidth=5, label="true state")
 top.plot(np.array(names)[model.labels_[shown]], "C0.", markersize=3, label="cluster")
 top.set_yticks(range(len(states)), states)
 top.legend(frameon=False, ncols=2, loc="upper right", bbox_to_anchor=(1, 1.15))
-bottom.imshow(
-    silent[shown].T, aspect="auto", cmap="Greys", vmin=0, vmax=2, interpolation="nearest"
-)
+bottom.imshow(silent[shown].T, aspect="auto", cmap="Greys", vmin=0, vmax=2, interpolation="nearest")
 bottom.set_yticks(range(3), list(views))
 bottom.set(xlabel="window")
 
 # %%
 # Live: what the machine does now
 # -------------------------------
-# The model takes new windows, and these may lack sensors as well. A view that none of them has may be
-# ``None``. The accuracy is what the sensors that are left can know.
+# The model takes new windows, and these may lack sensors as well. A view that none of them has may
+# be ``None``. The accuracy is what the sensors that are left can know.
 
 new = {name: view[whole][:200] for name, view in complete.items()}
 for missing in ("nothing", "vibration", "current", "temperature"):
@@ -138,10 +136,10 @@ for missing in ("nothing", "vibration", "current", "temperature"):
 # %%
 # Limits
 # ------
-# * A *single* NaN in a row that has numbers is an error, not an absence: the method knows views, not
-#   cells. Impute it, or leave the feature out.
-# * A view must not be absent for a reason that is the state itself (a sensor that fails whenever the
-#   machine is overloaded): the windows that are left would mislead any method.
+# * A *single* NaN in a row that has numbers is an error, not an absence: the method knows views,
+#   not cells. Impute it, or leave the feature out.
+# * A view must not be absent for a reason that is the state itself (a sensor that fails whenever
+#   the machine is overloaded): the windows that are left would mislead any method.
 # * On three real sets with 10 to 50 % of the entries removed the accuracy fell by at most .02 from
 #   that of the complete data. Filling with the mean of nearest neighbours came near (.922 in the
 #   mean of nine trials, against .938), with means (.746) and dropping (.315) did not

@@ -115,17 +115,17 @@ for name, labels in answers.items():
     print(f"{name:16s} accuracy {evaluate(module_of, labels)['accuracy']:.2f}")
 
 # %%
-# Mind the second line. With SciPy 1.17 and five seeds both views gave .81 to .82, the text alone .78
-# to .84: the same in the mean, only steadier. The names of the parameters know little that the text
-# does not say. A second view helps where it knows something else, as in the tutorial on pictures
-# and captions.
+# Mind the second line. With SciPy 1.17 and five seeds both views gave .81 to .82, the text alone
+# .78 to .84: the same in the mean, only steadier. The names of the parameters know little that the
+# text does not say. A second view helps where it knows something else, as in the tutorial on
+# pictures and captions.
 
 # %%
 # Within BERTopic
 # ---------------
-# BERTopic takes as ``hdbscan_model`` any object with ``fit``, ``predict`` and ``labels_``. OMCAL and
-# Consensus are such objects as they are. One view goes in like this, after whatever reduction of
-# dimensions BERTopic does::
+# BERTopic takes as ``hdbscan_model`` any object with ``fit``, ``predict`` and ``labels_``. OMCAL
+# and Consensus are such objects as they are. One view goes in like this, after whatever reduction
+# of dimensions BERTopic does::
 #
 #     from bertopic import BERTopic
 #     from omcal import OCAL
@@ -161,10 +161,10 @@ print(dict(zip(step.view_names_, step.view_weights_.round(2).tolist(), strict=Tr
 # %%
 # What is different from HDBSCAN
 # ------------------------------
-# HDBSCAN finds the number of clusters by itself and leaves outliers out, as topic −1. Here the number
-# is given, and every document has a topic. If many of yours belong to none, ``certainty_`` of
-# Consensus is the number to cut by. A topic that is unsure as a whole is not one: most runs divide
-# its documents among the others.
+# HDBSCAN finds the number of clusters by itself and leaves outliers out, as topic −1. Here the
+# number is given, and every document has a topic. If many of yours belong to none, ``certainty_``
+# of Consensus is the number to cut by. A topic that is unsure as a whole is not one: most runs
+# divide its documents among the others.
 
 certainty = [model.certainty_[model.labels_ == cluster].mean() for cluster in clusters]
 named = [f"{cluster}: {', '.join(found[:3])}" for cluster, found in enumerate(topics)]

@@ -1,0 +1,66 @@
+"""The tutorials run as programs, draw figures, and show what they say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+
+# As a program would be run, and then a look at its figures.
+PROGRAM = """
+import runpy, sys
+runpy.run_path(sys.argv[1], run_name="__main__")
+from matplotlib import pyplot
+assert pyplot.get_fignums(), "no figure was drawn"
+"""
+
+
+def numbers(out, pattern):
+    """What the pattern finds in the output, by its first group."""
+    found = {name.strip(): float(value) for name, value in re.findall(pattern, out)}
+    assert found
+    return found
+
+
+def cells(out):
+    found = numbers(out, r"(\w+) +accuracy (\d\.\d+)")
+    assert found["both"] > 0.95 > max(found["rna"], found["protein"])
+
+
+def embeddings(out):
+    found = numbers(out, r"(?m)^(\S.*?) +(\d\.\d{3})$")
+    assert max(found, key=found.get) == "omcal, both"
+
+
+def sensors(out):
+    found = numbers(out, r"(?m)^(.*?) +accuracy (\d\.\d+)")
+    assert found["as they are"] > found["fill with means"] > found["drop"]
+
+
+CLAIMS = {"cells": cells, "embeddings": embeddings, "sensors": sensors}
+
+
+def test_claims_are_about_tutorials():
+    assert set(CLAIMS) <= {script.stem for script in SCRIPTS}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_tutorial_runs(script, tmp_path):
+    """In an empty folder, without a window, with warnings as errors."""
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore:FigureCanvasAgg", "-c", PROGRAM, str(script)],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    CLAIMS.get(script.stem, lambda out: None)(done.stdout)
