@@ -53,7 +53,8 @@ $(OMICS)/.installed: pyproject.toml | $(OMICS)/.made
 	touch $@
 
 test-omics: $(OMICS)/.installed  ## tests of AnnData and MuData, with the real libraries
-	$(OMICS)/$(SCRIPTS)/python -m pytest tests/test_tl.py tests/datasets/test_single_cell.py
+	$(OMICS)/$(SCRIPTS)/python -m pytest tests/test_tl.py tests/datasets/test_single_cell.py \
+		src/omcal/tl.py
 
 # The lowest version of each library that pyproject.toml allows.
 $(LOWEST)/.installed: pyproject.toml | $(LOWEST)/.made $(TOOLS)/.installed

@@ -7,6 +7,7 @@ import subprocess
 import tracemalloc
 from collections import Counter
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,8 @@ def pytest_collection_modifyitems(config, items):
         rows = item.callspec.params.get("make_rows") if hasattr(item, "callspec") else None
         if rows in ("torch", "GPU") or item.path.name.startswith("test_torch"):
             item.add_marker("torch")
+        if item.nodeid.startswith("src/omcal/tl.py") and not find_spec("anndata"):
+            item.add_marker(pytest.mark.skip(reason="the extra omics is not installed"))
         if rows in ("compiled", "n chunks"):  # loops take long to compile, single rows to add up
             item.add_marker("slow")
     if config.getoption("quick"):

@@ -11,6 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
+__all__ = [
+    "evaluate",
+    "clustering_accuracy",
+    "nmi",
+    "ari",
+    "purity",
+    "f_score",
+    "precision",
+    "recall",
+]
+
 Average = Literal["max", "arithmetic", "geometric", "min"]
 
 
@@ -141,6 +152,18 @@ def _f_score(t: _Contingency) -> float:
 def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Fraction of samples in the right cluster under the best one-to-one naming (ACC).
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Known classes; labels of any kind that can be sorted.
+    y_pred : array-like of shape (n,)
+        Clusters, likewise; their names need not be those of the classes.
+
+    Returns
+    -------
+    float
+        Above 0, at most 1; 1 where both are the same but for the names.
+
     Examples
     --------
     >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
@@ -152,8 +175,20 @@ def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> float:
     """Normalised mutual information.
 
-    `average` says how the two entropies are joined in the denominator: "max" (as in the paper's
-    tables), "arithmetic" (scikit-learn's default), "geometric" or "min".
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Known classes; labels of any kind that can be sorted.
+    y_pred : array-like of shape (n,)
+        Clusters, likewise; their names need not be those of the classes.
+    average : {"max", "arithmetic", "geometric", "min"}, default="max"
+        How the two entropies are joined in the denominator: "max" as in the paper's tables,
+        "arithmetic" as scikit-learn does by default.
+
+    Returns
+    -------
+    float
+        0 to 1; 1 where both are the same but for the names.
 
     Examples
     --------
@@ -166,6 +201,18 @@ def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> fl
 def purity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Fraction of samples that belong to the majority class of their cluster.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Known classes; labels of any kind that can be sorted.
+    y_pred : array-like of shape (n,)
+        Clusters, likewise; their names need not be those of the classes.
+
+    Returns
+    -------
+    float
+        Above 0, at most 1; it rises with the number of clusters, to 1 for one a sample.
+
     Examples
     --------
     >>> purity([0, 0, 1, 1], [1, 1, 0, 2])
@@ -176,6 +223,18 @@ def purity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Adjusted Rand index of Hubert and Arabie.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Known classes; labels of any kind that can be sorted.
+    y_pred : array-like of shape (n,)
+        Clusters, likewise; their names need not be those of the classes.
+
+    Returns
+    -------
+    float
+        At most 1, which means the same; about 0 by chance, and below it for less than that.
 
     Examples
     --------
@@ -188,6 +247,18 @@ def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def f_score(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Harmonic mean of the pairwise precision and recall.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Known classes; labels of any kind that can be sorted.
+    y_pred : array-like of shape (n,)
+        Clusters, likewise; their names need not be those of the classes.
+
+    Returns
+    -------
+    float
+        0 to 1.
+
     Examples
     --------
     >>> round(f_score([0, 0, 1, 1], [1, 1, 0, 2]), 4)
@@ -199,6 +270,18 @@ def f_score(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def precision(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Of the pairs put together, the fraction that belongs together; 1 where no pair is.
 
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Known classes; labels of any kind that can be sorted.
+    y_pred : array-like of shape (n,)
+        Clusters, likewise; their names need not be those of the classes.
+
+    Returns
+    -------
+    float
+        0 to 1.
+
     Examples
     --------
     >>> precision([0, 0, 1, 1], [1, 1, 0, 2])
@@ -209,6 +292,18 @@ def precision(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 def recall(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Of the pairs that belong together, the fraction put together; 1 where no pair does.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Known classes; labels of any kind that can be sorted.
+    y_pred : array-like of shape (n,)
+        Clusters, likewise; their names need not be those of the classes.
+
+    Returns
+    -------
+    float
+        0 to 1.
 
     Examples
     --------

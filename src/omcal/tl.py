@@ -16,6 +16,8 @@ from omcal.model.files import load
 from omcal.report.layout import model_layout
 from omcal.select.number import n_clusters as suggest_n_clusters
 
+__all__ = ["model_of", "omcal", "views_of"]
+
 _PREFERRED = "X_pca"
 
 Keys = str | Sequence[str] | Mapping[str, str] | None
@@ -41,8 +43,10 @@ def omcal(
         A cell may be absent from some modalities, but not from all.
     n_clusters : int or "auto"
         Number of clusters; "auto": what the data suggest, as in `omcal.select.n_clusters`.
-    use_rep, layer : optional
+    use_rep : str, list or mapping, optional
         What represents the cells; see `views_of`.
+    layer : str or mapping, optional
+        A layer instead; see `views_of`.
     key_added : str, default="omcal"
         Name of what is written: labels in ``obs[key]`` (categorical), the soft indicator in
         ``obsm["X_" + key]``, a map in two dimensions in ``obsm["X_" + key + "_map"]``, and
@@ -61,7 +65,8 @@ def omcal(
 
     Returns
     -------
-    None, or the copy
+    MuData, AnnData or None
+        The changed copy where `copy` is True, else None.
 
     Raises
     ------
@@ -71,6 +76,15 @@ def omcal(
 
     Examples
     --------
+    >>> import anndata
+    >>> import omcal
+    >>> from omcal.datasets import make_multiview
+    >>> rna, protein = make_multiview(120, n_clusters=3, n_views=2, random_state=0).views.values()
+    >>> cells = anndata.AnnData(rna, obsm={"protein": protein})
+    >>> omcal.tl.omcal(cells, n_clusters=3, use_rep=["X", "protein"], random_state=0)
+    >>> cells.obs["omcal"].cat.categories.tolist(), cells.obsm["X_omcal"].shape
+    (['0', '1', '2'], (120, 3))
+
     Cluster raw counts, colour a plot by the clusters, then ask the model::
 
         omcal.tl.omcal(mdata, n_clusters=12, layer="counts", keep_model=True, random_state=0)
@@ -122,6 +136,16 @@ def model_of(data: Any, key: str = "omcal") -> OMCAL:
     -------
     OMCAL
         Fitted; its `predict`, `explain_views` and `report` take what `views_of` gives.
+
+    Examples
+    --------
+    >>> import anndata
+    >>> import omcal
+    >>> from omcal.datasets import make_multiview
+    >>> cells = anndata.AnnData(make_multiview(90, n_clusters=3, random_state=0).views["view1"])
+    >>> omcal.tl.omcal(cells, n_clusters=3, keep_model=True, random_state=0)
+    >>> omcal.tl.model_of(cells).view_names_
+    ['X']
     """
     kept = data.uns[key].get("model") if key in data.uns else None
     if kept is None:
@@ -142,7 +166,8 @@ def views_of(
     Parameters
     ----------
     data : MuData or AnnData
-    use_rep : optional
+        The cells.
+    use_rep : str, list or mapping, optional
         What represents the cells: a key of `obsm`, or "X". For MuData a key for all modalities,
         or a mapping from the modalities to use to their keys. For AnnData one key, or a list of
         keys, each a view. By default ``obsm["X_pca"]`` where there is one, else ``X``.
@@ -156,6 +181,16 @@ def views_of(
         Name -> array or sparse matrix, in the order of ``data.obs_names``.
     present : dict or None
         Name -> boolean array; None for AnnData.
+
+    Examples
+    --------
+    >>> import anndata
+    >>> import numpy as np
+    >>> import omcal
+    >>> cells = anndata.AnnData(np.ones((5, 3)), obsm={"X_pca": np.ones((5, 2))})
+    >>> views, present = omcal.tl.views_of(cells, use_rep=["X", "X_pca"])
+    >>> {name: view.shape for name, view in views.items()}, present
+    ({'X': (5, 3), 'X_pca': (5, 2)}, None)
     """
     if hasattr(data, "mod"):
         return _modalities(data, use_rep, layer)

@@ -43,11 +43,13 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
         ----------
         X : list or mapping of 2-D arrays, or one 2-D array
             The views; row i is the same sample in each.
-        y : ignored
+        y : None
+            Ignored; clustering knows no classes.
 
         Returns
         -------
         self
+            Fitted.
         """
         self._validate_params()
         refuse_second_view(y)

@@ -30,28 +30,40 @@ class AMGL(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     n_neighbors : int, default=5
         Neighbours a sample in each view's graph; reduced to n - 2 where there are fewer.
     n_init : int, default=1
         k-means runs on the embedding, of which the one with the least inertia is kept. All
         randomness is in them; 10 make the result more stable.
     max_iter : int, default=100
+        Most iterations.
     tol : float, default=1e-8
         Stop, after three iterations at least, where the objective falls by less than this
         fraction.
     views : None, str, mapping or sequence
         How the columns of one table form views.
     random_state : int, RandomState or None
+        Seed of everything that is drawn.
 
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     view_weights_ : array of shape (V,)
         a_v; they do not sum to 1.
     embedding_ : array of shape (n, n_clusters)
         F.
     objective_ : array of shape (n_iter,)
+        The objective after each iteration.
     n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

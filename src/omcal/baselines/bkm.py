@@ -58,6 +58,12 @@ class BKM(Baseline):
         The objective with the best S for the clusters at the start and after each sweep.
     n_iter_ : int
         Number of sweeps.
+    n_features_in_ : int
+        Number of features.
+    n_features_per_view_ : list of int
+        The same number, as for methods with several views.
+    view_names_ : list of str
+        Name of the one view.
 
     Notes
     -----

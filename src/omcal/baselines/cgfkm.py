@@ -57,6 +57,12 @@ class CGFKM(Baseline):
         The objective after the weights and after the labels of each round.
     n_iter_ : int
         Number of rounds.
+    n_features_in_ : int
+        Number of features.
+    n_features_per_view_ : list of int
+        The same number, as for methods with several views.
+    view_names_ : list of str
+        Name of the one view.
 
     Notes
     -----

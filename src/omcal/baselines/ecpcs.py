@@ -56,6 +56,12 @@ class ECPCS(Baseline):
         The base partitions, labels from 0 in each.
     similarity_ : array of shape (N, N)
         Similarity of the base clusters, partition after partition.
+    n_features_in_ : int
+        Number of features.
+    n_features_per_view_ : list of int
+        The same number, as for methods with several views.
+    view_names_ : list of str
+        Name of the one view.
 
     Notes
     -----

@@ -32,6 +32,7 @@ class FSMSC(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     tau : float, default=1e-3
         τ, the weight of the joined views.
     lam1 : float, default=500.0
@@ -50,11 +51,19 @@ class FSMSC(Baseline):
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     anchor_graph_ : array of shape (n, n_clusters)
         Z, rows on the simplex.
     objective_ : array of shape (n_iter,)
         The objective after each round.
     n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

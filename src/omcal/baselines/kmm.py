@@ -69,6 +69,12 @@ class KMM(Baseline):
         ties follow the prototypes.
     n_iter_ : int
         Number of graphs solved.
+    n_features_in_ : int
+        Number of features.
+    n_features_per_view_ : list of int
+        The same number, as for methods with several views.
+    view_names_ : list of str
+        Name of the one view.
 
     Notes
     -----

@@ -43,6 +43,7 @@ class MCGC(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     n_neighbors : int, default=15
         Neighbours a sample in each view's graph; reduced to n - 2 where there are fewer.
     beta : float, default=0.6
@@ -76,6 +77,13 @@ class MCGC(Baseline):
     objective_ : array of shape (n_iter,)
         Without the rank term, whose γ changes.
     n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

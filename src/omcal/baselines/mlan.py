@@ -39,6 +39,7 @@ class MLAN(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     n_neighbors : int, default=9
         Edges start only at the nearest samples in the mean distance, found once; reduced to
         n - 2 where there are fewer. Too many keep the graph in one piece, too few cut it into
@@ -52,6 +53,7 @@ class MLAN(Baseline):
         "sample" takes the z-score of each sample in each view first; sparse views become dense.
         It changes much: on Wiki ACC 0.15 instead of 0.41.
     max_iter : int, default=30
+        Most iterations.
     tol : float, default=1e-10
         The sum of n_clusters eigenvalues of L_S that counts as zero.
     views : None, str, mapping or sequence
@@ -70,6 +72,13 @@ class MLAN(Baseline):
     objective_ : array of shape (n_iter,)
         Without the rank term, whose λ changes; it may rise where λ does.
     n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

@@ -32,6 +32,7 @@ class MVSCHFD(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     depth : int, default=1
         Factors in the chain of each view. Their widths go in equal steps from the narrowest view
         to `n_clusters`, down, or, where that view is narrower than `n_clusters`, up.
@@ -43,6 +44,7 @@ class MVSCHFD(Baseline):
         published code, of those that the last view left, with all factors zero at the start.
         Without effect at depth 1.
     max_iter : int, default=10
+        Most iterations.
     tol : float, default=0.0
         Stop where the objective changes by less than this fraction; 0 runs all `max_iter` rounds.
     n_init : int, default=10
@@ -55,6 +57,7 @@ class MVSCHFD(Baseline):
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     view_weights_ : array of shape (V,)
         a, sum 1.
     anchor_graph_ : array of shape (n, n_clusters)
@@ -62,6 +65,13 @@ class MVSCHFD(Baseline):
     objective_ : array of shape (n_iter,)
         The objective after each round.
     n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

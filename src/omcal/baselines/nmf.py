@@ -58,6 +58,12 @@ class NMFClustering(Baseline):
         ‖X − F Gᵀ‖² at the end (of the weighted X where weighted).
     n_iter_ : int
         Iterations of the kept start.
+    n_features_in_ : int
+        Number of features.
+    n_features_per_view_ : list of int
+        The same number, as for methods with several views.
+    view_names_ : list of str
+        Name of the one view.
 
     Notes
     -----

@@ -34,6 +34,7 @@ class ConcatKMeans(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     scale : {"feature", "sample", "view"} or None, default="feature"
         "feature": z-score of each feature, constant ones to 0. "sample": z-score of each sample in
         each view. "view": one factor that gives each view the same total variance. Sparse views
@@ -43,10 +44,18 @@ class ConcatKMeans(Baseline):
     views : None, str, mapping or sequence
         How the columns of one table form views.
     random_state : int, RandomState or None
+        Seed of everything that is drawn.
 
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----
@@ -96,6 +105,7 @@ class BestSingleView(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     scale : {"feature", "sample", "view"} or None, default="feature"
         As in `ConcatKMeans`.
     n_init : int, default=10
@@ -108,10 +118,17 @@ class BestSingleView(Baseline):
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     best_view_ : str
         Name of the view they come from; the first of equals.
     scores_ : dict
         View name -> silhouette; 0 where it is not defined (one cluster, or one a sample).
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Examples
     --------
@@ -165,6 +182,7 @@ class ConcatSpectral(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     n_neighbors : int, default=10
         Neighbours a sample; reduced to n - 2 where there are fewer.
     scale : {"feature", "sample", "view"} or None, default="feature"
@@ -174,11 +192,20 @@ class ConcatSpectral(Baseline):
     views : None, str, mapping or sequence
         How the columns of one table form views.
     random_state : int, RandomState or None
+        Seed of everything that is drawn.
 
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     embedding_ : array of shape (n, n_clusters)
+        What k-means is run on: leading eigenvectors, each row of length 1.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Examples
     --------

@@ -27,16 +27,41 @@ from omcal.baselines.uomvsc import UOMvSC
 
 @dataclass(frozen=True)
 class Method:
-    """One entry of the registry."""
+    """One entry of the registry.
 
-    title: str  # as the paper writes it
+    Attributes
+    ----------
+    title : str
+        As the paper writes it.
+    cls : type
+        The estimator.
+    paper : str
+        Where it is from.
+    complexity : str
+        Operations, in n samples, d features, c clusters, m anchors, V views, t iterations.
+    quadratic : bool
+        Whether time or memory grows with n².
+    multi_view : bool
+        Whether it takes several views.
+
+    Examples
+    --------
+    >>> from omcal.baselines import METHODS
+    >>> METHODS["fsmsc"].title, METHODS["fsmsc"].complexity
+    ('FSMSC', 't n c d + t n c²')
+    >>> [name for name, method in METHODS.items() if method.multi_view and not method.quadratic]
+    ['fsmsc', 'mvschfd', 'concat-kmeans', 'best-view']
+    """
+
+    title: str
     cls: type[Baseline]
     paper: str
-    complexity: str  # in n samples, d features, c clusters, m anchors, V views, t iterations
-    quadratic: bool  # whether time or memory grows with n²
+    complexity: str
+    quadratic: bool
     multi_view: bool
 
 
+#: Every baseline by its name in `omcal compare` and `omcal cluster --method`.
 METHODS: dict[str, Method] = {
     "amgl": Method("AMGL", AMGL, "Nie, Li, Li, IJCAI 2016", "n²d + t n²c", True, True),
     "mlan": Method("MLAN", MLAN, "Nie, Cai, Li, AAAI 2017", "n²d + t n²c", True, True),

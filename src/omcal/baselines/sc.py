@@ -42,6 +42,12 @@ class SC(Baseline):
         The width that was used.
     embedding_ : array of shape (n, c)
         U with rows of length 1.
+    n_features_in_ : int
+        Number of features.
+    n_features_per_view_ : list of int
+        The same number, as for methods with several views.
+    view_names_ : list of str
+        Name of the one view.
 
     Notes
     -----

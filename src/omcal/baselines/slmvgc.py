@@ -49,6 +49,7 @@ class SLMVGC(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     alpha : float, default=50.0
         How closely S follows the views.
     beta : float, default=0.005
@@ -63,6 +64,7 @@ class SLMVGC(Baseline):
         The small quadratic programs for the rows of Z_v: solved exactly or, as in the published
         code, left after ten steps of an augmented Lagrangian.
     max_iter : int, default=11
+        Most iterations.
     tol : float, default=1e-6
         Stop where the objective changes by at most this fraction.
     n_init : int, default=20
@@ -75,6 +77,7 @@ class SLMVGC(Baseline):
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     sample_weights_ : array of shape (n, V)
         w, rows of sum 1. Entries can be negative and large where views nearly agree.
     graph_ : array of shape (n, n)
@@ -82,6 +85,13 @@ class SLMVGC(Baseline):
     objective_ : array of shape (n_iter,)
         The objective after each round.
     n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

@@ -34,6 +34,7 @@ class SMC(AbstractSMC):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     n_anchors : int or None, default=None
         m, at most n; None stands for the smaller of 2 n_clusters and n.
     alpha : float, default=1.0
@@ -41,6 +42,7 @@ class SMC(AbstractSMC):
     n_neighbors : int, default=5
         Neighbours a sample in every graph; reduced to n - 2 where there are fewer.
     filter_strength : float, default=0.8
+        How much a sample takes of its neighbours at each application of the filter.
     filter_order : int, default=1
         How often the filter is applied; 0 leaves the views as they are.
     sampling_power : float, default=2.0
@@ -55,12 +57,19 @@ class SMC(AbstractSMC):
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     anchor_indices_ : array of shape (m,)
         The samples that serve as anchors.
     objective_ : array of shape (1,)
         The sum of the minima over all samples and views.
     n_iter_ : int
         1; nothing is iterated.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

@@ -34,6 +34,7 @@ class SMCOCL(AbstractSMC):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     n_anchors : int or None, default=None
         m, at least n_clusters and at most n; None stands for the smaller of 2 n_clusters and n.
     alpha : float, default=1.0
@@ -49,11 +50,13 @@ class SMCOCL(AbstractSMC):
     n_neighbors : int, default=5
         Neighbours a sample in the graphs of the filter; reduced to n - 2 where there are fewer.
     filter_strength : float, default=0.8
+        How much a sample takes of its neighbours at each application of the filter.
     filter_order : int, default=1
         How often the filter is applied; 0 leaves the views as they are.
     sampling_power : float, default=2.0
         0 draws the anchors evenly.
     max_iter : int, default=100
+        Most iterations.
     tol : float, default=1e-6
         Stop where the objective changes by less than this fraction.
     views : None, str, mapping or sequence
@@ -64,6 +67,7 @@ class SMCOCL(AbstractSMC):
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     view_weights_ : array of shape (V,)
         α, sum 1.
     basis_ : array of shape (m, n_clusters)
@@ -73,6 +77,13 @@ class SMCOCL(AbstractSMC):
     objective_ : array of shape (n_iter,)
         The objective after each iteration.
     n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

@@ -39,6 +39,7 @@ class UOMvSC(Baseline):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters c.
     lam : float in [0, 1], default=0.5
         Weight of the embedding graphs against the feature graphs.
     n_neighbors : int, default=15
@@ -51,6 +52,7 @@ class UOMvSC(Baseline):
         eigenvectors whose order and signs have nothing to do with the numbers of the labels: its
         first weights, and with them the result, depend on that accident.
     max_iter : int, default=30
+        Most iterations.
     tol : float, default=1e-6
         Stop where the objective changes by less than this fraction.
     n_init : int, default=20
@@ -63,6 +65,7 @@ class UOMvSC(Baseline):
     Attributes
     ----------
     labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
     view_weights_ : array of shape (V + 1,)
         a, of length 1; the last belongs to the concatenation.
     embedding_weights_ : array of shape (V + 1,)
@@ -70,6 +73,13 @@ class UOMvSC(Baseline):
     objective_ : array of shape (n_iter,)
         tr(Hᵀ A F) after each round.
     n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views, in the order of everything that has one entry a view.
 
     Notes
     -----

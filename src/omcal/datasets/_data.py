@@ -15,7 +15,17 @@ Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
 
 
 class DataError(ValueError):
-    """A file or a set of views that cannot be used; the message says why and what to do."""
+    """A file or a set of views that cannot be used; the message says why and what to do.
+
+    Examples
+    --------
+    >>> from omcal.datasets import DataError, load_views
+    >>> try:
+    ...     load_views("nothing.mat")
+    ... except DataError as error:
+    ...     print(error)
+    nothing.mat: there is no such file or folder; check the path.
+    """
 
 
 @dataclass(frozen=True, eq=False)

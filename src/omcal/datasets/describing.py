@@ -24,6 +24,7 @@ def describe(data: Paths | MultiViewData, **options: Any) -> dict[str, Any]:
     Parameters
     ----------
     data : path, list of paths, or MultiViewData
+        What to describe.
     **options
         As in `load_views`, for files: `id`, `join`, `transpose`, `header`, `views`, `labels`.
 

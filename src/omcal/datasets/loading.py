@@ -93,6 +93,7 @@ def load_views(
     Returns
     -------
     MultiViewData
+        The views by name, with labels, ids, names of features and notes where there are any.
 
     Raises
     ------

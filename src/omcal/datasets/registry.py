@@ -224,6 +224,7 @@ _DATASETS = (
     ),
 )
 
+#: The data sets of the paper by name: their sizes as published, and the files that hold them.
 PAPER_DATASETS = {dataset.name: dataset for dataset in _DATASETS}
 
 

@@ -35,6 +35,7 @@ def make_multiview(
     Parameters
     ----------
     n_samples : int, default=500
+        Number of samples.
     n_clusters : int, default=4
         Their sizes differ by at most one.
     n_views : int, default=3
@@ -57,6 +58,7 @@ def make_multiview(
         Fraction of the (sample, view) pairs to remove: ``round(missing * n_samples * total
         number of views)`` rows become NaN. Every sample keeps at least one informative view.
     random_state : int, RandomState instance or None, default=None
+        Seed of everything that is drawn.
 
     Returns
     -------

@@ -50,8 +50,18 @@ class Comparison:
     Attributes
     ----------
     table : omcal.experiments.tables.Table
+        A row a method: `title`, `header`, `rows` and `notes`.
     records : list of dict
         Every run: method, seed, scores, seconds, memory, warnings, versions, machine.
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> from omcal.experiments import compare
+    >>> data = make_multiview(90, n_clusters=3, random_state=0)
+    >>> found = compare(data, methods=["omcal"], seeds=1)
+    >>> len(found.records), found.markdown().splitlines()[2].split(" | ")[0]
+    (1, '| method')
     """
 
     table: Table
@@ -61,18 +71,36 @@ class Comparison:
         return self.markdown()
 
     def markdown(self) -> str:
-        """The table with its title and notes."""
+        """The table with its title and notes.
+
+        Returns
+        -------
+        str
+            As Markdown.
+        """
         notes = "".join(f"\n{note}\n" for note in self.table.notes)
         return f"# {self.table.title}\n\n{self.table.markdown()}\n{notes}"
 
     def html(self) -> str:
-        """A page that needs no network."""
+        """A page that needs no network.
+
+        Returns
+        -------
+        str
+            As HTML.
+        """
         from omcal.experiments.webpage import table_page
 
         return table_page(self.table)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the table as the ending of the file says: .md, .tex, .csv or .html."""
+        """Write the table as the ending of the file says: .md, .tex, .csv or .html.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; it is replaced where it exists.
+        """
         path = Path(path)
         form = table_format(path)
         texts = {".md": self.markdown, ".tex": self.table.latex, ".csv": self.table.csv}
@@ -110,6 +138,7 @@ def compare(
     Parameters
     ----------
     X : MultiViewData, or as in `OMCAL.fit`
+        The views.
     n_clusters : int, optional
         By default the number of classes, where there are any.
     methods : str or list of str
@@ -117,6 +146,7 @@ def compare(
     y : array-like of shape (n,), optional
         Classes; those of a MultiViewData by default.
     present : as in `OMCAL.fit`, optional
+        Which samples are in which view; methods that need all of them are refused.
     seeds : int, default=5
         Runs of each method, with random_state 0, 1, …
     records : path, optional
@@ -134,6 +164,7 @@ def compare(
     Returns
     -------
     Comparison
+        The table, and the records of all runs.
 
     Notes
     -----

@@ -14,17 +14,53 @@ from omcal.model.estimators import OCAL, OMCAL
 
 @dataclass(frozen=True)
 class Method:
-    """One method: its names, its class or what makes its estimator, and which data it takes."""
+    """One method: its names, its class or what makes its estimator, and which data it takes.
+
+    Attributes
+    ----------
+    name : str
+        What commands and `compare` call it.
+    title : str
+        What tables call it.
+    cls : callable
+        The class, or a function, that makes its estimator from parameters.
+    multi_view : bool
+        Whether it takes several views.
+    takes_absences : bool
+        Whether samples may be absent from some views.
+    takes_sparse : bool
+        Whether views may be sparse.
+
+    Examples
+    --------
+    >>> from omcal.experiments import find_method
+    >>> method = find_method("SMC-OCL")
+    >>> method.name, method.multi_view, type(method.make(3)).__name__
+    ('smc-ocl', True, 'SMCOCL')
+    """
 
     name: str
-    title: str  # as tables write it
+    title: str
     cls: Any
     multi_view: bool = True
-    takes_absences: bool = False  # samples that are absent from some views
+    takes_absences: bool = False
     takes_sparse: bool = True
 
     def make(self, n_clusters: int | None = None, **parameters: Any) -> Any:
-        """An estimator that is not fitted yet."""
+        """An estimator that is not fitted yet.
+
+        Parameters
+        ----------
+        n_clusters : int, optional
+            Number of clusters; by default that of the class.
+        **parameters
+            Other parameters of the class.
+
+        Returns
+        -------
+        estimator
+            Of the class of the method.
+        """
         if n_clusters is not None:
             parameters["n_clusters"] = n_clusters
         return self.cls(**parameters)
@@ -33,6 +69,11 @@ class Method:
 @cache
 def methods() -> dict[str, Method]:
     """All methods by name, the paper's own first.
+
+    Returns
+    -------
+    dict
+        Name -> `Method`.
 
     Examples
     --------
@@ -60,6 +101,21 @@ def _consensus(n_clusters: int = 8, *, random_state: Any = None, **parameters: A
 
 def find_method(name: str) -> Method:
     """The method of this name or title; neither case nor hyphens matter.
+
+    Parameters
+    ----------
+    name : str
+        As `methods` has it, or as tables write it.
+
+    Returns
+    -------
+    Method
+        That of the name.
+
+    Raises
+    ------
+    ValueError
+        Where there is none; the message has the nearest.
 
     Examples
     --------

@@ -52,6 +52,7 @@ class AskedModel(
             Where the labels are written as they come: anything that takes slices, such as a
             memory-mapped file.
         present : as in `fit`
+            Which samples are in which view.
 
         Returns
         -------
@@ -63,7 +64,22 @@ class AskedModel(
         return place.apply(self._rule, "labels", out)
 
     def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
-        """`fit`, then `transform` of the same samples."""
+        """`fit`, then `transform` of the same samples.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The views.
+        y : None
+            Ignored; clustering knows no classes.
+        present : as in `fit`
+            Which samples are in which view.
+
+        Returns
+        -------
+        F : array of shape (n, n_clusters)
+            As in `transform`.
+        """
         return self.fit(X, y, present).transform(X, present)
 
     def transform(self, X: Any, present: Any = None) -> Any:
@@ -71,7 +87,10 @@ class AskedModel(
 
         Parameters
         ----------
-        X, present : as in `predict`
+        X : as in `fit`
+            A view that none of the samples has may be None.
+        present : as in `fit`
+            Which samples are in which view.
 
         Returns
         -------
@@ -100,7 +119,8 @@ class AskedModel(
 
         Returns
         -------
-        Path
+        pathlib.Path
+            The file.
         """
         from omcal.report import write_report
 
@@ -114,8 +134,8 @@ class AskedModel(
         X : as in `fit`, optional
             The data that the model was fitted to; not needed where `report` does not need it.
         **options
-            As in `omcal.model.explain.explain_views`: present, n_resamples, max_samples,
-            random_state.
+            `present`, as in `fit`; `n_resamples=5`, the resamples that ranges are taken over;
+            `max_samples=5000`, of more samples a random choice is used; `random_state=0`.
 
         Returns
         -------
@@ -134,7 +154,8 @@ class AskedModel(
         X : as in `fit`
             The data that the model was fitted to.
         **options
-            As in `omcal.model.describe.describe_clusters`: feature_names, top, present.
+            `feature_names`, a mapping from views to the names of their features, where X does not
+            have them; `top=5`, the features of each cluster and view; `present`, as in `fit`.
 
         Returns
         -------
@@ -146,11 +167,15 @@ class AskedModel(
         return describe_clusters(self._described, X, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file that `omcal.load` reads; see `omcal.model.files.save`.
+        """Write the fitted model to a file that `omcal.load` reads; it holds no data.
+
+        The file appears under its name only when it is complete. Parameters that say where a fit
+        works (`device`, `memory_limit`, `scratch_dir`, `checkpoint`, `client`) are not stored.
 
         Parameters
         ----------
         path : str or path-like
+            The file; it is replaced where it exists.
         """
         from omcal.model.files import save
 

@@ -40,17 +40,36 @@ _UNSTABLE = 0.5
 
 @dataclass(frozen=True)
 class Run:
-    """What one run gave: its labels, and where the solver ended."""
+    """What one run gave.
+
+    Attributes
+    ----------
+    labels : array of shape (n,)
+        Cluster of each sample, as the run numbers them.
+    solution : omcal.method.solver.Solution
+        Where the solver ended.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL, Consensus
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(90, n_clusters=3, random_state=0)
+    >>> runs = Consensus(OMCAL(3, n_anchors=12), n_runs=2, random_state=0).fit(data.views).runs_
+    >>> runs[0].labels.shape, runs[0].view_weights.shape, runs[0].objective > 0
+    ((90,), (3,), True)
+    """
 
     labels: NDArray
     solution: Solution
 
     @property
     def view_weights(self) -> NDArray[np.float64]:
+        """Weights of the views."""
         return self.solution.alpha
 
     @property
     def objective(self) -> float:
+        """The objective at the end."""
         return self.solution.history[-1]
 
 
@@ -93,7 +112,9 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     doubts_ : list
         As in `OMCAL`.
     objective_, n_iter_, converged_
-        Of the joint fit.
+        Of the joint fit, as in `OMCAL`.
+    n_undecided_ : int
+        Samples of the joint fit without a positive entry in F.
     n_features_in_, n_features_per_view_, view_names_
         As in `OMCAL`.
 
@@ -131,7 +152,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
 
     @property
     def n_clusters(self) -> int:
-        """That of the estimator."""
+        """Number of clusters, which is that of the estimator."""
         return int(self._inner().n_clusters)
 
     def fit(self, X: Any, y: Any = None, present: Any = None) -> Self:
@@ -141,18 +162,21 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         ----------
         X : list or mapping of 2-D arrays, or one 2-D array
             As in `OMCAL.fit`.
-        y : ignored
+        y : None
+            Ignored; clustering knows no classes.
         present : as in `OMCAL.fit`, optional
+            Which samples are in which view.
 
         Returns
         -------
         self
+            Fitted.
         """
         self._validate_params()
         inner = self._inner()
         inner._validate_params()
         refuse_second_view(y)
-        with inner.working(), shown(inner.verbose):
+        with inner._working(), shown(inner.verbose):
             interrupted = self._fit(inner, X, present)
             warn(self)
         if interrupted:
@@ -314,10 +338,12 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         Parameters
         ----------
         n, dims, dtype, density : as in `OMCAL.estimate`
+            The samples, and what their views look like.
 
         Returns
         -------
-        Estimate
+        omcal.model.cost.Estimate
+            Of all runs, one after another.
         """
         expected = self._inner().estimate(n, dims, dtype=dtype, density=density)
         return replace(expected, n_runs=self.n_runs)

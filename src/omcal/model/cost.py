@@ -101,6 +101,36 @@ class Estimate:
     `print` it, or read its properties. Bytes are beyond the input, which is not copied; where
     they were measured the peak was within a factor of 1.5, while seconds are rough. Both are for
     the CPU, whatever the device.
+
+    Attributes
+    ----------
+    n_samples : int
+        Number of samples.
+    views : tuple
+        Width, density and type of each view.
+    n_anchors, n_clusters, n_neighbors : int
+        As in the fit.
+    anchors : str
+        How they are chosen, or "given".
+    n_starts, max_iter : int
+        Starts of G, and the iterations of each.
+    memory_limit : int or None
+        Most bytes of what is kept of the rows; the rest is in files.
+    on_cluster : bool
+        Whether a Dask cluster would do the work.
+    device : str
+        As in the fit.
+    scale : str, dict or None
+        As in the fit.
+    n_runs : int
+        Runs that are joined.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> expected = OMCAL(n_clusters=10).estimate(1_000_000, [50, 30], dtype="float32")
+    >>> expected.rows_in, list(expected.memory), expected.n_anchors
+    ('the memory of this machine', ['choosing anchors', 'iterating'], 50)
     """
 
     n_samples: int
@@ -108,14 +138,14 @@ class Estimate:
     n_anchors: int
     n_clusters: int
     n_neighbors: int
-    anchors: str  # how they are chosen, or "given"
+    anchors: str
     n_starts: int
     max_iter: int
-    memory_limit: int | None = None  # of what is kept of the rows; the rest is in files
+    memory_limit: int | None = None
     on_cluster: bool = False
     device: str = "cpu"
     scale: Scale = "auto"
-    n_runs: int = 1  # that are joined
+    n_runs: int = 1
 
     @property
     def rows_in(self) -> str:

@@ -30,7 +30,9 @@ class FeatureEffect:
     Attributes
     ----------
     cluster : int
+        The cluster.
     view, feature : str
+        Their names; a feature without one has its number.
     effect : float
         Mean in the cluster less the mean elsewhere, in standard deviations of all samples; below 0
         where the cluster has less of it. Of amounts the logarithm of 1 + x is taken; where the
@@ -39,10 +41,21 @@ class FeatureEffect:
         Share of the samples, in the cluster and elsewhere, that have the feature at all where it is
         an amount, such as the count of a term, or more of it than the mean of all samples.
     mean, mean_elsewhere : float
+        Of the feature as it was given, in the cluster and elsewhere.
     low, high : float
         Between them lie the bins of the distribution; what lies beyond is in the outermost.
     inside, outside : tuple of float
         Shares of the samples in each bin, in the cluster and elsewhere.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(90, n_clusters=3, random_state=0)
+    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    >>> first = model.describe_clusters(data.views, top=1).features[0]
+    >>> first.cluster, first.view, (first.effect > 0) == (first.mean > first.mean_elsewhere)
+    (0, 'view1', True)
     """
 
     cluster: int
@@ -70,10 +83,21 @@ class ClusterDescription:
     typical : dict
         View -> for each cluster the samples nearest to its mean there.
     cluster_sizes : tuple of int
+        Number of samples in each cluster.
     named : tuple of str
         Views whose features have names; those of the others have numbers.
     amounts : tuple of str
         Views that hold amounts: never below zero, and mostly zero.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(90, n_clusters=3, random_state=0)
+    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    >>> described = model.describe_clusters(data.views, top=2)
+    >>> len(described.features), len(described.of(cluster=1, view="view2"))
+    (18, 2)
     """
 
     features: tuple[FeatureEffect, ...]
@@ -83,15 +107,40 @@ class ClusterDescription:
     amounts: tuple[str, ...]
 
     def of(self, cluster: int, view: str | None = None) -> list[FeatureEffect]:
-        """The features of a cluster, in one view or in all."""
+        """The features of a cluster, in one view or in all.
+
+        Parameters
+        ----------
+        cluster : int
+            The cluster.
+        view : str, optional
+            The view; by default all.
+
+        Returns
+        -------
+        list of FeatureEffect
+            By view, the largest effect first.
+        """
         return [f for f in self.features if f.cluster == cluster and view in (None, f.view)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and texts, as for JSON."""
+        """Plain lists, numbers and texts, as for JSON.
+
+        Returns
+        -------
+        dict
+            The attributes by name.
+        """
         return asdict(self)
 
     def to_frame(self) -> Any:
-        """A pandas data frame, one row a feature of a cluster."""
+        """A pandas data frame, one row a feature of a cluster.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the attributes of `FeatureEffect` as columns.
+        """
         try:
             import pandas as pd
         except ImportError as error:
@@ -107,7 +156,13 @@ class ClusterDescription:
         return "\n".join(["  ".join(row).rstrip() for row in padded] + ["", *self.remarks()])
 
     def remarks(self) -> list[str]:
-        """What the table does not say, in sentences."""
+        """What the table does not say, in sentences.
+
+        Returns
+        -------
+        list of str
+            A sentence or two each.
+        """
         lines = [
             "effect: mean in the cluster less that elsewhere, in standard deviations of all "
             "samples.",

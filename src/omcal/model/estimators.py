@@ -102,25 +102,30 @@ default="distinct"
     labels_ : array of shape (n,)
         Cluster of each sample, 0 to n_clusters − 1.
     view_weights_ : array of shape (n_views,)
-        α, in the order of `view_names_`.
+        α: how much each view counts, in the order of `view_names_`; the sum is 1.
     basis_ : array of shape (n_anchors, n_clusters)
-        G.
+        G: what each cluster looks like over the anchors.
     anchors_ : list of arrays of shape (n_anchors, d_v)
-        In the scaled space.
+        The anchors in each view, in the scaled space.
     objective_ : array of shape (n_iter,)
         The objective after each iteration.
     n_iter_ : int
+        Number of iterations of the start that was kept.
     converged_ : bool
+        Whether the objective came to rest within `tol` before `max_iter`.
     n_undecided_ : int
         Samples without a positive entry in F; their label is the least negative one.
     doubts_ : list
         What makes the result doubtful, as triples (what was seen, what to try, kind of warning);
         `fit` warns of each.
-    n_features_in_ : int
-        Sum of the widths of the views.
     view_scales_ : list
         What was done to each view and why, as pairs (name in `scale`, reason).
-    n_features_per_view_, view_names_ : list
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views: those of a mapping, else view1, view2 ...
 
     References
     ----------
@@ -202,6 +207,7 @@ default="distinct"
         Parameters
         ----------
         n_clusters : int, default=8
+            Number of clusters c.
         **changes
             Other parameters of the class, or other values of these.
 
@@ -230,7 +236,105 @@ default="distinct"
 class OCAL(AnchorClusterer):
     """OMCAL for data with one view: one-step clustering by low-rank anchor-graph learning.
 
-    Parameters and attributes are those of :class:`OMCAL` without `weighting` and `views`.
+    With one view there is nothing to weigh: α = 1, and the objective of :class:`OMCAL` is that of
+    Eq. 28 of the paper.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters c.
+    n_anchors : int, optional
+        Number of anchors m, at least `n_clusters`. By default five a cluster, at least c + 10, and
+        at most half of the samples or 500 (2 c where that is more).
+    n_neighbors : int, default=5
+        Number k of nearest anchors a sample is tied to in each view; below `n_anchors`.
+    beta : float, default=0.3
+        Weight of the nuclear norm; more means a consensus graph of lower rank.
+    gamma : float, default=0.1
+        Weight of the factorisation, at most 1e8; the paper recommends 1e-5 to 1.
+    scale : {"auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample"}, None or \
+dict, default="auto"
+        How the views are scaled. "auto" recognises the kind of each from up to 2048 of its rows
+        and says in `view_scales_` what it took, and why: "tfidf" for mostly zero, non-negative
+        views (damped counts times inverse document frequency, rows of length 1), "unit" for
+        mostly zero ones with negative values (rows of length 1), "view" for rows of length 1 (one
+        factor), "log" for non-negative features with long tails (z-score of log(1 + x / usual
+        value)), else "standard" (z-score of each feature). These five end with total variance 1,
+        so that the width of a view does not decide how much it counts, and can be asked for by
+        name. "feature": z-score of each feature alone. "sample": z-score of each sample within
+        each view. None: the data as they are. Constant features become 0, sparse views stay
+        sparse and are not centred. A dict has one of these by the name of a view; views that it
+        does not name are "auto".
+    anchors : {"kmeans", "kmeans-full", "random"} or list of arrays, default="kmeans"
+        "kmeans": joint k-means of all views on a random sample of 256·m rows. "kmeans-full": on
+        all rows, from a start that tries up to m points for each anchor where the other tries
+        2 + log m; slower, and mostly less dependent on the seed. "random": random samples. Or one
+        (m, d_v) array a view, in the scaled space.
+    init : {"spectral", "random"} or array of shape (n_anchors, n_clusters), default="spectral"
+        Orthonormal start of G. "spectral": leading eigenvectors of the mixed graph, turned towards
+        an indicator; as good as a random one and often there in fewer iterations. "random": as in
+        the paper. With given anchors only a random start has chance in it.
+    n_init : int, default=1
+        Number of starts of G, random after the first; the lowest objective wins.
+    max_iter : int, default=100
+        Most iterations of each start.
+    tol : float, default=1e-5
+        Stop when the objective changes by less than this, relatively.
+    accelerate : bool, default=True
+        Reach about the same objective in a half to a third of the passes over the samples, by
+        repeating the steps that need no pass and running the others ahead along their last move.
+        False is the paper's iteration.
+    device : {"cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps"}, default="cpu"
+        Where the rows live and the work is done; other than "cpu" needs PyTorch (extra "gpu").
+        Several GPUs share the rows out. Tensors that are on a device already are used there, and
+        the results are tensors.
+    memory_limit : int or str, optional
+        Most bytes of memory, such as ``"4GB"``, for what grows with the number of samples: the
+        graphs, F and the blocks that are read. What does not fit goes to files in `scratch_dir`.
+        By default half of what is free where a view lies on disk, and no limit otherwise.
+    scratch_dir : path, optional
+        Folder for these files, which vanish when the fit ends, however it ends; by default the
+        system's for temporary files.
+    checkpoint : path, optional
+        File that the small state of the fit is saved to every five iterations. A fit that finds
+        it goes on from there; it is removed when the fit has ended.
+    client : distributed.Client, optional
+        The cluster that views in Dask, or files, are worked on by; by default the current client
+        where a view is in Dask, and this process otherwise.
+    random_state : int, RandomState or None, default=None
+        Seed of the anchors and of the start.
+    verbose : int, default=0
+        1 reports each start, 2 each iteration, through the logger "omcal".
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
+    view_weights_ : array of shape (n_views,)
+        α: how much each view counts, in the order of `view_names_`; the sum is 1.
+    basis_ : array of shape (n_anchors, n_clusters)
+        G: what each cluster looks like over the anchors.
+    anchors_ : list of arrays of shape (n_anchors, d_v)
+        The anchors in each view, in the scaled space.
+    objective_ : array of shape (n_iter,)
+        The objective after each iteration.
+    n_iter_ : int
+        Number of iterations of the start that was kept.
+    converged_ : bool
+        Whether the objective came to rest within `tol` before `max_iter`.
+    n_undecided_ : int
+        Samples without a positive entry in F; their label is the least negative one.
+    doubts_ : list
+        What makes the result doubtful, as triples (what was seen, what to try, kind of warning);
+        `fit` warns of each.
+    view_scales_ : list
+        What was done to each view and why, as pairs (name in `scale`, reason).
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views: those of a mapping, else view1, view2 ...
 
     Examples
     --------
@@ -295,6 +399,7 @@ class OCAL(AnchorClusterer):
         Parameters
         ----------
         n_clusters : int, default=8
+            Number of clusters c.
         **changes
             Other parameters of the class, or other values of these.
 

@@ -44,7 +44,20 @@ _SCALING_PARTS = ("center", "factor", "unit", "weight")
 
 
 class ModelError(ValueError):
-    """A file that is no usable model, or a model that cannot be written."""
+    """A file that is no usable model, or a model that cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import omcal
+    >>> from omcal.model.files import ModelError
+    >>> with tempfile.NamedTemporaryFile(suffix=".omcal") as empty:
+    ...     try:
+    ...         omcal.load(empty.name)
+    ...     except ModelError:
+    ...         print("no model")
+    no model
+    """
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -108,6 +121,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : str or path-like
+        The file.
 
     Returns
     -------
@@ -118,6 +132,19 @@ def load(path: str | os.PathLike[str]) -> Any:
     ------
     ModelError
         Where the file is damaged, is no model, or was written by a newer version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import omcal
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(90, n_clusters=3, random_state=0)
+    >>> model = omcal.OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    >>> folder = tempfile.mkdtemp()
+    >>> model.save(f"{folder}/model.omcal")
+    >>> again = omcal.load(f"{folder}/model.omcal")
+    >>> bool((again.predict(data.views) == model.labels_).mean() > 0.99)
+    True
     """
     with open_regular(path) as stream:
         try:

@@ -101,7 +101,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
             lists of delayed blocks of Dask. Data frames whose indices are the same set of names
             are brought into the order of the first. A sample may be absent from some views, but
             not from all: its row there is None, masked, or NaN in all of its features.
-        y : ignored
+        y : None
+            Ignored; clustering knows no classes.
         present : mapping or list of boolean arrays, or one of shape (n, n_views), optional
             Which samples are in which view, for views that cannot hold NaN, such as sparse ones;
             None in place of an array: all.
@@ -109,6 +110,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         Returns
         -------
         self
+            Fitted.
 
         Raises
         ------
@@ -118,14 +120,14 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         """
         self._validate_params()
         refuse_second_view(y)
-        with self.working(), shown(self.verbose), plain_interrupts(), naming(self.checkpoint):
+        with self._working(), shown(self.verbose), plain_interrupts(), naming(self.checkpoint):
             interrupted = self._fit(X, y, present)
             warn(self)
         if interrupted:
             raise KeyboardInterrupt
         return self
 
-    def working(self) -> AbstractContextManager[Any]:
+    def _working(self) -> AbstractContextManager[Any]:
         """Around the work: the client that was asked for is the current one."""
         return self.client.as_current() if self.client is not None else nullcontext()
 
@@ -263,7 +265,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
 
         Returns
         -------
-        Estimate
+        omcal.model.cost.Estimate
+            `print` it, or read its `bytes` and `seconds`.
 
         Examples
         --------

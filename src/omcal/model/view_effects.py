@@ -26,6 +26,7 @@ class ViewEffect:
     Attributes
     ----------
     name : str
+        That of the view.
     weight : float
         Of the model.
     agreement : float
@@ -40,11 +41,22 @@ class ViewEffect:
     explained_alone : float or None
         What the result of the view alone explains of all views, in the mean.
     weight_range, agreement_range, without_range : (float, float) or None
+        Of `weight`, `agreement` and `without`; None where nothing was resampled.
     agreement_by_cluster : tuple of float
         Agreement on the samples of each cluster.
     kept_without_by_cluster : tuple of float or None
         For each cluster its overlap with the most similar cluster of the result without the view:
         shared samples among those in either of the two.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(90, n_clusters=3, n_views=2, noise=(0.3, 1.5), random_state=0)
+    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    >>> clear, noisy = model.explain_views(n_resamples=0).views
+    >>> noisy.name, noisy.agreement < clear.agreement
+    ('view2', True)
     """
 
     name: str
@@ -68,6 +80,7 @@ class ViewExplanation:
     Attributes
     ----------
     views : tuple of ViewEffect
+        What each view does.
     warnings : tuple of str
         What a user should know, in plain words.
     explained : float
@@ -76,8 +89,18 @@ class ViewExplanation:
         Adjusted Rand index between the result and those of all views on resamples: how much of a
         change is chance.
     cluster_sizes : tuple of int
+        Number of samples in each cluster.
     n_samples, n_resamples : int
         What this rests on.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(90, n_clusters=3, random_state=0)
+    >>> found = OMCAL(3, n_anchors=12, random_state=0).fit(data.views).explain_views(n_resamples=0)
+    >>> [view.name for view in found.views], found.n_samples
+    (['view1', 'view2', 'view3'], 90)
     """
 
     views: tuple[ViewEffect, ...]
@@ -89,11 +112,23 @@ class ViewExplanation:
     n_resamples: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and None, as for JSON."""
+        """Plain lists, numbers and None, as for JSON.
+
+        Returns
+        -------
+        dict
+            The attributes by name.
+        """
         return asdict(self)
 
     def remarks(self) -> list[str]:
-        """What the table does not say, in sentences; the warnings last."""
+        """What the table does not say, in sentences; the warnings last.
+
+        Returns
+        -------
+        list of str
+            A sentence or two each.
+        """
         lines = [
             f"The clusters explain {self.explained:.1%} of the graphs of the views.",
             "ARI: agreement with the clusters of all views; 1 if they are the same, about 0 if "

@@ -31,6 +31,7 @@ def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -70,6 +71,7 @@ def cluster_sizes(labels: ArrayLike, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -105,6 +107,7 @@ def cluster_features(
     description : omcal.model.describe.ClusterDescription
         Of `model.describe_clusters`.
     cluster : int
+        Its number.
     view : str, optional
         Of this view only.
     ax : matplotlib Axes, optional
@@ -113,6 +116,7 @@ def cluster_features(
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -165,6 +169,7 @@ def confusion(classes: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -234,6 +239,7 @@ def certainty(values: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------

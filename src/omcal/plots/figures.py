@@ -28,6 +28,7 @@ def convergence(objective: ArrayLike, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -68,6 +69,7 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Any = None) -> An
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -111,6 +113,7 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Any = None
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -144,6 +147,7 @@ def sample_similarity(graph: ArrayLike) -> Floats:
     Returns
     -------
     B : array of shape (n, n)
+        Symmetric.
 
     Examples
     --------
@@ -221,6 +225,7 @@ def parameter_grid(
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -251,7 +256,10 @@ def over_anchors(n_anchors: ArrayLike, values: ArrayLike, name: str = "ACC", ax:
 
     Parameters
     ----------
-    n_anchors, values : array-like of the same length
+    n_anchors : array-like of shape (n_values,)
+        Numbers of anchors.
+    values : array-like of shape (n_values,)
+        What was measured with each.
     name : str
         What the values are; scores are drawn from 0 to 1.
     ax : matplotlib Axes, optional
@@ -260,6 +268,7 @@ def over_anchors(n_anchors: ArrayLike, values: ArrayLike, name: str = "ACC", ax:
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -291,12 +300,14 @@ def scores_by_method(
     scores : array-like of shape (n_methods, n_metrics)
         NaN where there is none.
     methods, metrics : sequence of str
+        Names of the rows and of the columns.
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
 
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------

@@ -26,6 +26,7 @@ def view_effects(explanation: ViewExplanation, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -69,6 +70,7 @@ def number_of_clusters(found: Any, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------
@@ -110,11 +112,13 @@ def settings(trials: Sequence[Any], ax: Any = None) -> Any:
     ----------
     trials : sequence of Trial
         Of `omcal.select.tune_without_labels`.
-    ax : Axes, optional
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
 
     Returns
     -------
-    Axes
+    matplotlib Axes
+        What it was drawn into.
 
     Examples
     --------

@@ -48,7 +48,8 @@ def write_report(
 
     Parameters
     ----------
-    model : fitted OMCAL, OCAL or Consensus
+    model : OMCAL, OCAL or Consensus
+        Fitted.
     path : str or path-like
         The file to write; it is replaced where it exists.
     X : as in `fit`, optional
@@ -64,6 +65,7 @@ def write_report(
     columns : mapping, optional
         Name -> one value for each sample, numbers or categories, to colour the map by.
     title : str, optional
+        What stands above it.
     source : str
         Where the data come from.
     seconds : float, optional
@@ -77,7 +79,8 @@ def write_report(
 
     Returns
     -------
-    Path
+    pathlib.Path
+        The file.
 
     Examples
     --------

@@ -30,9 +30,14 @@ def model_layout(model: Any, X: Any = None, *, present: Any = None, random_state
 
     Parameters
     ----------
-    model : fitted OMCAL or OCAL
-    X, present : as in `omcal.report.write_report`
+    model : OMCAL or OCAL
+        Fitted.
+    X : as in `fit`, optional
+        The data that the model was fitted to; not needed where the model has kept its graphs.
+    present : as in `fit`
+        For X.
     random_state : int, default=0
+        Seed of the first positions.
 
     Returns
     -------

@@ -53,6 +53,7 @@ class ClusterNumber:
         0 to 1: the share of the resamples whose own gaps give the same suggestion, times the
         stability of its clusters.
     candidates : tuple of int
+        The numbers that were tried.
     gap : tuple of float
         log((1 − λ_{c+1} + ε) / (1 − λ_c + ε)), where λ_1 = 1 ≥ λ_2 … are the eigenvalues of the
         normalised mean graph and ε = 0.05: large where c groups hang together and c + 1 do not.
@@ -67,6 +68,17 @@ class ClusterNumber:
         λ_1 to one more than the largest candidate.
     n_samples, n_anchors, n_resamples : int
         What this rests on.
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> from omcal.select import n_clusters
+    >>> data = make_multiview(200, n_clusters=4, noise=0.3, random_state=0)
+    >>> found = n_clusters(data.views, range(2, 8))
+    >>> found.suggestion, found.candidates[0], len(found.gap)
+    (4, 2, 6)
+    >>> print(found.sentence())
+    4 clusters, confidence 1.00: halves of the samples agree on it.
     """
 
     suggestion: int
@@ -82,11 +94,28 @@ class ClusterNumber:
     n_resamples: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers, as for JSON."""
+        """Plain lists and numbers, as for JSON.
+
+        Returns
+        -------
+        dict
+            The attributes by name.
+        """
         return asdict(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curves; see `omcal.plots.studies.number_of_clusters`."""
+        """Draw the curves, as `omcal.plots.number_of_clusters` does.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib Axes
+            What it was drawn into.
+        """
         from omcal.plots.studies import number_of_clusters
 
         return number_of_clusters(self, ax)
@@ -102,7 +131,13 @@ class ClusterNumber:
         return "\n".join(lines)
 
     def sentence(self) -> str:
-        """The suggestion and how far to trust it, in words."""
+        """The suggestion and how far to trust it, in words.
+
+        Returns
+        -------
+        str
+            One or two sentences.
+        """
         if self.confidence >= 0.8:
             trust = "halves of the samples agree on it"
         elif self.confidence >= 0.4:
@@ -137,12 +172,16 @@ def n_clusters(
     Parameters
     ----------
     X : as in `OMCAL.fit`
+        The views.
     candidates : iterable of int, optional
         Numbers to try, from 2 on. By default 2 to 30, but none above the root of the number of
         samples.
-    views, present : as in `OMCAL`
+    views : as in `OMCAL`
+        Which columns of one table form which view.
+    present : as in `OMCAL.fit`
         Samples that are absent from a view are not looked at.
-    scale : as in `OMCAL`
+    scale : as in `OMCAL`, default="auto"
+        How the views are scaled.
     n_neighbors : int, default=3
         Anchors a sample is tied to: fewer than in a fit, so that clusters of few anchors count.
     n_resamples : int, default=4
@@ -150,10 +189,12 @@ def n_clusters(
     max_samples : int, default=1500
         Of more samples a random choice is used.
     random_state : int, RandomState or None, default=0
+        Seed of the choice of samples, the anchors and the halves.
 
     Returns
     -------
     ClusterNumber
+        The suggestion, how far to trust it, and the curves that it rests on.
 
     Examples
     --------

@@ -30,24 +30,46 @@ _SILHOUETTE_SAMPLES = 2000
 class Trial:
     """One setting and its scores, none of which knows a label.
 
-    `stability` is the mean adjusted Rand index of fits with different seeds to different parts
-    of the samples, compared on the samples they share. `silhouette` is the mean silhouette of the
-    clusters in the scaled features. `explained` is, for each view, the share of the variance of
-    its graph that lies between the clusters. Both are of samples that are in every view. `rank` 1
-    is the best of a search.
+    Attributes
+    ----------
+    parameters : dict
+        What was set, by name.
+    stability : float
+        Mean adjusted Rand index of fits with different seeds to different parts of the samples,
+        compared on the samples they share.
+    silhouette : float
+        Mean silhouette of the clusters in the scaled features, of samples that are in every view.
+    clusters_found : float
+        Number of clusters that are not empty, in the mean over the fits.
+    explained : dict
+        View -> share of the variance of its graph that lies between the clusters, of samples that
+        are in every view.
+    error : str
+        Why the setting could not be fitted; empty where it could.
+    rank : int
+        1 is the best of a search.
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> from omcal.select import tune_without_labels
+    >>> data = make_multiview(150, n_clusters=3, random_state=0)
+    >>> best = tune_without_labels(data.views, 3, {"scale": ["auto", None]}, n_fits=2)[0]
+    >>> best.rank, list(best.parameters), list(best.explained) == list(data.views)
+    (1, ['scale'], True)
     """
 
     parameters: dict[str, Any]
     stability: float
     silhouette: float
-    clusters_found: float  # mean over the fits
+    clusters_found: float
     explained: dict[str, float] = field(default_factory=dict)
     error: str = ""
     rank: int = 0
 
     @property
     def in_views(self) -> float:
-        """Mean of `explained`."""
+        """The mean of `explained`; NaN where there is none."""
         return float(np.mean(list(self.explained.values()))) if self.explained else float("nan")
 
 
@@ -77,7 +99,9 @@ def tune_without_labels(
     Parameters
     ----------
     X : as in `OMCAL.fit`
+        The views.
     n_clusters : int
+        Number of clusters.
     grid : mapping
         Parameter of OMCAL -> values to try.
     present : as in `OMCAL.fit`, optional
@@ -90,6 +114,7 @@ def tune_without_labels(
     max_samples : int, default=5000
         Of more samples a random choice is used.
     random_state : int, RandomState or None, default=0
+        Seed of the parts of the samples and of the fits.
     progress : callable, optional
         Told each finished trial, not yet ranked.
     **fixed
