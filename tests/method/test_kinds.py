@@ -62,6 +62,29 @@ def test_recognised(kind, dtype):
         assert len(found.reason) > 10
 
 
+def dense_counts(width=200, seed=0):
+    """Counts of which few are zero; how many there are in a sample says nothing of its class."""
+    rng = np.random.default_rng(seed)
+    means = rng.gamma(1.0, 8, size=width) * np.exp(rng.normal(0, 0.3, size=(4, width)))
+    return rng.poisson(rng.lognormal(0, 0.6, size=(len(Y), 1)) * means[Y])
+
+
+@pytest.mark.parametrize("form", [np.int64, np.float32, sparse.csr_array])
+def test_counts_of_which_few_are_zero(form):
+    X = dense_counts()
+    assert (X == 0).mean() < 0.3
+    view = form(X) if form is sparse.csr_array else X.astype(form)
+    kind = recognise(sample_of(View("x", view)))
+    assert kind.name == "tfidf" and "whole numbers" in kind.reason
+    # A table of a few whole numbers may hold anything; fractions are amounts.
+    assert recognise(dense_counts(30)).name != "tfidf" != recognise(X * 0.37).name
+    plain, damped = (
+        adjusted_rand_score(Y, OMCAL(4, scale=scale, random_state=0).fit([view]).labels_)
+        for scale in ("auto", "log")
+    )
+    assert plain > 0.95 > damped + 0.3
+
+
 @pytest.mark.parametrize(
     "X",
     [

@@ -21,6 +21,7 @@ _MOSTLY_ZERO = 0.7
 _WIDE = 100  # features; fewer are a table with zeros, not words
 _UNIT_LENGTH = 1e-2  # off by no more than this
 _LONG_TAIL = 4.0  # times a usual value, reached by one value in a hundred
+_TAIL_OF_COUNTS = 2.5  # of whole numbers; pixels and histograms stay below 2
 _COLUMNS = 256  # of which the tails are looked at
 _LEAST_POSITIVE = 10  # values of a feature, to speak of its tail
 
@@ -59,8 +60,9 @@ def recognise(sample: Matrix) -> Kind:
     """The kind of numbers that these rows hold.
 
     Mostly zero and wide: counts, terms or links without negative values ("tfidf"), or something
-    else with them ("unit"). Rows of length 1 are left as they are ("view"). Long tails are damped
-    ("log"). Everything else, binary and one-hot columns too, has its features standardised.
+    else with them ("unit"). Rows of length 1 are left as they are ("view"). Long tails are those of
+    counts where whole numbers are wide ("tfidf": how much was counted in a row says nothing), else
+    damped ("log"). Everything else, binary and one-hot columns too, has its features standardised.
     """
     n, width = sample.shape
     values = sample.data if sparse.issparse(sample) else sample
@@ -75,8 +77,10 @@ def recognise(sample: Matrix) -> Kind:
     if width > 3 and _unit_length(sample):
         return Kind("view", "its rows have length 1, as embeddings have")
     tail = 0.0 if negative else _tail(sample)
+    text = f"one value in a hundred is {tail:.1f} times a usual one, or more"
+    if tail >= _TAIL_OF_COUNTS and width >= _WIDE and np.array_equal(values, np.rint(values)):
+        return Kind("tfidf", f"whole numbers, and {text}, as in counts")
     if tail >= _LONG_TAIL:
-        text = f"one value in a hundred is {tail:.1f} times a usual one, or more"
         return Kind("log", text)
     return Kind("standard", "numbers without anything special")
 

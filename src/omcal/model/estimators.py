@@ -38,12 +38,12 @@ class OMCAL(AnchorClusterer):
 dict, default="auto"
         How the views are scaled. "auto" recognises the kind of each from up to 2048 of its rows
         and says in `view_scales_` what it took, and why: "tfidf" for mostly zero, non-negative
-        views (damped counts times inverse document frequency, rows of length 1), "unit" for
-        mostly zero ones with negative values (rows of length 1), "view" for rows of length 1 (one
-        factor), "log" for non-negative features with long tails (z-score of log(1 + x / usual
-        value)), else "standard" (z-score of each feature). These five end with total variance 1,
-        so that the width of a view does not decide how much it counts, and can be asked for by
-        name. "feature": z-score of each feature alone. "sample": z-score of each sample within
+        views and other counts (damped, times inverse document frequency, rows of length 1), "unit"
+        for mostly zero ones with negative values (rows of length 1), "view" for rows of length 1
+        (one factor), "log" for other non-negative features with long tails (z-score of
+        log(1 + x / usual value)), else "standard" (z-score of each feature). These five end with
+        total variance 1, so that the width of a view does not decide how much it counts, and can
+        be asked for by name. "feature": z-score of each feature alone. "sample": z-score of each sample within
         each view. None: the data as they are. Constant features become 0, sparse views stay
         sparse and are not centred. A dict has one of these by the name of a view; views that it
         does not name are "auto".
