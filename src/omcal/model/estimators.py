@@ -43,10 +43,10 @@ dict, default="auto"
         (one factor), "log" for other non-negative features with long tails (z-score of
         log(1 + x / usual value)), else "standard" (z-score of each feature). These five end with
         total variance 1, so that the width of a view does not decide how much it counts, and can
-        be asked for by name. "feature": z-score of each feature alone. "sample": z-score of each sample within
-        each view. None: the data as they are. Constant features become 0, sparse views stay
-        sparse and are not centred. A dict has one of these by the name of a view; views that it
-        does not name are "auto".
+        be asked for by name. "feature": z-score of each feature alone. "sample": z-score of each
+        sample within each view. None: the data as they are. Constant features become 0, sparse
+        views stay sparse and are not centred. A dict has one of these by the name of a view; views
+        that it does not name are "auto".
     weighting : {"distinct", "agreement", "adaptive", "uniform"} or array of shape (n_views,), \
 default="distinct"
         "agreement": in proportion to the cosine between the view's graph and the current
