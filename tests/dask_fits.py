@@ -30,9 +30,9 @@ class Distributed(ClusterRows):
         )
         self._last = None
 
-    def assign(self, alpha, P, R, G):
+    def assign(self, alpha, P, R, G, *, runner_up=False):
         self._last = (alpha, P, R)
-        return super().assign(alpha, P, R, G)
+        return super().assign(alpha, P, R, G, runner_up=runner_up)
 
     @property
     def F(self):

@@ -35,9 +35,9 @@ class FullRows(AbstractRows):
         self.F = F
         return sums
 
-    def assign(self, alpha, P, R, G):
+    def assign(self, alpha, P, R, G, *, runner_up=False):
         A = np.tensordot(alpha, self.S, axes=1)
-        return decide(self.step(alpha, P, R), A @ G, np.abs(P).max())
+        return decide(self.step(alpha, P, R), A @ G, np.abs(P).max(), runner_up=runner_up)
 
 
 def problem(**changes):

@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
@@ -13,7 +15,12 @@ from large_fits import mapped
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 from omcal.method.new_samples import joined_graph
+from omcal.method.rows import Assignment, decide, second
+from omcal.method.solver import Problem, solve
+from omcal.method.starts import starts
 from omcal.model.consensus import certainty
+from omcal.places.memory import MemoryRows
+from omcal.views.reading import validate_views
 
 DATA = make_multiview(400, n_clusters=4, noise=1.0, random_state=0)
 ARRAYS = list(DATA.views.values())
@@ -39,11 +46,12 @@ def test_attributes(model):
 
 def test_the_joined_graph_is_clustered_by_algorithm_1(model):
     """The same solver on the same graph: the plain oracle comes to the same objective."""
-    labels = [run.labels for run in model.runs_]
-    graph = joined_graph(labels, model._rule.columns, len(model._rule.consensus.G))
+    runs = [next(rule.blocks(validate_views(OMCAL(), DATA.views))) for rule in model._rule.runs]
+    graph = joined_graph([Assignment(labels, 0, *second(U)) for U, labels in runs], 4)
     S = graph.side_by_side().toarray().astype(np.float64)
     assert_allclose(S.sum(axis=1), 1, rtol=1e-6)
-    assert (np.count_nonzero(S, axis=1) == 5).all()
+    entries = np.count_nonzero(S.reshape(-1, 5, 4), axis=2)
+    assert (entries >= 1).all() and (entries <= 2).all()
     inner = OMCAL(4)
     G = np.linalg.qr(np.random.default_rng(0).normal(size=(S.shape[1], 4)))[0]
     expected = reference.algorithm1([S], model._rule.consensus.G, inner.beta, inner.gamma, 200)
@@ -137,11 +145,11 @@ def test_goes_on_after_an_interruption(model, tmp_path, monkeypatch):
     calls = []
     plain = OMCAL._optimise
 
-    def failing(self, *args):
+    def failing(self, *args, **options):
         if len(calls) == 3:
             raise RuntimeError("power cut")
         calls.append(1)
-        return plain(self, *args)
+        return plain(self, *args, **options)
 
     monkeypatch.setattr(OMCAL, "_optimise", failing)
     with pytest.raises(RuntimeError, match="power cut"):
@@ -172,13 +180,34 @@ def test_certainty_is_the_share_of_runs_that_agree():
     assert found[0] == 0.5 and (found[1:] == 1).all()
 
 
-def test_runs_with_empty_clusters():
-    labels = [np.array([0, 0, 2, 2]), np.array([1, 1, 1, 1])]
-    columns = [np.array([0, -1, 1]), np.array([-1, 2, -1])]
-    S = joined_graph(labels, columns, 3).side_by_side().toarray()
-    assert_allclose(S, [[0.5, 0, 0.5]] * 2 + [[0, 0.5, 0.5]] * 2)
-    new = joined_graph([np.array([1]), np.array([1])], columns, 3).side_by_side().toarray()
-    assert_allclose(new, [[0, 0, 0.5]])
+def test_clusters_that_a_run_left_empty_take_no_part():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 30)
+    fewer = np.where(labels == 2, 0, labels)
+    sure = (np.zeros(90, np.uint8), np.full(90, 255, np.uint8))
+    graph = joined_graph([Assignment(run, 0, *sure) for run in (labels, fewer, labels)], 3)
+    S = graph.side_by_side().toarray()
+    assert_allclose(S.sum(axis=1), 1, rtol=1e-6)
+    assert (S[:, 5] == 0).all()
+    rows = MemoryRows(graph, 3)
+    problem = Problem(0.3, 0.1, "fixed", np.ones(1), 50, 1e-6, True)
+    (G,) = starts("spectral", 1, rows.gram()[0, 0], 3, rng)
+    Z = solve(rows, rows.gram(), G, problem).consensus
+    assert_allclose(Z.G[5], 0, atol=1e-12)
+    assert adjusted_rand_score(labels, rows.assign(Z.alpha, *Z.f_step(), Z.G).labels) == 1
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_runner_up_is_second_and_shares_by_squares(seed):
+    rng = np.random.default_rng(seed)
+    n, c = rng.integers(1, 30), rng.integers(1, 9)
+    U = np.round(rng.normal(size=(n, c)), 1).astype(rng.choice([np.float32, np.float64]))
+    found = decide(U, U, 1.0, runner_up=True)
+    for u, label, runner_up, share in zip(U, found.labels, found.second, found.share, strict=True):
+        F = np.maximum(u, 0)
+        a, b = F[label] ** 2, F[runner_up] ** 2 if runner_up != label else 0.0
+        assert b == (np.sort(F)[-2] ** 2 if c > 1 else 0)
+        assert abs(share / 255 - (a / (a + b) if a else 1)) <= 0.5 / 255 + 1e-6
 
 
 def test_single_view_and_doubts():

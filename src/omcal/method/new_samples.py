@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.method.graph import AnchorGraphs, anchor_graphs
-from omcal.method.rows import decide
+from omcal.method.rows import Assignment, decide, second
 from omcal.method.scaling import Scaling
 from omcal.method.updates import ConsensusGraph, settle, stacked
 from omcal.views.view import Views
@@ -74,12 +74,11 @@ class Rule:
 class JoinedRule:
     """How samples become rows of the joined F: by the clusters that several runs put them into.
 
-    The clusters of the runs are the anchors of one more graph, in which a sample is tied to one
-    cluster of each run.
+    The clusters of the runs are the anchors of one more graph, in which a sample is tied to two
+    clusters of each run.
     """
 
     runs: list[Rule]
-    columns: list[NDArray[np.int64]]  # of each run: the column of each of its clusters, or -1
     consensus: ConsensusGraph
 
     @property
@@ -89,11 +88,11 @@ class JoinedRule:
     def blocks(self, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
         """Unclipped indicator and labels of consecutive blocks of samples in memory."""
         for parts in zip(*(run.blocks(views) for run in self.runs), strict=True):
-            yield self.decide([labels for _, labels in parts])
+            yield self.decide([Assignment(labels, 0, *second(U)) for U, labels in parts])
 
-    def decide(self, labels: Sequence[NDArray]) -> tuple[NDArray, NDArray]:
+    def decide(self, runs: Sequence[Assignment]) -> tuple[NDArray, NDArray]:
         """Unclipped indicator and labels of samples that the runs put into these clusters."""
-        return indicate(self.consensus, joined_graph(labels, self.columns, len(self.consensus.G)))
+        return indicate(self.consensus, joined_graph(runs, self.n_clusters))
 
     def labels(self, views: Views) -> NDArray[np.int32]:
         """Cluster of each sample."""
@@ -104,23 +103,31 @@ class JoinedRule:
         return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views)])
 
 
-def joined_graph(
-    labels: Sequence[NDArray], columns: Sequence[NDArray], n_anchors: int
-) -> AnchorGraphs:
-    """The graph between samples and the clusters of B runs: B entries of 1/B a row.
+def joined_graph(runs: Sequence[Assignment], n_clusters: int) -> AnchorGraphs:
+    """The graph between samples and the clusters of B runs, whose rows sum to 1.
 
-    A cluster that held nothing in the fit has no column; a sample that ends there is tied to the
-    clusters of the other runs alone.
+    Each run gives 1/B to the label of a sample and to its runner-up, in proportion to the squares
+    of their entries in F. Column b c + j is cluster j of run b.
+
+    Examples
+    --------
+    >>> one = Assignment(np.array([0]), 0, np.array([2]), np.array([204]))
+    >>> two = Assignment(np.array([1]), 0, np.array([0]), np.array([255]))
+    >>> joined_graph([one, two], 3).side_by_side().toarray().round(3)
+    array([[0.4, 0. , 0.1, 0. , 0.5, 0. ]], dtype=float32)
     """
-    n, B = len(labels[0]), len(labels)
-    indices = np.empty((n, 1, B), dtype=np.min_scalar_type(n_anchors - 1))
-    weights = np.full((n, 1, B), 1.0 / B, dtype=np.float32)
-    for b, (found, column) in enumerate(zip(labels, columns, strict=True)):
-        there = column[found]
-        indices[:, 0, b] = np.maximum(there, 0)
-        if there.min(initial=0) < 0:
-            weights[there < 0, 0, b] = 0
-    return AnchorGraphs(indices, weights, n_anchors)
+    n, B = len(runs[0].labels), len(runs)
+    indices = np.empty((n, 1, 2 * B), dtype=np.min_scalar_type(B * n_clusters - 1))
+    weights = np.empty((n, 1, 2 * B), dtype=np.float32)
+    for b, run in enumerate(runs):
+        assert run.second is not None and run.share is not None
+        # Labels of a run are kept in as few bytes as hold them.
+        indices[:, 0, 2 * b] = run.labels.astype(np.intp) + b * n_clusters
+        indices[:, 0, 2 * b + 1] = run.second.astype(np.intp) + b * n_clusters
+        weights[:, 0, 2 * b] = run.share
+        weights[:, 0, 2 * b + 1] = 255 - run.share
+    weights /= 255 * B
+    return AnchorGraphs(indices, weights, B * n_clusters)
 
 
 def indicate(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:

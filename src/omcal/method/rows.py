@@ -26,16 +26,24 @@ class Sums:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Labels of the rows, and how many of them had no positive entry in F."""
+    """Labels of the rows, and how many of them had no positive entry in F.
+
+    Where it was asked for, also the cluster that comes second in each row, and the share of the
+    label in the squares of both entries, in 255ths.
+    """
 
     labels: NDArray
     n_undecided: int
+    second: NDArray | None = None
+    share: NDArray | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[Assignment]) -> Assignment:
         """Those of consecutive rows as one."""
         labels = np.concatenate([part.labels for part in parts])
-        return cls(labels, sum(part.n_undecided for part in parts))
+        more = [[part.second, part.share] for part in parts if part.second is not None]
+        second, share = map(np.concatenate, zip(*more, strict=True)) if more else (None, None)
+        return cls(labels, sum(part.n_undecided for part in parts), second, share)
 
 
 class AbstractRows(ABC):
@@ -53,11 +61,13 @@ class AbstractRows(ABC):
         """F ← max(A(alpha) P + F R, 0), Eq. 13, and the sums over the new F."""
 
     @abstractmethod
-    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
+    def assign(
+        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+    ) -> Assignment:
         """One more F step, and the largest entry of each row as its label."""
 
 
-def decide(U: NDArray, AG: NDArray, scale: float) -> Assignment:
+def decide(U: NDArray, AG: NDArray, scale: float, *, runner_up: bool = False) -> Assignment:
     """Labels from the unclipped indicator U = A P + F R.
 
     Where U has a positive entry its arg max is that of F = max(U, 0). Where it has none, F is zero
@@ -69,7 +79,29 @@ def decide(U: NDArray, AG: NDArray, scale: float) -> Assignment:
     undecided = largest <= 0
     silent = np.abs(U).max(axis=1) <= 16 * np.finfo(U.dtype).eps * scale
     labels[silent] = AG[silent].argmax(axis=1)
-    return Assignment(labels.astype(np.int32), int(np.count_nonzero(undecided | silent)))
+    n_undecided = int(np.count_nonzero(undecided | silent))
+    return Assignment(labels.astype(np.int32), n_undecided, *(second(U) if runner_up else ()))
+
+
+def second(U: NDArray) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+    """The second largest entry of each row, and the share of the largest in the squares of both.
+
+    As G is orthonormal, the squares of a row of F = Z G divide the length of the row of Z between
+    the clusters. Where F has no second positive entry, the label has all.
+
+    Examples
+    --------
+    >>> second(np.array([[0.3, 0.1, 0.2], [-1.0, 0.5, -2.0]]))
+    (array([2, 0], dtype=uint16), array([177, 255], dtype=uint8))
+    """
+    F = np.maximum(U, 0)
+    rows, first = np.arange(len(F)), F.argmax(axis=1)
+    largest = np.square(F[rows, first])
+    F[rows, first] = 0
+    runner_up = F.argmax(axis=1)
+    both = largest + np.square(F[rows, runner_up])
+    share = np.divide(largest, both, out=np.ones_like(both), where=both > 0)
+    return runner_up.astype(np.uint16), np.rint(255 * share).astype(np.uint8)
 
 
 def row_bytes(

@@ -253,9 +253,11 @@ class RecordedRows(AbstractRows):
             record.save()
         return sums
 
-    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
+    def assign(
+        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+    ) -> Assignment:
         self._catch_up()
-        return self._rows.assign(alpha, P, R, G)
+        return self._rows.assign(alpha, P, R, G, runner_up=runner_up)
 
     def _catch_up(self) -> None:
         for step in influential(self._pending):

@@ -77,8 +77,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     """Join several runs with other anchors into one clustering.
 
     Each of B runs puts every sample into one of c clusters. These B·c clusters are anchors, too:
-    a sample is tied to one of each run, with weight 1/B, and the same solver clusters this graph
-    into c groups. The views are checked and scaled once.
+    a sample is tied to its cluster and the runner-up of each run, which share the weight 1/B, and
+    the same solver clusters this graph into c groups. The views are checked and scaled once.
 
     Parameters
     ----------
@@ -200,12 +200,12 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             for one, saved in zip(place.learn(settings, states), checkpoints, strict=True)
         ]
 
-        def work(b: int, rows: AbstractRows) -> tuple[Rule, Run]:
+        def work(b: int, rows: AbstractRows) -> tuple[Rule, Solution, Assignment]:
             one, state, saved = learned[b], states[b], checkpoints[b]
             rows = saved.follow(rows, one.anchors, state) if saved else rows
-            best, assignment = inner._optimise(rows, one, state, watch)
+            best, assignment = inner._optimise(rows, one, state, watch, runner_up=True)
             watch.say("run %d of %d: objective %.8g", b + 1, self.n_runs, best.history[-1])
-            return Rule(one, best.consensus), Run(_small(assignment.labels, self.n_clusters), best)
+            return Rule(one, best.consensus), best, _small(assignment, self.n_clusters)
 
         finished = list(self._run_all(work, place.build(learned, settings), watch))
         if watch.interrupted and len(finished) < 2:
@@ -239,37 +239,37 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         self,
         inner: AnchorClusterer,
         place: Place,
-        finished: Sequence[tuple[Rule, Run]],
+        finished: Sequence[tuple[Rule, Solution, Assignment]],
         random_state: np.random.RandomState,
         watch: Watch,
     ) -> None:
         """One more fit, to the graph of the runs' clusters."""
-        rules, runs = (list(part) for part in zip(*finished, strict=True))
+        rules, solutions, assigned = (list(part) for part in zip(*finished, strict=True))
+        runs = [Run(part.labels, best) for part, best in zip(assigned, solutions, strict=True)]
         c = inner.n_clusters
-        columns, n_anchors = cluster_columns([run.labels for run in runs], c)
-        if n_anchors < c:
+        n_found = sum(len(np.unique(run.labels)) for run in runs)
+        if n_found < c:
             raise ValueError(
-                f"the runs found {n_anchors} clusters in all, fewer than n_clusters={c}; lower "
+                f"the runs found {n_found} clusters in all, fewer than n_clusters={c}; lower "
                 "n_clusters."
             )
-        rows = place.rows_of(joined_graph([run.labels for run in runs], columns, n_anchors), c)
+        rows = place.rows_of(joined_graph(assigned, c), c)
         how = (inner.max_iter, inner.tol, inner.accelerate)
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         StS = rows.gram()
         bases = starts("spectral", 1, StS[0, 0], c, random_state)
         solution, assignment = best_of(bases, rows, StS, problem, watch)
-        self._publish(rules, runs, columns, solution, assignment)
+        self._publish(rules, runs, solution, assignment)
 
     def _publish(
         self,
         rules: list[Rule],
         runs: list[Run],
-        columns: list[NDArray[np.int64]],
         solution: Solution,
         assignment: Any,
     ) -> None:
         """The attributes of a fitted model."""
-        self._rule = JoinedRule(rules, columns, solution.consensus)
+        self._rule = JoinedRule(rules, solution.consensus)
         self.labels_ = np.asarray(_on_host(assignment.labels), dtype=np.int32)
         self.n_undecided_ = assignment.n_undecided
         self.runs_ = runs
@@ -420,27 +420,18 @@ def certainty(runs: Sequence[NDArray], labels: NDArray, n_clusters: int) -> NDAr
     return agreed / len(runs)
 
 
-def cluster_columns(
-    runs: Sequence[NDArray], n_clusters: int
-) -> tuple[list[NDArray[np.int64]], int]:
-    """The column of each cluster of each run, -1 for empty ones, and the number of columns."""
-    columns, total = [], 0
-    for run in runs:
-        filled = np.bincount(run, minlength=n_clusters) > 0
-        column = np.full(n_clusters, -1, dtype=np.int64)
-        column[filled] = total + np.arange(filled.sum())
-        columns.append(column)
-        total += int(filled.sum())
-    return columns, total
+def _small(assignment: Assignment, n_clusters: int) -> Assignment:
+    """What a run found, on the host and in as few bytes as hold it."""
+    dtype = np.min_scalar_type(max(n_clusters - 1, 1))
+    labels, second, share = (
+        np.asarray(_on_host(part))
+        for part in (assignment.labels, assignment.second, assignment.share)
+    )
+    return Assignment(labels.astype(dtype), 0, second.astype(dtype), share)
 
 
-def _small(labels: Any, n_clusters: int) -> NDArray:
-    """The labels of a run in as few bytes as hold them."""
-    return np.asarray(_on_host(labels)).astype(np.min_scalar_type(max(n_clusters - 1, 1)))
-
-
-def _on_host(labels: Any) -> Any:
-    """Labels from a device, or from a cluster, in the memory of this process."""
-    if hasattr(labels, "cpu"):
-        return labels.cpu().numpy()
-    return labels.compute() if hasattr(labels, "compute") else labels
+def _on_host(part: Any) -> Any:
+    """An array from a device, or from a cluster, in the memory of this process."""
+    if hasattr(part, "cpu"):
+        return part.cpu().numpy()
+    return part.compute() if hasattr(part, "compute") else part

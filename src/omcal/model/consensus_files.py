@@ -13,7 +13,7 @@ from omcal.method.rows import Assignment
 from omcal.method.solver import Solution
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
-from omcal.model.consensus import Consensus, Run, cluster_columns
+from omcal.model.consensus import Consensus, Run
 from omcal.model.fitting import AnchorClusterer
 
 
@@ -56,16 +56,14 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
         rules.append(Rule(learned, Z))
         runs.append(Run(labels, Solution(weights, Z, [float(objective)], bool(converged))))
     model = Consensus(inner, n_runs=int(header["n_runs"]), random_state=header["random_state"])
-    columns, n_anchors = cluster_columns([run.labels for run in runs], c)
     history = archive.take("joint.objective", (int(header["n_iter"]),)).tolist()
-    Z = _graph("joint", archive, (1, n_anchors, c), gamma)
+    Z = _graph("joint", archive, (1, len(runs) * c, c), gamma)
     labels = archive.take("joint.labels", (n,), "i")
     if n and not 0 <= labels.min() <= labels.max() < c:
         raise ValueError("the labels are not those of a model")
     model._publish(
         rules,
         runs,
-        columns,
         Solution(np.ones(1), Z, history, bool(header["converged"])),
         Assignment(labels, int(header["n_undecided"])),
     )

@@ -162,6 +162,8 @@ class Estimate:
     def memory(self) -> dict[str, dict[str, float]]:
         """Stage -> part -> bytes; the stages follow each other."""
         stages = {"choosing anchors": self._anchor_bytes(), "iterating": self._row_bytes()}
+        if self.n_runs > 1:
+            stages["joining"] = self._joining_bytes()
         if self._sparse and self.scale not in ("sample", None):
             return {"scaling": self._scaling_bytes()} | stages
         return stages
@@ -268,6 +270,19 @@ class Estimate:
             parts["inner products"] = float(s**2) * t
         return parts | ({"compiled code": _NUMBA} if compiled_pays(self.n_samples) else {})
 
+    def _runs_bytes(self) -> float:
+        """Label, runner-up and share of every sample in each run."""
+        label = np.min_scalar_type(max(self.n_clusters - 1, 1)).itemsize
+        return float(self.n_samples * self.n_runs * (2 * label + 1))
+
+    def _joining_bytes(self) -> dict[str, float]:
+        n, c, B = self.n_samples, self.n_clusters, self.n_runs
+        compiled = compiled_pays(n)
+        parts = row_bytes(1, 2 * B, c, B * c, np.dtype(np.float32), compiled=compiled)
+        rows = {part: float(n * size) for part, size in parts.items()}
+        rows |= {"labels of the runs": self._runs_bytes(), "labels": 12.0 * n}
+        return rows | ({"compiled code": _NUMBA + _COMPILED_LOOPS} if compiled else {})
+
     def _row_bytes(self) -> dict[str, float]:
         n, m, c, k, V = *self._sizes, len(self.views)
         dtype, compiled = np.result_type(*(view.dtype for view in self.views)), compiled_pays(n)
@@ -279,7 +294,7 @@ class Estimate:
         if self.memory_limit is not None and sum(rows.values()) > self.memory_limit:
             rows = {"graphs and indicator": float(self.memory_limit)}
         if self.n_runs > 1:
-            rows["labels of the runs"] = float(n * self.n_runs)
+            rows["labels of the runs"] = self._runs_bytes()
         rest = {
             "labels": 12.0 * n,
             # Blocks of rows return their own sums before these are added up.

@@ -183,13 +183,15 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         learned: Learned,
         random_state: np.random.RandomState,
         watch: Watch,
+        *,
+        runner_up: bool = False,
     ) -> tuple[Solution, Assignment]:
         """Algorithm 1 on these rows, from each start; the best result and its labels."""
         problem = self._problem(len(learned.anchors)).without(learned.silent)
         StS = rows.gram()
         AtA = mix(problem.alpha, mix(problem.alpha, StS))
         bases = starts(self.init, self.n_init, AtA, int(self.n_clusters), random_state)
-        return best_of(bases, rows, StS, problem, watch)
+        return best_of(bases, rows, StS, problem, watch, runner_up=runner_up)
 
     def _require_room(self, place: Place) -> None:
         if place.views.home == "memory":

@@ -194,7 +194,13 @@ def reporter(verbose: int) -> Callable[..., None]:
 
 
 def best_of(
-    bases: Iterable[Array], rows: AbstractRows, StS: Array, problem: Problem, watch: Watch
+    bases: Iterable[Array],
+    rows: AbstractRows,
+    StS: Array,
+    problem: Problem,
+    watch: Watch,
+    *,
+    runner_up: bool = False,
 ) -> tuple[Solution, Assignment]:
     """The best of the solver's results from these starts, and its labels."""
     best: tuple[Solution, Assignment] | None = None
@@ -204,7 +210,7 @@ def best_of(
         if best is None or solution.history[-1] < best[0].history[-1]:
             Z = solution.consensus
             # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
-            best = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
+            best = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G, runner_up=runner_up)
         if task.end() or watch.interrupted:
             break
     assert best is not None

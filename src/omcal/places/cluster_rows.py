@@ -70,16 +70,27 @@ class ClusterRows(AbstractRows):
         self._states = self._each("sweep", _sweep, self._parts, self._states, common=[step])
         return self._total("sums", self._each("sums", _sums, range(self.n_parts), self._states))
 
-    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
-        step = self._submit("step", _step, alpha, P, R, G)
+    def assign(
+        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+    ) -> Assignment:
+        step = self._submit("step", _step, alpha, P, R, G, runner_up)
         assigned = self._each("assign", _assign, self._parts, self._states, common=[step])
-        labels = self._each("labels", _labels, assigned)
         undecided = self._each("undecided", _undecided, range(self.n_parts), assigned)
-        arrays = [
-            da.from_delayed(dask.delayed(future), shape=(size,), dtype=np.int32)
-            for future, size in zip(labels, self._sizes, strict=True)
-        ]
-        return Assignment(da.concatenate(arrays), self._total("undecided", undecided))
+        kinds: dict[str, Any] = {"labels": np.int32}
+        if runner_up:
+            kinds |= {"second": np.uint16, "share": np.uint8}
+        found = {name: self._array_of(name, assigned, dtype) for name, dtype in kinds.items()}
+        return Assignment(n_undecided=self._total("undecided", undecided), **found)
+
+    def _array_of(self, name: str, assigned: list[Future], dtype: Any) -> da.Array:
+        """This part of all assignments, which stays on the workers."""
+        parts = self._each(name, getattr, assigned, common=[name])
+        return da.concatenate(
+            [
+                da.from_delayed(dask.delayed(future), shape=(size,), dtype=dtype)
+                for future, size in zip(parts, self._sizes, strict=True)
+            ]
+        )
 
     @property
     def n_parts(self) -> int:
@@ -153,7 +164,7 @@ def clear_errors(client: Client) -> Iterator[None]:
         ) from error
 
 
-def _step(*step: Array) -> tuple[Array, ...]:
+def _step(*step: Any) -> tuple[Any, ...]:
     return step
 
 
@@ -173,11 +184,8 @@ def _sums(i: int, state: State) -> Located:
 
 
 def _assign(part: Part, state: State, step: Any) -> Assignment:
-    return part.rows(state[0].copy()).assign(*step)
-
-
-def _labels(assignment: Assignment) -> Any:
-    return assignment.labels
+    *step, runner_up = step
+    return part.rows(state[0].copy()).assign(*step, runner_up=runner_up)
 
 
 def _undecided(i: int, assignment: Assignment) -> Located:

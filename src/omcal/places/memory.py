@@ -141,7 +141,9 @@ class MemoryRows(AbstractRows):
 
         return work
 
-    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
+    def assign(
+        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+    ) -> Assignment:
         Q, basis = self._stacked(alpha, P), self._stacked(alpha, G)
         R = R.astype(self.F.dtype)
         scale = float(np.abs(P).max())
@@ -151,7 +153,7 @@ class MemoryRows(AbstractRows):
             S = kept[0] if kept else self.graphs[rows].side_by_side()
             U = S @ Q + self.F[rows] @ R
             self.F[rows] = np.maximum(U, 0)
-            return decide(U, S @ basis, scale)
+            return decide(U, S @ basis, scale, runner_up=runner_up)
 
         return Assignment.joined(map_blocks(work, self.graphs.n, _BLOCK))
 

@@ -30,8 +30,12 @@ class ChunkedRows(AbstractRows):
     def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
         return reduce(add, self._each(lambda part: part.sweep(alpha, P, R)))
 
-    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
-        return Assignment.joined(list(self._each(lambda part: part.assign(alpha, P, R, G))))
+    def assign(
+        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+    ) -> Assignment:
+        step = (alpha, P, R, G)
+        assigned = self._each(lambda part: part.assign(*step, runner_up=runner_up))
+        return Assignment.joined(list(assigned))
 
     def _each(self, work: Callable[[AbstractRows], Result]) -> Iterable[Result]:
         """Results of the parts in their order."""
@@ -66,6 +70,8 @@ class RowsOnDemand(AbstractRows):
         with self._made() as rows:
             return rows.sweep(alpha, P, R)
 
-    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
+    def assign(
+        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+    ) -> Assignment:
         with self._made() as rows:
-            return rows.assign(alpha, P, R, G)
+            return rows.assign(alpha, P, R, G, runner_up=runner_up)

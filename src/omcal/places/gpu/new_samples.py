@@ -90,3 +90,12 @@ def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
     silent = U.abs().amax(dim=1) <= limit
     labels = torch.where(silent, AG.argmax(dim=1), labels)
     return labels.to(torch.int32), ((largest <= 0) | silent).sum()
+
+
+def second(F: Tensor) -> tuple[Tensor, Tensor]:
+    """`omcal.method.rows.second`: runners-up, and the share of the label in 255ths."""
+    largest, first = F.max(dim=1)
+    rest, runner_up = F.scatter(1, first[:, None], 0).max(dim=1)
+    both = largest.square() + rest.square()
+    share = torch.where(both > 0, largest.square() / both, 1)
+    return runner_up.to(torch.int32), (255 * share).round().to(torch.uint8)

@@ -13,7 +13,7 @@ from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule
-from omcal.method.rows import AbstractRows
+from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.places.base import Place, Wanted, collect, write_blocks
 from omcal.places.gpu.anchors import choose_anchors
@@ -23,7 +23,7 @@ from omcal.places.gpu.devices import (
     working_on,
 )
 from omcal.places.gpu.graph import GraphMaker, anchor_graphs
-from omcal.places.gpu.new_samples import DeviceRule
+from omcal.places.gpu.new_samples import DeviceRule, second
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scaling
 from omcal.places.gpu.views import DeviceViews
@@ -113,7 +113,14 @@ class OnDevices(Place):
 
     def _apply_joined(self, rule: JoinedRule, wanted: Wanted, out: Any) -> Any:
         """The runs here; the small rest on the host."""
-        found = [_on_host(self.apply(run, "labels")) for run in rule.runs]
+        found = [
+            Assignment(
+                _on_host(self.apply(run, "labels")),
+                0,
+                *map(_on_host, second(torch.as_tensor(self.apply(run, "indicator")))),
+            )
+            for run in rule.runs
+        ]
         joined = collect([rule.decide(found)], wanted, self.views.n, None)
         given = device_of(self.views)
         result = joined if given is None else torch.from_numpy(joined).to(given)

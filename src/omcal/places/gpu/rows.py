@@ -19,7 +19,7 @@ from omcal.places.gpu.devices import (
     working_on,
 )
 from omcal.places.gpu.graph import TorchGraphs
-from omcal.places.gpu.new_samples import silence
+from omcal.places.gpu.new_samples import second, silence
 from omcal.places.gpu.plain_pass import PlainPass
 
 _FEWEST_ROWS = 10_000  # with fewer, compiling the kernels takes longer than they save
@@ -77,13 +77,16 @@ class TorchRows(AbstractRows):
         StF, FtF, FoldtF = np.split(packed, [V * m * c, V * m * c + c * c])
         return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
 
-    def assign(self, alpha: Array, P: Array, R: Array, G: Array) -> Assignment:
+    def assign(
+        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+    ) -> Assignment:
         limit = silence(P, self.F.dtype)
         with working_on(self.device):
             labels, undecided = self._pass.assign(self._mail.send(alpha, P, R, G), limit)
+            found = (labels, *(second(self.F) if runner_up else ()))
             if self._labels_on_host:
-                labels = labels.cpu().numpy()
-            return Assignment(labels, int(undecided))
+                found = tuple(part.cpu().numpy() for part in found)
+            return Assignment(found[0], int(undecided), *found[1:])
 
 
 class _Mail:
