@@ -2,6 +2,7 @@
 
 import logging
 import multiprocessing.process
+import os
 import platform
 import subprocess
 import tracemalloc
@@ -102,6 +103,15 @@ def pytest_addoption(parser):
         action="store_true",
         help=f"leave out the tests that are marked {', '.join(sorted(NOT_QUICK))}",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """Give each worker one thread of BLAS: more would only wait for those of the other workers.
+
+    The package's own threads go by OMP_NUM_THREADS and stay.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.hookimpl(tryfirst=True)

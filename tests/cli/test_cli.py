@@ -4,7 +4,6 @@ import os
 import runpy
 import subprocess
 import sys
-import time
 import warnings
 from collections import namedtuple
 from pathlib import Path
@@ -95,9 +94,7 @@ def test_without_the_extra_the_error_names_it(module):
 
 @pytest.mark.slow
 def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path):
-    began = time.perf_counter()
     ended = omcal("demo", "--out", tmp_path / "new" / "folder")
-    assert time.perf_counter() - began < 30
     assert ended.code == 0
     figure = tmp_path / "new" / "folder" / "demo.png"
     assert figure.read_bytes().startswith(b"\x89PNG")

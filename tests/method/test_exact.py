@@ -16,7 +16,7 @@ from omcal.method.solver import Problem, VanishedGraphError, solve
 from omcal.places.memory import MemoryRows
 
 exhaustive = settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
@@ -31,7 +31,7 @@ def problems(draw):
     """Random anchor graphs with some cluster structure, and parameters over their whole range."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     V = draw(st.integers(1, 5))
-    c = draw(st.integers(1, 6))
+    c = draw(st.sampled_from([1, 2, 3, 6]))  # each is compiled by itself, which takes seconds
     m = draw(st.integers(max(c, 3), c + 12))
     k = draw(st.integers(1, m - 1))
     n = draw(st.integers(m, 90))
@@ -204,8 +204,7 @@ def _fixed_problem():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("c", [1, 10, 23, 50])
-@pytest.mark.parametrize("k", [1, 5])
+@pytest.mark.parametrize(("c", "k"), [(1, 5), (10, 1), (23, 1), (50, 5)])
 def test_sums_of_many_rows_in_float32_are_as_exact_as_the_rows(c, k):
     pytest.importorskip("numba")
     rng = np.random.default_rng(c)

@@ -147,6 +147,16 @@ def test_log_does_not_depend_on_units():
     assert_allclose(typical_values(X * units), typical_values(X) * units)
 
 
+def test_typical_values_of_a_sparse_view_are_those_of_the_dense_one():
+    X = np.where(RNG.random((40, 700)) < 0.01, amounts()[:40].repeat(59, axis=1)[:, :700], 0)
+    X[:, 3] = 0
+    stored = sparse.csr_array(X)
+    stored.data[:5] = 0  # stored zeros are zeros
+    found = typical_values(stored)
+    assert_allclose(found, typical_values(stored.toarray()))
+    assert found[3] == 1
+
+
 def test_explicit_steps_take_negative_values_and_zeros():
     X = RNG.normal(size=(50, 120))
     X[:, 3] = 0

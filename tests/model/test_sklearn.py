@@ -1,7 +1,6 @@
 """OMCAL, OCAL and Consensus as scikit-learn estimators."""
 
 import pickle
-import timeit
 
 import numpy as np
 import pytest
@@ -264,16 +263,6 @@ def test_a_large_gamma_leaves_predict_finite(blobs, dtype, gamma):
     assert np.isfinite(F).all()
     exact = fitted.transform(blobs[0])
     np.testing.assert_allclose(F, exact, rtol=1e-2, atol=1e-3 * exact.max())
-
-
-def test_predict_is_as_quick_in_float32_as_in_float64():
-    digits = load_digits().data
-    fitted = OCAL(10, random_state=0, tol=1e-4).fit(digits)
-
-    def best_time(X):
-        return min(timeit.repeat(lambda: fitted.predict(X), number=1, repeat=3))
-
-    assert best_time(digits.astype(np.float32)) < 10 * best_time(digits)
 
 
 def test_new_samples_go_to_the_cluster_of_their_group(blobs):

@@ -102,7 +102,7 @@ def check(make, graphs, c, seed):
 # The compiled ways are compiled anew for most shapes, which takes about a second.
 EXAMPLES = {
     "SciPy": 15,
-    "Numba": 4,
+    "Numba": 3,
     "PyTorch": 15,
     "PyTorch on a GPU": 15,
     "Triton": 15,

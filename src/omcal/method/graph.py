@@ -115,7 +115,8 @@ def anchor_graphs(
             nearest(products, distances.bias, tie, indices[block, v], weights[block, v])  # noqa: B023
 
         # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
-        size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // view.width)
+        in_a_row = view.array.nnz // max(views.n, 1) if view.sparse else view.width
+        size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // max(in_a_row, 1))
         map_blocks(work, n, max(1, size))
     present = None if views.present is None else views.present[rows]
     if present is not None:

@@ -88,10 +88,12 @@ def recognise(sample: Matrix) -> Kind:
 def typical_values(sample: Matrix) -> NDArray[np.float64]:
     """Median of the values of each feature that are not zero, by size; 1 where there are none."""
     typical = np.ones(sample.shape[1])
-    for columns in row_blocks(sample.shape[1], _COLUMNS):
-        sizes, counts = _sizes(sample[:, columns])
+    # Of a wide sparse view few features have any value.
+    filled = np.unique(sample.indices) if sparse.issparse(sample) else np.arange(len(typical))
+    for block in row_blocks(len(filled), _COLUMNS):
+        sizes, counts = _sizes(sample[:, filled[block]])
         known = np.flatnonzero(counts)
-        typical[columns][known] = _quantile(sizes[:, known], counts[known], 0.5)
+        typical[filled[block][known]] = _quantile(sizes[:, known], counts[known], 0.5)
     return typical
 
 

@@ -19,7 +19,7 @@ _BLOCK_ENTRIES = 1 << 18
 def damped(block: Matrix, unit: NDArray) -> Matrix:
     """sign(x) · log(1 + |x| / unit), with a unit a feature; zero stays zero."""
     if sparse.issparse(block):
-        values = block.data / unit.astype(block.dtype)[block.indices]
+        values = block.data / unit[block.indices].astype(block.dtype)
         return _with_values(block, np.copysign(np.log1p(np.abs(values)), values))
     values = block / unit.astype(block.dtype)
     return np.copysign(np.log1p(np.abs(values)), values)
@@ -28,7 +28,7 @@ def damped(block: Matrix, unit: NDArray) -> Matrix:
 def weighted(block: Matrix, weight: NDArray) -> Matrix:
     """Each feature times its weight."""
     if sparse.issparse(block):
-        return _with_values(block, block.data * weight.astype(block.dtype)[block.indices])
+        return _with_values(block, block.data * weight[block.indices].astype(block.dtype))
     return block * weight.astype(block.dtype)
 
 
