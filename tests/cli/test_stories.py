@@ -181,7 +181,7 @@ def test_nothing_is_turned_unless_it_is_asked_for(omcal, tmp_path):
     np.savez(tmp_path / "d.npz", image=IMAGE, text=TEXT[:200])
     ended = omcal("cluster", tmp_path / "d.npz", "-c", 3)
     assert is_one_error_line(ended)
-    assert "'image': (240, 8), 'text': (200, 8)" in ended.err and "--transpose" in ended.err
+    assert "'image': 240 × 8, 'text': 200 × 8" in ended.err and "--transpose" in ended.err
     np.savez(tmp_path / "d.npz", image=IMAGE.T, text=TEXT.T[:5])
     ended = omcal("cluster", tmp_path / "d.npz", "-c", 3, "--transpose", "--json")
     assert json.loads(ended.out)["n_samples"] == N

@@ -98,7 +98,7 @@ def test_matlab_plain_matrices_strings_and_leftovers(tmp_path, rng):
             "title": "six samples",
         },
     )
-    with pytest.raises(DataError, match=r"no side of 6.*'centres': \(2, 3\).*views=\['X1', 'X2'\]"):
+    with pytest.raises(DataError, match=r"no side of 6.*'centres': 2 × 3.*views=\['X1', 'X2'\]"):
         load_views(tmp_path / "data.mat")
     data = load_views(tmp_path / "data.mat", views=["X1", "X2"])
     assert list(data.views) == ["X1", "X2"] and np.array_equal(data.views["X2"], X2)
@@ -140,12 +140,12 @@ def test_three_dense_features_are_no_triplets(tmp_path, rng):
 def test_nothing_is_turned_without_labels(tmp_path, rng):
     views = [rng.normal(size=(d, 6)) for d in (3, 4)]
     write_mat5(tmp_path / "data.mat", views)
-    with pytest.raises(DataError, match=r"'view1': \(3, 6\), 'view2': \(4, 6\).*--transpose"):
+    with pytest.raises(DataError, match=r"'view1': 3 × 6, 'view2': 4 × 6.*--transpose"):
         load_views(tmp_path / "data.mat")
     data = load_views(tmp_path / "data.mat", transpose=True)
     assert data.widths == (3, 4) and data.n_samples == 6
     assert any("turned" in note for note in data.notes)
     # The same width, as of two embeddings, is no common number of samples.
     np.savez(tmp_path / "data.npz", image=np.ones((10, 4)), text=np.ones((9, 4)))
-    with pytest.raises(DataError, match=r"'image': \(10, 4\), 'text': \(9, 4\)"):
+    with pytest.raises(DataError, match=r"'image': 10 × 4, 'text': 9 × 4"):
         load_views(tmp_path / "data.npz")

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from omcal.datasets._names import listed_shapes
 from omcal.machine.arrays import Array, Mask
 from omcal.views.absence import rows_present
 
@@ -88,11 +89,11 @@ class MultiViewData:
                     f"view {name!r} is a masked array; put NaN in the rows of absent samples, or "
                     "say with present= which are there."
                 )
-        shapes = {name: view.shape for name, view in self.views.items()}
-        if len({shape[0] for shape in shapes.values()}) > 1:
+        if len({view.shape[0] for view in self.views.values()}) > 1:
             raise DataError(
-                f"the views have different numbers of samples: {shapes}; row i must be the same "
-                "sample in every view. omcal.datasets.join_views joins tables by an id."
+                f"the views have different numbers of samples: {listed_shapes(self.views)}; row i "
+                "must be the same sample in every view. omcal.datasets.join_views joins tables by "
+                "an id."
             )
         if self.labels is not None and self.labels.shape != (self.n_samples,):
             raise DataError(

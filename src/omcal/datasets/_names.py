@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 VIEWS_NAMES = {"x", "fea", "data", "views"}
 VIEW_TITLES = {"view_names", "viewnames"}
@@ -64,6 +65,21 @@ def split_of(name: str) -> tuple[str, str] | None:
 
 def listed(names: Collection[str]) -> str:
     """Names for a message, not too many of them."""
-    shown = [repr(name) for name in list(names)[:12]]
-    more = len(names) - len(shown)
-    return (", ".join(shown) + (f" and {more} more" if more > 0 else "")) or "nothing"
+    return _few([repr(name) for name in names]) or "nothing"
+
+
+def listed_shapes(matrices: Mapping[str, Any]) -> str:
+    """Names with their shapes for a message, not too many of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> listed_shapes({"image": np.ones((5, 2)), "text": np.ones((4, 3))})
+    "'image': 5 × 2, 'text': 4 × 3"
+    """
+    return _few([f"{name!r}: {' × '.join(map(str, m.shape))}" for name, m in matrices.items()])
+
+
+def _few(words: list[str]) -> str:
+    more = len(words) - 12
+    return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")

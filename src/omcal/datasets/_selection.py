@@ -27,6 +27,7 @@ from omcal.datasets._names import (
     VIEWS_NAMES,
     is_label_name,
     listed,
+    listed_shapes,
 )
 from omcal.machine.arrays import Array
 
@@ -260,13 +261,13 @@ def _samples_in_rows(
         name: _turn(matrix, n, in_columns and not fixed, may_turn=not fixed)
         for name, matrix in matrices.items()
     }
-    misfits = {name: matrices[name].shape for name, view in turned.items() if view is None}
+    misfits = {name: matrices[name] for name, view in turned.items() if view is None}
     if misfits:
         fitting = [name for name in matrices if name not in misfits]
-        choose = f"the views that have one, views={fitting}, or " if fitting else ""
+        choose = f"the views that have one, views=[{listed(fitting)}], or " if fitting else ""
         raise DataError(
             f"these have no side of {n} samples, the number of labels in {label_name!r}: "
-            f"{misfits}; choose {choose}other labels=."
+            f"{listed_shapes(misfits)}; choose {choose}other labels=."
         )
     return {name: _tidy(view, name) for name, view in turned.items() if view is not None}
 
@@ -291,7 +292,6 @@ def _common_length(matrices: dict[str, Matrix]) -> int:
         return int(every[0].shape[0])
     if all(_are_triplets(matrix) for matrix in every):
         return int(max(matrix[:, 0].max() for matrix in every))
-    shapes = {name: matrix.shape for name, matrix in matrices.items()}
     in_columns = len({matrix.shape[-1] for matrix in every}) == 1
     remedy = (
         "If their columns are the samples, say so with transpose=True (--transpose); otherwise name"
@@ -299,8 +299,8 @@ def _common_length(matrices: dict[str, Matrix]) -> int:
         else "Name"
     )
     raise DataError(
-        f"the views have different numbers of samples: {shapes}. {remedy} those that belong "
-        "together with views=[...] (--views)."
+        f"the views have different numbers of samples: {listed_shapes(matrices)}. {remedy} those "
+        "that belong together with views=[...] (--views)."
     )
 
 
