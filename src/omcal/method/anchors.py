@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.random import sample_without_replacement
 
+from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.method.kmeans import (
     InnerProducts,
@@ -36,7 +36,7 @@ def choose_anchors(
     n_anchors: int,
     method: Any,
     random_state: np.random.RandomState,
-) -> list[NDArray]:
+) -> list[Array]:
     """Choose m anchors in the scaled space: one (m, d_v) array a view, row j the same point in all.
 
     "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows and with more
@@ -52,7 +52,7 @@ def choose_anchors(
 
 def sample_rows(
     n: int, n_anchors: int, method: str, random_state: np.random.RandomState
-) -> NDArray | None:
+) -> Array | None:
     """Which of the n rows `anchors_of_sample` is to see, ascending; None for all."""
     size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
     if method == "kmeans-full" or size >= n > n_anchors:
@@ -62,7 +62,7 @@ def sample_rows(
     return _draw_rows(n, size, random_state)
 
 
-def _draw_rows(n: int, size: int, random_state: np.random.RandomState) -> NDArray:
+def _draw_rows(n: int, size: int, random_state: np.random.RandomState) -> Array:
     """`size` of the n rows, ascending, each as likely as any other."""
     if size > 0.01 * n:
         return np.sort(sample_without_replacement(n, size, random_state=random_state))
@@ -81,10 +81,10 @@ def anchors_of_sample(
     n_anchors: int,
     method: str,
     random_state: np.random.RandomState,
-    rows: NDArray | None = None,
+    rows: Array | None = None,
     *,
     sampled: bool,
-) -> list[NDArray]:
+) -> list[Array]:
     """The anchors from the rows that `sample_rows` named; None: all that these views have."""
     centres = _side_by_side(views, scalings, rows)
     if method != "random":
@@ -104,7 +104,7 @@ def anchors_of_sample(
     return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
 
 
-def _side_by_side(views: Views, scalings: list[Scaling], rows: NDArray | None) -> Matrix:
+def _side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> Matrix:
     """The scaled rows of all views; dense ones are copied once, however many views there are."""
     n = views.n if rows is None else len(rows)
     if any(view.sparse for view in views):
@@ -124,14 +124,14 @@ def _side_by_side(views: Views, scalings: list[Scaling], rows: NDArray | None) -
     return joint
 
 
-def _all_stored(block: NDArray) -> Matrix:
+def _all_stored(block: Array) -> Matrix:
     """A dense block as CSR; SciPy's own way would take several times the memory."""
     n, width = block.shape
     columns = np.tile(np.arange(width, dtype=np.int32), n)
     return sparse.csr_array((block.ravel(), columns, np.arange(n + 1) * width), shape=block.shape)
 
 
-def _fill(block: NDArray, view: View, scaling: Scaling, rows: NDArray | None) -> None:
+def _fill(block: Array, view: View, scaling: Scaling, rows: Array | None) -> None:
     """Put the scaled rows of a dense view into `block`; absent ones count as its mean."""
     for part in row_blocks(len(block), max(1, _BLOCK_ENTRIES // view.width)):
         block[part] = scaling.apply(view.rows(part if rows is None else rows[part]))
@@ -145,12 +145,12 @@ def _fill(block: NDArray, view: View, scaling: Scaling, rows: NDArray | None) ->
 def _kmeans(
     X: Matrix,
     find: Callable[[Points], Any],
-    present: NDArray | None,
+    present: Array | None,
     views: Views,
     sampled: bool,
-) -> NDArray:
+) -> Array:
     """The centres of X, which is moved to its mean; `find` gives those of points."""
-    mean: NDArray | float = 0.0
+    mean: Array | float = 0.0
     if not sparse.issparse(X):
         # Distances far from the origin would drown in rounding.
         mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
@@ -171,7 +171,7 @@ def _kmeans(
     return np.asarray(centres, dtype=np.float64) + mean
 
 
-def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[NDArray]:
+def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[Array]:
     """Anchors given by the user: one finite (m, d_v) array a view."""
     if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
         anchors = [anchors]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import nearest_kernel
 from omcal.machine.threads import map_blocks
 from omcal.method.scaling import Scaling
@@ -26,31 +26,31 @@ _FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
 class AnchorGraphs:
     """The graphs S_1 … S_V, compactly: row i of S_v has weights[i, v] at columns indices[i, v]."""
 
-    indices: NDArray  # (n, V, k), the smallest unsigned integers that hold m
-    weights: NDArray  # (n, V, k), rows sum to 1
+    indices: Array  # (n, V, k), the smallest unsigned integers that hold m
+    weights: Array  # (n, V, k), rows sum to 1
     n_anchors: int
-    present: NDArray[np.bool_] | None = None  # (n, V), False where another view stands in
+    present: Mask | None = None  # (n, V), False where another view stands in
 
     @property
     def n(self) -> int:
-        return self.indices.shape[0]
+        return int(self.indices.shape[0])
 
     @property
     def n_views(self) -> int:
-        return self.indices.shape[1]
+        return int(self.indices.shape[1])
 
     @property
     def nbytes(self) -> int:
         return self.indices.nbytes + self.weights.nbytes
 
-    def __getitem__(self, rows: slice | NDArray) -> AnchorGraphs:
+    def __getitem__(self, rows: slice | Array) -> AnchorGraphs:
         return self._each(lambda array: array[rows])
 
     def of_views(self, views: Sequence[int]) -> AnchorGraphs:
         """The graphs of these views."""
         return self._each(lambda array: array[:, list(views)])
 
-    def _each(self, part: Callable[[NDArray], NDArray]) -> AnchorGraphs:
+    def _each(self, part: Callable[[Array], Array]) -> AnchorGraphs:
         present = None if self.present is None else part(self.present)
         return AnchorGraphs(part(self.indices), part(self.weights), self.n_anchors, present)
 
@@ -82,7 +82,7 @@ class AnchorGraphs:
 def anchor_graphs(
     views: Views,
     scalings: list[Scaling],
-    anchors: list[NDArray],
+    anchors: list[Array],
     k: int,
     rows: slice = slice(None),
     *,
@@ -137,7 +137,7 @@ class RelativeDistances:
     products would be rounding: then `origin` is taken off its rows first.
     """
 
-    def __init__(self, view: View, scaling: Scaling, anchors: NDArray) -> None:
+    def __init__(self, view: View, scaling: Scaling, anchors: Array) -> None:
         centres = anchors.astype(np.float64, copy=False)
         mean = centres.mean(axis=0)
         away = centres - mean
@@ -151,7 +151,7 @@ class RelativeDistances:
         self.origin = origin if far and not view.sparse else None
         self.bias = (bias + origin @ W if self.origin is not None else bias).astype(view.dtype)
 
-    def products(self, block: Matrix) -> NDArray:
+    def products(self, block: Matrix) -> Array:
         """Distances less the bias, (rows × m)."""
         block = self._scaling.prepare(block)
         return np.asarray((block if self.origin is None else block - self.origin) @ self._W)
@@ -162,9 +162,7 @@ def _tie_limit(dtype: np.dtype) -> Any:
     return dtype.type(16 * np.finfo(dtype).eps)
 
 
-def _nearest(
-    products: NDArray, bias: NDArray, tie: Any, indices: NDArray, weights: NDArray
-) -> None:
+def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Array) -> None:
     """Eq. 2 for a block of rows, into `indices` and `weights`."""
     scale = np.maximum(np.abs(products).max(axis=1), np.abs(bias).max())
     products += bias
@@ -173,7 +171,7 @@ def _nearest(
     weights[:] = anchor_weights(d, tie * scale)
 
 
-def nearest_columns(d: NDArray, count: int) -> tuple[NDArray, NDArray]:
+def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
     """Columns of the `count` smallest entries of each row, ascending, and these entries.
 
     Equal entries are taken in the order of their columns.
@@ -195,7 +193,7 @@ def nearest_columns(d: NDArray, count: int) -> tuple[NDArray, NDArray]:
     return np.take_along_axis(some, order, axis=1), np.take_along_axis(found, order, axis=1)
 
 
-def anchor_weights(d: NDArray, rounding: NDArray | float = 0.0) -> NDArray:
+def anchor_weights(d: Array, rounding: Array | float = 0.0) -> Array:
     """Eq. 2: weights of the k nearest from k + 1 ascending squared distances, up to a common shift.
 
     Rows whose weights sum to no more than `rounding` before normalisation are ties.

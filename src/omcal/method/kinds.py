@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.views.view import Matrix, View
 
@@ -85,7 +85,7 @@ def recognise(sample: Matrix) -> Kind:
     return Kind("standard", "numbers without anything special")
 
 
-def typical_values(sample: Matrix) -> NDArray[np.float64]:
+def typical_values(sample: Matrix) -> Floats:
     """Median of the values of each feature that are not zero, by size; 1 where there are none."""
     typical = np.ones(sample.shape[1])
     # Of a wide sparse view few features have any value.
@@ -120,14 +120,14 @@ def _tail(sample: Matrix) -> float:
     return float(np.median(high / middle))
 
 
-def _sizes(sample: Matrix) -> tuple[NDArray[np.float64], NDArray]:
+def _sizes(sample: Matrix) -> tuple[Floats, Array]:
     """Absolute values of each feature in descending order, and how many are not zero."""
     dense = sample.toarray() if sparse.issparse(sample) else sample
     sizes = -np.sort(-np.abs(dense).astype(np.float64), axis=0)
     return sizes, np.count_nonzero(sizes, axis=0)
 
 
-def _quantile(sizes: NDArray[np.float64], counts: NDArray, q: float) -> NDArray[np.float64]:
+def _quantile(sizes: Floats, counts: Array, q: float) -> Floats:
     """A quantile of the first `counts` values of each column, which are in descending order."""
     rows = np.rint((1 - q) * (counts - 1)).astype(int)
-    return sizes[rows, np.arange(len(counts))]
+    return np.asarray(sizes[rows, np.arange(len(counts))])

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.random import sample_without_replacement
 
+from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.views.view import Matrix
 
@@ -45,11 +45,11 @@ class Points(ABC):
         """Mean variance of a feature, the scale of the stopping rule."""
 
     @abstractmethod
-    def __getitem__(self, some: NDArray) -> Points:
+    def __getitem__(self, some: Array) -> Points:
         """Some of the points."""
 
     @abstractmethod
-    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
         """Squared distances of the chosen points to all."""
 
     @abstractmethod
@@ -57,11 +57,11 @@ class Points(ABC):
         """Centres at these points."""
 
     @abstractmethod
-    def nearest(self, centres: Any) -> tuple[NDArray, NDArray]:
+    def nearest(self, centres: Any) -> tuple[Array, Array]:
         """Label and squared distance of the nearest centre of each point."""
 
     @abstractmethod
-    def means(self, labels: NDArray, centres: Any) -> tuple[Any, float]:
+    def means(self, labels: Array, centres: Any) -> tuple[Any, float]:
         """Mean of each cluster, and how far the centres have moved, squared; empty ones stay."""
 
 
@@ -83,8 +83,9 @@ def lloyd(
     return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
 
 
-def _some(points: Points, size: int, random_state: np.random.RandomState) -> NDArray:
-    return sample_without_replacement(points.n, min(size, points.n), random_state=random_state)
+def _some(points: Points, size: int, random_state: np.random.RandomState) -> Array:
+    size = min(size, points.n)
+    return np.asarray(sample_without_replacement(points.n, size, random_state=random_state))
 
 
 def _improved(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
@@ -111,7 +112,7 @@ def trials(n: int, n_clusters: int, thorough: bool) -> int:
     return max(few, min(n_clusters, _TRIED_DISTANCES // n)) if thorough else few
 
 
-def _filled(labels: NDArray, distances: NDArray, n_clusters: int) -> NDArray:
+def _filled(labels: Array, distances: Array, n_clusters: int) -> Array:
     """Give each empty cluster the point farthest from its own centre."""
     empty = np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0)
     if empty.size:
@@ -143,28 +144,28 @@ def _seed(
 class Rows(Points):
     """Points as the rows of a matrix, dense or sparse."""
 
-    def __init__(self, X: Matrix, norms: NDArray | None = None) -> None:
+    def __init__(self, X: Matrix, norms: Array | None = None) -> None:
         self.X = X
         self.n = X.shape[0]
         self._norms = row_norms(X, squared=True) if norms is None else norms
 
-    def __getitem__(self, some: NDArray) -> Rows:
+    def __getitem__(self, some: Array) -> Rows:
         return Rows(self.X[some], self._norms[some])
 
     @cached_property
     def spread(self) -> float:
         mean = np.asarray(self.X.mean(axis=0)).reshape(-1)
         total = float(self._norms.mean(dtype=np.float64) - mean @ mean)
-        return max(total, 0.0) / self.X.shape[1]
+        return max(total, 0.0) / int(self.X.shape[1])
 
-    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
         products = (self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T)).T
         return _squared_distances(products, self._norms, chosen)
 
-    def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
+    def at(self, chosen: Sequence[int] | Array) -> Array:
         return _dense(self.X[chosen])
 
-    def nearest(self, centres: NDArray) -> tuple[NDArray, NDArray]:
+    def nearest(self, centres: Array) -> tuple[Array, Array]:
         labels = np.empty(self.n, dtype=np.int32)
         distances = np.empty(self.n, dtype=centres.dtype)
         W = np.ascontiguousarray(-2.0 * centres.T)
@@ -175,14 +176,14 @@ class Rows(Points):
             distances[rows] = d[np.arange(len(d)), labels[rows]]
         return labels, np.maximum(distances + self._norms, 0)
 
-    def _smallest(self, d: NDArray) -> NDArray:
+    def _smallest(self, d: Array) -> Array:
         """Column of the smallest entry of each row."""
-        return d.argmin(axis=1)
+        return np.asarray(d.argmin(axis=1))
 
-    def _centre_norms(self, centres: NDArray, rows: slice) -> NDArray:
-        return row_norms(centres, squared=True)
+    def _centre_norms(self, centres: Array, rows: slice) -> Array:
+        return np.asarray(row_norms(centres, squared=True))
 
-    def means(self, labels: NDArray, centres: NDArray) -> tuple[NDArray, float]:
+    def means(self, labels: Array, centres: Array) -> tuple[Array, float]:
         if self.n * len(centres) <= _FEW_MEMBERS:
             member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
         else:
@@ -192,7 +193,7 @@ class Rows(Points):
         means = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(self.X.dtype)
         return means, float(np.square(means - centres).sum())
 
-    def _counts(self, labels: NDArray, n_clusters: int) -> NDArray:
+    def _counts(self, labels: Array, n_clusters: int) -> Array:
         """Number of points behind each entry of the sums."""
         return np.bincount(labels, minlength=n_clusters)[:, None]
 
@@ -205,16 +206,16 @@ class RowsWithGaps(Rows):
     """
 
     def __init__(
-        self, X: Matrix, present: NDArray, widths: Sequence[int], norms: NDArray | None = None
+        self, X: Matrix, present: Array, widths: Sequence[int], norms: Array | None = None
     ) -> None:
         super().__init__(X, norms)
         self._present = present
         self._widths = widths
 
-    def __getitem__(self, some: NDArray) -> RowsWithGaps:
+    def __getitem__(self, some: Array) -> RowsWithGaps:
         return RowsWithGaps(self.X[some], self._present[some], self._widths, self._norms[some])
 
-    def at(self, chosen: Sequence[int] | NDArray) -> NDArray:
+    def at(self, chosen: Sequence[int] | Array) -> Array:
         """The chosen rows; what they lack is taken from the nearest row that has it."""
         centres = np.array(super().at(chosen))
         distances = self.distances_to(chosen)
@@ -227,21 +228,21 @@ class RowsWithGaps(Rows):
                     centres[j, there] = _dense(self.X[nearest])[0, there]
         return centres
 
-    def _smallest(self, d: NDArray) -> NDArray:
+    def _smallest(self, d: Array) -> Array:
         # Centres that took what they lacked from the same row are equally far from a row that has
         # only that: the first of them is taken, not the one that rounding prefers.
         rounding = 64 * np.finfo(d.dtype).eps * np.abs(d).max(axis=1, keepdims=True)
-        return (d <= d.min(axis=1, keepdims=True) + rounding).argmax(axis=1)
+        return np.asarray((d <= d.min(axis=1, keepdims=True) + rounding).argmax(axis=1))
 
     @property
-    def _starts(self) -> NDArray:
+    def _starts(self) -> Array:
         return np.cumsum((0, *self._widths[:-1]))
 
-    def _centre_norms(self, centres: NDArray, rows: slice) -> NDArray:
+    def _centre_norms(self, centres: Array, rows: slice) -> Array:
         norms = np.add.reduceat(np.square(centres), self._starts, axis=1)
         return self._present[rows].astype(centres.dtype) @ norms.T
 
-    def _counts(self, labels: NDArray, n_clusters: int) -> NDArray:
+    def _counts(self, labels: Array, n_clusters: int) -> Array:
         counts = [np.bincount(labels, there, n_clusters) for there in self._present.T]
         return np.repeat(np.stack(counts, axis=1), self._widths, axis=1)
 
@@ -260,19 +261,19 @@ class InnerProducts(Points):
 
     @cached_property
     def spread(self) -> float:
-        return max(float(self._norms.mean() - self._K.mean()), 0.0) / self._X.shape[1]
+        return max(float(self._norms.mean() - self._K.mean()), 0.0) / int(self._X.shape[1])
 
-    def __getitem__(self, some: NDArray) -> InnerProducts:
+    def __getitem__(self, some: Array) -> InnerProducts:
         return InnerProducts(self._X[some])
 
-    def distances_to(self, chosen: Sequence[int] | NDArray) -> NDArray:
+    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
         return _squared_distances(self._K[chosen], self._norms, chosen)
 
     def at(self, chosen: Sequence[int]) -> Any:
         ones = np.ones(len(chosen), dtype=self._K.dtype)
         return sparse.csr_array((ones, (np.arange(len(chosen)), chosen)), (len(chosen), self.n))
 
-    def nearest(self, centres: Any) -> tuple[NDArray, NDArray]:
+    def nearest(self, centres: Any) -> tuple[Array, Array]:
         products = centres @ self._K
         # ‖c‖² of each centre: weights times its products with the rows.
         norms = np.asarray(centres.multiply(products).sum(axis=1)).ravel()
@@ -280,7 +281,7 @@ class InnerProducts(Points):
         labels = d.argmin(axis=0)
         return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
 
-    def means(self, labels: NDArray, centres: Any) -> tuple[Any, float]:
+    def means(self, labels: Array, centres: Any) -> tuple[Any, float]:
         member = _members(labels, centres.shape[0], self._K.dtype)
         counts = np.diff(member.indptr)
         dtype = self._K.dtype
@@ -290,12 +291,12 @@ class InnerProducts(Points):
         change = means - centres
         return means, float(change.multiply(change @ self._K).sum())
 
-    def rows(self, centres: Any) -> NDArray:
+    def rows(self, centres: Any) -> Array:
         """The centres in the space of the rows."""
         return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
 
 
-def _products(X: Matrix) -> NDArray:
+def _products(X: Matrix) -> Array:
     """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
     if not sparse.issparse(X):
         return np.asarray(X @ X.T)
@@ -306,8 +307,8 @@ def _products(X: Matrix) -> NDArray:
     return products
 
 
-def _dense(X: Matrix) -> NDArray:
-    return X.toarray() if sparse.issparse(X) else X
+def _dense(X: Matrix) -> Array:
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)
 
 
 def inner_products_pay(n: int, width: int) -> bool:
@@ -315,7 +316,7 @@ def inner_products_pay(n: int, width: int) -> bool:
     return n <= _MOST_PRODUCTS and 2 * n <= width
 
 
-def _squared_distances(products: NDArray, norms: NDArray, chosen: Any) -> NDArray:
+def _squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
     d = -2.0 * products
     d += norms
     d += norms[chosen, None]
@@ -324,7 +325,7 @@ def _squared_distances(products: NDArray, norms: NDArray, chosen: Any) -> NDArra
     return np.maximum(d, 0, out=d)
 
 
-def _members(labels: NDArray, n_clusters: int, dtype: Any) -> Any:
+def _members(labels: Array, n_clusters: int, dtype: Any) -> Any:
     """The (clusters × points) matrix with a one where the point is in the cluster."""
     order = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[order], np.arange(n_clusters + 1))

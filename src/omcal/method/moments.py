@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from omcal.machine.arrays import Floats
 from omcal.machine.compiled import moments_kernel
 from omcal.views.view import Matrix
 
@@ -18,8 +18,8 @@ class Moments:
     """Number, mean and Σ (x − mean)² of each feature, in float64; those of two sets of rows add."""
 
     n: int
-    mean: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    mean: Floats
+    squares: Floats
 
     @classmethod
     def of(cls, block: Matrix, *, compiled: bool = False) -> Moments:
@@ -66,6 +66,6 @@ class Moments:
         return Moments(self.n + other.n, self.mean + delta * (other.n / n), squares)
 
     @property
-    def variance(self) -> NDArray[np.float64]:
+    def variance(self) -> Floats:
         """With ddof 1."""
         return self.squares / max(self.n - 1, 1)

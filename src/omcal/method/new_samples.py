@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.method.graph import AnchorGraphs, anchor_graphs
@@ -25,11 +26,11 @@ class Learned:
     """How samples become graphs; small, whatever n was."""
 
     scalings: list[Scaling]
-    anchors: list[NDArray]
+    anchors: list[Array]
     n_neighbors: int
 
     @property
-    def silent(self) -> NDArray[np.bool_]:
+    def silent(self) -> Mask:
         """Which views have all anchors in one point: they say nothing about any sample."""
         spread = (np.ptp(A, axis=0).max(initial=0.0) for A in self.anchors)
         sizes = (np.abs(A).max(initial=0.0) for A in self.anchors)
@@ -55,7 +56,7 @@ class Rule:
     def n_clusters(self) -> int:
         return int(self.consensus.G.shape[1])
 
-    def blocks(self, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
+    def blocks(self, views: Views) -> Iterator[tuple[Array, Array]]:
         """Unclipped indicator and labels of consecutive blocks of samples in memory."""
         for rows in row_blocks(views.n, BLOCK):
             graphs = self.learned.graphs(views, rows, compiled=compiled_pays(views.n))
@@ -65,7 +66,7 @@ class Rule:
         """Cluster of each sample."""
         return np.concatenate([labels for _, labels in self.blocks(views)])
 
-    def indicator(self, views: Views) -> NDArray:
+    def indicator(self, views: Views) -> Array:
         """F of each sample."""
         return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views)])
 
@@ -85,12 +86,12 @@ class JoinedRule:
     def n_clusters(self) -> int:
         return int(self.consensus.G.shape[1])
 
-    def blocks(self, views: Views) -> Iterator[tuple[NDArray, NDArray]]:
+    def blocks(self, views: Views) -> Iterator[tuple[Array, Array]]:
         """Unclipped indicator and labels of consecutive blocks of samples in memory."""
         for parts in zip(*(run.blocks(views) for run in self.runs), strict=True):
             yield self.decide([Assignment(labels, 0, *second(U)) for U, labels in parts])
 
-    def decide(self, runs: Sequence[Assignment]) -> tuple[NDArray, NDArray]:
+    def decide(self, runs: Sequence[Assignment]) -> tuple[Array, Array]:
         """Unclipped indicator and labels of samples that the runs put into these clusters."""
         return indicate(self.consensus, joined_graph(runs, self.n_clusters))
 
@@ -98,7 +99,7 @@ class JoinedRule:
         """Cluster of each sample."""
         return np.concatenate([labels for _, labels in self.blocks(views)])
 
-    def indicator(self, views: Views) -> NDArray:
+    def indicator(self, views: Views) -> Array:
         """F of each sample."""
         return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views)])
 
@@ -130,13 +131,13 @@ def joined_graph(runs: Sequence[Assignment], n_clusters: int) -> AnchorGraphs:
     return AnchorGraphs(indices, weights, B * n_clusters)
 
 
-def indicate(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
+def indicate(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[Array, Array]:
     """Unclipped indicator and labels of the samples of these graphs, as for new ones."""
     P, R = Z.f_step()
     to_P, to_G = (stacked(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
     scale = float(np.abs(P).max())
 
-    def work(rows: slice) -> tuple[NDArray, NDArray]:
+    def work(rows: slice) -> tuple[Array, Array]:
         S = graphs[rows].side_by_side()
         U = settle(S @ to_P, R)
         return U, decide(U, S @ to_G, scale).labels

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.views.view import Matrix
 
@@ -16,7 +16,7 @@ RowStep = Literal["standard", "unit"]
 _BLOCK_ENTRIES = 1 << 18
 
 
-def damped(block: Matrix, unit: NDArray) -> Matrix:
+def damped(block: Matrix, unit: Array) -> Matrix:
     """sign(x) · log(1 + |x| / unit), with a unit a feature; zero stays zero."""
     if sparse.issparse(block):
         values = block.data / unit[block.indices].astype(block.dtype)
@@ -25,7 +25,7 @@ def damped(block: Matrix, unit: NDArray) -> Matrix:
     return np.copysign(np.log1p(np.abs(values)), values)
 
 
-def weighted(block: Matrix, weight: NDArray) -> Matrix:
+def weighted(block: Matrix, weight: Array) -> Matrix:
     """Each feature times its weight."""
     if sparse.issparse(block):
         return _with_values(block, block.data * weight[block.indices].astype(block.dtype))
@@ -60,7 +60,7 @@ def _squarable(block: Matrix) -> Matrix:
     return block / np.maximum(sizes, 1.0)[:, None]
 
 
-def _with_values(block: Matrix, values: NDArray) -> Matrix:
+def _with_values(block: Matrix, values: Array) -> Matrix:
     return type(block)((values, block.indices, block.indptr), shape=block.shape)
 
 
@@ -81,7 +81,7 @@ def standard_rows(block: Matrix) -> Matrix:
     return centred
 
 
-def _sparse_row_factors(block: Matrix) -> NDArray[np.float64]:
+def _sparse_row_factors(block: Matrix) -> Floats:
     """1 / standard deviation of each row, its zeros counted; 0 for constant rows."""
     n, width = block.shape
     factors = np.empty(n)
@@ -93,17 +93,17 @@ def _sparse_row_factors(block: Matrix) -> NDArray[np.float64]:
     return factors
 
 
-def _row_factors(values: NDArray[np.float64], stored: NDArray, width: int) -> NDArray[np.float64]:
+def _row_factors(values: Floats, stored: Array, width: int) -> Floats:
     n = len(stored)
     row = np.repeat(np.arange(n), stored)
     mean = np.bincount(row, values, minlength=n) / width
-    squares: NDArray = np.bincount(row, np.square(values - mean[row]), minlength=n)
+    squares: Array = np.bincount(row, np.square(values - mean[row]), minlength=n)
     squares += (width - stored) * mean**2
     variance = squares / max(width - 1, 1)
     variance[variance <= (width * np.finfo(np.float64).eps * mean) ** 2] = 0
     return _inverse_root(variance)
 
 
-def _inverse_root(variance: NDArray) -> NDArray:
+def _inverse_root(variance: Array) -> Array:
     positive = variance > 0
     return np.where(positive, 1.0 / np.sqrt(np.where(positive, variance, 1.0)), 0.0)

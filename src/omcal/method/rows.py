@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from omcal.machine.arrays import Array, Floats
 
 
 @dataclass(frozen=True)
 class Sums:
     """What one pass over the rows returns, in float64; sums of two sets of rows just add."""
 
-    StF: Array  # (V, m, c): S_vᵀ F⁺
-    FtF: Array  # (c, c): F⁺ᵀ F⁺
-    FoldtF: Array  # (c, c): Fᵀ F⁺
+    StF: Floats  # (V, m, c): S_vᵀ F⁺
+    FtF: Floats  # (c, c): F⁺ᵀ F⁺
+    FoldtF: Floats  # (c, c): Fᵀ F⁺
 
     def __add__(self, other: Sums) -> Sums:
         return Sums(self.StF + other.StF, self.FtF + other.FtF, self.FoldtF + other.FoldtF)
@@ -32,10 +32,10 @@ class Assignment:
     label in the squares of both entries, in 255ths.
     """
 
-    labels: NDArray
+    labels: Array
     n_undecided: int
-    second: NDArray | None = None
-    share: NDArray | None = None
+    second: Array | None = None
+    share: Array | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[Assignment]) -> Assignment:
@@ -53,21 +53,21 @@ class AbstractRows(ABC):
     """
 
     @abstractmethod
-    def gram(self) -> Array:
+    def gram(self) -> Floats:
         """(V, V, m, m): S_uᵀ S_v of all pairs of views."""
 
     @abstractmethod
-    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         """F ← max(A(alpha) P + F R, 0), Eq. 13, and the sums over the new F."""
 
     @abstractmethod
     def assign(
-        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
         """One more F step, and the largest entry of each row as its label."""
 
 
-def decide(U: NDArray, AG: NDArray, scale: float, *, runner_up: bool = False) -> Assignment:
+def decide(U: Array, AG: Array, scale: float, *, runner_up: bool = False) -> Assignment:
     """Labels from the unclipped indicator U = A P + F R.
 
     Where U has a positive entry its arg max is that of F = max(U, 0). Where it has none, F is zero
@@ -83,7 +83,7 @@ def decide(U: NDArray, AG: NDArray, scale: float, *, runner_up: bool = False) ->
     return Assignment(labels.astype(np.int32), n_undecided, *(second(U) if runner_up else ()))
 
 
-def second(U: NDArray) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+def second(U: Array) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
     """The second largest entry of each row, and the share of the largest in the squares of both.
 
     As G is orthonormal, the squares of a row of F = Z G divide the length of the row of Z between

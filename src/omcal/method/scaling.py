@@ -9,9 +9,9 @@ from operator import add
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import map_blocks
 from omcal.method.kinds import ASKED, Kind, recognise, sample_of, typical_values
@@ -38,10 +38,10 @@ class Scaling:
     """
 
     row: RowStep | None = None  # "standard": z-score of each row; "unit": divided by its length
-    center: NDArray[np.float64] | None = None
-    factor: NDArray[np.float64] | None = None
-    unit: NDArray[np.float64] | None = None  # damped: log(1 + x / unit)
-    weight: NDArray[np.float64] | None = None
+    center: Floats | None = None
+    factor: Floats | None = None
+    unit: Floats | None = None  # damped: log(1 + x / unit)
+    weight: Floats | None = None
     kind: Kind = ASKED
 
     @classmethod
@@ -82,14 +82,14 @@ class Scaling:
         scaled *= factor
         return scaled
 
-    def undo(self, points: NDArray) -> NDArray[np.float64]:
+    def undo(self, points: Array) -> Floats:
         """Prepared rows that `apply` maps to these points."""
         if self.factor is not None:
             there = self.factor > 0
             points = np.divide(points, self.factor, out=np.zeros_like(points), where=there)
         return points if self.center is None else points + self.center
 
-    def fold(self, W: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def fold(self, W: Array) -> tuple[Floats, Floats]:
         """(W', b) such that apply(x)·W == prepare(x)·W' + b, for W with a row a feature."""
         folded = W if self.factor is None else W * self.factor[:, None]
         shift = np.zeros(W.shape[1]) if self.center is None else -(self.center @ folded)
@@ -164,11 +164,11 @@ class Draft:
         return replace(steps, factor=_same(float(Moments.of(rows).variance.sum()), rows.shape[1]))
 
 
-def _same(total: float, width: int) -> NDArray[np.float64]:
+def _same(total: float, width: int) -> Floats:
     return np.full(width, 1.0 / np.sqrt(total) if total > 0 else 1.0)
 
 
-def _inverse_deviation(found: Moments) -> NDArray[np.float64]:
+def _inverse_deviation(found: Moments) -> Floats:
     deviation = np.sqrt(found.variance)
     # Rounding leaves a constant feature of size x with a deviation of about eps·x.
     constant = deviation <= 1e-14 * np.abs(found.mean)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Floats
 from omcal.method.scaling import Scale
 
 
@@ -68,7 +68,7 @@ def resolve_n_anchors(
     return m
 
 
-def start_weights(weighting: Any, n_views: int) -> tuple[Any, NDArray[np.float64]]:
+def start_weights(weighting: Any, n_views: int) -> tuple[Any, Floats]:
     """The kind of α step, and the weights to start from."""
     uniform = np.full(n_views, 1.0 / n_views)
     if isinstance(weighting, str):

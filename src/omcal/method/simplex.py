@@ -5,13 +5,14 @@ from __future__ import annotations
 from math import isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dgesv
+
+from omcal.machine.arrays import Array, Floats
 
 _TOLERANCE = 1e-12
 
 
-def project_simplex(v: NDArray, total: float = 1.0) -> NDArray:
+def project_simplex(v: Array, total: float = 1.0) -> Array:
     """Euclidean projection of each row of `v` onto {x >= 0, sum x = total}.
 
     Parameters
@@ -41,9 +42,7 @@ def project_simplex(v: NDArray, total: float = 1.0) -> NDArray:
     return np.maximum(v - threshold, 0)
 
 
-def minimize_on_simplex(
-    M: NDArray, m: NDArray, start: NDArray | None = None
-) -> NDArray[np.float64]:
+def minimize_on_simplex(M: Array, m: Array, start: Array | None = None) -> Floats:
     """Minimise a'Ma - m'a over the simplex, exactly, by Wolfe's finite active-set method.
 
     Parameters
@@ -101,7 +100,7 @@ def minimize_on_simplex(
     raise RuntimeError(f"no optimum after {50 * V} supports; is M positive semi-definite?")
 
 
-def _shrink_to_interior(N: NDArray, q: NDArray, a: NDArray, support: list[int]) -> None:
+def _shrink_to_interior(N: Array, q: Array, a: Array, support: list[int]) -> None:
     """Minimise over the affine hull of the support, dropping vertices until that point is inside.
 
     Changes `a` and `support` in place. Terminates because each round drops a vertex.
@@ -123,7 +122,7 @@ def _shrink_to_interior(N: NDArray, q: NDArray, a: NDArray, support: list[int]) 
     a[support] = 1.0
 
 
-def _affine_minimum(N: NDArray, q: NDArray) -> NDArray:
+def _affine_minimum(N: Array, q: Array) -> Array:
     """Minimiser of y'Ny - q'y subject to sum y = 1 only."""
     size = len(q)
     bordered = np.zeros((size + 1, size + 1))

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from omcal.method.rows import AbstractRows, Array, Sums
+from omcal.machine.arrays import Floats, Mask
+from omcal.method.rows import AbstractRows, Sums
 from omcal.method.updates import (
     ConsensusGraph,
     adaptive_weights,
@@ -37,7 +38,7 @@ class Problem:
     beta: float
     gamma: float
     weighting: Weighting
-    alpha: Array  # the weights to start from, or to keep
+    alpha: Floats  # the weights to start from, or to keep
     max_iter: int
     tol: float
     accelerate: bool = False
@@ -47,7 +48,7 @@ class Problem:
         """The views that have a weight to start from; the others never get one."""
         return np.flatnonzero(self.alpha)
 
-    def weights(self, last: Array | None, H: Array, SZ: Array, sums: Sums, G: Array) -> Array:
+    def weights(self, last: Floats | None, H: Floats, SZ: Floats, sums: Sums, G: Floats) -> Floats:
         """Update alpha, by the rule asked for; the weights of the last update help to find it."""
         if self.weighting == "fixed":
             return self.alpha
@@ -61,7 +62,7 @@ class Problem:
             alpha[some] = rule(H, StF, sums.FtF, G)
         return alpha
 
-    def without(self, silent: NDArray[np.bool_]) -> Problem:
+    def without(self, silent: Mask) -> Problem:
         """The same without views that say nothing; all stay where there is no other."""
         alpha = np.where(silent, 0.0, self.alpha)
         return replace(self, alpha=shares(alpha)) if alpha.any() else self
@@ -71,7 +72,7 @@ class Problem:
 class Solution:
     """Where the loop ended; `consensus` maps rows to clusters, `alpha` is one step newer."""
 
-    alpha: Array
+    alpha: Floats
     consensus: ConsensusGraph
     history: list[float] = field(repr=False)
     converged: bool
@@ -87,8 +88,8 @@ class VanishedGraphError(ValueError):
 
 def solve(
     rows: AbstractRows,
-    StS: Array,
-    G: Array,
+    StS: Floats,
+    G: Floats,
     problem: Problem,
     progress: Callable[[int, float], bool] = lambda iteration, value: False,
 ) -> Solution:
@@ -137,11 +138,11 @@ class Momentum:
     the objective of the plain iteration in a half to a third of the passes.
     """
 
-    def __init__(self, G: Array) -> None:
+    def __init__(self, G: Floats) -> None:
         self._last = G
         self._age = 0
 
-    def basis(self, G: Array) -> Array:
+    def basis(self, G: Floats) -> Floats:
         move, self._last = G - self._last, G
         share = min(self._age / (self._age + 3), _MOST_MOMENTUM)
         self._age += 1
@@ -151,7 +152,7 @@ class Momentum:
         self._age = 0
 
 
-def _vanished(beta: float, gamma: float, MtM: Array) -> str:
+def _vanished(beta: float, gamma: float, MtM: Floats) -> str:
     largest = float(np.sqrt(max(np.linalg.eigvalsh(MtM)[-1], 0.0)))
     return (
         f"beta={beta:g} removes the whole consensus graph, which leaves no clusters to read off; "

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import one_blas_thread
-from omcal.method.updates import Array, orthogonal_factor
+from omcal.method.updates import orthogonal_factor
 
 
 def starts(
-    init: Any, n_init: int, AtA: Array, n_clusters: int, random_state: np.random.RandomState
-) -> Iterator[Array]:
+    init: Any, n_init: int, AtA: Floats, n_clusters: int, random_state: np.random.RandomState
+) -> Iterator[Floats]:
     """The bases to start from; those after a spectral one are random."""
     if not isinstance(init, str):
         yield np.array(init, dtype=np.float64)
@@ -27,7 +27,7 @@ def starts(
             yield np.linalg.qr(random_state.standard_normal((len(AtA), n_clusters)))[0]
 
 
-def spectral_basis(AtA: NDArray, n_clusters: int) -> Array:
+def spectral_basis(AtA: Array, n_clusters: int) -> Floats:
     """The leading eigenvectors of AᵀA, turned so that each column stands for some anchors.
 
     Any rotation of them spans the same space, but only one near an indicator survives the clipping

@@ -10,11 +10,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import minimize_on_simplex
-
-Array = NDArray[np.float64]
 
 _SHARPNESS = 50
 
@@ -27,13 +25,13 @@ class ConsensusGraph:
     γ = 0.
     """
 
-    alpha: Array
-    G: Array
-    T: Array
+    alpha: Floats
+    G: Floats
+    T: Floats
     gamma: float
 
     @classmethod
-    def start(cls, alpha: Array, G: Array) -> ConsensusGraph:
+    def start(cls, alpha: Floats, G: Floats) -> ConsensusGraph:
         """Z = A(alpha), as Algorithm 1 begins."""
         return cls(alpha, G, np.eye(len(G)), 0.0)
 
@@ -53,11 +51,11 @@ class ConsensusGraph:
         return 1.0 / (1.0 + self.gamma)
 
     @cached_property
-    def projection(self) -> Array:
+    def projection(self) -> Floats:
         """T·G, with which Z G = s (A(alpha) + γ F Gᵀ) T G."""
         return self.T @ self.G
 
-    def f_step(self, basis: Array | None = None) -> tuple[Array, Array]:
+    def f_step(self, basis: Floats | None = None) -> tuple[Floats, Floats]:
         """Eq. 13 row by row: (P, R) with F⁺ = max(A(alpha) P + F R, 0) = max(Z basis, 0).
 
         The basis is G, unless the step is to run ahead of it.
@@ -65,29 +63,31 @@ class ConsensusGraph:
         P = self.s * (self.projection if basis is None else self.T @ basis)
         return P, self.gamma * (self.G.T @ P)
 
-    def transposed_times_f(self, StF: Array, FoldtF: Array) -> Array:
+    def transposed_times_f(self, StF: Floats, FoldtF: Floats) -> Floats:
         """ZᵀF⁺ from the sums of the pass."""
         AtF = mix(self.alpha, StF)
         return self.s * (self.T @ (AtF + self.gamma * (self.G @ FoldtF)))
 
 
-def mix(alpha: Array, matrices: Array) -> Array:
+def mix(alpha: Floats, matrices: Floats) -> Floats:
     """Σ_v alpha_v matrices[v]."""
     return (alpha @ matrices.reshape(len(alpha), -1)).reshape(matrices.shape[1:])
 
 
-def stacked(alpha: Array, P: Array) -> Array:
+def stacked(alpha: Floats, P: Floats) -> Floats:
     """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
     return (alpha[:, None, None] * P).reshape(-1, P.shape[1])
 
 
-def orthogonal_factor(ZtF: Array) -> Array:
+def orthogonal_factor(ZtF: Floats) -> Floats:
     """Update G, Eq. 20: the orthogonal polar factor of ZᵀF."""
     U, _, Vt = np.linalg.svd(ZtF, full_matrices=False)
-    return U @ Vt
+    return np.asarray(U @ Vt)
 
 
-def fused_gram(alpha: Array, StS: Array, AtF: Array, FtF: Array, G: Array, gamma: float) -> Array:
+def fused_gram(
+    alpha: Floats, StS: Floats, AtF: Floats, FtF: Floats, G: Floats, gamma: float
+) -> Floats:
     """MᵀM for M = (A(alpha) + γ F Gᵀ) / (1+γ), the matrix that Z is a shrunken copy of."""
     AtA = mix(alpha, mix(alpha, StS))
     # γ AᵀF Gᵀ + γ G FᵀA + γ² G FᵀF Gᵀ is this and its transpose, added.
@@ -98,12 +98,12 @@ def fused_gram(alpha: Array, StS: Array, AtF: Array, FtF: Array, G: Array, gamma
 class Shrunk(NamedTuple):
     """Z of Eq. 23: T with Z = M T, and what Eq. 10 asks of the singular values ρ of Z."""
 
-    T: Array
+    T: Floats
     total: float  # Σρ; not known where β = 0, which does not ask for it
     squares: float  # Σρ²
 
 
-def soft_threshold(MtM: Array, tau: float) -> Shrunk:
+def soft_threshold(MtM: Floats, tau: float) -> Shrunk:
     """Update Z, Eq. 23, from MᵀM; with τ = 0 no eigenvalue is needed."""
     if tau == 0:
         return Shrunk(np.eye(len(MtM)), 0.0, float(np.trace(MtM)))
@@ -114,7 +114,7 @@ def soft_threshold(MtM: Array, tau: float) -> Shrunk:
     return Shrunk(half @ half.T, float(rho.sum()), float(rho @ rho))
 
 
-def graph_products(consensus: ConsensusGraph, StS: Array, StF: Array) -> Array:
+def graph_products(consensus: ConsensusGraph, StS: Floats, StF: Floats) -> Floats:
     """⟨S_v, Z⟩ for every view, with the F that went into Z."""
     c = consensus
     # ⟨Σ_u alpha_u StS[v, u] + γ StF[v] Gᵀ, T⟩ without the m×m products; T is symmetric.
@@ -124,7 +124,7 @@ def graph_products(consensus: ConsensusGraph, StS: Array, StF: Array) -> Array:
     return c.s * (from_graphs + c.gamma * from_factor)
 
 
-def adaptive_weights(H: Array, SZ: Array, last: Array | None = None) -> Array:
+def adaptive_weights(H: Floats, SZ: Floats, last: Floats | None = None) -> Floats:
     """Update alpha, Eq. 27: the mixture of the graphs nearest to Z; H_uv = ⟨S_u, S_v⟩.
 
     The result of the last update, if any, is where to look first.
@@ -132,24 +132,25 @@ def adaptive_weights(H: Array, SZ: Array, last: Array | None = None) -> Array:
     return minimize_on_simplex(H, 2.0 * SZ, last)
 
 
-def agreement(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+def agreement(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
     """Cosine between each graph and the clustering F Gᵀ, at least 0."""
     inner = StF.reshape(len(StF), -1) @ G.ravel()
     size = np.sqrt(np.diag(H) * np.trace(FtF))
-    return np.maximum(np.divide(inner, size, out=np.zeros_like(inner), where=size > 0), 0)
+    cosine = np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
+    return np.asarray(np.maximum(cosine, 0))
 
 
-def agreement_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+def agreement_weights(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
     """Weights proportional to the agreement of each graph with the clustering."""
     return shares(agreement(H, StF, FtF, G))
 
 
-def distinct_weights(H: Array, StF: Array, FtF: Array, G: Array) -> Array:
+def distinct_weights(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
     """The same, with the weight of a view shared out among its copies."""
     return shares(agreement(H, StF, FtF, G) / copies(H))
 
 
-def copies(H: Array) -> Array:
+def copies(H: Floats) -> Floats:
     """How many copies of each graph there are: 1 for one alone, 2 for a view that is there twice.
 
     A graph whose cosine is .99 counts as .6 of a copy, one of .93 as .03.
@@ -157,10 +158,10 @@ def copies(H: Array) -> Array:
     size = np.sqrt(np.diag(H))
     norm = np.outer(size, size)
     cosine = np.divide(H, norm, out=np.eye(len(H)), where=norm > 0)
-    return (cosine**_SHARPNESS).sum(axis=1)
+    return np.asarray((cosine**_SHARPNESS).sum(axis=1))
 
 
-def shares(values: Array) -> Array:
+def shares(values: Floats) -> Floats:
     """The values over their sum; equal ones where that is 0."""
     total = values.sum()
     return values / total if total > 0 else np.full(len(values), 1.0 / len(values))
@@ -168,12 +169,12 @@ def shares(values: Array) -> Array:
 
 def objective(
     consensus: ConsensusGraph,
-    alpha: Array,
+    alpha: Floats,
     shrunk: Shrunk,
-    H: Array,
-    SZ: Array,
-    AtF: Array,
-    FtF: Array,
+    H: Floats,
+    SZ: Floats,
+    AtF: Floats,
+    FtF: Floats,
     beta: float,
 ) -> float:
     """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and its singular values.
@@ -187,7 +188,7 @@ def objective(
     return float(fusion + beta * shrunk.total + c.gamma * factor)
 
 
-def settle(B: NDArray, R: Array, max_sweeps: int = 1000) -> NDArray:
+def settle(B: Array, R: Floats, max_sweeps: int = 1000) -> Array:
     """U = B + F R at the fixed point F = max(B + F R, 0) of Eq. 13, for rows with A P = B.
 
     The fixed point is the minimiser of a strictly convex quadratic over F ≥ 0 (R is positive

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from omcal.machine.arrays import Array
 
 
-def margins(F: NDArray, labels: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+def margins(F: Array, labels: Array) -> tuple[Array, Array, Array]:
     """Tie to the own cluster less the best other, as a share of all; which that is; the tie.
 
     Examples

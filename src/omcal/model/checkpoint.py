@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine.archive import Archive, ArchiveError, write_archive
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.files import open_regular, require_replaceable
-from omcal.method.rows import AbstractRows, Array, Assignment, Sums
+from omcal.method.rows import AbstractRows, Assignment, Sums
 
 FORMAT = "omcal checkpoint"
 SAVED_EVERY = 5  # sweeps
@@ -37,7 +37,7 @@ _DECISIVE = {
     "random_state",
 }
 
-Step = tuple[Array, Array, Array]  # alpha, P, R
+Step = tuple[Floats, Floats, Floats]  # alpha, P, R
 
 
 @contextmanager
@@ -99,10 +99,10 @@ class Checkpoint:
             ) from error
         decisive = {k: _text(v) for k, v in parameters.items() if k in _DECISIVE}
         self._identity = json.loads(json.dumps({**data, **decisive}))
-        self.anchors: list[NDArray] = []
+        self.anchors: list[Array] = []
         self.steps: list[Step] = []
         self.sums: list[Sums] = []
-        self.StS: Array | None = None
+        self.StS: Floats | None = None
         self._random_state: Any = ()
         self._warned = False
         if self.path.exists():
@@ -113,7 +113,7 @@ class Checkpoint:
         return self.StS is not None
 
     def follow(
-        self, rows: AbstractRows, anchors: list[NDArray], random_state: np.random.RandomState
+        self, rows: AbstractRows, anchors: list[Array], random_state: np.random.RandomState
     ) -> AbstractRows:
         """Rows whose sweeps are recorded, and which know those that already are.
 
@@ -156,7 +156,7 @@ class Checkpoint:
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
 
-    def _columns(self) -> dict[str, list[Array]]:
+    def _columns(self) -> dict[str, list[Floats]]:
         columns = {
             name: [step[i] for step in self.steps] for i, name in enumerate(("alpha", "P", "R"))
         }
@@ -228,7 +228,7 @@ class RecordedRows(AbstractRows):
         self._position = 0
         self._pending: list[Step] = []  # known sweeps that F has not seen
 
-    def gram(self) -> Array:
+    def gram(self) -> Floats:
         StS = self._rows.gram()
         known = self._checkpoint.StS
         if known is not None and not np.allclose(StS, known, rtol=1e-5, atol=1e-8 * known.max()):
@@ -239,7 +239,7 @@ class RecordedRows(AbstractRows):
         self._checkpoint.StS = StS
         return StS
 
-    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         record, at = self._checkpoint, self._position
         self._position += 1
         if at < len(record.steps):
@@ -254,7 +254,7 @@ class RecordedRows(AbstractRows):
         return sums
 
     def assign(
-        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
         self._catch_up()
         return self._rows.assign(alpha, P, R, G, runner_up=runner_up)

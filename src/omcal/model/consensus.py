@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.scikit import HasMethods, Interval
 from omcal.method.new_samples import JoinedRule, Rule, joined_graph
 from omcal.method.rows import AbstractRows, Assignment
@@ -59,11 +60,11 @@ class Run:
     ((90,), (3,), True)
     """
 
-    labels: NDArray
+    labels: Array
     solution: Solution
 
     @property
-    def view_weights(self) -> NDArray[np.float64]:
+    def view_weights(self) -> Floats:
         """Weights of the views."""
         return self.solution.alpha
 
@@ -318,7 +319,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return found
 
     @property
-    def _silent(self) -> NDArray[np.bool_]:
+    def _silent(self) -> Mask:
         return self.estimator_._silent
 
     @property
@@ -379,7 +380,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         given = OMCAL() if self.estimator is None else self.estimator
         if not isinstance(given, AnchorClusterer):
             raise ValueError(f"estimator={given!r} cannot be joined; give OMCAL(...) or OCAL(...).")
-        return clone(given)
+        inner: AnchorClusterer = clone(given)
+        return inner
 
     def _checkpoint(
         self, inner: AnchorClusterer, views: Views, settings: GraphSettings, b: int
@@ -387,7 +389,9 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         """Each run has a checkpoint of its own, beside the named one."""
         if inner.checkpoint is None:
             return None
-        part = clone(inner).set_params(checkpoint=f"{os.fspath(inner.checkpoint)}.{b}")
+        part: AnchorClusterer = clone(inner).set_params(
+            checkpoint=f"{os.fspath(inner.checkpoint)}.{b}"
+        )
         return part._checkpoint(views, settings.n_anchors)
 
     @property
@@ -401,7 +405,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return tags
 
 
-def certainty(runs: Sequence[NDArray], labels: NDArray, n_clusters: int) -> NDArray[np.float64]:
+def certainty(runs: Sequence[Array], labels: Array, n_clusters: int) -> Floats:
     """For each sample the share of runs that agree with its label.
 
     A cluster of a run stands for the cluster of the result that most of its samples are in.

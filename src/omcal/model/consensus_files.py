@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine.archive import Archive
+from omcal.machine.arrays import Array
 from omcal.method.new_samples import Learned, Rule
 from omcal.method.rows import Assignment
 from omcal.method.solver import Solution
@@ -17,7 +17,7 @@ from omcal.model.consensus import Consensus, Run
 from omcal.model.fitting import AnchorClusterer
 
 
-def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, NDArray]]:
+def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and arrays of the joint fit and of the runs; they share their scalings."""
     arrays = {"joint.labels": model.labels_, "joint.objective": model.objective_}
     arrays |= _graph_arrays("joint", model._rule.consensus)
@@ -72,7 +72,7 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
     return model
 
 
-def _graph_arrays(name: str, Z: ConsensusGraph) -> dict[str, NDArray]:
+def _graph_arrays(name: str, Z: ConsensusGraph) -> dict[str, Array]:
     return {f"{name}.alpha": Z.alpha, f"{name}.basis": Z.G, f"{name}.threshold": Z.T}
 
 

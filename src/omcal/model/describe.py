@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from omcal.machine.arrays import Array
 from omcal.model.small_fits import fitted_views, views_in_memory
 from omcal.views.columns import split_columns
 from omcal.views.view import Matrix, View, Views
@@ -297,14 +297,14 @@ def _feature_names(
 class _Study:
     """Views that are read block by block, each block twice."""
 
-    def __init__(self, views: Views, labels: NDArray, n_clusters: int, scalings: list) -> None:
+    def __init__(self, views: Views, labels: Array, n_clusters: int, scalings: list[Any]) -> None:
         self.views, self.labels = views, labels
         self.parts = [
             _ViewStudy(view.name, view.width, n_clusters, scaling)
             for view, scaling in zip(views, scalings, strict=True)
         ]
 
-    def read(self, look: Callable[[_ViewStudy, Matrix, NDArray, NDArray], None]) -> None:
+    def read(self, look: Callable[[_ViewStudy, Matrix, Array, Array], None]) -> None:
         start = 0
         for block in views_in_memory(self.views):
             for part, view in zip(self.parts, block, strict=True):
@@ -314,7 +314,7 @@ class _Study:
             start += block.n
 
 
-def _pieces(view: View) -> Iterator[tuple[Matrix, NDArray]]:
+def _pieces(view: View) -> Iterator[tuple[Matrix, Array]]:
     """Rows of samples that are in the view, as floats, and which they are."""
     size = max(1, _BLOCK_ENTRIES // view.width)
     n = view.array.shape[0]
@@ -340,7 +340,7 @@ class _ViewStudy:
         self.near: list[list[tuple[float, int]]] = [[] for _ in range(n_clusters)]
         self.relative = scaling.kind.name == "tfidf"
 
-    def first(self, rows: Matrix, labels: NDArray, at: NDArray) -> None:
+    def first(self, rows: Matrix, labels: Array, at: Array) -> None:
         one = _indicator(labels, self.c)
         self.n += one.sum(axis=1)
         self.zeros += rows.shape[0] * rows.shape[1] - (
@@ -395,7 +395,7 @@ class _ViewStudy:
         self.bins = np.zeros((len(self.columns), self.c, N_BINS))
         self.centres = self.scaled / np.maximum(self.n, 1)[:, None]
 
-    def second(self, rows: Matrix, labels: NDArray, at: NDArray) -> None:
+    def second(self, rows: Matrix, labels: Array, at: Array) -> None:
         few = _dense(rows[:, self.columns])
         if self.amounts:
             few = np.log1p(self._per_thousand(rows) @ few)
@@ -439,13 +439,13 @@ class _ViewStudy:
             )
 
 
-def _indicator(labels: NDArray, n_clusters: int) -> Any:
+def _indicator(labels: Array, n_clusters: int) -> Any:
     """(c, n): 1 where a sample is in a cluster."""
     n = len(labels)
     return sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(n_clusters, n))
 
 
-def _sums(one: Any, rows: Matrix) -> NDArray:
+def _sums(one: Any, rows: Matrix) -> Array:
     squares = rows.power(2) if sparse.issparse(rows) else np.square(rows)
     return np.stack([_dense(one @ rows), _dense(one @ squares)])
 
@@ -454,11 +454,12 @@ def _log(rows: Matrix) -> Matrix:
     return rows.log1p() if sparse.issparse(rows) else np.log1p(rows)
 
 
-def _dense(rows: Matrix) -> NDArray:
-    return rows.toarray() if sparse.issparse(rows) else rows
+def _dense(rows: Matrix) -> Array:
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
 
 
-def _distances(rows: Matrix, centre: NDArray) -> NDArray:
+def _distances(rows: Matrix, centre: Array) -> Array:
     """Squared distances to the centre."""
     squares = rows.power(2).sum(axis=1) if sparse.issparse(rows) else np.square(rows).sum(axis=1)
-    return np.asarray(squares).ravel() - 2 * np.asarray(rows @ centre).ravel() + centre @ centre
+    crossed = np.asarray(rows @ centre).ravel()
+    return np.asarray(np.asarray(squares).ravel() - 2 * crossed + centre @ centre)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
 from omcal.model.small_fits import explained_shares
 
@@ -94,7 +94,7 @@ def _about_views(model: Any) -> Iterator[Doubt]:
         )
 
 
-def _about_sizes(model: Any, sizes: NDArray) -> Iterator[Doubt]:
+def _about_sizes(model: Any, sizes: Array) -> Iterator[Doubt]:
     c, n = model.n_clusters, int(sizes.sum())
     empty = int((sizes == 0).sum())
     if empty:
@@ -128,14 +128,14 @@ def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
             )
 
 
-def _sizes(labels: Any, n_clusters: int) -> NDArray:
+def _sizes(labels: Any, n_clusters: int) -> Array:
     """Samples in each cluster; counted where the labels are, on a device or a cluster."""
     if hasattr(labels, "cpu"):
-        return labels.bincount(minlength=n_clusters).cpu().numpy()
+        return np.asarray(labels.bincount(minlength=n_clusters).cpu().numpy())
     return np.asarray(np.bincount(labels, minlength=n_clusters))
 
 
-def _on_host(labels: Any) -> NDArray:
+def _on_host(labels: Any) -> Array:
     if hasattr(labels, "cpu"):
-        return labels.cpu().numpy()
+        return np.asarray(labels.cpu().numpy())
     return np.asarray(labels)

@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from omcal.machine.arrays import Array, Floats
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem
 from omcal.method.updates import agreement
 from omcal.metrics import ari
 from omcal.model.small_fits import (
-    Array,
     GraphFit,
     complete_rows,
     cosines_within,
@@ -109,13 +108,13 @@ class _Study:
     def __init__(self, model: Any, graphs: AnchorGraphs) -> None:
         self.graphs = graphs
         self.everything = list(range(graphs.n_views))
-        self.weights: Array = model.view_weights_
+        self.weights: Floats = model.view_weights_
         self.problem: Problem = model._problem(graphs.n_views)
         # A resample is near a result that is known, and only its range matters.
         short = {"max_iter": min(self.problem.max_iter, 30), "tol": max(self.problem.tol, 1e-4)}
         self.short_problem = replace(self.problem, **short)
         self.StS = MemoryRows(graphs, model.n_clusters).gram()
-        self.basis: Array = model.basis_
+        self.basis: Floats = model.basis_
         U, self.labels = indicate(model._rule.consensus, graphs)
         self.F = np.maximum(U, 0)
 
@@ -180,7 +179,7 @@ class _Study:
     def _explained(self, fit: GraphFit | None) -> float | None:
         return None if fit is None else float(explained_shares(self.graphs, fit.labels).mean())
 
-    def _agreement_in(self, cluster: int) -> Array:
+    def _agreement_in(self, cluster: int) -> Floats:
         rows = np.flatnonzero(self.labels == cluster)
         return agreement_with(self.graphs[rows], self.F[rows], self.basis)
 
@@ -197,7 +196,7 @@ class _Study:
 class _Resample:
     """The same fits on a bootstrap sample of the rows."""
 
-    def __init__(self, study: _Study, without: list[GraphFit | None], rows: NDArray) -> None:
+    def __init__(self, study: _Study, without: list[GraphFit | None], rows: Array) -> None:
         graphs = study.graphs[rows]
         labels = study.labels[rows]
         StS = MemoryRows(graphs, study.basis.shape[1]).gram()
@@ -218,7 +217,7 @@ class _Resample:
             self.without.append(ari(labels, fit.labels) if fit else None)
 
 
-def agreement_with(graphs: AnchorGraphs, F: NDArray, G: Array) -> Array:
+def agreement_with(graphs: AnchorGraphs, F: Array, G: Floats) -> Floats:
     """Cosine between the graph of each view and the clustering F Gᵀ."""
     F = F.astype(np.float64, copy=False)
     V, m = graphs.n_views, graphs.n_anchors

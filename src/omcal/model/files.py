@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import scipy
 import sklearn
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.archive import Archive, ArchiveError, write_archive
+from omcal.machine.arrays import Array
 from omcal.machine.files import open_regular
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import Learned, Rule
@@ -88,7 +88,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     check_is_fitted(model)
     joined: dict[str, Any] = {}
-    more: dict[str, NDArray] = {}
+    more: dict[str, Array] = {}
     if isinstance(model, Consensus):
         joined["consensus"], more = parts_of(model)
         model = model.estimator_
@@ -206,7 +206,7 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
     }
 
 
-def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, NDArray]:
+def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, Array]:
     """The fitted arrays under the names of their members."""
     Z, labels = model._rule.consensus, model.labels_
     arrays = {
@@ -228,7 +228,7 @@ def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, NDArray]:
     return arrays
 
 
-def _encode(value: Any, name: str, arrays: dict[str, NDArray]) -> Any:
+def _encode(value: Any, name: str, arrays: dict[str, Array]) -> Any:
     """A parameter as JSON; arrays go to members of their own."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -272,7 +272,8 @@ def _read_model(archive: Archive) -> OMCAL | OCAL | Consensus:
     if "consensus" in header:
         model = read_consensus(model, header["consensus"], archive)
     archive.require_none_left()
-    return model
+    read: OMCAL | OCAL | Consensus = model
+    return read
 
 
 def _unfitted(header: dict[str, Any], archive: Archive) -> OMCAL | OCAL:

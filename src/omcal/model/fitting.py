@@ -12,10 +12,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from omcal.machine.arrays import Mask
 from omcal.machine.memory import parse_bytes
 from omcal.machine.scikit import (
     CallbackSupportMixin,
@@ -219,8 +220,9 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         return found
 
     @property
-    def _silent(self) -> NDArray[np.bool_]:
-        return self._rule.learned.silent
+    def _silent(self) -> Mask:
+        silent: Mask = self._rule.learned.silent
+        return silent
 
     @property
     def _weights_given(self) -> bool:
@@ -300,7 +302,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_clusters
+        return int(self.n_clusters)
 
     def _resolve_n_anchors(self, n: int) -> int:
         return resolve_n_anchors(n, self.n_clusters, self.n_neighbors, self.n_anchors, self.anchors)
@@ -338,8 +340,9 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         return state
 
     def __sklearn_clone__(self) -> Self:
-        twin = super(AnchorClusterer, copy(self)).__sklearn_clone__()
-        return twin.set_params(client=self.client)
+        twin: Self = super(AnchorClusterer, copy(self)).__sklearn_clone__()
+        twin.set_params(client=self.client)
+        return twin
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

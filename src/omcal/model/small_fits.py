@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import format_bytes
 from omcal.machine.threads import small_blas
@@ -24,29 +24,27 @@ from omcal.places.memory import LARGEST_KEPT, MemoryRows
 from omcal.views.reading import validate_views
 from omcal.views.view import Views
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class GraphFit:
     """What a fit to graphs gave."""
 
-    labels: NDArray
-    F: NDArray
+    labels: Array
+    F: Array
     solution: Solution
 
     @property
-    def basis(self) -> Array:
+    def basis(self) -> Floats:
         return self.solution.consensus.G
 
 
 def complete_rows(
     n: int,
-    present: NDArray[np.bool_] | None,
+    present: Mask | None,
     most: int,
     random_state: np.random.RandomState,
     asked_by: str,
-) -> NDArray:
+) -> Array:
     """At most so many random samples that are in every view, in their order."""
     complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
     require_two(len(complete), asked_by)
@@ -77,7 +75,7 @@ def sampled_rows(
     return Views([replace(view, array=array, present=None) for view, array in chosen])
 
 
-def _stored_rows(views: Views, rows: NDArray) -> list[Any]:
+def _stored_rows(views: Views, rows: Array) -> list[Any]:
     """These rows of each view, less those that are found to be absent from one as they are read."""
     from omcal.places.disk import loaded
 
@@ -96,7 +94,7 @@ def _stack(blocks: Sequence[Any]) -> Any:
 
 
 def fit_graphs(
-    graphs: AnchorGraphs, G: Array, problem: Problem, StS: Array | None = None
+    graphs: AnchorGraphs, G: Floats, problem: Problem, StS: Floats | None = None
 ) -> GraphFit | None:
     """Run the solver from the basis G; None where beta leaves nothing of the graphs."""
     rows = MemoryRows(graphs, G.shape[1])
@@ -119,7 +117,7 @@ def for_views(problem: Problem, views: Sequence[int]) -> Problem:
     )
 
 
-def explained_shares(graphs: AnchorGraphs, labels: NDArray) -> Array:
+def explained_shares(graphs: AnchorGraphs, labels: Array) -> Floats:
     """How much of each view's graph the clusters explain, 0 to 1.
 
     It is the between-cluster share of the variance of the rows of S_v: 1 where the samples of a
@@ -129,10 +127,10 @@ def explained_shares(graphs: AnchorGraphs, labels: NDArray) -> Array:
     of_mean = np.square(sums.sum(axis=1)).sum(axis=1) / graphs.n
     total = np.square(graphs.weights, dtype=np.float64).sum(axis=(0, 2)) - of_mean
     between = np.einsum("vjm,vjm,j->v", sums, sums, 1 / sizes) - of_mean
-    return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+    return np.asarray(np.divide(between, total, out=np.zeros_like(total), where=total > 0))
 
 
-def cosines_within(graphs: AnchorGraphs, H: Array, labels: NDArray) -> Array:
+def cosines_within(graphs: AnchorGraphs, H: Floats, labels: Array) -> Floats:
     """(V, V): cosines between the graphs, less the means of the clusters.
 
     Views that show the same clusters have similar graphs; only copies are similar inside of them.
@@ -141,10 +139,10 @@ def cosines_within(graphs: AnchorGraphs, H: Array, labels: NDArray) -> Array:
     within = H - np.einsum("ujm,vjm,j->uv", sums, sums, 1 / sizes)
     size = np.sqrt(np.maximum(np.diag(within), 0))
     norm = np.outer(size, size)
-    return np.divide(within, norm, out=np.zeros_like(norm), where=norm > 0)
+    return np.asarray(np.divide(within, norm, out=np.zeros_like(norm), where=norm > 0))
 
 
-def _cluster_sums(graphs: AnchorGraphs, labels: NDArray) -> tuple[Array, NDArray]:
+def _cluster_sums(graphs: AnchorGraphs, labels: Array) -> tuple[Floats, Array]:
     """Sums of the rows of S_v over each cluster that is not empty, (V, c, m), and its size."""
     m = graphs.n_anchors
     codes = np.unique(labels, return_inverse=True)[1].reshape(-1)
@@ -180,7 +178,8 @@ def kept_graphs(model: Any, present: Any = None) -> AnchorGraphs:
             f"of up to {format_bytes(LARGEST_KEPT)} are kept of a fit on the CPU to data in "
             "memory, and they are not part of copies and files of a model."
         )
-    return model._graphs
+    graphs: AnchorGraphs = model._graphs
+    return graphs
 
 
 def fitted_views(model: Any, X: Any, present: Any = None) -> Views:
@@ -200,7 +199,7 @@ def views_in_memory(views: Views) -> Any:
     return loaded(views)
 
 
-def consensus_graphs(model: Any, X: Any) -> tuple[NDArray, NDArray]:
+def consensus_graphs(model: Any, X: Any) -> tuple[Array, Array]:
     """The mean of the anchor graphs of the samples of X, and their learned consensus graph Z.
 
     Parameters
@@ -225,14 +224,14 @@ def consensus_graphs(model: Any, X: Any) -> tuple[NDArray, NDArray]:
     return before_and_after(model._rule.consensus, graphs_of(model, X))
 
 
-def before_and_after(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[NDArray, NDArray]:
+def before_and_after(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[Array, Array]:
     """The mean of the graphs, and what is learned from them."""
     F = np.maximum(indicate(Z, graphs)[0], 0)
     learned = Z.s * (mixed(graphs, Z.alpha) + Z.gamma * F @ Z.G.T) @ Z.T
     return mixed(graphs, np.full_like(Z.alpha, 1.0 / len(Z.alpha))), learned
 
 
-def mixed(graphs: AnchorGraphs, alpha: NDArray) -> NDArray:
+def mixed(graphs: AnchorGraphs, alpha: Array) -> Array:
     """A(alpha), dense: the graphs of all views, weighted."""
     S = graphs.side_by_side().toarray().reshape(graphs.n, graphs.n_views, -1)
-    return np.einsum("v,ivj->ij", alpha, S)
+    return np.asarray(np.einsum("v,ivj->ij", alpha, S))

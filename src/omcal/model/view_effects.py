@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from omcal.machine.arrays import Floats
 
 Range = tuple[float, float]
 
@@ -154,7 +153,7 @@ class ViewExplanation:
 class Facts:
     """What the warnings need beside the explanation."""
 
-    cosines_within: NDArray[np.float64]  # (V, V): of the graphs, less the means of the clusters
+    cosines_within: Floats  # (V, V): of the graphs, less the means of the clusters
     weighting: str  # of the model: adaptive, agreement or fixed
     explained_by_agreement: float | None  # the mean share with weighting="agreement"
 

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
+from omcal.machine.arrays import Floats
 from omcal.machine.process import ProcessSetting
 from omcal.machine.threads import small_blas
-from omcal.method.rows import AbstractRows, Array, Assignment
+from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.solver import Problem, Solution, solve
 
 logger = logging.getLogger("omcal")
@@ -158,7 +159,7 @@ class Watch:
         self._tasks.end()
 
 
-class _ProgressHandler(logging.StreamHandler):
+class _ProgressHandler(logging.StreamHandler[TextIO]):
     """Shows progress where the user has set up no logging."""
 
 
@@ -194,9 +195,9 @@ def reporter(verbose: int) -> Callable[..., None]:
 
 
 def best_of(
-    bases: Iterable[Array],
+    bases: Iterable[Floats],
     rows: AbstractRows,
-    StS: Array,
+    StS: Floats,
     problem: Problem,
     watch: Watch,
     *,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule
@@ -149,12 +149,13 @@ def require_shape(out: Any, n: int) -> None:
         raise ValueError(f"out has shape {tuple(out.shape)}; X has {n} samples.")
 
 
-def collect(blocks: Iterable[tuple[NDArray, NDArray]], wanted: Wanted, n: int, out: Any) -> NDArray:
+def collect(blocks: Iterable[tuple[Array, Array]], wanted: Wanted, n: int, out: Any) -> Array:
     """What is wanted of (unclipped indicator, labels) of consecutive blocks, as one array."""
     if wanted == "indicator":
         return np.concatenate([np.maximum(U, 0) for U, _ in blocks])
     labels = np.empty(n, dtype=np.int32) if out is None else out
-    return write_blocks((labels for _, labels in blocks), labels)
+    written: Array = write_blocks((labels for _, labels in blocks), labels)
+    return written
 
 
 def write_blocks(blocks: Iterable[Any], out: Any) -> Any:

@@ -17,8 +17,8 @@ import dask.array as da
 import numpy as np
 from dask.sizeof import sizeof
 from distributed import Client, Future, default_client, wait
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule
@@ -123,7 +123,7 @@ class OnCluster(Place):
                 raise
 
 
-def map_rows(views: Views, function: Callable[[Views], NDArray], width: int, dtype: Any) -> Any:
+def map_rows(views: Views, function: Callable[[Views], Array], width: int, dtype: Any) -> Any:
     """`function` of each block of views as a Dask array of n × width, or of n where width is 0."""
     blocks = _Blocks.of(views)
     tail = (width,) if width else ()
@@ -188,7 +188,7 @@ class GraphPart:
         """Consecutive parts as one."""
         return replace(parts[0], graphs=AnchorGraphs.joined([part.graphs for part in parts]))
 
-    def rows(self, F: NDArray | None = None) -> MemoryRows:
+    def rows(self, F: Array | None = None) -> MemoryRows:
         return MemoryRows(self.graphs, self.n_clusters, compiled=compiled_pays(self.n), F=F)
 
 
@@ -276,7 +276,7 @@ def _chunks_of_files(views: Views, client: Client | None) -> tuple[int, ...]:
     row_bytes = sum(view.width * view.array.dtype.itemsize for view in views)
     workers = len(client.nthreads()) if client else 1
     size = min(max(1, _CHUNK_BYTES // row_bytes), math.ceil(views.n / max(1, 2 * workers)))
-    return da.core.normalize_chunks((size,), (views.n,))[0]
+    return tuple(da.core.normalize_chunks((size,), (views.n,))[0])
 
 
 def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
@@ -295,7 +295,7 @@ def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
     return da.concatenate(blocks)
 
 
-def _read(stored: Any, start: int, stop: int) -> NDArray:
+def _read(stored: Any, start: int, stop: int) -> Array:
     return np.asarray(stored[start:stop])
 
 
@@ -313,7 +313,7 @@ def _build(
     tasks = blocks.tasks(
         "graph", _graphs, lambda rows: (recipe, {rows.start: marks[rows.start]} if marks else {})
     )
-    futures = client.compute(list(tasks))
+    futures: list[Future] = client.compute(list(tasks))
     wait(futures)
     for future in futures:
         if future.status == "error":
@@ -339,9 +339,9 @@ def _merged(
     return parts, [sum(sizes[i : i + group]) for i in starts]
 
 
-def _count_nonfinite(blocks: _Blocks, client: Client) -> NDArray:
+def _count_nonfinite(blocks: _Blocks, client: Client) -> Array:
     futures = client.compute(list(blocks.tasks("count", _count)))
-    return tree_sum(client, futures, "omcal-add-count")
+    return np.asarray(tree_sum(client, futures, "omcal-add-count"))
 
 
 def _with_views(
@@ -361,7 +361,7 @@ def _with_views(
     return function(mark_absent(Views(views)), rows, *arguments)
 
 
-def _see(block: Views, rows: slice, sampled: slice | NDArray, drafts: list[Draft]) -> Seen:
+def _see(block: Views, rows: slice, sampled: slice | Array, drafts: list[Draft]) -> Seen:
     return look(block, rows.start, sampled, drafts)
 
 
@@ -376,10 +376,10 @@ def _graphs(block: Views, rows: slice, recipe: _Recipe, marks: dict[int, int]) -
     return recipe.build(block, rows, marks)
 
 
-def _count(block: Views, rows: slice) -> NDArray:
+def _count(block: Views, rows: slice) -> Array:
     return nonfinite_counts(block)
 
 
-def _apply(block: Views, rows: slice, function: Callable[[Views], NDArray]) -> NDArray:
+def _apply(block: Views, rows: slice, function: Callable[[Views], Array]) -> Array:
     require_finite_block(block)
     return function(block)

@@ -18,7 +18,8 @@ import numpy as np
 from distributed import CancelledError, Client, Future, get_worker
 from distributed.scheduler import KilledWorker
 
-from omcal.method.rows import AbstractRows, Array, Assignment, Sums
+from omcal.machine.arrays import Floats
+from omcal.method.rows import AbstractRows, Assignment, Sums
 
 _FAN_IN = 8  # results that are added at a time on their way to the client
 
@@ -62,16 +63,19 @@ class ClusterRows(AbstractRows):
         self._name = uuid.uuid4().hex
         self._count = itertools.count()
 
-    def gram(self) -> Array:
-        return self._total("gram", self._each("gram", _gram, range(self.n_parts), self._parts))
+    def gram(self) -> Floats:
+        parts = self._each("gram", _gram, range(self.n_parts), self._parts)
+        return np.asarray(self._total("gram", parts))
 
-    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         step = self._submit("step", _step, alpha, P, R)
         self._states = self._each("sweep", _sweep, self._parts, self._states, common=[step])
-        return self._total("sums", self._each("sums", _sums, range(self.n_parts), self._states))
+        parts = self._each("sums", _sums, range(self.n_parts), self._states)
+        sums: Sums = self._total("sums", parts)
+        return sums
 
     def assign(
-        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
         step = self._submit("step", _step, alpha, P, R, G, runner_up)
         assigned = self._each("assign", _assign, self._parts, self._states, common=[step])
@@ -82,7 +86,7 @@ class ClusterRows(AbstractRows):
         found = {name: self._array_of(name, assigned, dtype) for name, dtype in kinds.items()}
         return Assignment(n_undecided=self._total("undecided", undecided), **found)
 
-    def _array_of(self, name: str, assigned: list[Future], dtype: Any) -> da.Array:
+    def _array_of(self, name: str, assigned: list[Future], dtype: Any) -> da.Floats:
         """This part of all assignments, which stays on the workers."""
         parts = self._each(name, getattr, assigned, common=[name])
         return da.concatenate(
@@ -185,7 +189,8 @@ def _sums(i: int, state: State) -> Located:
 
 def _assign(part: Part, state: State, step: Any) -> Assignment:
     *step, runner_up = step
-    return part.rows(state[0].copy()).assign(*step, runner_up=runner_up)
+    rows: AbstractRows = part.rows(state[0].copy())
+    return rows.assign(*step, runner_up=runner_up)
 
 
 def _undecided(i: int, assignment: Assignment) -> Located:

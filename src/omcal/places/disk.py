@@ -10,8 +10,8 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from omcal.machine.arrays import Array
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.scratch import Scratch
 from omcal.machine.threads import row_blocks
@@ -130,7 +130,7 @@ def block_rows(views: Views, limit: int | None = None) -> int:
     wanted = min(_READ_BYTES, limit // 8) if limit else _READ_BYTES
     rows = max(1, wanted // row_bytes)
     chunk = max(view.array.table.chunk_rows if view.stored else 1 for view in views)
-    return max(chunk, rows // chunk * chunk)
+    return int(max(chunk, rows // chunk * chunk))
 
 
 class _RowStore:
@@ -186,6 +186,6 @@ def _require_sample_fits(views: Views, limit: int) -> None:
         )
 
 
-def _count_nonfinite(views: Views, blocks: list[slice]) -> NDArray:
+def _count_nonfinite(views: Views, blocks: list[slice]) -> Array:
     counts = (nonfinite_counts(block) for _, block in read_ahead(views.load, blocks))
     return reduce(add, counts)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine import compiled as kernels
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.memory import require_memory
 from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
 from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule
-from omcal.method.rows import AbstractRows, Array, Assignment, Sums, decide
+from omcal.method.rows import AbstractRows, Assignment, Sums, decide
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.updates import stacked
@@ -90,7 +90,7 @@ class MemoryRows(AbstractRows):
         n_clusters: int,
         *,
         compiled: bool = False,
-        F: NDArray | None = None,
+        F: Array | None = None,
     ) -> None:
         self.graphs = graphs
         self._compiled = compiled
@@ -102,7 +102,7 @@ class MemoryRows(AbstractRows):
                 S = graphs[rows].side_by_side()
                 self._sparse[rows.start] = S, S.T
 
-    def gram(self) -> Array:
+    def gram(self) -> Floats:
         part = _gram_compiled if self._compiled else _gram
         StS = sum_blocks(lambda rows: part(self.graphs[rows]), self.graphs.n, _BLOCK)
         for u in range(len(StS)):
@@ -110,14 +110,14 @@ class MemoryRows(AbstractRows):
                 StS[u, v] = StS[v, u].T
         return StS
 
-    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         Q, R = self._stacked(alpha, P), R.astype(self.F.dtype)
         work = self._compiled_pass(Q, R) if self._compiled else self._plain_pass(Q, R)
         total = sum_blocks(work, self.graphs.n, _BLOCK)
         shape = (self.graphs.n_views, self.graphs.n_anchors, self.F.shape[1])
         return Sums(total.StF.reshape(shape), total.FtF, total.FoldtF)
 
-    def _compiled_pass(self, Q: NDArray, R: NDArray) -> Callable[[slice], Sums]:
+    def _compiled_pass(self, Q: Array, R: Array) -> Callable[[slice], Sums]:
         sweep = kernels.sweep(Q, R)
 
         def work(rows: slice) -> Sums:
@@ -126,7 +126,7 @@ class MemoryRows(AbstractRows):
 
         return work
 
-    def _plain_pass(self, Q: NDArray, R: NDArray) -> Callable[[slice], Sums]:
+    def _plain_pass(self, Q: Array, R: Array) -> Callable[[slice], Sums]:
         def work(rows: slice) -> Sums:
             S, St = self._sparse[rows.start]
             old = self.F[rows]
@@ -142,7 +142,7 @@ class MemoryRows(AbstractRows):
         return work
 
     def assign(
-        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
         Q, basis = self._stacked(alpha, P), self._stacked(alpha, G)
         R = R.astype(self.F.dtype)
@@ -157,11 +157,11 @@ class MemoryRows(AbstractRows):
 
         return Assignment.joined(map_blocks(work, self.graphs.n, _BLOCK))
 
-    def _stacked(self, alpha: Array, P: Array) -> NDArray:
+    def _stacked(self, alpha: Floats, P: Floats) -> Array:
         return stacked(alpha, P).astype(self.F.dtype, copy=False)
 
 
-def _gram(graphs: AnchorGraphs) -> Array:
+def _gram(graphs: AnchorGraphs) -> Floats:
     """S_uᵀ S_v of the pairs of views u <= v."""
     _, V, k = graphs.indices.shape
     m = graphs.n_anchors
@@ -180,7 +180,7 @@ def _gram(graphs: AnchorGraphs) -> Array:
     return StS.reshape(V, V, m, m)
 
 
-def _gram_compiled(graphs: AnchorGraphs) -> Array:
+def _gram_compiled(graphs: AnchorGraphs) -> Floats:
     V, m = graphs.n_views, graphs.n_anchors
     StS = np.zeros((V, V, m, m))
     kernels.gram_kernel()(graphs.indices, graphs.weights, StS)

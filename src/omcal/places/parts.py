@@ -9,7 +9,8 @@ from functools import reduce
 from operator import add
 from typing import TypeVar
 
-from omcal.method.rows import AbstractRows, Array, Assignment, Sums
+from omcal.machine.arrays import Floats
+from omcal.method.rows import AbstractRows, Assignment, Sums
 
 Result = TypeVar("Result")
 
@@ -24,14 +25,14 @@ class ChunkedRows(AbstractRows):
         self._parts = parts
         self._at_once = at_once
 
-    def gram(self) -> Array:
+    def gram(self) -> Floats:
         return reduce(add, self._each(lambda part: part.gram()))
 
-    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         return reduce(add, self._each(lambda part: part.sweep(alpha, P, R)))
 
     def assign(
-        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
         step = (alpha, P, R, G)
         assigned = self._each(lambda part: part.assign(*step, runner_up=runner_up))
@@ -62,16 +63,16 @@ class RowsOnDemand(AbstractRows):
         finally:
             self._release()
 
-    def gram(self) -> Array:
+    def gram(self) -> Floats:
         with self._made() as rows:
             return rows.gram()
 
-    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         with self._made() as rows:
             return rows.sweep(alpha, P, R)
 
     def assign(
-        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
         with self._made() as rows:
             return rows.assign(alpha, P, R, G, runner_up=runner_up)

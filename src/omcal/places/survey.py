@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from omcal.machine.arrays import Array
 from omcal.method.anchors import anchors_of_sample, check_anchors, sample_rows
 from omcal.method.kinds import sample_slices
 from omcal.method.moments import Moments
@@ -32,8 +32,8 @@ class Seen:
 
     moments: tuple[Moments | None, ...] = ()  # of each view; None where none are needed
     sample: tuple[tuple[Matrix, ...], ...] = ()
-    present: tuple[NDArray, ...] = ()  # which rows of the sample are in which views
-    absent: NDArray | int = 0  # samples that each view lacks, of all that were seen
+    present: tuple[Array, ...] = ()  # which rows of the sample are in which views
+    absent: Array | int = 0  # samples that each view lacks, of all that were seen
     marks: dict[int, int] = field(default_factory=dict)
 
     def __add__(self, other: Seen) -> Seen:
@@ -65,20 +65,20 @@ class Survey:
         self._random_states = random_states
         self._drafts = drafts
         self.shared = [draft.shared for draft in drafts]  # what a look needs of them
-        self._rows: NDArray | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
-        self._drawn: list[NDArray | None] = []
+        self._rows: Array | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
+        self._drawn: list[Array | None] = []
         if isinstance(settings.anchors, str):
             how = (settings.n_anchors, settings.anchors)
             self._drawn = [sample_rows(n, *how, state) for state in random_states]
             known = [rows for rows in self._drawn if rows is not None]
             self._rows = np.unique(np.concatenate(known)) if known else None
 
-    def sampled(self, rows: slice) -> slice | NDArray:
+    def sampled(self, rows: slice) -> slice | Array:
         """Which of these rows belong to a sample, counted from the first of them."""
         if self._rows is None:
             return slice(None)
         first, last = np.searchsorted(self._rows, [rows.start, rows.stop])
-        return self._rows[first:last] - rows.start
+        return np.asarray(self._rows[first:last] - rows.start)
 
     def wants(self, rows: slice) -> bool:
         """Whether these rows must be looked at."""
@@ -105,9 +105,9 @@ class Survey:
         self,
         sample: Views,
         scalings: list[Scaling],
-        drawn: NDArray | None,
+        drawn: Array | None,
         random_state: np.random.RandomState,
-    ) -> list[NDArray]:
+    ) -> list[Array]:
         rows = None
         if drawn is not None and self._rows is not None and len(drawn) < len(self._rows):
             rows = np.searchsorted(self._rows, drawn)
@@ -149,7 +149,7 @@ def _present_rows(views: Iterable[View]) -> tuple[Matrix, ...]:
     )
 
 
-def look(block: Views, start: int, sampled: slice | NDArray, drafts: Sequence[Draft]) -> Seen:
+def look(block: Views, start: int, sampled: slice | Array, drafts: Sequence[Draft]) -> Seen:
     """See a block of rows, in memory, that begins at row `start`."""
     require_finite_block(block)
     present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
@@ -191,13 +191,13 @@ def require_finite_block(block: Views) -> None:
             raise NonFiniteBlockError(f"view {view.name!r} contains NaN or infinity.")
 
 
-def refuse_nonfinite(views: Views, count: Callable[[], NDArray]) -> None:
+def refuse_nonfinite(views: Views, count: Callable[[], Array]) -> None:
     """Raise for the first view with NaN or infinity; `count` gives a row (NaN, inf) a view."""
     for view, (n_nan, n_inf) in zip(views, count(), strict=True):
         require_finite(view.name, int(n_nan), int(n_inf))
 
 
-def nonfinite_counts(block: Views) -> NDArray:
+def nonfinite_counts(block: Views) -> Array:
     """(NaN, inf) of each view, which add up over blocks."""
     return np.array([count_nonfinite(view.array, view.present) for view in block])
 

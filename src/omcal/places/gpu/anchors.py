@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.random import sample_without_replacement
 
 from omcal.machine import torch
+from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor, torch_dtype
 from omcal.method import anchors as on_host
@@ -27,7 +27,7 @@ def choose_anchors(
     n_anchors: int,
     method: Any,
     random_state: np.random.RandomState,
-) -> list[NDArray]:
+) -> list[Array]:
     """`omcal.method.anchors.choose_anchors` on the device, from the same random numbers.
 
     Sparse views go to the host's function, as their sample is never made dense, and so do views

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine import torch
+from omcal.machine.arrays import Array
 from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import nvrtc
 
@@ -30,7 +30,7 @@ def serves(device: Device, dtype: np.dtype, n_anchors: int, k: int) -> bool:
 class NearestAnchors:
     """Eq. 2 for rows of a view on a device, from the relative distances (rows @ W) + bias."""
 
-    def __init__(self, W: NDArray, bias: NDArray, tie: float, device: Device) -> None:
+    def __init__(self, W: Array, bias: Array, tie: float, device: Device) -> None:
         self._d, self._m = W.shape
         self._tiles = -(-self._m // 8)
         self._W, self._bias = (torch.from_numpy(a).to(device) for a in (W, bias))
@@ -69,4 +69,4 @@ class NearestAnchors:
     def _aligned(self, X: Tensor) -> bool:
         """Whether four numbers can be read at once."""
         size = 4 * X.element_size()
-        return self._d % 4 == 0 and X.stride(0) % 4 == 0 and X.data_ptr() % size == 0
+        return bool(self._d % 4 == 0 and X.stride(0) % 4 == 0 and X.data_ptr() % size == 0)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine import torch
+from omcal.machine.arrays import Array
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs, RelativeDistances
 from omcal.method.new_samples import Learned
@@ -151,7 +151,7 @@ def anchor_graphs(views: DeviceViews, learned: Learned, rows: slice = slice(None
 class _ByProducts:
     """`cuda_graphs.NearestAnchors` from a library's products, on any device."""
 
-    def __init__(self, W: NDArray, bias: NDArray, tie: float, device: Device) -> None:
+    def __init__(self, W: Array, bias: Array, tie: float, device: Device) -> None:
         self._W, self._bias = (torch.from_numpy(a).to(device) for a in (W, bias))
         self._tie = tie
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine import torch
+from omcal.machine.arrays import Array
 from omcal.machine.torch import Device, Tensor
 from omcal.method.new_samples import Rule
 from omcal.method.updates import stacked
@@ -76,7 +76,7 @@ def settle(B: Tensor, R: Tensor) -> Tensor:
     return torch.addmm(B, F, R)
 
 
-def silence(P: NDArray, dtype: Any) -> float:
+def silence(P: Array, dtype: Any) -> float:
     """Entries of U = A P + F R up to this size are rounding."""
     return float(16 * torch.finfo(dtype).eps * np.abs(P).max())
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
+from omcal.machine.arrays import Floats
 from omcal.machine.torch import Tensor
 from omcal.method.graph import AnchorGraphs
-from omcal.method.rows import AbstractRows, Array, Assignment, Sums
+from omcal.method.rows import AbstractRows, Assignment, Sums
 from omcal.method.updates import stacked
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.devices import (
@@ -65,20 +66,20 @@ class TorchRows(AbstractRows):
         """Take graphs that were built in the memory of the host."""
         return cls(TorchGraphs.from_host(graphs, resolve_device(device)), n_clusters, **options)
 
-    def gram(self) -> Array:
+    def gram(self) -> Floats:
         V, m = self._graphs.n_views, self._graphs.n_anchors
         with working_on(self.device):
             flat = self._pass.gram().cpu().numpy().astype(np.float64)
         return np.ascontiguousarray(flat.reshape(V, m, V, m).transpose(0, 2, 1, 3))
 
-    def sweep(self, alpha: Array, P: Array, R: Array) -> Sums:
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         V, m, c = self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1]
         packed = self._mail.sweep(alpha, P, R)
         StF, FtF, FoldtF = np.split(packed, [V * m * c, V * m * c + c * c])
         return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
 
     def assign(
-        self, alpha: Array, P: Array, R: Array, G: Array, *, runner_up: bool = False
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
         limit = silence(P, self.F.dtype)
         with working_on(self.device):
@@ -110,15 +111,15 @@ class _Mail:
 
         self._there_and_back = Repeated(there_and_back, device)
 
-    def sweep(self, alpha: Array, P: Array, R: Array) -> Array:
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Floats:
         """All sums of the pass in one row."""
         self._write(alpha, P, R)
         self._there_and_back()
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()
-        return self._inbox.numpy().astype(np.float64)
+        return np.array(self._inbox.numpy(), dtype=np.float64)  # the inbox is written again
 
-    def send(self, alpha: Array, P: Array, R: Array, G: Array) -> Tensor:
+    def send(self, alpha: Floats, P: Floats, R: Floats, G: Floats) -> Tensor:
         """P stacked for the views, R and G stacked, one below the other, on the device.
 
         Each has as many columns as the pass wants, and R as many rows; the rest is zero.
@@ -127,7 +128,7 @@ class _Mail:
         self._outbox.numpy()[self._height :, : len(R)] = stacked(alpha, G)
         return self._letter.copy_(self._outbox, non_blocking=True)
 
-    def _write(self, alpha: Array, P: Array, R: Array) -> None:
+    def _write(self, alpha: Floats, P: Floats, R: Floats) -> None:
         text, c = self._outbox.numpy(), len(R)
         text[: self._stacked, :c] = stacked(alpha, P)
         text[self._stacked : self._stacked + c, :c] = R

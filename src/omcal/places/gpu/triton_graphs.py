@@ -95,7 +95,7 @@ def usable(device: Device) -> bool:
     if not AVAILABLE:
         return False
     if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= _OLDEST
+        return bool(torch.cuda.get_device_capability(device) >= _OLDEST)
     return device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -126,7 +126,7 @@ def rows_side_by_side(n_anchors: int, dtype: Any) -> bool:
 
     Then a thread holds a whole row, and finds its minima without asking the other threads.
     """
-    return triton.next_power_of_2(n_anchors) * dtype.itemsize <= _ROW_BYTES
+    return bool(triton.next_power_of_2(n_anchors) * dtype.itemsize <= _ROW_BYTES)
 
 
 def nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:

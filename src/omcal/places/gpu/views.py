@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine import torch
+from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.scaling import Scaling
@@ -65,7 +65,7 @@ class DeviceView:
             block = self._without_gaps(block, place)
             yield place, block if self.sparse else prepare(block, scaling)
 
-    def take(self, rows: slice | NDArray) -> Tensor:
+    def take(self, rows: slice | Array) -> Tensor:
         """These rows of a dense view; given by numbers, they ascend."""
         if self._tensor is not None:
             if not isinstance(rows, slice):
@@ -85,7 +85,7 @@ class DeviceView:
         there = torch.from_numpy(self.host.present[rows]).to(block.device)
         return torch.where(there[:, None], block, 0)
 
-    def _pick(self, rows: NDArray) -> NDArray:
+    def _pick(self, rows: Array) -> Array:
         """Single rows of a view that can only be read by blocks."""
         parts = []
         for place in row_blocks(self.n, max(1, block_entries(self.device) // self.width)):
@@ -167,7 +167,7 @@ class DeviceViews(Sequence[DeviceView]):
         return any(view.sparse for view in self)
 
 
-def _from_numpy(array: NDArray) -> Tensor:
+def _from_numpy(array: Array) -> Tensor:
     """The array as a tensor that shares its memory where PyTorch allows it."""
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()
