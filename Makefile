@@ -89,6 +89,7 @@ $(DOCS)/.installed: pyproject.toml | $(DOCS)/.made
 	touch $@
 
 docs: $(DOCS)/.installed  ## the site, into docs/_build/html; runs the tutorials, checks the links
+	rm -rf docs/_build/html docs/api/generated  # pages of names that are gone
 	$(DOCS)/$(SCRIPTS)/python -m sphinx -W --keep-going -q -j $(WORKERS) docs docs/_build/html
 	$(DOCS)/$(SCRIPTS)/python docs/check_links.py docs/_build/html
 

@@ -80,10 +80,11 @@ templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["omcal.css"]
 html_show_sourcelink = False
+html_sidebars = {"mathematics": []}  # alone in its section
 html_theme_options = {
     "logo": {"text": "omcal"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],

@@ -16,12 +16,10 @@ from omcal.datasets import make_multiview
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = [omcal, *(getattr(omcal, name) for name in omcal._MODULES)]
-RESULTS = [  # what the methods of models return and raise
-    "omcal.model.consensus.Run",
+RESULTS = [  # what the methods of models return
     "omcal.model.cost.Estimate",
     "omcal.model.describe.ClusterDescription",
     "omcal.model.describe.FeatureEffect",
-    "omcal.model.files.ModelError",
     "omcal.model.view_effects.ViewEffect",
     "omcal.model.view_effects.ViewExplanation",
 ]
