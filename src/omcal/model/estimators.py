@@ -256,15 +256,15 @@ class OCAL(AnchorClusterer):
 dict, default="auto"
         How the views are scaled. "auto" recognises the kind of each from up to 2048 of its rows
         and says in `view_scales_` what it took, and why: "tfidf" for mostly zero, non-negative
-        views (damped counts times inverse document frequency, rows of length 1), "unit" for
-        mostly zero ones with negative values (rows of length 1), "view" for rows of length 1 (one
-        factor), "log" for non-negative features with long tails (z-score of log(1 + x / usual
-        value)), else "standard" (z-score of each feature). These five end with total variance 1,
-        so that the width of a view does not decide how much it counts, and can be asked for by
-        name. "feature": z-score of each feature alone. "sample": z-score of each sample within
-        each view. None: the data as they are. Constant features become 0, sparse views stay
-        sparse and are not centred. A dict has one of these by the name of a view; views that it
-        does not name are "auto".
+        views and other counts (damped, times inverse document frequency, rows of length 1), "unit"
+        for mostly zero ones with negative values (rows of length 1), "view" for rows of length 1
+        (one factor), "log" for other non-negative features with long tails (z-score of
+        log(1 + x / usual value)), else "standard" (z-score of each feature). These five end with
+        total variance 1, so that the width of a view does not decide how much it counts, and can
+        be asked for by name. "feature": z-score of each feature alone. "sample": z-score of each
+        sample within each view. None: the data as they are. Constant features become 0, sparse
+        views stay sparse and are not centred. A dict has one of these by the name of a view; views
+        that it does not name are "auto".
     anchors : {"kmeans", "kmeans-full", "random"} or list of arrays, default="kmeans"
         "kmeans": joint k-means of all views on a random sample of 256·m rows. "kmeans-full": on
         all rows, from a start that tries up to m points for each anchor where the other tries
