@@ -173,6 +173,10 @@ def test_make_commands_are_targets(page):
     assert used <= targets
 
 
+def test_the_front_page_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 def test_newest_change_is_this_version():
     headings = re.findall(
         r"^## \[?(\d[^\]\s]*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
@@ -208,8 +212,7 @@ def test_tables_of_the_pages_are_those_of_the_benchmarks(page):
     spec.loader.exec_module(front_page)
     shown = (ROOT / page).read_text(encoding="utf-8")
     for name in front_page.PAGES[page]:
-        printed = (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
-        assert front_page.with_tables(shown, printed) == shown
+        assert front_page.with_tables(shown, front_page.printed(name)) == shown
 
 
 @pytest.mark.parametrize("results", ["weighting", "weighting_sample"])
