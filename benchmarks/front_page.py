@@ -25,7 +25,7 @@ COST = {
     "… divided by MiniBatchKMeans(10) on the same features": "iterations; / MiniBatchKMeans(10)",
     "… divided by KMeans(10)": "… / KMeans(10)",
     "time of a fit to a million samples, divided by that to 100000": "time, n: 100000 → 1000000",
-    "memory beyond the input for a million samples in three views (GB)": "peak memory beyond the in",
+    "memory beyond the input for a million samples in three views (GB)": "peak memory beyond",
 }
 
 
