@@ -6,6 +6,7 @@ OMICS ?= .venv-omics
 LOWEST ?= .venv-lowest
 TOOLS ?= .venv-tools
 WATCH ?= .venv-watch
+MUTMUT ?= .venv-mutmut
 DOCS ?= .venv-docs
 EMPTY ?= .venv-empty
 WORKERS ?= 2
@@ -15,7 +16,7 @@ SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo quick test test-torch test-omics test-lowest check coverage watch bench fuzz \
+.PHONY: demo quick test test-torch test-omics test-lowest check types coverage mutants watch bench fuzz \
 	front-page docs dist lint-workflows clean
 
 %/.made:
@@ -27,7 +28,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.made
 	touch $@
 
 $(TOOLS)/.installed: Makefile | $(TOOLS)/.made
-	$(TOOLS)/$(SCRIPTS)/python $(PIP) build twine uv zizmor check-jsonschema
+	$(TOOLS)/$(SCRIPTS)/python $(PIP) build twine uv zizmor check-jsonschema "pyright[nodejs]"
 	touch $@
 
 demo: $(VENV)/.installed  ## cluster the built-in digits and draw the result
@@ -77,6 +78,14 @@ coverage: $(VENV)/.installed $(TORCH)/.installed  ## lines and branches that the
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
 
+# mutmut works with older versions of pytest alone.
+$(MUTMUT)/.installed: pyproject.toml | $(MUTMUT)/.made
+	$(MUTMUT)/$(SCRIPTS)/python $(PIP) -e ".[cli,io,plot]" "mutmut==3.8.0" "pytest<9" hypothesis
+	touch $@
+
+mutants: $(MUTMUT)/.installed  ## changes of the method that its quick tests notice; MUTANTS=... for others
+	$(MUTMUT)/$(SCRIPTS)/python benchmarks/mutants.py $(MUTANTS)
+
 check: $(VENV)/.installed  ## style, types, import directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -87,6 +96,9 @@ check: $(VENV)/.installed  ## style, types, import directions
 $(DOCS)/.installed: pyproject.toml | $(DOCS)/.made
 	$(DOCS)/$(SCRIPTS)/python $(PIP) -e ".[docs]"
 	touch $@
+
+types: $(VENV)/.installed $(TOOLS)/.installed  ## how much of the public interface has known types
+	$(TOOLS)/$(SCRIPTS)/pyright --pythonpath $(BIN)/python --verifytypes omcal --ignoreexternal | tail -20
 
 docs: $(DOCS)/.installed  ## the site, into docs/_build/html; runs the tutorials, checks the links
 	rm -rf docs/_build/html docs/api/generated  # pages of names that are gone
@@ -126,5 +138,5 @@ lint-workflows: $(TOOLS)/.installed  ## the files in .github, by zizmor and by t
 	if command -v actionlint; then actionlint; fi
 
 clean:
-	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(WATCH) $(DOCS) $(EMPTY) dist out docs/_build docs/auto_tutorials \
+	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(WATCH) $(DOCS) $(MUTMUT) $(EMPTY) mutants dist out docs/_build docs/auto_tutorials \
 		docs/api/generated .coverage*

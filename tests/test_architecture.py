@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import omcal
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +37,7 @@ def test_the_picture_is_that_of_the_contract():
     assert module.TARGET.read_text(encoding="utf-8") == module.drawing()
 
 
+@pytest.mark.process
 def test_importing_omcal_loads_no_optional_library():
     code = (
         "import sys, omcal; from omcal import OMCAL, OCAL, Consensus; OMCAL(); "

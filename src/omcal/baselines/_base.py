@@ -106,7 +106,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
                     stacklevel=4,
                 )
         self.objective_ = np.array(objective)
-        self.n_iter_ = len(objective)
+        self.n_iter_: int = len(objective)
 
     @abstractmethod
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> np.ndarray:

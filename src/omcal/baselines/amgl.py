@@ -144,7 +144,7 @@ class AMGL(Baseline):
         self.view_weights_ = weights
         self.embedding_ = F
         self.objective_ = np.array(objective)
-        self.n_iter_ = len(objective)
+        self.n_iter_: int = len(objective)
         return kmeans_labels(F, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:

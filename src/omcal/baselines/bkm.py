@@ -129,10 +129,10 @@ class BKM(Baseline):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.feature_labels_ = solution.q
-        self.block_means_ = solution.s
+        self.feature_labels_: Array = solution.q
+        self.block_means_: Array = solution.s
         self.objective_ = np.array(solution.objective)
-        self.n_iter_ = len(solution.objective) - 1
+        self.n_iter_: int = len(solution.objective) - 1
         return solution.p
 
     def _memory_needed(self, views: Views) -> float:

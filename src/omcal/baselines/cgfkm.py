@@ -136,9 +136,9 @@ class CGFKM(Baseline):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.filter_weights_ = solution.beta
+        self.filter_weights_: Array = solution.beta
         self.objective_ = np.array(solution.objective)
-        self.n_iter_ = len(solution.objective) // 2
+        self.n_iter_: int = len(solution.objective) // 2
         return solution.labels
 
     def _memory_needed(self, views: Views) -> float:

@@ -114,10 +114,12 @@ class ECPCS(Baseline):
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = narrow(views[0].array)
-        self.ensemble_ = kmeans_ensemble(X, self.n_clusters, self.n_partitions, random_state)
+        self.ensemble_: NDArray[np.intp] = kmeans_ensemble(
+            X, self.n_clusters, self.n_partitions, random_state
+        )
         base = base_clusters(self.ensemble_)
         H = membership(base)
-        self.similarity_ = propagated_similarity(jaccard(H), self.walk_length)
+        self.similarity_: Floats = propagated_similarity(jaccard(H), self.walk_length)
         if self.consensus == "hc":
             return linkage_labels(enhanced_coassociation(self.similarity_, base), self.n_clusters)
         first_row = random_state.randint(H.shape[1])

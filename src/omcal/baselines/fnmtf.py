@@ -133,10 +133,10 @@ class FNMTF(Baseline):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.feature_labels_ = solution.g
-        self.block_means_ = solution.S
+        self.feature_labels_: Array = solution.g
+        self.block_means_: Array = solution.S
         self.objective_ = np.array(solution.objective)
-        self.n_iter_ = len(solution.objective) - 1
+        self.n_iter_: int = len(solution.objective) - 1
         return solution.f
 
     def _memory_needed(self, views: Views) -> float:

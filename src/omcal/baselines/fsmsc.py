@@ -139,8 +139,8 @@ class FSMSC(Baseline):
             X, joined, self.n_clusters, self.tau, self.lam1, self.lam2, self.max_iter
         )
         self.objective_ = np.array(objective)
-        self.anchor_graph_ = factors.Z
-        self.n_iter_ = self.max_iter
+        self.anchor_graph_: Array = factors.Z
+        self.n_iter_: int = self.max_iter
         U = row_normalized(left_singular_vectors(factors.Z, self.n_clusters))
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 

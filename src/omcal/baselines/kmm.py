@@ -156,10 +156,10 @@ class KMM(Baseline):
             if A is not None and prototype_move(before, A) < self.tol:
                 break
         best = next((graph for graph in reversed(solved) if graph.converged), solved[-1])
-        self.n_iter_ = len(solved)
+        self.n_iter_: int = len(solved)
         self.objective_ = np.array([graph.objective for graph in solved])
-        self.graph_ = best.Z
-        self.prototype_labels_ = best.nearest
+        self.graph_: Any = best.Z
+        self.prototype_labels_: Array = best.nearest
         return best.labels
 
     def _prototype_count(self, n: int) -> int:
@@ -266,8 +266,8 @@ class BipartiteTies:
 
     def __init__(self, X: Matrix, A: Array, k: int, prototype_step: str) -> None:
         self._squared = squared_distances(X, A)
-        self.samples = nearest_ties(self._squared, k)
-        self.prototypes = nearest_ties(self._squared.T, k)
+        self.samples: Ties = nearest_ties(self._squared, k)
+        self.prototypes: Ties = nearest_ties(self._squared.T, k)
         self._offset = (
             self.prototypes.affinities
             if prototype_step == "affinity"

@@ -158,9 +158,9 @@ class MCGC(Baseline):
             objective.append(float(-fit - beta * agreement + np.sum(S.data**2) / 2))
         self.graph_ = S
         self.view_graphs_ = graphs
-        self.view_components_ = [int(component_labels(W).max()) + 1 for W in graphs]
+        self.view_components_: list[int] = [int(component_labels(W).max()) + 1 for W in graphs]
         self.objective_ = np.array(objective)
-        self.n_iter_ = self.max_iter
+        self.n_iter_: int = self.max_iter
         return component_labels(S)
 
     def _memory_needed(self, views: Views) -> float:

@@ -166,7 +166,7 @@ class MLAN(Baseline):
         self.graph_ = S
         self.view_weights_ = weights
         self.objective_ = np.array(objective)
-        self.n_iter_ = len(objective)
+        self.n_iter_: int = len(objective)
         return component_labels(S)
 
     def _scaled(self, views: Views) -> list[Matrix]:

@@ -13,7 +13,7 @@ from omcal.baselines._anchor_space import left_singular_vectors
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._linalg import procrustes, standardize_features, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Views
@@ -161,8 +161,8 @@ class MVSCHFD(Baseline):
         descent = Descent.start(X, sizes, stale=self.suffix == "stale")
         step = partial(descent.step, squared=self.weights == "squared")
         self._iterate(step, _settled, warn=self.tol > 0)
-        self.view_weights_ = descent.weights
-        self.anchor_graph_ = descent.Z
+        self.view_weights_: Floats = descent.weights
+        self.anchor_graph_: Array = descent.Z
         U = row_normalized(left_singular_vectors(descent.Z, self.n_clusters))
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 

@@ -14,7 +14,7 @@ from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import side_by_side
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.scaling import Scale, Scaling
 from omcal.views.view import Matrix, Views
@@ -161,7 +161,7 @@ class BestSingleView(Baseline):
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         scored = random_state.permutation(views.n)[:_SILHOUETTE_SAMPLES]
         labels: dict[str, Array] = {}
-        self.scores_ = {}
+        self.scores_: dict[str, float] = {}
         for name, X in zip(views.names, _scaled(views, self.scale), strict=True):
             labels[name] = kmeans_labels(X, self.n_clusters, random_state, self.n_init)
             self.scores_[name] = _silhouette(X[scored], labels[name][scored])
@@ -243,7 +243,7 @@ class ConcatSpectral(Baseline):
         X = side_by_side(_scaled(views, self.scale))
         W = neighbor_graph(X, self.n_neighbors)
         _, U = largest_eigenvectors(normalized_adjacency(W), self.n_clusters)
-        self.embedding_ = row_normalized(U)
+        self.embedding_: Floats = row_normalized(U)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:

@@ -11,7 +11,7 @@ from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import normalized_adjacency
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.scikit import Interval
 from omcal.views.view import Views
 
@@ -91,12 +91,14 @@ class SC(Baseline):
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = centred(views[0].array)
         squared = squared_distances(X, X)
-        self.sigma_ = median_distance(squared, random_state) if self.sigma is None else self.sigma
+        self.sigma_: float = (
+            median_distance(squared, random_state) if self.sigma is None else self.sigma
+        )
         A = gaussian_affinity(squared, self.sigma_)
         del squared  # n×n, and done with
         A = normalized_adjacency(A)
         _, U = largest_eigenvectors(A, self.n_clusters)
-        self.embedding_ = row_normalized(U)
+        self.embedding_: Floats = row_normalized(U)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state)
 
     def _memory_needed(self, views: Views) -> float:

@@ -175,8 +175,8 @@ class SLMVGC(Baseline):
             graphs, self.alpha, self.beta, self.lam, self.gamma, SOLVERS[self.z_solver]
         )
         self._iterate(consensus.step, _settled)
-        self.sample_weights_ = consensus.weights
-        self.graph_ = consensus.S
+        self.sample_weights_: Array = consensus.weights
+        self.graph_: Array = consensus.S
         U = largest_eigenvectors(normalized_adjacency(consensus.S), self.n_clusters)[1]
         return kmeans_labels(row_normalized(U), self.n_clusters, random_state, self.n_init)
 
@@ -211,7 +211,7 @@ class Supports:
         starts = np.r_[0, np.cumsum(sizes)[:-1]]
         indices = np.concatenate([graph.indices for graph in graphs])
         self._entries = []
-        self.groups = []
+        self.groups: list[tuple[Array, Array, Array]] = []
         for size in np.unique(sizes):
             alike = np.flatnonzero(sizes == size)[:, None]
             for block in row_blocks(len(alike), max(1, _BLOCK_ENTRIES // size**2)):
@@ -239,6 +239,10 @@ class Consensus:
     Q: Array  # (V, n, n): Q[v, i] is column i of Q_v
     S: Array  # symmetric
     weights: Array  # (n, V)
+    alpha: float
+    beta: float
+    lam: float
+    gamma: float
 
     def __init__(
         self,
@@ -253,8 +257,8 @@ class Consensus:
         self.solver = solver
         mean = sum(graphs) / len(graphs)
         self.L = laplacian(mean)
-        self.dense_L = self.L.toarray()
-        self.supports = Supports(graphs)
+        self.dense_L: Array = self.L.toarray()
+        self.supports: Supports = Supports(graphs)
         self.S = mean.toarray()
         self.Z = self._graphs(lam, None)
         self.Q = np.stack([Z.toarray() for Z in self.Z])

@@ -169,10 +169,10 @@ class SMCOCL(AbstractSMC):
         uniform = np.full(len(views), 1 / len(views))
         problem = Problem(self.beta, self.gamma, "adaptive", uniform, self.max_iter, self.tol)
         solution, labels = consensus(codes, G, problem)
-        self.view_weights_ = solution.alpha
-        self.basis_ = solution.consensus.G
+        self.view_weights_: Floats = solution.alpha
+        self.basis_: Floats = solution.consensus.G
         self.objective_ = np.array(solution.history)
-        self.n_iter_ = solution.n_iter
+        self.n_iter_: int = solution.n_iter
         if not solution.converged:
             warnings.warn(
                 f"SMCOCL: the objective still changes by more than tol={self.tol:g} after "

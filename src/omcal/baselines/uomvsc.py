@@ -163,7 +163,8 @@ class UOMvSC(Baseline):
             H = procrustes(A @ indicator(labels, self.n_clusters))
         ascent = Ascent(graphs, self.lam, H, labels, sequential=self.y_update == "refreshed")
         self._iterate(ascent.step, _settled)
-        self.view_weights_, self.embedding_weights_ = ascent.a, ascent.b
+        self.view_weights_: Floats = ascent.a
+        self.embedding_weights_: Floats = ascent.b
         # Should a cluster have stayed empty, the numbers of the others close up.
         return np.unique(ascent.labels, return_inverse=True)[1].reshape(-1)
 
@@ -213,15 +214,19 @@ class Ascent:
     def __init__(
         self, graphs: Graphs, lam: float, H: Array, labels: Array, *, sequential: bool
     ) -> None:
-        self.shares = np.repeat([1 - lam, lam], len(graphs.feature))
-        self.stacked = sparse.vstack(graphs.feature + graphs.embedding, format="csr")
-        self.H, self.labels, self.sequential = H, labels, sequential
+        self.shares: Floats = np.repeat([1 - lam, lam], len(graphs.feature))
+        self.stacked: Any = sparse.vstack(graphs.feature + graphs.embedding, format="csr")
+        self.H = H
+        self.labels: Array = labels
+        self.sequential: bool = sequential
 
     def step(self) -> float:
         """Update the weights, H and the labels once; the objective after that."""
         c = self.H.shape[1]
         AF = self._products(indicator(self.labels, c))
         fits = np.einsum("ik,vik->v", self.H, AF) + _EPS
+        self.a: Floats
+        self.b: Floats
         self.a, self.b = (half / np.linalg.norm(half) for half in np.split(fits, 2))
         mix = self.shares * np.concatenate([self.a, self.b])
         self.H = procrustes(np.tensordot(mix, AF, axes=1))

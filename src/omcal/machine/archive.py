@@ -80,10 +80,10 @@ class Archive:
         declared = sum(member.file_size for member in members)
         if declared > size or any(m.file_size != m.compress_size for m in members):
             raise ArchiveError("it declares more than it holds; the file is damaged or hostile.")
-        self.has_checksum = self._left.pop(_CHECKSUM, None) is not None
+        self.has_checksum: bool = self._left.pop(_CHECKSUM, None) is not None
         if self.has_checksum:
             self._compare_checksum(members)
-        self.header = self._read_header()
+        self.header: dict[str, Any] = self._read_header()
 
     @classmethod
     @contextmanager

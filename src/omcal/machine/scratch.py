@@ -26,7 +26,7 @@ class Scratch:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
-        self.folder = Path(tempfile.gettempdir() if folder is None else folder)
+        self.folder: Path = Path(tempfile.gettempdir() if folder is None else folder)
         if not self.folder.is_dir():
             raise ValueError(f"scratch_dir={str(folder)!r} is not a folder; create it first.")
         self._mappings: list[mmap.mmap] = []

@@ -148,8 +148,10 @@ class RelativeDistances:
         origin = scaling.undo(mean).astype(view.dtype)
         rounding = np.finfo(view.dtype).eps * (np.abs(origin) @ np.abs(W)).max()
         far = rounding > _MOST_ROUNDING * np.square(away).sum(axis=1).mean()
-        self.origin = origin if far and not view.sparse else None
-        self.bias = (bias + origin @ W if self.origin is not None else bias).astype(view.dtype)
+        self.origin: Array | None = origin if far and not view.sparse else None
+        self.bias: Array = (bias + origin @ W if self.origin is not None else bias).astype(
+            view.dtype
+        )
 
     def products(self, block: Matrix) -> Array:
         """Distances less the bias, (rows × m)."""

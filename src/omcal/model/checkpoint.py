@@ -85,7 +85,7 @@ class Checkpoint:
         data: Mapping[str, Any],
         parameters: Mapping[str, Any],
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         if not self.path.parent.is_dir():
             raise ValueError(
                 f"checkpoint={str(path)!r} lies in no folder; create {str(self.path.parent)!r}."

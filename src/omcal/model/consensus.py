@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.scikit import HasMethods, Interval
+from omcal.method.kinds import Kind
 from omcal.method.new_samples import JoinedRule, Rule, joined_graph
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
@@ -217,7 +218,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         (rows,) = place.build([inner._rule.learned], settings)
         inner._graphs = place.kept(rows)
         inner.doubts_ = inner._doubts()
-        self.doubts_ = self._doubts()
+        self.doubts_: list[Doubt] = self._doubts()
         for saved in checkpoints:
             if saved and not watch.interrupted:
                 saved.remove()
@@ -271,18 +272,20 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     ) -> None:
         """The attributes of a fitted model."""
         self._rule = JoinedRule(rules, solution.consensus)
-        self.labels_ = np.asarray(_on_host(assignment.labels), dtype=np.int32)
-        self.n_undecided_ = assignment.n_undecided
+        self.labels_: Array = np.asarray(_on_host(assignment.labels), dtype=np.int32)
+        self.n_undecided_: int = assignment.n_undecided
         self.runs_ = runs
-        self.objective_ = np.array(solution.history)
-        self.n_iter_, self.converged_ = solution.n_iter, solution.converged
+        self.objective_: Floats = np.array(solution.history)
+        self.n_iter_: int = solution.n_iter
+        self.converged_: bool = solution.converged
         weights = np.stack([run.view_weights for run in runs])
-        self.view_weights_ = weights.mean(axis=0)
-        self.view_weights_spread_ = weights.std(axis=0)
-        self.view_scales_ = [scaling.kind for scaling in rules[0].learned.scalings]
-        self.certainty_ = certainty([run.labels for run in runs], self.labels_, self.n_clusters)
-        self._similar = [ari(self.labels_, run.labels) for run in runs]
-        self.stability_ = float(np.mean(self._similar))
+        self.view_weights_: Floats = weights.mean(axis=0)
+        self.view_weights_spread_: Floats = weights.std(axis=0)
+        self.view_scales_: list[Kind] = [scaling.kind for scaling in rules[0].learned.scalings]
+        found = [run.labels for run in runs]
+        self.certainty_: Floats = certainty(found, self.labels_, self.n_clusters)
+        self._similar = [ari(self.labels_, labels) for labels in found]
+        self.stability_: float = float(np.mean(self._similar))
 
     def _keep_most_similar(self, inner: AnchorClusterer) -> None:
         """The run most like the result as a model, and what the views looked like."""

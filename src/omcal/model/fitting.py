@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.arrays import Mask
+from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.memory import parse_bytes
 from omcal.machine.scikit import (
     CallbackSupportMixin,
@@ -26,6 +26,7 @@ from omcal.machine.scikit import (
     with_callbacks,
 )
 from omcal.method.graph import AnchorGraphs
+from omcal.method.kinds import Kind
 from omcal.method.new_samples import Learned, Rule
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import SCALES, check_scale
@@ -159,7 +160,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         best, assignment = self._optimise(rows, learned, random_state, watch)
 
         self._publish(Rule(learned, best.consensus), best, assignment)
-        self.doubts_ = self._doubts()
+        self.doubts_: list[Doubt] = self._doubts()
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
@@ -205,12 +206,12 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
     def _publish(self, rule: Rule, best: Solution, assignment: Assignment) -> None:
         """The attributes of a fitted model."""
         self._set_rule(rule)
-        self.labels_ = assignment.labels
-        self.n_undecided_ = assignment.n_undecided
-        self.view_weights_ = best.alpha
-        self.objective_ = np.array(best.history)
-        self.n_iter_ = best.n_iter
-        self.converged_ = best.converged
+        self.labels_: Array = assignment.labels
+        self.n_undecided_: int = assignment.n_undecided
+        self.view_weights_: Floats = best.alpha
+        self.objective_: Floats = np.array(best.history)
+        self.n_iter_: int = best.n_iter
+        self.converged_: bool = best.converged
 
     def _doubts(self) -> list[Doubt]:
         found = doubts(self, self._graphs)
@@ -231,9 +232,9 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
     def _set_rule(self, rule: Rule) -> None:
         """What new samples need, and the attributes that show it."""
         self._rule = rule
-        self.anchors_ = rule.learned.anchors
-        self.basis_ = rule.consensus.G
-        self.view_scales_ = [scaling.kind for scaling in rule.learned.scalings]
+        self.anchors_: list[Array] = rule.learned.anchors
+        self.basis_: Floats = rule.consensus.G
+        self.view_scales_: list[Kind] = [scaling.kind for scaling in rule.learned.scalings]
 
     @property
     def _described(self) -> Self:

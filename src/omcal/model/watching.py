@@ -16,7 +16,7 @@ from omcal.machine.threads import small_blas
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.solver import Problem, Solution, solve
 
-logger = logging.getLogger("omcal")
+logger: logging.Logger = logging.getLogger("omcal")
 
 
 class FitTasks:
@@ -90,7 +90,7 @@ class Interruption:
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked: bool = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -130,7 +130,7 @@ class Watch:
     """Who looks on while a fit works: the log, callbacks, and whoever presses Ctrl-C."""
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
-        self.say = reporter(estimator.verbose)
+        self.say: Callable[..., None] = reporter(estimator.verbose)
         self._max_iter = estimator.max_iter
         self._tasks = FitTasks(estimator, X, y, estimator._n_starts)
         self._interruption = Interruption()

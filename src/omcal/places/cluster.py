@@ -41,7 +41,7 @@ from omcal.places.survey import (
 )
 from omcal.views.view import View, Views, mark_absent
 
-logger = logging.getLogger("omcal")
+logger: logging.Logger = logging.getLogger("omcal")
 
 _CHUNK_BYTES = 1 << 27  # of a file that is cut into chunks here
 _PARTS_PER_THREAD = 2  # enough to share the work of a lost worker out

@@ -36,7 +36,7 @@ from omcal.places.survey import (
 from omcal.views.stored import read_ahead
 from omcal.views.view import Views
 
-logger = logging.getLogger("omcal")
+logger: logging.Logger = logging.getLogger("omcal")
 
 _READ_BYTES = 1 << 24  # a block this large is read at full speed, and small beside any memory
 _PART_ROWS = 4096  # parts in scratch files have a multiple of this

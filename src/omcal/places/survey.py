@@ -64,7 +64,7 @@ class Survey:
         self._settings = settings
         self._random_states = random_states
         self._drafts = drafts
-        self.shared = [draft.shared for draft in drafts]  # what a look needs of them
+        self.shared: list[Draft] = [draft.shared for draft in drafts]  # what a look needs of them
         self._rows: Array | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
         self._drawn: list[Array | None] = []
         if isinstance(settings.anchors, str):

@@ -27,7 +27,7 @@ class Packed:
     def __init__(self) -> None:
         self.layout: dict[str, list[Any]] = {}
         self.parts: list[bytes] = []
-        self.size = 0
+        self.size: int = 0
 
     def add(self, name: str, array: Array) -> None:
         """Under a name, with its type and length."""

@@ -46,9 +46,9 @@ class StoredTable:
                 f"view {name!r} holds {source.dtype} values; a view must be numeric (real numbers)."
             )
         self.name = name
-        self.shape = (int(source.shape[0]), int(source.shape[1]))
-        self.dtype = source.dtype
-        self.chunk_rows = _chunk_rows(source)
+        self.shape: tuple[int, int] = (int(source.shape[0]), int(source.shape[1]))
+        self.dtype: np.dtype = source.dtype
+        self.chunk_rows: int = _chunk_rows(source)
         self._source = (MappedRows.of(source) if isinstance(source, np.memmap) else None) or source
 
     def read(self, rows: slice) -> Array:
@@ -261,14 +261,14 @@ class ParquetRows:
         self._path = path
         self._file = parquet.ParquetFile(path)
         schema = self._file.schema_arrow
-        self.columns = list(schema.names if columns is None else columns)
+        self.columns: list[str] = list(schema.names if columns is None else columns)
         types = [schema.field(name).type.to_pandas_dtype() for name in self.columns]
-        self.dtype = np.result_type(*types)
+        self.dtype: np.dtype = np.result_type(*types)
         metadata = self._file.metadata
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        self.shape = (int(self._starts[-1]), len(self.columns))
-        self.chunks = (max(sizes, default=1), len(self.columns))
+        self.shape: tuple[int, int] = (int(self._starts[-1]), len(self.columns))
+        self.chunks: tuple[int, int] = (max(sizes, default=1), len(self.columns))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ParquetRows, (self._path, self.columns)

@@ -41,7 +41,7 @@ HEADERED = ("CSV", "Excel", "folder of tables")
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".xlsx")
 
 # What the ending of a name promises; the content decides.
-ENDINGS = {
+ENDINGS: dict[str, tuple[str, ...]] = {
     ".mat": ("MATLAB 5", "HDF5"),
     ".h5": ("HDF5",),
     ".h5ad": ("HDF5",),

@@ -72,8 +72,9 @@ class Scan:
     """The elements in a stretch of bytes, one after another."""
 
     def __init__(self, data: memoryview, order: str) -> None:
-        self.data, self.order = data, order
-        self.at = 0
+        self.data: memoryview = data
+        self.order: str = order
+        self.at: int = 0
 
     def more(self) -> bool:
         return self.at < len(self.data)

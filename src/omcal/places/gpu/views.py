@@ -29,16 +29,16 @@ class DeviceView:
 
     def __init__(self, view: View, device: Device, keeps: bool) -> None:
         self.host = view
-        self.name = view.name
+        self.name: str = view.name
         self.device = device
-        self.width = view.width
-        self.n = int(view.array.shape[0])
-        self.dtype = view.dtype
-        self.sparse = view.sparse
+        self.width: int = view.width
+        self.n: int = int(view.array.shape[0])
+        self.dtype: np.dtype = view.dtype
+        self.sparse: bool = view.sparse
         self._tensor: Tensor = view.array.tensor if isinstance(view.array, TensorArray) else None
         self._stays = self._tensor is not None and self._tensor.device == device
         self._keeps = keeps
-        self.checked = self._tensor is None and not view.stored  # known to be finite
+        self.checked: bool = self._tensor is None and not view.stored  # known to be finite
 
     @property
     def resident(self) -> Tensor | None:
