@@ -93,7 +93,7 @@ def cluster(
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
     data = reading.load()
-    if not found.takes_absences:
+    if not found.takes_absent:
         require_complete(data, f"--method {found.name}")
     if n_clusters is None and dry_run:
         raise ValueError("--clusters auto takes work; give a number with --dry-run.")

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from omcal.datasets._names import listed_shapes
 from omcal.machine.arrays import Array, Mask
-from omcal.views.absence import rows_present
+from omcal.views.present import rows_present
 
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
 

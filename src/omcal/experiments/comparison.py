@@ -223,7 +223,7 @@ def _obstacle(method: Method, data: MultiViewData) -> str:
     if not method.multi_view and len(data.views) > 1:
         return f"takes one view, and there are {len(data.views)}"
     absent = any(not here.all() for here in (data.present or {}).values())
-    if absent and not method.takes_absences:
+    if absent and not method.takes_absent:
         return "cannot do without samples that are absent from views"
     if not method.takes_sparse and any(hasattr(view, "nnz") for view in data.views.values()):
         return "takes no sparse views"
@@ -232,7 +232,7 @@ def _obstacle(method: Method, data: MultiViewData) -> str:
 
 def _as_data(X: Any, y: ArrayLike | None, present: Any) -> MultiViewData:
     if not isinstance(X, MultiViewData):
-        views = validate_views(OMCAL(), X, min_samples=2, gaps=True, present=present)
+        views = validate_views(OMCAL(), X, min_samples=2, absent=True, present=present)
         masks = {view.name: view.present for view in views if view.present is not None}
         X = MultiViewData({view.name: view.array for view in views}, present=masks or None)
     data: MultiViewData = X if y is None else replace(X, labels=np.asarray(y))

@@ -26,7 +26,7 @@ class Method:
         The class, or a function, that makes its estimator from parameters.
     multi_view : bool
         Whether it takes several views.
-    takes_absences : bool
+    takes_absent : bool
         Whether samples may be absent from some views.
     takes_sparse : bool
         Whether views may be sparse.
@@ -43,7 +43,7 @@ class Method:
     title: str
     cls: Any
     multi_view: bool = True
-    takes_absences: bool = False
+    takes_absent: bool = False
     takes_sparse: bool = True
 
     def make(self, n_clusters: int | None = None, **parameters: Any) -> Any:
@@ -81,8 +81,8 @@ def methods() -> dict[str, Method]:
     ['omcal', 'consensus', 'ocal']
     """
     own = [
-        Method("omcal", "OMCAL", OMCAL, takes_absences=True),
-        Method("consensus", "OMCAL, ten runs", _consensus, takes_absences=True),
+        Method("omcal", "OMCAL", OMCAL, takes_absent=True),
+        Method("consensus", "OMCAL, ten runs", _consensus, takes_absent=True),
         Method("ocal", "OCAL", OCAL, multi_view=False),
     ]
     others = [

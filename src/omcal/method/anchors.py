@@ -15,10 +15,10 @@ from sklearn.utils.random import sample_without_replacement
 from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.method.kmeans import (
+    IncompleteVectors,
     InnerProducts,
     Points,
-    Rows,
-    RowsWithGaps,
+    Vectors,
     inner_products_pay,
     lloyd,
     trials,
@@ -162,12 +162,12 @@ def _kmeans(
     if not norms.any() and abs(X).max() > 0:
         raise ValueError(_beyond(X, views, "small"))
     if present is not None:
-        centres = find(RowsWithGaps(X, present, views.widths, norms))
+        centres = find(IncompleteVectors(X, present, views.widths, norms))
     elif not sampled and inner_products_pay(*X.shape):
         points = InnerProducts(X)
         centres = points.rows(find(points))
     else:
-        centres = find(Rows(X, norms))
+        centres = find(Vectors(X, norms))
     return np.asarray(centres, dtype=np.float64) + mean
 
 

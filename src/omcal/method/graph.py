@@ -13,7 +13,7 @@ from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import nearest_kernel
 from omcal.machine.threads import map_blocks
 from omcal.method.scaling import Scaling
-from omcal.views.absence import stand_in, stand_ins
+from omcal.views.present import stand_in, stand_ins
 from omcal.views.view import Matrix, View, Views
 
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache

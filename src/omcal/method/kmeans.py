@@ -141,7 +141,7 @@ def _seed(
     return chosen
 
 
-class Rows(Points):
+class Vectors(Points):
     """Points as the rows of a matrix, dense or sparse."""
 
     def __init__(self, X: Matrix, norms: Array | None = None) -> None:
@@ -149,8 +149,8 @@ class Rows(Points):
         self.n = X.shape[0]
         self._norms = row_norms(X, squared=True) if norms is None else norms
 
-    def __getitem__(self, some: Array) -> Rows:
-        return Rows(self.X[some], self._norms[some])
+    def __getitem__(self, some: Array) -> Vectors:
+        return Vectors(self.X[some], self._norms[some])
 
     @cached_property
     def spread(self) -> float:
@@ -198,11 +198,11 @@ class Rows(Points):
         return np.bincount(labels, minlength=n_clusters)[:, None]
 
 
-class RowsWithGaps(Rows):
-    """Rows of several views side by side, zero in the views that a row is absent from.
+class IncompleteVectors(Vectors):
+    """Vectors of several views side by side, zero in the views that a row is absent from.
 
-    The views have mean zero, so that in the choice of a start a gap counts as the mean. Distances
-    to centres, and means, are over the views that are there; centres have no gaps.
+    The views have mean zero, so that in the choice of a start an absent view counts as the mean.
+    Distances to centres, and means, are over the views that are there; centres have all of them.
     """
 
     def __init__(
@@ -212,8 +212,8 @@ class RowsWithGaps(Rows):
         self._present = present
         self._widths = widths
 
-    def __getitem__(self, some: Array) -> RowsWithGaps:
-        return RowsWithGaps(self.X[some], self._present[some], self._widths, self._norms[some])
+    def __getitem__(self, some: Array) -> IncompleteVectors:
+        return IncompleteVectors(self.X[some], self._present[some], self._widths, self._norms[some])
 
     def at(self, chosen: Sequence[int] | Array) -> Array:
         """The chosen rows; what they lack is taken from the nearest row that has it."""

@@ -40,7 +40,7 @@ from omcal.model.cost import Estimate, ViewSize, view_sizes
 from omcal.model.doubts import Doubt, doubts, unconverged, warn
 from omcal.model.watching import Watch, best_of, plain_interrupts, shown
 from omcal.places.base import Asked, Place, place_for
-from omcal.views.absence import check_present
+from omcal.views.present import check_present
 from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
 

@@ -186,7 +186,7 @@ def fitted_views(model: Any, X: Any, present: Any = None) -> Views:
     """X as the views that the model was fitted on; what lies in files stays there."""
     columns = getattr(model, "views", None)
     return validate_views(
-        model, X, views=columns, reset=False, lazy=True, gaps=True, present=present
+        model, X, views=columns, reset=False, lazy=True, absent=True, present=present
     )
 
 

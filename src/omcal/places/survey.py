@@ -16,7 +16,7 @@ from omcal.method.moments import Moments
 from omcal.method.new_samples import Learned
 from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
 from omcal.method.settings import GraphSettings
-from omcal.views.absence import check_present, require_enough
+from omcal.views.present import check_present, require_enough
 from omcal.views.view import Matrix, View, Views, count_nonfinite, require_finite
 
 _MARKED = 16  # every 16th row goes into the mark of a block

@@ -208,7 +208,7 @@ def n_clusters(
         raise ValueError(f"n_resamples={n_resamples!r} must be an integer of at least 2.")
     random_state = check_random_state(random_state)
     everything = validate_views(
-        OMCAL(), X, views=views, min_samples=2, lazy=True, gaps=True, present=present
+        OMCAL(), X, views=views, min_samples=2, lazy=True, absent=True, present=present
     )
     if numbers is None:
         numbers = list(range(2, max(2, min(30, int(everything.n**0.5))) + 1))

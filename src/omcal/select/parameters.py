@@ -19,7 +19,7 @@ from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
 from omcal.model.small_fits import explained_shares, require_two
-from omcal.views.absence import check_present
+from omcal.views.present import check_present
 from omcal.views.reading import validate_views
 from omcal.views.view import Views
 
@@ -140,7 +140,7 @@ def tune_without_labels(
     rng = check_random_state(random_state)
     probe = OMCAL(n_clusters, **fixed)
     views = validate_views(
-        probe, X, views=fixed.pop("views", None), min_samples=2, gaps=True, present=present
+        probe, X, views=fixed.pop("views", None), min_samples=2, absent=True, present=present
     )
     check_present(views.present, views.names)
     kept = np.sort(rng.permutation(views.n)[:max_samples])

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_array, validate_data
 from omcal.machine.arrays import Array
 from omcal.machine.threads import map_blocks
 from omcal.views import columns as column_sets
-from omcal.views.absence import present_by_mask, rows_for_none
 from omcal.views.columns import split_columns
 from omcal.views.frames import align, column_names, is_arrow
+from omcal.views.present import present_by_mask, rows_for_none
 from omcal.views.stored import StoredArray, StoredTable, in_memory, is_stored
 from omcal.views.view import (
     Matrix,
@@ -47,7 +47,7 @@ def read_views(
         from omcal.views.tensors import validate_tensors
 
         return validate_tensors(estimator, X, **how)
-    return validate_views(estimator, X, lazy=True, gaps=True, **how)
+    return validate_views(estimator, X, lazy=True, absent=True, **how)
 
 
 def holds_tensors(X: Any) -> bool:
@@ -70,7 +70,7 @@ def validate_views(
     reset: bool = True,
     min_samples: int = 1,
     lazy: bool = False,
-    gaps: bool = False,
+    absent: bool = False,
     present: Any = None,
 ) -> Views:
     """Check multi-view input and record, or compare with, what the estimator was fitted on.
@@ -90,7 +90,7 @@ def validate_views(
     lazy : bool
         Leave views that lie on disk or on a cluster there; whoever reads them then checks that
         their values are finite.
-    gaps : bool
+    absent : bool
         Samples may be absent from views: rows of NaN, rows that are None, and, without `reset`,
         views that are None.
     present : mapping or sequence of boolean arrays, or one of shape (n, V), optional
@@ -107,7 +107,7 @@ def validate_views(
     named = named_arrays(X, views)
     if named is not None:
         named = align(named, present)
-    if named is not None and gaps:
+    if named is not None and absent:
         widths = {} if reset else _fitted_widths(estimator, named, by_name=isinstance(X, Mapping))
         named = rows_for_none(named, widths)
     if named is None:
@@ -119,7 +119,7 @@ def validate_views(
         else:
             vars(estimator).pop("feature_names_in_", None)
             estimator.n_features_in_ = sum(checked.widths)
-    if gaps:
+    if absent:
         checked = mark_absent(checked, present)
     else:
         _require_complete(checked)

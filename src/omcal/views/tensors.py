@@ -11,8 +11,8 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Mask
 from omcal.machine.torch import Device, Tensor
-from omcal.views.absence import read_masks
 from omcal.views.columns import split_columns
+from omcal.views.present import read_masks
 from omcal.views.reading import (
     compare_columns,
     in_fitted_order,

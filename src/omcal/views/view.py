@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
-from omcal.views.absence import read_masks, rows_present
+from omcal.views.present import read_masks, rows_present
 from omcal.views.stored import StoredArray
 from omcal.views.tensor_array import TensorArray
 

@@ -17,7 +17,7 @@ from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
 from omcal.places.gpu.scaling import check_finite
 from omcal.places.gpu.views import DeviceViews
-from omcal.views.absence import stand_in, stand_ins
+from omcal.views.present import stand_in, stand_ins
 
 
 @dataclass(frozen=True)

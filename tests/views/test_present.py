@@ -16,7 +16,7 @@ from omcal import OCAL, OMCAL, load
 from omcal.baselines import ConcatKMeans
 from omcal.datasets import load_views, make_multiview
 from omcal.metrics import ari, clustering_accuracy
-from omcal.views.absence import stand_in, stand_ins
+from omcal.views.present import stand_in, stand_ins
 
 MADE = make_multiview(300, n_clusters=3, random_state=0)
 VIEWS = list(MADE.views.values())
