@@ -225,3 +225,13 @@ def test_means_of_the_study_of_weights_are_those_of_the_benchmark(results):
         cells = re.findall(r"\| 0(\.\d+)", row)
         assert len(cells) == 6
         assert f"| {' | '.join(cells)} |" in shown
+
+
+def test_differences_on_the_page_on_choosing_are_those_of_the_benchmark():
+    printed = (ROOT / "benchmarks" / "results" / "choices.md").read_text(encoding="utf-8")
+    measured = set(re.findall(r"[+-]0\.\d{3} ± 0\.\d{3}", printed))
+    shown = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    cited = re.findall(r"([+−]?)\.(\d{3}) ± \.(\d{3})", shown)
+    assert len(cited) > 20
+    for sign, mean, error in cited:
+        assert f"{'-' if sign == '−' else '+'}0.{mean} ± 0.{error}" in measured

@@ -42,7 +42,28 @@ def sensors(out):
     assert found["as they are"] > found["fill with means"] > found["drop"]
 
 
-CLAIMS = {"cells": cells, "embeddings": embeddings, "sensors": sensors}
+def cluster(out):
+    (same,) = numbers(out, r"(?m)^()(\d+\.\d+)% of the labels are the same").values()
+    assert same > 99.9
+
+
+def million(out):
+    (accuracy,) = numbers(out, r"(accuracy) (\d\.\d+)").values()
+    assert accuracy > 0.95
+
+
+def place(out):
+    assert "labels the same: True" in out and "refused: memory_limit" in out
+
+
+CLAIMS = {
+    "cells": cells,
+    "cluster": cluster,
+    "embeddings": embeddings,
+    "million": million,
+    "place": place,
+    "sensors": sensors,
+}
 
 
 def test_claims_are_about_tutorials():

@@ -1,8 +1,8 @@
-"""Links of the pages to files outside docs/, which are not pages of the site.
+"""Links of the pages to files that are not pages of the site, or are made into some.
 
 The pages are also read in the repository, so their links are those of its files. Here the documents
-at its top lead to their pages, other Markdown is a file to download, and what only the host of the
-repository has (a comparison of versions) stays as text.
+at its top and the scripts of the tutorials lead to their pages, other Markdown is a file to
+download, and what only the host of the repository has (a comparison of versions) stays as text.
 """
 
 import os
@@ -38,11 +38,29 @@ class RepositoryLinks(SphinxTransform):
                             "", reftarget=os.path.relpath(path, here), refdoc=self.env.docname
                         ),
                     )
+            elif link.get("reftype") == "myst" and target == "tutorials":
+                self.replace(link, self.page("/auto_tutorials/index"))
             elif link.get("reftype") == "myst" and target.startswith("../../"):
                 self.replace(link, nodes.inline())
+        for link in list(self.document.findall(download_reference)):
+            path = Path(link["reftarget"])
+            if path.parent.name == "tutorials" and path.suffix == ".py":
+                self.replace(link, self.page(f"/auto_tutorials/{path.stem}"))
+
+    def page(self, name: str) -> pending_xref:
+        """A link to a page of the site."""
+        return pending_xref(
+            "",
+            refdoc=self.env.docname,
+            refdomain="std",
+            reftype="doc",
+            reftarget=name,
+            refexplicit=True,
+            refwarn=True,
+        )
 
     @staticmethod
-    def replace(link: pending_xref, other: nodes.Element) -> None:
+    def replace(link: nodes.Element, other: nodes.Element) -> None:
         """Put another node around what the link shows."""
         other += link.children
         link.replace_self(other)

@@ -28,6 +28,7 @@ import importlib.util
 import matplotlib.pyplot as plt
 import numpy as np
 
+import omcal
 from omcal import OMCAL
 from omcal.datasets import make_multiview
 
@@ -61,9 +62,9 @@ else:
 import json
 from pathlib import Path
 
-results = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "gpu.json"
+results = Path(omcal.__file__).resolve().parents[2] / "benchmarks" / "results" / "gpu.json"
 if not results.exists():
-    print("This script is not in its repository: the recorded figures are not here.")
+    print("omcal is not installed from its repository: the recorded figures are not here.")
     cases = {}
 else:
     recorded = json.loads(results.read_text(encoding="utf-8"))

@@ -115,7 +115,7 @@ for name, labels in answers.items():
     print(f"{name:16s} accuracy {evaluate(module_of, labels)['accuracy']:.2f}")
 
 # %%
-# Mind the second line. With SciPy 1.17 and five seeds both views gave .81 to .82, the text alone
+# Mind the second line. With SciPy 1.17 and five seeds both views gave .81 to .83, the text alone
 # .78 to .84: the same in the mean, only steadier. The names of the parameters know little that the
 # text does not say. A second view helps where it knows something else, as in the tutorial on
 # pictures and captions.
