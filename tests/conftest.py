@@ -93,7 +93,12 @@ ROWS = {
 
 
 # Fixtures that only tests of one kind use.
-KINDS_OF_FIXTURES = {"shared": "data", "client": "process", "lone_cluster": "process"}
+KINDS_OF_FIXTURES = {
+    "shared": "data",
+    "client": "process",
+    "lone_cluster": "process",
+    "team": "process",
+}
 NOT_QUICK = {"data", "process", "memory", "slow"}
 
 
@@ -186,6 +191,17 @@ def make_rows(request):
         if request.param == "GPU" and not torch.cuda.is_available():
             pytest.skip("there is no CUDA GPU here")
     return ROWS[request.param]
+
+
+@pytest.fixture(scope="session")
+def team():
+    """Seven processes on this machine that form groups of torch.distributed."""
+    pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    from rank_team import SIZES, Team
+
+    team = Team(max(SIZES))
+    yield team
+    team.close()
 
 
 @pytest.fixture(scope="session")

@@ -126,11 +126,11 @@ def _purity(t: _Contingency) -> float:
     return float(t.counts.max(axis=0).sum() / t.n)
 
 
-def _ari(t: _Contingency) -> float:
-    both, in_classes, in_clusters = t.pairs()
+def _ari(n: int, both: int, in_classes: int, in_clusters: int) -> float:
+    """From the number of samples, and from those of pairs."""
     if both == in_classes == in_clusters:
         return 1.0
-    chance = in_classes * in_clusters / (t.n * (t.n - 1) / 2)
+    chance = in_classes * in_clusters / (n * (n - 1) / 2)
     return (both - chance) / ((in_classes + in_clusters) / 2 - chance)
 
 
@@ -241,7 +241,20 @@ def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     >>> round(ari([0, 0, 1, 1], [1, 1, 0, 2]), 4)
     0.5714
     """
-    return _ari(_Contingency(y_true, y_pred))
+    t = _Contingency(y_true, y_pred)
+    return _ari(t.n, *t.pairs())
+
+
+def ari_of_table(counts: NDArray[np.int64]) -> float:
+    """`ari`, from the numbers of samples by class and cluster.
+
+    Examples
+    --------
+    >>> round(ari_of_table(np.array([[0, 2, 0], [1, 0, 1]])), 4)
+    0.5714
+    """
+    sums = (counts, counts.sum(axis=1), counts.sum(axis=0))
+    return _ari(int(counts.sum()), *map(_pairs, sums))
 
 
 def f_score(y_true: ArrayLike, y_pred: ArrayLike) -> float:
@@ -338,7 +351,7 @@ def evaluate(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") 
         "accuracy": _accuracy(t),
         "nmi": _nmi(t, average),
         "purity": _purity(t),
-        "ari": _ari(t),
+        "ari": _ari(t.n, *t.pairs()),
         "f_score": _f_score(t),
         "precision": _precision(t),
         "recall": _recall(t),

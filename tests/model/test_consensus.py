@@ -18,7 +18,7 @@ from omcal.method.new_samples import joined_graph
 from omcal.method.rows import Assignment, decide, second
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import starts
-from omcal.model.consensus import certainty
+from omcal.model.consensus import certainty, run_table
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import validate_views
 
@@ -173,11 +173,15 @@ def test_certainty_is_the_share_of_runs_that_agree():
     rng = np.random.default_rng(0)
     labels = rng.integers(3, size=50)
     turned = np.array([2, 0, 1])[labels]
-    assert (certainty([labels, turned], labels, 3) == 1).all()
+
+    def found(*runs):
+        return certainty(runs, labels, [run_table(run, labels, 3) for run in runs])
+
+    assert (found(labels, turned) == 1).all()
     wrong = labels.copy()
     wrong[0] = (labels[0] + 1) % 3
-    found = certainty([labels, wrong], labels, 3)
-    assert found[0] == 0.5 and (found[1:] == 1).all()
+    shares = found(labels, wrong)
+    assert shares[0] == 0.5 and (shares[1:] == 1).all()
 
 
 def test_clusters_that_a_run_left_empty_take_no_part():

@@ -16,8 +16,9 @@ WISHES = {
     "memory_limit": 10**6,
     "scratch_dir": "there",
     "client": SimpleNamespace(submit=None, compute=None),
+    "group": SimpleNamespace(rank=None, size=None),
 }
-SETS = [wished for size in range(5) for wished in combinations(WISHES, size)]
+SETS = [wished for size in range(6) for wished in combinations(WISHES, size)]
 HOMES = ["memory", "files", "Dask", pytest.param("tensors", marks=pytest.mark.torch)]
 
 # What works, and where; every other combination is refused.
@@ -40,6 +41,11 @@ WORKS = {
     "Dask": {(): "OnCluster", ("client",): "OnCluster"},
     "tensors": {(): "OnDevices", ("device",): "OnDevices"},
 }
+# With a group a rank may have its rows at any place but a Dask cluster.
+for works in WORKS.values():
+    works |= {
+        (*wished, "group"): "OnRanks" for wished, place in works.items() if place != "OnCluster"
+    }
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,10 @@ class AbstractRows(ABC):
     ) -> Assignment:
         """One more F step, and the largest entry of each row as its label."""
 
+    def agree(self, stop: bool) -> bool:
+        """Whether all who hold rows stop here, where this process wants to, or not."""
+        return stop
+
 
 def decide(U: Array, AG: Array, scale: float, *, runner_up: bool = False) -> Assignment:
     """Labels from the unclipped indicator U = A P + F R.

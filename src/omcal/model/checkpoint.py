@@ -97,13 +97,14 @@ class Checkpoint:
                 f"checkpoint={str(path)!r} cannot be written ({error.strerror}); choose another "
                 "path."
             ) from error
-        decisive = {k: _text(v) for k, v in parameters.items() if k in _DECISIVE}
+        decisive = {k: in_words(v) for k, v in parameters.items() if k in _DECISIVE}
         self._identity = json.loads(json.dumps({**data, **decisive}))
         self.anchors: list[Array] = []
         self.steps: list[Step] = []
         self.sums: list[Sums] = []
         self.StS: Floats | None = None
         self._random_state: Any = ()
+        self.writes = True  # of several processes that share a fit, one does
         self._warned = False
         if self.path.exists():
             self._load()
@@ -154,7 +155,8 @@ class Checkpoint:
             self._warned = True
 
     def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
+        if self.writes:
+            self.path.unlink(missing_ok=True)
 
     def _columns(self) -> dict[str, list[Floats]]:
         columns = {
@@ -249,7 +251,7 @@ class RecordedRows(AbstractRows):
         sums = self._rows.sweep(alpha, P, R)
         record.steps.append((alpha, P, R))
         record.sums.append(sums)
-        if self._position % SAVED_EVERY == 0:
+        if self._position % SAVED_EVERY == 0 and record.writes:
             record.save()
         return sums
 
@@ -258,6 +260,9 @@ class RecordedRows(AbstractRows):
     ) -> Assignment:
         self._catch_up()
         return self._rows.assign(alpha, P, R, G, runner_up=runner_up)
+
+    def agree(self, stop: bool) -> bool:
+        return self._rows.agree(stop)
 
     def _catch_up(self) -> None:
         for step in influential(self._pending):
@@ -281,12 +286,14 @@ def influential(steps: list[Step]) -> list[Step]:
     return [(alpha, P, np.zeros_like(R)), *steps[first + 1 :]]
 
 
-def _text(value: Any) -> str:
+def in_words(value: Any) -> str:
     """A parameter in a few words that tell it from others."""
     if isinstance(value, str | Number | None):
         return str(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {in_words(value[name])}" for name in sorted(value, key=str))
     if isinstance(value, list | tuple) and any(np.ndim(item) == 2 for item in value):
-        return ", ".join(map(_text, value))
+        return ", ".join(map(in_words, value))
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

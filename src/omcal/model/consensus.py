@@ -25,17 +25,16 @@ from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
-from omcal.metrics import ari
+from omcal.metrics import ari_of_table
 from omcal.model.asking import AskedModel
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.cost import Estimate
-from omcal.model.doubts import Doubt, doubts, warn
+from omcal.model.doubts import Doubt, cluster_sizes, doubts, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
 from omcal.model.watching import Watch, best_of, shown
-from omcal.places.base import Place, place_for
+from omcal.places.base import Place
 from omcal.views.reading import refuse_second_view
-from omcal.views.view import Views
 
 _UNSTABLE = 0.5
 
@@ -174,10 +173,16 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         self
             Fitted.
         """
-        self._validate_params()
         inner = self._inner()
-        inner._validate_params()
-        refuse_second_view(y)
+        with inner._telling():
+            self._validate_params()
+            inner._validate_params()
+            refuse_second_view(y)
+            if inner.group is not None and self.n_jobs not in (None, 1):
+                raise ValueError(
+                    f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
+                    "same run at a time; leave one of them out."
+                )
         with inner._working(), shown(inner.verbose):
             interrupted = self._fit(inner, X, present)
             warn(self)
@@ -188,15 +193,19 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     @all_or_nothing
     def _fit(self, inner: AnchorClusterer, X: Any, present: Any) -> bool:
         watch = Watch(inner, X, None)
-        views = inner._read(X, present)
-        settings = inner._graph_settings(views)
-        place = place_for(views, inner._asked())
-        if views.home == "memory":
-            expected = replace(inner._estimate_of(views), n_runs=self.n_runs)
-            place.require_room(expected.bytes, f"Consensus on {views.n} samples")
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_runs + 1)
+        place = inner._place(X, present, n_runs=self.n_runs)
+        settings = inner._graph_settings(place)
+        expected = replace(inner._estimate_of(place.views, settings), n_runs=self.n_runs)
+        place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
+        random_state = place.once(lambda: check_random_state(self.random_state))
+        seeds = random_state.randint(2**31 - 1, size=self.n_runs + 1)
         states = [np.random.RandomState(seed) for seed in seeds[:-1]]
-        checkpoints = [self._checkpoint(inner, views, settings, b) for b in range(self.n_runs)]
+        checkpoints = place.once(
+            lambda: [self._checkpoint(inner, place, settings, b) for b in range(self.n_runs)]
+        )
+        for saved in checkpoints:
+            if saved:
+                saved.writes = place.leads
         learned = [
             replace(one, anchors=saved.anchors) if saved and saved.resumes else one
             for one, saved in zip(place.learn(settings, states), checkpoints, strict=True)
@@ -210,15 +219,16 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             return Rule(one, best.consensus), best, _small(assignment, self.n_clusters)
 
         finished = list(self._run_all(work, place.build(learned, settings), watch))
-        if watch.interrupted and len(finished) < 2:
+        if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
             raise KeyboardInterrupt
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
         self._keep_most_similar(inner)
         # What the model is described by are the graphs of that run, made once more.
         (rows,) = place.build([inner._rule.learned], settings)
         inner._graphs = place.kept(rows)
-        inner.doubts_ = inner._doubts()
-        self.doubts_: list[Doubt] = self._doubts()
+        c = self.n_clusters
+        inner.doubts_ = inner._doubts(place.total(cluster_sizes(inner.labels_, c)))
+        self.doubts_: list[Doubt] = self._doubts(place.total(cluster_sizes(self.labels_, c)))
         for saved in checkpoints:
             if saved and not watch.interrupted:
                 saved.remove()
@@ -231,7 +241,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         if self.n_jobs in (None, 1):
             for b, rows in enumerate(built):
                 yield work(b, rows)
-                if watch.interrupted:
+                if rows.agree(watch.interrupted):
                     return
         else:
             jobs = Parallel(n_jobs=self.n_jobs, prefer="threads", pre_dispatch="n_jobs")
@@ -249,7 +259,9 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         rules, solutions, assigned = (list(part) for part in zip(*finished, strict=True))
         runs = [Run(part.labels, best) for part, best in zip(assigned, solutions, strict=True)]
         c = inner.n_clusters
-        n_found = sum(len(np.unique(run.labels)) for run in runs)
+        n_found = sum(
+            int(np.count_nonzero(place.total(np.bincount(run.labels, minlength=c)))) for run in runs
+        )
         if n_found < c:
             raise ValueError(
                 f"the runs found {n_found} clusters in all, fewer than n_clusters={c}; lower "
@@ -261,18 +273,25 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         StS = rows.gram()
         bases = starts("spectral", 1, StS[0, 0], c, random_state)
         solution, assignment = best_of(bases, rows, StS, problem, watch)
-        self._publish(rules, runs, solution, assignment)
+        labels = np.asarray(_on_host(assignment.labels), dtype=np.int32)
+        tables = [place.total(run_table(run.labels, labels, c)) for run in runs]
+        self._publish(rules, runs, tables, solution, Assignment(labels, assignment.n_undecided))
 
     def _publish(
         self,
         rules: list[Rule],
         runs: list[Run],
+        tables: list[Array],
         solution: Solution,
-        assignment: Any,
+        assignment: Assignment,
     ) -> None:
-        """The attributes of a fitted model."""
+        """The attributes of a fitted model; `tables` has the samples by cluster of run and result.
+
+        They count all samples, where the labels may be those of some.
+        """
         self._rule = JoinedRule(rules, solution.consensus)
-        self.labels_: Array = np.asarray(_on_host(assignment.labels), dtype=np.int32)
+        self._tables = tables
+        self.labels_: Array = assignment.labels
         self.n_undecided_: int = assignment.n_undecided
         self.runs_ = runs
         self.objective_: Floats = np.array(solution.history)
@@ -282,9 +301,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         self.view_weights_: Floats = weights.mean(axis=0)
         self.view_weights_spread_: Floats = weights.std(axis=0)
         self.view_scales_: list[Kind] = [scaling.kind for scaling in rules[0].learned.scalings]
-        found = [run.labels for run in runs]
-        self.certainty_: Floats = certainty(found, self.labels_, self.n_clusters)
-        self._similar = [ari(self.labels_, labels) for labels in found]
+        self.certainty_: Floats = certainty([run.labels for run in runs], self.labels_, tables)
+        self._similar = [ari_of_table(table) for table in tables]
         self.stability_: float = float(np.mean(self._similar))
 
     def _keep_most_similar(self, inner: AnchorClusterer) -> None:
@@ -300,8 +318,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
 
-    def _doubts(self) -> list[Doubt]:
-        found = doubts(self, self.estimator_._graphs)
+    def _doubts(self, sizes: Array) -> list[Doubt]:
+        found = doubts(self, self.estimator_._graphs, sizes)
         late = sum(not run.solution.converged for run in self.runs_)
         if late:
             found.append(
@@ -387,7 +405,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return inner
 
     def _checkpoint(
-        self, inner: AnchorClusterer, views: Views, settings: GraphSettings, b: int
+        self, inner: AnchorClusterer, place: Place, settings: GraphSettings, b: int
     ) -> Checkpoint | None:
         """Each run has a checkpoint of its own, beside the named one."""
         if inner.checkpoint is None:
@@ -395,7 +413,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         part: AnchorClusterer = clone(inner).set_params(
             checkpoint=f"{os.fspath(inner.checkpoint)}.{b}"
         )
-        return part._checkpoint(views, settings.n_anchors)
+        return part._checkpoint(place, settings)
 
     @property
     def _n_features_out(self) -> int:
@@ -408,22 +426,26 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return tags
 
 
-def certainty(runs: Sequence[Array], labels: Array, n_clusters: int) -> Floats:
+def run_table(run: Array, labels: Array, n_clusters: int) -> Array:
+    """Numbers of samples by their cluster in a run, and in the result."""
+    cells = run.astype(np.int64) * n_clusters + labels
+    return np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
+
+
+def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> Floats:
     """For each sample the share of runs that agree with its label.
 
     A cluster of a run stands for the cluster of the result that most of its samples are in.
 
     Examples
     --------
-    >>> runs = [np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0])]
-    >>> certainty(runs, np.array([0, 0, 1, 1]), 2).tolist()
+    >>> runs, labels = [np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0])], np.array([0, 0, 1, 1])
+    >>> certainty(runs, labels, [run_table(run, labels, 2) for run in runs]).tolist()
     [1.0, 1.0, 0.5, 1.0]
     """
     agreed = np.zeros(len(labels))
-    for run in runs:
-        cells = run.astype(np.int64) * n_clusters + labels
-        table = np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
-        agreed += table.argmax(axis=1)[run] == labels
+    for run, counts in zip(runs, tables, strict=True):
+        agreed += counts.argmax(axis=1)[run] == labels
     return agreed / len(runs)
 
 

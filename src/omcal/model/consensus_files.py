@@ -13,7 +13,7 @@ from omcal.method.rows import Assignment
 from omcal.method.solver import Solution
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
-from omcal.model.consensus import Consensus, Run
+from omcal.model.consensus import Consensus, Run, run_table
 from omcal.model.fitting import AnchorClusterer
 
 
@@ -35,6 +35,9 @@ def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, Array]]:
         "doubts": doubts.written(model.doubts_),
         "runs": [[run.solution.converged, run.objective] for run in model.runs_],
     }
+    # Of a fit that other processes shared, the labels do not tell them.
+    if any(found.sum() != len(model.labels_) for found in model._tables):
+        header["tables"] = [found.tolist() for found in model._tables]
     return header, arrays
 
 
@@ -57,19 +60,32 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
         runs.append(Run(labels, Solution(weights, Z, [float(objective)], bool(converged))))
     model = Consensus(inner, n_runs=int(header["n_runs"]), random_state=header["random_state"])
     history = archive.take("joint.objective", (int(header["n_iter"]),)).tolist()
-    Z = _graph("joint", archive, (1, len(runs) * c, c), gamma)
     labels = archive.take("joint.labels", (n,), "i")
     if n and not 0 <= labels.min() <= labels.max() < c:
         raise ValueError("the labels are not those of a model")
+    tables = _tables(header, runs, labels, c)
+    Z = _graph("joint", archive, (1, len(runs) * c, c), gamma)
     model._publish(
         rules,
         runs,
+        tables,
         Solution(np.ones(1), Z, history, bool(header["converged"])),
         Assignment(labels, int(header["n_undecided"])),
     )
     model._keep_most_similar(inner)
     model.doubts_ = doubts.read(header["doubts"])
     return model
+
+
+def _tables(header: dict[str, Any], runs: list[Run], labels: Array, c: int) -> list[Array]:
+    """Samples by cluster of each run and of the result: as stored, or from the labels."""
+    if "tables" not in header:
+        return [run_table(run.labels, labels, c) for run in runs]
+    tables = [np.array(found, dtype=np.int64) for found in header["tables"]]
+    sound = all(found.shape == (c, c) and found.min() >= 0 for found in tables)
+    if len(tables) != len(runs) or not sound:
+        raise ValueError("the tables of the runs are not those of a model")
+    return tables
 
 
 def _graph_arrays(name: str, Z: ConsensusGraph) -> dict[str, Array]:

@@ -51,7 +51,7 @@ class ViewSize:
     @classmethod
     def of(cls, view: View) -> ViewSize:
         n, width = view.array.shape
-        return cls(width, view.array.nnz / (n * width) if view.sparse else None, view.dtype)
+        return cls(width, view.array.nnz / max(n * width, 1) if view.sparse else None, view.dtype)
 
     @property
     def row_entries(self) -> float:

@@ -47,9 +47,14 @@ def read(rows: Any) -> list[Doubt]:
     return found
 
 
-def doubts(model: Any, graphs: AnchorGraphs | None = None) -> list[Doubt]:
-    """What a user should know of a fitted model before trusting it; with its graphs, more."""
-    sizes = _sizes(model.labels_, model.n_clusters)
+def doubts(
+    model: Any, graphs: AnchorGraphs | None = None, sizes: Array | None = None
+) -> list[Doubt]:
+    """What a user should know of a fitted model before trusting it; with its graphs, more.
+
+    `sizes` of the clusters are given where the labels are not those of all samples.
+    """
+    sizes = cluster_sizes(model.labels_, model.n_clusters) if sizes is None else sizes
     found = [*_about_views(model), *_about_sizes(model, sizes)]
     if graphs is not None and len(model.view_names_) > 1 and np.count_nonzero(sizes) > 1:
         found += _about_agreement(model, graphs)
@@ -128,7 +133,7 @@ def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
             )
 
 
-def _sizes(labels: Any, n_clusters: int) -> Array:
+def cluster_sizes(labels: Any, n_clusters: int) -> Array:
     """Samples in each cluster; counted where the labels are, on a device or a cluster."""
     if hasattr(labels, "cpu"):
         return np.asarray(labels.bincount(minlength=n_clusters).cpu().numpy())

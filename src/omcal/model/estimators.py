@@ -92,6 +92,10 @@ default="distinct"
     client : distributed.Client, optional
         The cluster that views in Dask, or files, are worked on by; by default the current client
         where a view is in Dask, and this process otherwise.
+    group : torch.distributed.ProcessGroup or str, optional
+        Processes that fit together, each to the rows that it passes to `fit`, which may be none;
+        "world" is all of them. Every process ends with the same model, and with the labels of its
+        own rows. Its rows are worked on at any of the other places; needs PyTorch (extra "gpu").
     random_state : int, RandomState or None, default=None
         Seed of the anchors and of the start.
     verbose : int, default=0
@@ -172,6 +176,7 @@ default="distinct"
         scratch_dir: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         client: Any = None,
+        group: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -194,6 +199,7 @@ default="distinct"
         self.scratch_dir = scratch_dir
         self.checkpoint = checkpoint
         self.client = client
+        self.group = group
         self.random_state = random_state
         self.verbose = verbose
 
@@ -367,6 +373,7 @@ dict, default="auto"
         scratch_dir: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         client: Any = None,
+        group: Any = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -387,6 +394,7 @@ dict, default="auto"
         self.scratch_dir = scratch_dir
         self.checkpoint = checkpoint
         self.client = client
+        self.group = group
         self.random_state = random_state
         self.verbose = verbose
 

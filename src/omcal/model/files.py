@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
-import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.archive import Archive, ArchiveError, write_archive
 from omcal.machine.arrays import Array
 from omcal.machine.files import open_regular
+from omcal.machine.versions import versions
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import Learned, Rule
 from omcal.method.scaling import SCALES, Scaling
@@ -37,7 +35,7 @@ _WITHOUT_CHECKSUM = 1  # the version before; it is read, too
 _CLASSES: dict[str, type[OMCAL] | type[OCAL]] = {"OMCAL": OMCAL, "OCAL": OCAL}
 
 # Where a fit works belongs to a machine, and a file must not name other files to write to.
-_NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client"}
+_NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client", "group"}
 
 
 _SCALING_PARTS = ("center", "factor", "unit", "weight")
@@ -100,7 +98,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "class": name,
-        "versions": _versions(),
+        "versions": versions(),
         "parameters": {
             key: _encode(value, key, arrays)
             for key, value in model.get_params().items()
@@ -158,18 +156,6 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise ModelError(
                 f"{path}: cannot be read as a model ({reason}); the file is damaged: get it again."
             ) from error
-
-
-def _versions() -> dict[str, str]:
-    from omcal import __version__
-
-    return {
-        "omcal": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
 
 
 def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from omcal.machine.scikit import (
     StrOptions,
     with_callbacks,
 )
+from omcal.machine.versions import versions
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import Learned, Rule
@@ -35,12 +36,12 @@ from omcal.method.solver import Problem, Solution
 from omcal.method.starts import check_init, starts
 from omcal.method.updates import mix
 from omcal.model.asking import AskedModel
-from omcal.model.checkpoint import Checkpoint, naming
+from omcal.model.checkpoint import Checkpoint, in_words, naming
 from omcal.model.cost import Estimate, ViewSize, view_sizes
-from omcal.model.doubts import Doubt, doubts, unconverged, warn
+from omcal.model.doubts import Doubt, cluster_sizes, doubts, unconverged, warn
 from omcal.model.watching import Watch, best_of, plain_interrupts, shown
 from omcal.places.base import Asked, Place, place_for
-from omcal.views.present import check_present
+from omcal.views.present import check_present, require_enough
 from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
 
@@ -83,6 +84,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         "scratch_dir": [str, os.PathLike, None],
         "checkpoint": [str, os.PathLike, None],
         "client": [HasMethods(["submit", "compute"]), None],
+        "group": [HasMethods(["rank", "size"]), str, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -120,8 +122,9 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
             After Ctrl-C. While the fit iterates, it ends with the iteration in progress, and the
             model is fitted as far as it came; earlier, or pressed twice, the model is as before.
         """
-        self._validate_params()
-        refuse_second_view(y)
+        with self._telling():
+            self._validate_params()
+            refuse_second_view(y)
         with self._working(), shown(self.verbose), plain_interrupts(), naming(self.checkpoint):
             interrupted = self._fit(X, y, present)
             warn(self)
@@ -138,12 +141,13 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
     def _fit(self, X: Any, y: Any, present: Any) -> bool:
         """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
         watch = Watch(self, X, y)
-        views = self._read(X, present)
-        settings = self._graph_settings(views)
-        place = place_for(views, self._asked())
-        self._require_room(place)
-        random_state = check_random_state(self.random_state)
-        checkpoint = self._checkpoint(views, settings.n_anchors)
+        place = self._place(X, present)
+        views, settings = place.views, self._graph_settings(place)
+        self._require_room(place, settings)
+        random_state = place.once(lambda: check_random_state(self.random_state))
+        checkpoint = place.once(lambda: self._checkpoint(place, settings))
+        if checkpoint:
+            checkpoint.writes = place.leads
         if checkpoint and checkpoint.resumes:
             settings = replace(settings, anchors=checkpoint.anchors)
             watch.say("going on after %d passes in %s", len(checkpoint.steps), checkpoint.path)
@@ -153,30 +157,51 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         self._graphs = place.kept(rows)
         if checkpoint:
             rows = checkpoint.follow(rows, learned.anchors, random_state)
-        size = (views.n, len(views), settings.n_anchors)
+        size = (place.n, len(views), settings.n_anchors)
         watch.say("%d samples in %d views tied to %d anchors", *size)
         for name, scaling in zip(views.names, learned.scalings, strict=True):
             watch.say("view %r is scaled as %s", name, scaling.kind)
         best, assignment = self._optimise(rows, learned, random_state, watch)
 
         self._publish(Rule(learned, best.consensus), best, assignment)
-        self.doubts_: list[Doubt] = self._doubts()
+        sizes = cluster_sizes(self.labels_, int(self.n_clusters))
+        self.doubts_: list[Doubt] = self._doubts(place.total(sizes))
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
         return watch.interrupted
 
+    def _telling(self) -> AbstractContextManager[None]:
+        """Around what is done before the ranks of a group meet: they learn what fails on one."""
+        if self.group is None:
+            return nullcontext()
+        from omcal.places.ranks import telling
+
+        return telling(self.group)
+
+    def _place(self, X: Any, present: Any, **more: Any) -> Place:
+        """Where the views are worked on, with all others who work on the same fit.
+
+        They must have the same parameters, and the same of what is given as `more`.
+        """
+        with self._telling():
+            place = place_for(self._read(X, present), self._asked())
+        local = {"device", "memory_limit", "scratch_dir", "group", "verbose"}
+        given = {k: v for k, v in self.get_params().items() if k not in local} | more
+        given |= {f"the version of {name}": version for name, version in versions().items()}
+        given["the columns of X"] = ", ".join(map(str, getattr(self, "feature_names_in_", [])))
+        place.meet({name: in_words(value) for name, value in given.items()})
+        return place
+
     def _read(self, X: Any, present: Any) -> Views:
-        views = read_views(self, X, min_samples=2, present=present)
+        views = read_views(self, X, min_samples=2 if self.group is None else 0, present=present)
         if self._single_view and len(views) > 1:
             raise ValueError(
                 f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
                 "pass one of them."
             )
         check_scale(self.scale, views.names)
-        n_anchors = self._resolve_n_anchors(views.n)
-        check_present(views.present, views.names, n_anchors)
-        check_init(self.init, n_anchors, int(self.n_clusters))
+        check_present(views.present, views.names)
         return views
 
     def _optimise(
@@ -195,13 +220,13 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         bases = starts(self.init, self.n_init, AtA, int(self.n_clusters), random_state)
         return best_of(bases, rows, StS, problem, watch, runner_up=runner_up)
 
-    def _require_room(self, place: Place) -> None:
-        if place.views.home == "memory":
-            name, n = type(self).__name__, place.views.n
-            place.require_room(self._estimate_of(place.views).bytes, f"{name} on {n} samples")
+    def _require_room(self, place: Place, settings: GraphSettings) -> None:
+        name, n = type(self).__name__, place.views.n
+        expected = self._estimate_of(place.views, settings)
+        place.require_room(expected.bytes, f"{name} on {n} samples")
 
-    def _estimate_of(self, views: Views) -> Estimate:
-        return self._estimate(views.n, tuple(map(ViewSize.of, views)))
+    def _estimate_of(self, views: Views, settings: GraphSettings) -> Estimate:
+        return self._estimate(views.n, tuple(map(ViewSize.of, views)), settings.n_anchors)
 
     def _publish(self, rule: Rule, best: Solution, assignment: Assignment) -> None:
         """The attributes of a fitted model."""
@@ -213,8 +238,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         self.n_iter_: int = best.n_iter
         self.converged_: bool = best.converged
 
-    def _doubts(self) -> list[Doubt]:
-        found = doubts(self, self._graphs)
+    def _doubts(self, sizes: Array | None = None) -> list[Doubt]:
+        found = doubts(self, self._graphs, sizes)
         # A callback may have stopped it earlier, which is no surprise to its user.
         if not self.converged_ and self.n_iter_ == self.max_iter:
             found.append(unconverged(self.max_iter, self.tol))
@@ -283,10 +308,11 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         self._validate_params()
         if not isinstance(n, Integral) or n < 2:
             raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
-        return self._estimate(int(n), view_sizes(dims, dtype, density))
+        sizes = view_sizes(dims, dtype, density)
+        return self._estimate(int(n), sizes, self._resolve_n_anchors(n))
 
-    def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
-        m, c, k = self._resolve_n_anchors(n), int(self.n_clusters), int(self.n_neighbors)
+    def _estimate(self, n: int, sizes: tuple[ViewSize, ...], m: int) -> Estimate:
+        c, k = int(self.n_clusters), int(self.n_neighbors)
         how = self.anchors if isinstance(self.anchors, str) else "given"
         asked = self._asked()
         return Estimate(
@@ -308,9 +334,12 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
     def _resolve_n_anchors(self, n: int) -> int:
         return resolve_n_anchors(n, self.n_clusters, self.n_neighbors, self.n_anchors, self.anchors)
 
-    def _graph_settings(self, views: Views) -> GraphSettings:
-        m = self._resolve_n_anchors(views.n)
-        c, k = int(self.n_clusters), int(self.n_neighbors)
+    def _graph_settings(self, place: Place) -> GraphSettings:
+        m = self._resolve_n_anchors(place.n)
+        views, c, k = place.views, int(self.n_clusters), int(self.n_neighbors)
+        here = np.full(len(views), views.n) if views.present is None else views.present.sum(axis=0)
+        require_enough(views.names, place.total(here), m)
+        check_init(self.init, m, c)
         return GraphSettings(c, m, k, self.scale, self.anchors)
 
     def _asked(self) -> Asked:
@@ -319,13 +348,18 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
             n_bytes = None if limit is None else parse_bytes(limit)
         except ValueError as error:
             raise ValueError(f"memory_limit: {error}") from error
-        return Asked(self.device, n_bytes, self.scratch_dir, self.client)
+        return Asked(self.device, n_bytes, self.scratch_dir, self.client, self.group)
 
-    def _checkpoint(self, views: Views, n_anchors: int) -> Checkpoint | None:
+    def _checkpoint(self, place: Place, settings: GraphSettings) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        data = {"n_samples": views.n, "n_features": views.widths, "n_anchors": n_anchors}
-        return Checkpoint(self.checkpoint, data | {"dtype": str(views.dtype)}, self.get_params())
+        data = {
+            "n_samples": place.n,
+            "n_features": place.views.widths,
+            "n_anchors": settings.n_anchors,
+            "dtype": str(place.views.dtype),
+        }
+        return Checkpoint(self.checkpoint, data, self.get_params())
 
     def _problem(self, n_views: int) -> Problem:
         weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)
@@ -334,15 +368,15 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # A client is a connection of this process, and graphs are as large as data; neither is
-        # copied or stored.
-        state = {**super().__getstate__(), "client": None}
+        # A client and a group are connections of this process, and graphs are as large as data;
+        # none is copied or stored.
+        state = {**super().__getstate__(), "client": None, "group": None}
         state.pop("_graphs", None)
         return state
 
     def __sklearn_clone__(self) -> Self:
         twin: Self = super(AnchorClusterer, copy(self)).__sklearn_clone__()
-        twin.set_params(client=self.client)
+        twin.set_params(client=self.client, group=self.group)
         return twin
 
     def __sklearn_tags__(self) -> Tags:

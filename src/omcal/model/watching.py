@@ -145,12 +145,14 @@ class Watch:
         with self._interruption.held():
             yield self._tasks.start(self._max_iter)
 
-    def progress(self, run: int, task: StartTask) -> Callable[[int, float], bool]:
-        """What the solver tells after each iteration; true ends the start."""
+    def progress(
+        self, run: int, task: StartTask, agree: Callable[[bool], bool]
+    ) -> Callable[[int, float], bool]:
+        """What the solver tells after each iteration; true, if all agree, ends the start."""
 
         def progress(iteration: int, value: float) -> bool:
             self.say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
-            return task.iterated(iteration) or self.interrupted
+            return agree(task.iterated(iteration) or self.interrupted)
 
         return progress
 
@@ -207,12 +209,12 @@ def best_of(
     best: tuple[Solution, Assignment] | None = None
     for run, G in enumerate(bases, start=1):
         with small_blas(len(G)), watch.start(run) as task:
-            solution = solve(rows, StS, G, problem, watch.progress(run, task))
+            solution = solve(rows, StS, G, problem, watch.progress(run, task, rows.agree))
         if best is None or solution.history[-1] < best[0].history[-1]:
             Z = solution.consensus
             # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
             best = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G, runner_up=runner_up)
-        if task.end() or watch.interrupted:
+        if rows.agree(task.end() or watch.interrupted):
             break
     assert best is not None
     return best

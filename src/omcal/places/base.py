@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows, row_bytes
 from omcal.method.settings import GraphSettings
+from omcal.places.survey import Seen, Survey, look
 from omcal.views.view import Views
 
 Wanted = Literal["labels", "indicator"]
+Result = TypeVar("Result")
 
 _ALONE = "leave one of them out"
 
@@ -32,6 +34,7 @@ class Asked:
     memory_limit: int | None = None  # bytes
     scratch_dir: str | os.PathLike[str] | None = None
     client: Any = None  # of Dask
+    group: Any = None  # of torch.distributed
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"cpu|mps|cuda|cuda:\d+(,cuda:\d+)*", self.device):
@@ -48,6 +51,7 @@ class Asked:
             "memory_limit": None if self.memory_limit is None else "memory_limit",
             "scratch_dir": None if self.scratch_dir is None else "scratch_dir",
             "client": None if self.client is None else "client",
+            "group": None if self.group is None else "group",
         }
         return {name: text for name, text in given.items() if text is not None}
 
@@ -57,6 +61,9 @@ class Place(ABC):
 
     A fit asks for what is learnt of the views (scalings and anchors), then for rows made with it;
     several draws of anchors share the scalings, and as far as it can be one look at the views.
+
+    Other processes may hold further rows of the same fit. `meet`, `once` and `total` are what they
+    do together; where there are none, these are what this process does by itself.
     """
 
     honours: ClassVar[frozenset[str]]  # the options of `Asked` that mean something here
@@ -78,6 +85,37 @@ class Place(ABC):
     @abstractmethod
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         """Labels, or F, of the samples by a rule that was fitted before; in `out` if given."""
+
+    @property
+    def n(self) -> int:
+        """Number of samples of the fit, wherever they are."""
+        return self.views.n
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes what is written once for all."""
+        return True
+
+    def meet(self, facts: Mapping[str, str]) -> None:
+        """Before any work: refuse others that are to hold rows, but say something else."""
+        return
+
+    def once(self, work: Callable[[], Result]) -> Result:
+        """What `work` gives, where it is done once for all."""
+        return work()
+
+    def total(self, counts: Array) -> Array:
+        """The sum of these over all who hold rows."""
+        return counts
+
+    def load(self, parts: list[slice]) -> list[Views]:
+        """Blocks of rows in memory."""
+        return [self.views.load(part) for part in parts]
+
+    def see(self, survey: Survey, first: int = 0) -> Seen:
+        """What the survey is to see in these rows, which begin at number `first` of all."""
+        rows = slice(first, first + self.views.n)
+        return look(self.views, first, survey.sampled(rows), survey.shared)
 
     def rows_of(self, graphs: AnchorGraphs, n_clusters: int) -> AbstractRows:
         """Rows of graphs that were made elsewhere, in the memory of this machine."""
@@ -123,6 +161,10 @@ _REMEDIES = {
 def _choose(views: Views, asked: Asked) -> tuple[type[Place], str]:
     """The class of the place, and the reason in words."""
     # Each is loaded only where it is used: they need other libraries.
+    if asked.group is not None:
+        from omcal.places.collective import OnRanks
+
+        return OnRanks, "group"
     if asked.device != "cpu" or views.home == "device":
         from omcal.places.gpu.place import OnDevices
 

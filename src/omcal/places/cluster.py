@@ -75,7 +75,7 @@ class OnCluster(Place):
                 "anchors='kmeans-full' would take all rows off the cluster; use anchors='kmeans'."
             )
         with self._explaining():
-            drafts = drafts_of(self.views, settings.scale, self._load)
+            drafts = drafts_of(self.views, self.n, settings.scale, self.load)
             survey = Survey(self.views.n, settings, random_states, drafts)
             seen = _look(self._blocks, survey, self._client)
         self._marks = seen.marks
@@ -97,7 +97,7 @@ class OnCluster(Place):
             return map_rows(self.views, rule.labels, 0, np.int32)
         return map_rows(self.views, rule.indicator, rule.n_clusters, self.views.dtype)
 
-    def _load(self, parts: list[slice]) -> list[Views]:
+    def load(self, parts: list[slice]) -> list[Views]:
         def touched(rows: slice) -> bool:
             return any(part.start < rows.stop and rows.start < part.stop for part in parts)
 

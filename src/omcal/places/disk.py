@@ -67,22 +67,30 @@ class OnDisk(Place):
         if not self.views.stored:
             return learn_in_memory(self.views, settings, random_states)
         with counting_nonfinite(self.views, self._blocks):
-            drafts = drafts_of(self.views, settings.scale, self._load)
+            drafts = drafts_of(self.views, self.n, settings.scale, self.load)
             survey = Survey(self.views.n, settings, random_states, drafts)
-            looked_at = [rows for rows in self._blocks if survey.wants(rows)]
-            seen = reduce(
-                add,
-                (
-                    look(block, rows.start, survey.sampled(rows), survey.shared)
-                    for rows, block in read_ahead(self.views.load, looked_at)
-                ),
-                Seen(),
-            )
-        self._marks = seen.marks
+            seen = self.see(survey)
         return survey.conclude(seen, self.views)
 
-    def _load(self, parts: list[slice]) -> list[Views]:
+    def load(self, parts: list[slice]) -> list[Views]:
         return [block for _, block in read_ahead(self.views.load, parts)]
+
+    def see(self, survey: Survey, first: int = 0) -> Seen:
+        def among_all(rows: slice) -> slice:
+            return slice(first + rows.start, first + rows.stop)
+
+        looked_at = [rows for rows in self._blocks if survey.wants(among_all(rows))]
+        blocks = read_ahead(self.views.load, looked_at)
+        seen = reduce(
+            add,
+            (
+                look(block, first + rows.start, survey.sampled(among_all(rows)), survey.shared)
+                for rows, block in blocks
+            ),
+            Seen(),
+        )
+        self._marks = {start - first: mark for start, mark in seen.marks.items()}
+        return seen
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
         stores = [self._store(settings, len(learned)) for _ in learned]

@@ -39,7 +39,7 @@ class Seen:
     def __add__(self, other: Seen) -> Seen:
         both = zip(self.moments, other.moments, strict=False)
         return Seen(
-            tuple(a + b if a and b else a or b for a, b in both) or other.moments,
+            tuple(a + b if a and b else a or b for a, b in both) or self.moments or other.moments,
             self.sample + other.sample,
             self.present + other.present,
             self.absent + other.absent,
@@ -61,6 +61,7 @@ class Survey:
         random_states: Sequence[np.random.RandomState],
         drafts: Sequence[Draft],
     ) -> None:
+        self._n = n
         self._settings = settings
         self._random_states = random_states
         self._drafts = drafts
@@ -89,7 +90,7 @@ class Survey:
     def conclude(self, seen: Seen, views: Views) -> list[Learned]:
         """What is learnt of these views from what was seen of them, for each random state."""
         s = self._settings
-        require_enough(views.names, views.n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
+        require_enough(views.names, self._n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
         found = seen.moments or (None,) * len(views)
         scalings = [draft.finish(m) for draft, m in zip(self._drafts, found, strict=True)]
         if not isinstance(s.anchors, str):
@@ -129,17 +130,21 @@ def _joined(seen: Seen, views: Views) -> Views:
 
 
 def drafts_of(
-    views: Views, scale: Scale, load: Callable[[list[slice]], list[Views]]
+    views: Views, n: int, scale: Scale, load: Callable[[list[slice]], list[Views]]
 ) -> list[Draft]:
-    """Drafts of the scalings; `load` gives blocks of rows in memory, and is asked if need be."""
-    wanted = [needs_sample(scale, name) for name in views.names]
-    if not any(wanted):
+    """Drafts of the scalings; `load` gives blocks of the n rows in memory, if they are needed."""
+    if not needs_samples(views, scale):
         return [Draft.of(view, scale, None) for view in views]
-    blocks = load(sample_slices(views.n))
+    blocks = load(sample_slices(n))
     for block in blocks:
         require_finite_block(block)
     samples = (_stacked(_present_rows(block[v] for block in blocks)) for v in range(len(views)))
     return [Draft.of(view, scale, sample) for view, sample in zip(views, samples, strict=True)]
+
+
+def needs_samples(views: Views, scale: Scale) -> bool:
+    """Whether some rows must be seen before the drafts of these views can be made."""
+    return any(needs_sample(scale, name) for name in views.names)
 
 
 def _present_rows(views: Iterable[View]) -> tuple[Matrix, ...]:

@@ -25,9 +25,10 @@ from omcal.places.gpu.devices import (
 from omcal.places.gpu.graph import GraphMaker, anchor_graphs
 from omcal.places.gpu.new_samples import DeviceRule, second
 from omcal.places.gpu.rows import TorchRows
-from omcal.places.gpu.scaling import fit_scaling
+from omcal.places.gpu.scaling import fit_scaling, look
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.parts import ChunkedRows
+from omcal.places.survey import Seen, Survey
 from omcal.views.tensors import device_of
 from omcal.views.view import Views
 
@@ -67,6 +68,20 @@ class OnDevices(Place):
                 )
                 for state in random_states
             ]
+
+    def see(self, survey: Survey, first: int = 0) -> Seen:
+        views, n = self._views, self.views.n
+        sampled = survey.sampled(slice(first, first + n))
+        with working_on(views.device):
+            drafts = zip(views, survey.shared, strict=True)
+            found = tuple(look(view, draft) for view, draft in drafts)
+            sample = tuple(
+                _on_host(view.take(sampled)) if view.host.stored else view.host.rows(sampled)
+                for view in views
+            )
+        present = self.views.present
+        here = np.ones((n, len(views)), bool) if present is None else present
+        return Seen(found, (sample,), (here[sampled],), n - here.sum(axis=0))
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
         shares = list(row_blocks(self.views.n, -(-self.views.n // len(self._devices))))

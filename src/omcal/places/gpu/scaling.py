@@ -11,7 +11,7 @@ from omcal.machine import torch
 from omcal.machine.torch import Tensor
 from omcal.method.kinds import sample_of
 from omcal.method.moments import Moments
-from omcal.method.scaling import Draft, Scale, Scaling, needs_sample
+from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
 from omcal.views.view import require_finite
@@ -28,10 +28,17 @@ def fit_scaling(view: DeviceView, scale: Scale) -> Scaling:
     if sample is not None and not np.isfinite(sample).all():
         check_finite(view)
     draft = Draft.of(view.host, scale, sample)
+    return draft.finish(look(view, draft))
+
+
+def look(view: DeviceView, draft: Draft) -> Moments | None:
+    """What a draft is to see in all rows; NaN and infinity are refused on the way."""
+    if view.sparse:
+        return moments(view.host, draft) if draft.looks else None
     found = _moments(view, draft) if draft.looks else None
     if found is None or not np.isfinite(found.mean).all():
         check_finite(view)
-    return draft.finish(found)
+    return found
 
 
 def check_finite(view: DeviceView) -> None:
@@ -49,6 +56,8 @@ def check_finite(view: DeviceView) -> None:
 
 def _moments(view: DeviceView, draft: Draft) -> Moments:
     """`Draft.look` at all rows."""
+    if view.host.present is not None and not view.host.present.any():
+        return Moments.none(view.width)
     plain = not draft.steps.prepares
     if plain and view.resident is not None and kernels.usable(view.device):
         parts = [kernels.moments(view.resident)]

@@ -1,0 +1,211 @@
+"""The processes of a group of torch.distributed, and what they do together."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from omcal.machine import torch
+from omcal.machine.arrays import Array, Floats
+from omcal.machine.torch import Tensor
+
+Result = TypeVar("Result")
+
+# What may be wrong on one rank is said by all of them, as an error of the same kind.
+_KINDS: dict[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (ValueError, TypeError, MemoryError, OSError, ImportError, RuntimeError)
+}
+_NAMED = 3  # ranks that a message lists
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong on one rank, as the others can be told."""
+
+    kind: str
+    text: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        kind = next((name for name, kind in _KINDS.items() if isinstance(error, kind)), None)
+        text = " ".join(str(error).split()) or type(error).__name__
+        return cls(kind or "RuntimeError", text if kind else f"{type(error).__name__}: {text}")
+
+
+class Ranks:
+    """The processes of a group, which all make the same calls here in the same order.
+
+    Each call takes work that every rank, or one of them, does by itself. Where it fails on one
+    rank, all ranks raise an error that names this rank.
+
+    Parameters
+    ----------
+    group : str or torch.distributed.ProcessGroup
+        "world" is the default group.
+    """
+
+    def __init__(self, group: Any) -> None:
+        self._dist = torch.distributed
+        self._group = _find_group(group)
+        self.rank: int = self._dist.get_rank(self._group)
+        self.size: int = self._dist.get_world_size(self._group)
+        self.leader = 0  # does what is done once
+        if self.rank < 0:
+            raise ValueError(
+                f"group={group!r} does not hold this process; fit on its members alone."
+            )
+        # NCCL takes nothing from the memory of the host; a group with both sends from there.
+        on_host = self._dist.get_backend_config(self._group) not in ("nccl", "cuda:nccl")
+        self._device = "cpu" if on_host else torch.device("cuda", torch.cuda.current_device())
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == self.leader
+
+    def each(self, work: Callable[[], Result]) -> list[Result]:
+        """What the work gave on each rank, on all of them: little, please."""
+        value, error = _done(work)
+        found: list[Any] = [None] * self.size
+        with self._explaining():
+            told = value if error is None else Failure.of(error)
+            self._dist.all_gather_object(found, told, group=self._group)
+        _raise_failures(dict(enumerate(found)), error)
+        return found
+
+    def collected(self, work: Callable[[], Result]) -> list[Result]:
+        """What the work gave on each rank, on the leader; an empty list on the others."""
+        data, error = _done(lambda: pickle.dumps(work()))
+        sizes = self.each(lambda: _reraise(error) if error else len(data))
+        if not self.leads:
+            with self._explaining():
+                self._dist.send(self._tensor(data), self._number(self.leader), self._group)
+            return []
+        found = []
+        for rank, size in enumerate(sizes):
+            if rank != self.rank:
+                tensor = self._tensor(bytes(size))
+                with self._explaining():
+                    self._dist.recv(tensor, self._number(rank), self._group)
+                data_there = tensor.cpu().numpy().tobytes()
+            else:
+                data_there = data
+            found.append(pickle.loads(data_there))
+        return found
+
+    def once(self, work: Callable[[], Result]) -> Result:
+        """What the work gives on the leader, on all ranks."""
+        value, error = _done(work) if self.leads else (None, None)
+        told: Any = value if error is None else Failure.of(error)
+        data = pickle.dumps(told) if self.leads else b""
+        size = torch.tensor([len(data)], device=self._device)
+        with self._explaining():
+            self._dist.broadcast(size, self._number(self.leader), self._group)
+            tensor = self._tensor(data if self.leads else bytes(int(size)))
+            self._dist.broadcast(tensor, self._number(self.leader), self._group)
+        if not self.leads:
+            told = pickle.loads(tensor.cpu().numpy().tobytes())
+        _raise_failures({self.leader: told}, error)
+        result: Result = told
+        return result
+
+    def total(self, work: Callable[[], Array], shape: tuple[int, ...]) -> Floats:
+        """The sum of what the work gave on each rank, in float64: the same bits on all of them.
+
+        One message; only where the work failed on a rank, another follows that says how.
+        """
+        value, error = _done(work)
+        vector = np.zeros(1 + math.prod(shape))
+        if error is None:
+            vector[1:] = np.ravel(value)
+        else:
+            vector[0] = 1.0
+        tensor = torch.from_numpy(vector).to(self._device)
+        with self._explaining():
+            self._dist.all_reduce(tensor, group=self._group)
+        summed: Floats = tensor.cpu().numpy()
+        if summed[0]:
+            self.each(lambda: _reraise(error) if error else None)
+        return summed[1:].reshape(shape)
+
+    def _tensor(self, data: bytes) -> Tensor:
+        """Bytes that can be sent, or received."""
+        return torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8).to(self._device)
+
+    def _number(self, rank: int) -> int:
+        """The number of a rank of this group among all processes."""
+        return int(self._dist.get_global_rank(self._group, rank))
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """What it means where the library below loses a connection, or patience."""
+        try:
+            yield
+        except RuntimeError as error:
+            reason = str(error).strip().partition("\n")[0][:200]
+            raise ConnectionError(
+                f"rank {self.rank} of {self.size} has lost the other ranks: one of them has ended, "
+                "and its own message says why, or did not come within the time-out of the group "
+                f"({reason}); start all of them again (with checkpoint= the fit goes on where it "
+                "was)."
+            ) from error
+
+
+@contextmanager
+def telling(group: Any) -> Iterator[None]:
+    """What fails in the block before the ranks have met, the others are told when they meet."""
+    try:
+        yield
+    except Exception as error:
+        failed = error
+        Ranks(group).each(lambda: _reraise(failed))
+
+
+def _find_group(group: Any) -> Any:
+    dist = torch.distributed
+    if not (dist.is_available() and dist.is_initialized()):
+        raise ValueError(
+            f"group={group!r}: this process belongs to no group; start the program with torchrun "
+            "and call torch.distributed.init_process_group() first."
+        )
+    if not isinstance(group, str):
+        return group
+    if group == "world":
+        return dist.group.WORLD
+    try:
+        return dist.distributed_c10d._resolve_process_group(group)
+    except (AttributeError, RuntimeError) as error:
+        raise ValueError(
+            f"group={group!r} is not known here; give 'world', or what "
+            "torch.distributed.new_group() returned."
+        ) from error
+
+
+def _done(work: Callable[[], Result]) -> tuple[Any, Exception | None]:
+    """What the work gave, or how it failed."""
+    try:
+        return work(), None
+    except Exception as error:
+        return None, error
+
+
+def _reraise(error: Exception) -> Any:
+    raise error
+
+
+def _raise_failures(found: Mapping[int, Any], own: Exception | None) -> None:
+    """Raise where some rank has failed; `own` is how this one has."""
+    failures = {rank: one for rank, one in found.items() if isinstance(one, Failure)}
+    if not failures:
+        return
+    listed = [f"rank {rank}: {one.text}" for rank, one in list(failures.items())[:_NAMED]]
+    if len(failures) > _NAMED:
+        listed.append(f"and {len(failures) - _NAMED} more ranks")
+    first = next(iter(failures.values()))
+    raise _KINDS[first.kind]("; ".join(listed)) from own
