@@ -3,7 +3,7 @@
 Pages are the Markdown files of this folder and those below it, read by MyST; each has
 its line in a toctree of index.md. Tutorials are the scripts ``tutorials/*.py``: Sphinx-Gallery runs
 every one of them and makes a page of its text, its output and its figures, with the title of its
-docstring, in the order of the file names. A script
+docstring, in the order of extensions/tutorial_order.py. A script
 whose library or device is absent says so and ends normally. What it writes into the current folder
 is not kept. All of them together must take less than a minute and a half on two cores.
 """
@@ -62,7 +62,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "tutorials",
     "gallery_dirs": "auto_tutorials",
     "filename_pattern": r"\.py$",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "tutorial_order.ReadingOrder",
     "doc_module": ("omcal",),
     "reference_url": {"omcal": None},
     "backreferences_dir": "api/generated/backreferences",

@@ -154,8 +154,8 @@ for cluster, ax in enumerate(axes.flat):
 # Limits
 # ------
 # * The number of types was given. ``n_clusters="auto"`` suggests one, and real cell types are not
-#   spheres that lie apart: read the page on the number of clusters before you trust it. Leiden on
-#   a neighbour graph needs a resolution instead of a number; it is no less of a choice.
+#   spheres that lie apart: read :doc:`how many clusters </n_clusters>` before you trust it. Leiden
+#   on a neighbour graph needs a resolution instead of a number; it is no less of a choice.
 # * Batches are not corrected. Correct first and pass the corrected components.
 # * Effects are descriptions, not tests: the clusters were made from the same genes, so that
 #   p-values of these differences would be too small, here as in every pipeline.

@@ -91,10 +91,11 @@ cluster.close()
 # When it pays, and when not
 # --------------------------
 # An iteration costs a round trip: on two processes 38 ms at ten thousand rows, of which the work
-# is 1 ms, and 114 ms at a million, of which it is 56 (``benchmarks/results/scaling_dask.md``).
-# Below a few million rows one machine is quicker, and data larger than its memory are no reason
-# either: a fit from disk does with little. A cluster pays where reading the data is the long part,
-# or where they lie there anyway.
+# is 1 ms, and 114 ms at a million, of which it is 56 (``benchmarks/results/scaling_dask.md``). So
+# at a million rows two processes take twice as long for an iteration as one thread that has the
+# rows in memory; it takes more of them, or more rows, to gain. Data larger than memory are no
+# reason either: a fit from disk does with little. A cluster pays where reading the data is the
+# long part, or where they lie there anyway (:doc:`what it costs </scaling>`).
 #
 # * One process a core, one thread each, and the extra ``fast`` on every worker is a good start.
 # * A worker that dies is no disaster: its rows are made again elsewhere, and the result is the

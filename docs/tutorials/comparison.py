@@ -13,7 +13,7 @@ file to include.
 # ------------------------
 # Every third of the digits of scikit-learn, four views, to keep this page short; take all of yours.
 # ``omcal.experiments.methods()`` lists the methods: OMCAL, joined runs, and the baselines of the
-# package, each written from its paper.
+# package, each written from its paper (:doc:`baselines </baselines>`).
 
 import tempfile
 from pathlib import Path

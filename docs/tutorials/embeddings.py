@@ -123,6 +123,6 @@ plots.confusion(digits.target, model.labels_)
 # The weights are one number for a view, not one for each sample: a caption that is of no use is not
 # ignored, it is outvoted. And embeddings of the same model, of the title and of the body of a text
 # say, are nearly the same view twice. Leave one out, or look at ``model.explain_views()``, which
-# names copies. What else to try is on the page on choosing.
+# names copies. What else to try: :doc:`how to choose </choosing>`.
 
 plt.show()

@@ -57,7 +57,7 @@ else:
 # -------------
 # Recorded on a large card, data on the card, 30 iterations (``benchmarks/gpu.py`` measures it, its
 # results are in the repository). k-means is Lloyd's algorithm in plain PyTorch, 30 iterations as
-# well.
+# well. More is on the page about :doc:`performance </performance>`.
 
 import json
 from pathlib import Path

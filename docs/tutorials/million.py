@@ -117,9 +117,9 @@ ax.spines[["top", "right"]].set_visible(False)
 # libraries and the blocks that are being read come on top of it.
 #
 # * The extra ``fast`` (Numba) matters here: compiled loops are used from 50 000 rows on.
+# * All ways and their limits: :doc:`larger than memory </scaling>`.
 # * If the fit takes an hour, give it ``checkpoint="fit.checkpoint"``: after a crash it goes on.
-# * The same from the shell: ``omcal cluster video.npy audio.npy --clusters 8 --memory-limit
-#   100MB``.
+# * The same from the shell: ``omcal cluster FOLDER --clusters 8 --memory-limit 100MB``.
 # * A CSV file cannot be memory-mapped; ``omcal convert data.csv data`` makes a folder of ``.npy``
 #   files.
 

@@ -118,7 +118,7 @@ for name, labels in answers.items():
 # Mind the second line. With SciPy 1.17 and five seeds both views gave .81 to .83, the text alone
 # .78 to .84: the same in the mean, only steadier. The names of the parameters know little that the
 # text does not say. A second view helps where it knows something else, as in the tutorial on
-# pictures and captions.
+# :doc:`pictures and captions </auto_tutorials/embeddings>`.
 
 # %%
 # Within BERTopic
