@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from large_fits import mapped
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
+from omcal.model.doubts import doubts
 
 WEIGHTINGS = ["adaptive", "agreement", "distinct", "uniform", [0.2, 0.3, 0.5]]
 
@@ -90,6 +91,51 @@ def test_views_that_contradict(member, rng, other):
     with pytest.warns(UserWarning, match=message):
         model = OMCAL(3, random_state=0).fit(views)
     assert only_doubt(model).what.startswith("view 'c'")
+
+
+def test_views_of_which_none_has_the_last_word():
+    """Many groups that overlap: the result is a mixture, and explains little of either view."""
+    a, b = (make_multiview(600, n_clusters=10, n_views=2, random_state=s) for s in (0, 1))
+    order = np.random.RandomState(3).permutation(600)
+    views = {"a": a.views["view1"], "b": b.views["view1"][order]}
+    message = r"views 'a' and 'b' contradict each other: .* agree to 0\.1\d only; cluster each"
+    with pytest.warns(UserWarning, match=message):
+        model = OMCAL(10, random_state=0).fit(views)
+    assert len(model.doubts_) == 1
+    assert OMCAL(10, random_state=0).fit(a.views).doubts_ == []
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "agreement", "distinct"])
+def test_copies_that_count_twice(member, rng, weighting):
+    X = groups(member, 6, rng)
+    views = {"a": X, "copy": 3 * X + 1, "b": groups(member, 5, rng)}
+    model = OMCAL(3, weighting=weighting, random_state=0)
+    if weighting == "distinct":
+        assert model.fit(views).doubts_ == []
+        assert "share the weight of one view" in model.explain_views(n_resamples=0).warnings[-1]
+        return
+    with pytest.warns(UserWarning, match=r"'a' and 'copy' are the same, and count twice; leave"):
+        model.fit(views)
+    only_doubt(model)
+    assert model.set_params(weighting=[1.0, 2.0, 1.0]).fit(views).doubts_ == []
+
+
+def test_samples_that_a_view_lacks_do_not_speak_for_it(member, rng):
+    """Where a sample is absent another view stands in, which agrees with itself."""
+    views = {"a": groups(member, 6, rng), "b": groups(rng.permutation(member), 6, rng)}
+    present = {"b": rng.uniform(size=300) < 0.3}
+    with pytest.warns(UserWarning, match=r"view 'b' shows other groups than the result"):
+        OMCAL(3, random_state=0).fit(views, present=present)
+
+
+def test_a_view_that_is_ignored(member, rng):
+    views = [groups(member, 6, rng) for _ in range(3)] + [rng.normal(size=(300, 60))]
+    model = OMCAL(3, random_state=0)
+    with pytest.warns(UserWarning, match="view 'view4'"):
+        model.fit(views)
+    model.view_weights_ = np.array([0.4, 0.3, 0.29, 0.01])
+    (doubt,) = doubts(model)
+    assert str(doubt).startswith("view 'view4' is ignored: its weight is 0.010; try weighting=")
 
 
 def test_iterations_that_were_not_enough(member, rng):

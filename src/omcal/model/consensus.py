@@ -344,8 +344,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return self.estimator_._silent
 
     @property
-    def _weights_given(self) -> bool:
-        return self.estimator_._weights_given
+    def _weighting(self) -> Any:
+        return self.estimator_._weighting
 
     def estimate(
         self,

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from itertools import combinations, combinations_with_replacement
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Floats, Mask
 from omcal.method.graph import AnchorGraphs
-from omcal.model.small_fits import explained_shares
+from omcal.model.small_fits import cosines_within, explained_shares
+from omcal.model.view_effects import IGNORED, SAME_GRAPH
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _SAMPLES = 5000  # that are looked at
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
+# Cosine between graphs, less their mean rows: views of other groups have up to .2 (with 20 and more
+# clusters up to .3, which is not told from views that are merely dim), good sets .37 and more.
+_UNLIKE = 0.2
 
 
 class Doubt(NamedTuple):
@@ -91,12 +96,21 @@ def _about_views(model: Any) -> Iterator[Doubt]:
         )
     largest = int(np.argmax(weights))
     heard = len(names) - int(silent.sum())
-    if heard > 1 and weights[largest] > _NEARLY_ALL and not model._weights_given:
+    if not isinstance(model._weighting, str):
+        return
+    if heard > 1 and weights[largest] > _NEARLY_ALL:
         yield Doubt(
             f"view {names[largest]!r} took {weights[largest]:.0%} of the weight, and the other "
             "views hardly count",
             "compare with weighting='uniform', or leave that view out",
         )
+        return
+    for name, weight in zip(names, weights, strict=True):
+        if 0 < weight * len(names) < IGNORED:
+            yield Doubt(
+                f"view {name!r} is ignored: its weight is {weight:.3f}",
+                "try weighting='agreement' if it should count; if not, leave it out",
+            )
 
 
 def _about_sizes(model: Any, sizes: Array) -> Iterator[Doubt]:
@@ -117,20 +131,64 @@ def _about_sizes(model: Any, sizes: Array) -> Iterator[Doubt]:
 
 
 def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
-    """Views of which the clusters show next to nothing, where they show much of another."""
-    labels = _on_host(model.labels_)
-    some = np.unique(np.linspace(0, graphs.n - 1, min(graphs.n, _SAMPLES)).astype(int))
-    shares = explained_shares(graphs[some], labels[some])
-    shares[model._silent] = np.nan
-    if np.nanmax(shares) < _MUCH:
+    """Views that show something else than the result, than one another, or the same twice."""
+    complete = np.arange(graphs.n) if graphs.present is None else _complete(graphs.present)
+    if len(complete) < 2:
         return
-    for name, share in zip(model.view_names_, shares, strict=True):
-        if share < _LITTLE:
+    some = complete[np.linspace(0, len(complete) - 1, min(len(complete), _SAMPLES)).astype(int)]
+    graphs, labels = graphs[some], _on_host(model.labels_)[some]
+    heard = np.flatnonzero(~model._silent).tolist()
+    shares = explained_shares(graphs, labels)
+    strange = [v for v in heard if shares[v] < _LITTLE and shares[heard].max() >= _MUCH]
+    for v in strange:
+        yield Doubt(
+            f"view {model.view_names_[v]!r} shows other groups than the result, or none: the "
+            f"clusters explain {shares[v]:.0%} of its graph",
+            "ask explain_views() what it contributes, and compare with a fit without it",
+        )
+    yield from _about_pairs(model, graphs, labels, [v for v in heard if v not in strange])
+
+
+def _about_pairs(
+    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
+) -> Iterator[Doubt]:
+    """The two views that contradict each other most, and those that are the same."""
+    names, pairs = model.view_names_, list(combinations(views, 2))
+    if not pairs:
+        return
+    H = _products(graphs)
+    alike = cosines_within(graphs, H, np.zeros_like(labels))
+    u, v = min(pairs, key=lambda pair: alike[pair])
+    if alike[u, v] < _UNLIKE:
+        yield Doubt(
+            f"views {names[u]!r} and {names[v]!r} contradict each other: their graphs agree to "
+            f"{alike[u, v]:.2f} only",
+            "cluster each alone, compare, and leave out the one that you trust less",
+        )
+    if model._weighting not in ("agreement", "adaptive", "uniform"):
+        return
+    within = cosines_within(graphs, H, labels)
+    for u, v in pairs:
+        if within[u, v] >= SAME_GRAPH:
             yield Doubt(
-                f"view {name!r} shows other groups than the result, or none: the clusters explain "
-                f"{share:.0%} of its graph",
-                "ask explain_views() what it contributes, and compare with a fit without it",
+                f"views {names[u]!r} and {names[v]!r} are the same, and count twice",
+                "leave one of them out, or take weighting='distinct'",
             )
+
+
+def _complete(present: Mask) -> Array:
+    return np.flatnonzero(present.all(axis=1))
+
+
+def _products(graphs: AnchorGraphs) -> Floats:
+    """(V, V): the inner products of the graphs."""
+    V = graphs.n_views
+    H = np.empty((V, V))
+    weights = graphs.weights.astype(np.float64, copy=False)
+    for u, v in combinations_with_replacement(range(V), 2):
+        same = graphs.indices[:, u, :, None] == graphs.indices[:, v, None, :]
+        H[u, v] = H[v, u] = np.einsum("ik,il,ikl->", weights[:, u], weights[:, v], same)
+    return H
 
 
 def cluster_sizes(labels: Any, n_clusters: int) -> Array:

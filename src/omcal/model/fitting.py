@@ -251,8 +251,9 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         return silent
 
     @property
-    def _weights_given(self) -> bool:
-        return not isinstance(getattr(self, "weighting", "uniform"), str)
+    def _weighting(self) -> Any:
+        """The rule of the weights by its name, or the weights that were given."""
+        return getattr(self, "weighting", "uniform")
 
     def _set_rule(self, rule: Rule) -> None:
         """What new samples need, and the attributes that show it."""

@@ -154,7 +154,7 @@ class Facts:
     """What the warnings need beside the explanation."""
 
     cosines_within: Floats  # (V, V): of the graphs, less the means of the clusters
-    weighting: str  # of the model: adaptive, agreement or fixed
+    weighting: str  # of the model: adaptive, agreement, distinct or fixed
     explained_by_agreement: float | None  # the mean share with weighting="agreement"
 
 
@@ -171,10 +171,11 @@ def warnings_about(found: ViewExplanation, facts: Facts) -> list[str]:
 
 def _twins(found: ViewExplanation, facts: Facts) -> list[str]:
     cosines = facts.cosines_within
+    shared = facts.weighting == "distinct"
+    follows = "and share the weight of one view" if shared else "so what they say counts twice"
     return [
         f"views {first.name!r} and {second.name!r} are the same (inside the clusters their "
-        f"graphs still agree to {cosines[u, v]:.2f}), so what they say counts "
-        "twice; leave one of them out."
+        f"graphs still agree to {cosines[u, v]:.2f}), {follows}; leave one of them out."
         for u, first in enumerate(found.views)
         for v, second in enumerate(found.views)
         if u < v and cosines[u, v] >= SAME_GRAPH
