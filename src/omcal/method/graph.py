@@ -14,7 +14,7 @@ from omcal.machine.compiled import nearest_kernel
 from omcal.machine.threads import map_blocks
 from omcal.method.scaling import Scaling
 from omcal.views.present import stand_in, stand_ins
-from omcal.views.view import Matrix, View, Views
+from omcal.views.view import Matrix, View, Views, check_finite
 
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
 _COPY_ENTRIES = 1 << 20
@@ -108,6 +108,7 @@ def anchor_graphs(
                 products = distances.products(view.rows(_shift(block, start)))  # noqa: B023
                 total = products.sum(dtype=np.float64) + distances.bias.sum()  # noqa: B023
             if not np.isfinite(total):
+                check_finite(view)
                 raise ValueError(
                     f"view {view.name!r} holds values too large for products in {view.dtype}; "
                     "rescale it, or pass float64."

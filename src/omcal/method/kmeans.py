@@ -23,11 +23,18 @@ SEED_PER_ANCHOR = 16  # rows per anchor that the k-means++ start is drawn from
 PART_PER_ANCHOR = 64  # rows per anchor that most of the iterations see
 MAX_ITER_PART = 10
 MAX_ITER_SAMPLED = 3  # of all rows of the sample, after those of the part
+# Where there are many features for each centre, most of the iterations are done in the span of some
+# coarse centres, where they cost next to nothing: what is outside hardly tells centres apart.
+_MAX_ITER_COARSE = 2
+_MAX_ITER_PART_INSIDE = 20
+_MAX_ITER_INSIDE = 10
+_FEATURES_PER_CENTRE = 4
 TOLERANCE = 1e-4
 _BLOCK_ENTRIES = 1 << 20
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
+_PRODUCTS_PER_ENTRY = 2  # of the rows that a start is drawn from: as much memory as they may take
 _PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
 
 
@@ -38,6 +45,19 @@ class Points(ABC):
     """
 
     n: int
+
+    @property
+    def among_themselves(self) -> Points:
+        """The same points where only distances between them are asked for, each many times."""
+        return self
+
+    def span_pays(self, n_clusters: int) -> bool:
+        """Whether `spanned` is there, and leaves few of many features."""
+        return False
+
+    def spanned(self, centres: Any) -> tuple[Points, Any]:
+        """The points and these centres by their coordinates in the span of the centres."""
+        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -76,11 +96,19 @@ def lloyd(
     if not sampled:
         chosen = _seed(points, n_clusters, n_trials, random_state)
         return _improved(points.at(chosen), points, n_clusters, MAX_ITER)
-    part = points[_some(points, PART_PER_ANCHOR * n_clusters, random_state)]
+    some = _some(points, PART_PER_ANCHOR * n_clusters, random_state)
+    part = points[some]
     few = part[_some(part, SEED_PER_ANCHOR * n_clusters, random_state)]
-    centres = few.at(_seed(few, n_clusters, n_trials, random_state))
-    centres = _improved(centres, part, n_clusters, MAX_ITER_PART)
-    return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
+    centres = few.at(_seed(few.among_themselves, n_clusters, n_trials, random_state))
+    if not points.span_pays(n_clusters):
+        centres = _improved(centres, part, n_clusters, MAX_ITER_PART)
+        return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
+    centres = _improved(centres, part, n_clusters, _MAX_ITER_COARSE)
+    inside, within = points.spanned(centres)
+    within = _improved(within, inside[some], n_clusters, _MAX_ITER_PART_INSIDE)
+    within = _improved(within, inside, n_clusters, _MAX_ITER_INSIDE)
+    centres, _ = points.means(inside.nearest(within)[0], centres)
+    return _improved(centres, points, n_clusters, 1)
 
 
 def _some(points: Points, size: int, random_state: np.random.RandomState) -> Array:
@@ -152,6 +180,18 @@ class Vectors(Points):
     def __getitem__(self, some: Array) -> Vectors:
         return Vectors(self.X[some], self._norms[some])
 
+    @property
+    def among_themselves(self) -> Points:
+        few = self.n <= _MOST_PRODUCTS and self.n**2 <= _PRODUCTS_PER_ENTRY * self.X.size
+        return InnerProducts(self.X) if few else self
+
+    def span_pays(self, n_clusters: int) -> bool:
+        return int(self.X.shape[1]) >= _FEATURES_PER_CENTRE * n_clusters
+
+    def spanned(self, centres: Array) -> tuple[Vectors, Array]:
+        basis = np.linalg.qr(centres.T)[0]
+        return Vectors(np.asarray(self.X @ basis)), centres @ basis
+
     @cached_property
     def spread(self) -> float:
         mean = np.asarray(self.X.mean(axis=0)).reshape(-1)
@@ -214,6 +254,9 @@ class IncompleteVectors(Vectors):
 
     def __getitem__(self, some: Array) -> IncompleteVectors:
         return IncompleteVectors(self.X[some], self._present[some], self._widths, self._norms[some])
+
+    def span_pays(self, n_clusters: int) -> bool:
+        return False  # what is absent has no coordinates
 
     def at(self, chosen: Sequence[int] | Array) -> Array:
         """The chosen rows; what they lack is taken from the nearest row that has it."""

@@ -10,7 +10,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from omcal.machine.arrays import Floats
 from omcal.machine.compiled import moments_kernel
-from omcal.views.view import Matrix
+from omcal.views.view import Matrix, count_nonfinite
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,17 @@ class Moments:
 
     @classmethod
     def of_presence(cls, block: Matrix) -> Moments:
-        """Of 1 where a value is not zero and 0 where it is; only the means are right."""
+        """Of 1 where a value is not zero and 0 where it is; only the means are right.
+
+        Where a value is not finite, the squares are not.
+        """
         n, width = block.shape
         if sparse.issparse(block):
             counts = np.bincount(block.indices[block.data != 0], minlength=width)
         else:
             counts = np.count_nonzero(block, axis=0)
-        return cls(n, counts / max(n, 1), np.zeros(width))
+        sound = not any(count_nonfinite(block))
+        return cls(n, counts / max(n, 1), np.full(width, 0.0 if sound else np.nan))
 
     @classmethod
     def none(cls, width: int) -> Moments:

@@ -17,7 +17,7 @@ from omcal.machine.threads import map_blocks
 from omcal.method.kinds import ASKED, Kind, recognise, sample_of, typical_values
 from omcal.method.moments import Moments
 from omcal.method.row_steps import RowStep, damped, standard_rows, unit_rows, weighted
-from omcal.views.view import Matrix, View
+from omcal.views.view import Matrix, View, check_finite, count_nonfinite
 
 SCALES = ("auto", "tfidf", "unit", "log", "standard", "feature", "sample", "view", None)
 Scale = (
@@ -46,9 +46,15 @@ class Scaling:
 
     @classmethod
     def fit(cls, view: View, scale: Scale) -> Scaling:
-        """Read what `scale` needs from a view in memory."""
-        draft = Draft.of(view, scale, sample_of(view) if needs_sample(scale, view.name) else None)
-        return draft.finish(moments(view, draft) if draft.looks else None)
+        """Read what `scale` needs from a view in memory, once; all of its values must be finite."""
+        sample = sample_of(view) if needs_sample(scale, view.name) else None
+        if sample is not None and any(count_nonfinite(sample)):
+            check_finite(view)
+        draft = Draft.of(view, scale, sample)
+        if draft.looks:
+            return draft.finish(moments(view, draft))
+        check_finite(view)
+        return draft.finish(None)
 
     @property
     def prepares(self) -> bool:
@@ -180,6 +186,7 @@ def moments(view: View, draft: Draft) -> Moments:
     with np.errstate(over="ignore", invalid="ignore"):
         found = _seen(view, draft)
     if not np.isfinite(found.squares).all():
+        check_finite(view)
         raise ValueError(
             f"view {view.name!r} holds values too large to be squared in float64; divide it by "
             "the largest of them."

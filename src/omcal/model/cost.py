@@ -249,7 +249,8 @@ class Estimate:
         width = sum(view.width for view in self.views)
         entries = sum(view.row_entries for view in self.views)
         joint = s * entries * (t + (_INDEX if self._sparse else 0))
-        part = min(s, (PART_PER_ANCHOR + SEED_PER_ANCHOR) * m)
+        # Of the rows that the start is drawn from, up to two products for each of their entries.
+        part = min(s, (PART_PER_ANCHOR + 3 * SEED_PER_ANCHOR) * m)
         by_products = s == self.n_samples and inner_products_pay(s, width)
         copies = 1
         if self._sparse:

@@ -18,7 +18,7 @@ from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows, row_bytes
 from omcal.method.settings import GraphSettings
 from omcal.places.survey import Seen, Survey, look
-from omcal.views.view import Views
+from omcal.views.view import Views, check_finite
 
 Wanted = Literal["labels", "indicator"]
 Result = TypeVar("Result")
@@ -67,6 +67,7 @@ class Place(ABC):
     """
 
     honours: ClassVar[frozenset[str]]  # the options of `Asked` that mean something here
+    checks_values: ClassVar[bool] = False  # whether NaN and infinity in memory are seen on the way
 
     def __init__(self, views: Views, asked: Asked) -> None:
         self.views = views
@@ -149,6 +150,10 @@ def place_for(views: Views, asked: Asked) -> Place:
     for name, text in asked.options.items():
         if name not in chosen.honours:
             raise ValueError(f"{text} does not go with {why}; {_REMEDIES.get(name, _ALONE)}.")
+    if not chosen.checks_values:
+        for view in views:
+            if view.home == "memory":
+                check_finite(view)
     return chosen(views, asked)
 
 

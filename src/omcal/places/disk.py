@@ -51,6 +51,7 @@ class OnDisk(Place):
     """
 
     honours = frozenset({"memory_limit", "scratch_dir"})
+    checks_values = True
 
     def __init__(self, views: Views, asked: Asked) -> None:
         super().__init__(views, asked)

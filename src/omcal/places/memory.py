@@ -34,6 +34,7 @@ class InMemory(Place):
     """Everything in memory; nothing of the size of the views is copied."""
 
     honours = frozenset({"scratch_dir"})  # where files would go; none is needed
+    checks_values = True
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]

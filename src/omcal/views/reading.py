@@ -11,7 +11,6 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from omcal.machine.arrays import Array
-from omcal.machine.threads import map_blocks
 from omcal.views import columns as column_sets
 from omcal.views.columns import split_columns
 from omcal.views.frames import align, column_names, is_arrow
@@ -21,13 +20,10 @@ from omcal.views.view import (
     Matrix,
     View,
     Views,
-    count_nonfinite,
+    check_finite,
     is_dask,
     mark_absent,
-    require_finite,
 )
-
-_BLOCK_ENTRIES = 1 << 22  # that are looked at at once
 
 
 def read_views(
@@ -35,7 +31,8 @@ def read_views(
 ) -> Views:
     """`validate_views` for estimators that take views wherever they are, and with absent samples.
 
-    Tensors stay on their device, files on disk, Dask arrays on their cluster.
+    Tensors stay on their device, files on disk, Dask arrays on their cluster. The place that reads
+    the rows sees whether all values are finite.
     """
     how = {
         "views": getattr(estimator, "views", None),
@@ -47,7 +44,7 @@ def read_views(
         from omcal.views.tensors import validate_tensors
 
         return validate_tensors(estimator, X, **how)
-    return validate_views(estimator, X, lazy=True, absent=True, **how)
+    return validate_views(estimator, X, lazy=True, absent=True, finite=False, **how)
 
 
 def holds_tensors(X: Any) -> bool:
@@ -72,6 +69,7 @@ def validate_views(
     lazy: bool = False,
     absent: bool = False,
     present: Any = None,
+    finite: bool = True,
 ) -> Views:
     """Check multi-view input and record, or compare with, what the estimator was fitted on.
 
@@ -95,6 +93,8 @@ def validate_views(
         views that are None.
     present : mapping or sequence of boolean arrays, or one of shape (n, V), optional
         Which samples are in which view, for views that cannot hold NaN; None: all.
+    finite : bool
+        Refuse NaN and infinity; else that is left to whoever reads the rows.
 
     Returns
     -------
@@ -124,8 +124,8 @@ def validate_views(
     else:
         _require_complete(checked)
     for view in checked:
-        if not (view.stored or view.distributed):
-            require_finite(view.name, *_count_nonfinite(view))
+        if finite and view.home == "memory":
+            check_finite(view)
     if reset:
         estimator.view_names_ = list(checked.names)
         estimator.n_features_per_view_ = list(checked.widths)
@@ -393,15 +393,3 @@ def compare_columns(estimator: Any, checked: Views) -> None:
                 f"the columns of view {view.name!r} are not those of fit; they must have the "
                 "same names in the same order."
             )
-
-
-def _count_nonfinite(view: View) -> tuple[int, int]:
-    if view.sparse:
-        return count_nonfinite(view.array, view.present)
-
-    def count(rows: slice) -> tuple[int, int]:
-        part = view.part(view.array[rows], rows)
-        return count_nonfinite(part.array, part.present)
-
-    counts = map_blocks(count, len(view.array), max(1, _BLOCK_ENTRIES // view.width))
-    return sum(nan for nan, _ in counts), sum(infinite for _, infinite in counts)

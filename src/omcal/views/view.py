@@ -11,9 +11,12 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
+from omcal.machine.threads import map_blocks
 from omcal.views.present import read_masks, rows_present
 from omcal.views.stored import StoredArray
 from omcal.views.tensor_array import TensorArray
+
+_BLOCK_ENTRIES = 1 << 22  # that are looked at at once
 
 Home = Literal["memory", "disk", "cluster", "device"]
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: stored, or of Dask
@@ -201,3 +204,15 @@ def require_finite(name: str, n_nan: int, n_inf: int) -> None:
             "remove or impute them first (a sample that is absent from a view has NaN in all of "
             "its features)."
         )
+
+
+def check_finite(view: View) -> None:
+    """Refuse NaN and infinity in a view in memory."""
+
+    def count(rows: slice) -> tuple[int, int]:
+        part = view.part(view.array[rows], rows)
+        return count_nonfinite(part.array, part.present)
+
+    size = view.array.shape[0] if view.sparse else max(1, _BLOCK_ENTRIES // view.width)
+    found = map_blocks(count, view.array.shape[0], size)
+    require_finite(view.name, *(sum(counts) for counts in zip(*found, strict=True)))
