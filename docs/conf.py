@@ -52,6 +52,34 @@ autodoc_typehints = "none"  # the docstrings say it in words
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"  # words of types that are not these:
+numpydoc_xref_aliases = {
+    # Everybody knows these.
+    **{word: word for word in ("None", "int", "float", "bool", "boolean", "str", "list", "dict")},
+    **{word: word for word in ("tuple", "callable", "iterable", "sequence", "array-like")},
+    "array": "numpy.ndarray",
+    "arrays": "numpy.ndarray",
+    "RandomState": "numpy.random.RandomState",
+    "Axes": "matplotlib.axes.Axes",
+    "Figure": "matplotlib.figure.Figure",
+    "AnnData": "anndata.AnnData",
+    "MuData": "mudata.MuData",
+    "OMCAL": "omcal.OMCAL",
+    "OCAL": "omcal.OCAL",
+    "Consensus": "omcal.Consensus",
+    "MultiViewData": "omcal.datasets.MultiViewData",
+    "ClusterNumber": "omcal.select.ClusterNumber",
+    "Trial": "omcal.select.Trial",
+    "Comparison": "omcal.experiments.Comparison",
+    "ViewExplanation": "omcal.model.view_effects.ViewExplanation",
+    "ViewEffect": "omcal.model.view_effects.ViewEffect",
+    "ClusterDescription": "omcal.model.describe.ClusterDescription",
+    "FeatureEffect": "omcal.model.describe.FeatureEffect",
+    "pathlib.Path": "pathlib.Path",
+    "pandas.DataFrame": "pandas.DataFrame",
+    "distributed.Client": "distributed.Client",
+}
 default_role = "literal"
 
 # Other projects, as far as they are named here: no network is needed.

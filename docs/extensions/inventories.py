@@ -1,7 +1,7 @@
 """Inventories of other projects, kept as text with only the names that are used here.
 
 A file ``inventories/PROJECT.txt`` has the address of a documentation in its first line and then a
-name a line: its role in Sphinx, and its page below that address, where ``$`` stands for the name.
+line for each name: what it is to Sphinx, and its page below that address, where ``$`` is the name.
 """
 
 import zlib
@@ -15,7 +15,9 @@ def write(texts: Path, folder: Path) -> dict[str, tuple[str, str]]:
     for text in sorted(texts.glob("*.txt")):
         address, *lines = text.read_text(encoding="utf-8").splitlines()
         entries = (line.split() for line in lines if line.strip())
-        rows = "".join(f"{name} {role} 1 {page} -\n" for name, role, page in entries)
+        rows = "".join(
+            f"{name} {role} 1 {page.replace('$', name)} -\n" for name, role, page in entries
+        )
         header = (
             "# Sphinx inventory version 2\n"
             f"# Project: {text.stem}\n# Version: \n"
