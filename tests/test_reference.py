@@ -130,7 +130,17 @@ def test_every_name_has_a_page():
         text = page.read_text(encoding="utf-8")
         for module, names in AUTOSUMMARY.findall(text):
             listed += [f"{module}.{name}" for name in names.split()]
-    assert len(listed) == len(set(listed)), "a name is listed twice"
-    assert set(NAMES) <= set(listed)
+    assert sorted(listed) == sorted(NAMES)
+
+
+def test_the_equations_have_their_functions_on_the_page_of_the_code():
+    page = (ROOT / "docs" / "api" / "method.md").read_text(encoding="utf-8")
+    listed = set()
+    for part in page.split(".. currentmodule:: ")[1:]:
+        module = part.split()[0]
+        listed |= {f"{module}.{name}" for name in re.findall(r"^.. auto\w+:: (\w+)$", part, re.M)}
     for name in listed:
         pkgutil.resolve_name(name)
+    mathematics = (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(omcal\.(?:method|views)\.\w+\.\w+)[\w.]*`", mathematics)
+    assert listed == set(named)

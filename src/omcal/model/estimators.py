@@ -307,6 +307,10 @@ dict, default="auto"
     client : distributed.Client, optional
         The cluster that views in Dask, or files, are worked on by; by default the current client
         where a view is in Dask, and this process otherwise.
+    group : torch.distributed.ProcessGroup or str, optional
+        Processes that fit together, each to the rows that it passes to `fit`, which may be none;
+        "world" is all of them. Every process ends with the same model, and with the labels of its
+        own rows. Its rows are worked on at any of the other places; needs PyTorch (extra "gpu").
     random_state : int, RandomState or None, default=None
         Seed of the anchors and of the start.
     verbose : int, default=0
