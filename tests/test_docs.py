@@ -17,6 +17,7 @@ import omcal
 import omcal.baselines
 import omcal.datasets
 import omcal.metrics
+from omcal.experiments.paper import load_paper
 
 ROOT = Path(__file__).resolve().parents[1]
 MADE = {"_build", "auto_tutorials", "generated"}
@@ -213,6 +214,14 @@ def test_tables_of_the_pages_are_those_of_the_benchmarks(page):
     shown = (ROOT / page).read_text(encoding="utf-8")
     for name in front_page.PAGES[page]:
         assert front_page.with_tables(shown, front_page.printed(name)) == shown
+
+
+def test_reasons_on_the_page_of_the_reproduction_are_those_that_the_program_writes():
+    shown = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    reasons = load_paper().reasons
+    listed = reasons["general"] + list(reasons["method"].values())
+    assert len(listed) > 20
+    assert [reason for reason in listed if reason not in shown] == []
 
 
 @pytest.mark.parametrize("results", ["weighting", "weighting_sample"])
