@@ -4,16 +4,19 @@ python benchmarks/speed.py [--only NAME …] [--repeats 5] [--out out/speed.md]
 
 Everything that is compared runs interleaved, so that a busy machine slows both sides; a cell is
 the median of the repeats and, in brackets, the smallest and the largest. Figures that the front
-page shall show go to benchmarks/results/speed.md, and from there by front_page.py.
+page shall show are copied, cp out/speed.md benchmarks/results/speed.md, and go from there by
+front_page.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -24,6 +27,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import TfidfTransformer
 
 from omcal import OMCAL
 from omcal.machine.compiled import compiled_pays
@@ -90,20 +94,54 @@ def against_kmeans(repeats: int):
     """Whole fits on MNIST-shaped data."""
     X, _ = clustered_views(60_000, MNIST_WIDTHS, 10)
     joint = np.hstack([(x - x.mean(axis=0)) / x.std(axis=0) for x in X])
-    model = OMCAL(10, n_anchors=30, random_state=0)
+    few, model = OMCAL(10, n_anchors=30, random_state=0), OMCAL(10, random_state=0)
     t = interleaved(
         repeats,
-        pause=1.0,
-        omcal=lambda: model.fit(X),
-        accelerated=lambda: OMCAL(10, n_anchors=30, accelerate=True, random_state=0).fit(X),
+        pause=0.5,
+        few=lambda: few.fit(X),
+        few_predict=lambda: few.predict(X),
+        default=lambda: model.fit(X),
+        predict=lambda: model.predict(X),
         mini=lambda: MiniBatchKMeans(10, n_init=1, random_state=0).fit(joint),
         kmeans=lambda: KMeans(10, n_init=1, random_state=0).fit(joint),
     )
-    shape = "60000 × (342, 1024, 64) float32, c = 10, m = 30"
-    yield f"whole fit, {shape}", spread(t["omcal"], " s")
-    yield f"… {model.n_iter_} iterations; / MiniBatchKMeans(10)", spread(t["omcal"] / t["mini"])
-    yield "… / KMeans(10)", spread(t["omcal"] / t["kmeans"])
-    yield "… with accelerate=True / MiniBatchKMeans(10)", spread(t["accelerated"] / t["mini"])
+    shape = "60000 × (342, 1024, 64) float32, c = 10"
+    yield f"whole fit, {shape}, the defaults (m = 50)", spread(t["default"], " s")
+    yield f"… {model.n_iter_} iterations; / MiniBatchKMeans(10)", spread(t["default"] / t["mini"])
+    yield "… / KMeans(10)", spread(t["default"] / t["kmeans"])
+    yield "… predict of the same rows / fit", spread(t["predict"] / t["default"])
+    yield f"with m = 30, {few.n_iter_} iterations", spread(t["few"], " s")
+    yield "with m = 30 / MiniBatchKMeans(10)", spread(t["few"] / t["mini"])
+    yield "with m = 30 / KMeans(10)", spread(t["few"] / t["kmeans"])
+    yield "with m = 30, predict of the same rows / fit", spread(t["few_predict"] / t["few"])
+
+
+def counts(n, width, per_row, c, seed=0):
+    """Terms of documents on c topics: each has 200 terms of its own among those of all."""
+    rng = np.random.default_rng(seed)
+    own = rng.integers(width, size=(c, 200))
+    topic = rng.integers(c, size=n)
+    common = np.minimum(rng.zipf(1.3, size=(n, per_row)) - 1, width - 1)
+    special = own[topic[:, None], rng.integers(200, size=(n, per_row))]
+    columns = np.where(rng.random((n, per_row)) < 0.3, special, common)
+    columns = columns.astype(np.int32)
+    starts = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    X = sparse.csr_array((np.ones(n * per_row, np.float32), columns.ravel(), starts), (n, width))
+    X.sum_duplicates()
+    return X
+
+
+def on_counts(repeats: int):
+    """A fit to counts against k-means on the same numbers as tf-idf, which is not timed."""
+    X = counts(30_000, 50_000, 100, 20)
+    tfidf = TfidfTransformer(sublinear_tf=True).fit_transform(X)
+    t = interleaved(
+        min(repeats, 3),
+        omcal=lambda: OMCAL(20, random_state=0).fit(X),
+        mini=lambda: MiniBatchKMeans(20, n_init=1, random_state=0).fit(tfidf),
+    )
+    yield "fit, 30000 × 50000 counts, 100 terms a row, c = 20, m = 100", spread(t["omcal"], " s")
+    yield "… / MiniBatchKMeans(20) on tf-idf", spread(t["omcal"] / t["mini"])
 
 
 def phases(repeats: int):
@@ -158,7 +196,7 @@ def dense_iteration(S, H, Z, G, alpha, beta=0.3, gamma=0.1):
 def against_dense(repeats: int):
     """One iteration against the paper's, which takes the SVD of an n×m matrix."""
     n, V, k = 60_000, 3, 5
-    for m, c in ((100, 10), (300, 10), (150, 100)):
+    for m, c in ((100, 10), (300, 10), (150, 100), (500, 100)):
         graphs = random_graphs(n, V, m, k)
         S = [graphs.side_by_side()[:, v * m : (v + 1) * m].toarray() for v in range(V)]
         G = np.linalg.qr(np.random.default_rng(0).normal(size=(m, c)))[0]
@@ -173,7 +211,7 @@ def against_dense(repeats: int):
                 solve(rows, StS, G, problem)  # noqa: B023
 
         t = interleaved(
-            min(repeats, 3),
+            min(repeats, 2),
             fast=lambda: fit(rows),  # noqa: B023
             narrow=lambda: fit(narrow),  # noqa: B023
             dense=lambda: dense_iteration(S, H, Z, G, alpha),  # noqa: B023
@@ -221,19 +259,37 @@ def against_scipy(repeats: int):
 
 
 def growth(repeats: int):
-    """How a fit of 30 iterations grows in each size, against n = 10⁵, m = 40, c = 10, V = 2."""
-    base = {"n": 100_000, "m": 40, "c": 10, "V": 2}
-    steps = [("n", 1_000_000), ("m", 80), ("c", 20), ("V", 4)]
+    """How a fit of 30 iterations grows in each size: a process each, beside what is estimated."""
+    base = {"n": 250_000, "m": 40, "c": 10, "V": 2}
+    first = _measured(base)
+    sizes = ", ".join(f"{name} = {value}" for name, value in base.items())
+    yield f"growth: {sizes}: time (s), memory / estimate", _cell(first)
+    steps = {"n": 4_000_000, "m": 320, "c": 40, "V": 8}
+    for name, last in steps.items():
+        value = 2 * base[name]
+        while value <= last:
+            found = _measured({**base, name: value})
+            ratio = found["seconds"] / first["seconds"]
+            expected = found["expected_seconds"] / first["expected_seconds"]
+            text = f"{ratio:.3g} ({expected:.3g} by the formula); {_memory(found)}"
+            yield f"… {name} = {value}: time, memory / estimate", text
+            value *= 2
+            if found["n"] == 1_000_000:
+                tenth = _measured({**base, "n": 100_000})
+                ratio = found["seconds"] / tenth["seconds"]
+                yield "time, n: 100000 → 1000000", f"{ratio:.3g}"
 
-    def fit(size):
-        X, _ = clustered_views(size["n"], (16,) * size["V"], 10)
-        model = OMCAL(size["c"], n_anchors=size["m"], max_iter=30, tol=0, random_state=0)
-        return lambda: model.fit(X)
 
-    for name, value in steps:
-        t = interleaved(min(repeats, 3), small=fit(base), large=fit({**base, name: value}))
-        label = f"{name}: {base[name]} → {value}"
-        yield f"time, {label}", spread(t["large"] / t["small"])
+def _measured(size) -> dict[str, float]:
+    return size | json.loads(_in_process("growth", json.dumps(size)))
+
+
+def _cell(found) -> str:
+    return f"{found['seconds']:.3g}; {_memory(found)}"
+
+
+def _memory(found) -> str:
+    return f"{found['bytes'] / 1e6:.0f} / {found['expected_bytes'] / 1e6:.0f} MB"
 
 
 def small_data(repeats: int):
@@ -242,15 +298,18 @@ def small_data(repeats: int):
     model = OMCAL(5, random_state=0)
     t = interleaved(max(repeats, 5), fit=lambda: model.fit(X))
     yield "n = 500, c = 5: a fit (ms)", spread(1e3 * t["fit"])
-    yield "… the first in a process (ms)", f"{_in_process('first'):.3g}"
-    yield "import omcal after import sklearn.cluster (ms)", f"{_in_process('import'):.3g}"
+    yield "… the first in a process (ms)", f"{float(_in_process('first')):.3g}"
+    alone, after = map(float, _in_process("import").split())
+    yield "import omcal (ms)", f"{alone:.3g}"
+    yield "from omcal import OMCAL, after import sklearn.cluster (ms)", f"{after:.3g}"
 
 
 def memory(repeats: int):
     """Peak memory of a fit beyond its input, in a process of its own."""
+    found = _measured({"n": 1_000_000, "m": 50, "c": 10, "V": 3})
     yield (
         "peak memory beyond the input, n = 10⁶ × (16, 16, 16) float32, c = 10 (GB)",
-        f"{_in_process('memory'):.3g}",
+        f"{found['bytes'] / 1e9:.3g}",
     )
 
 
@@ -264,37 +323,53 @@ start = time.perf_counter(); OMCAL(5, random_state=0).fit(X)
 print(1e3 * (time.perf_counter() - start))
 """,
     "import": """
-import time, sklearn.cluster
+import time
 start = time.perf_counter(); import omcal
-print(1e3 * (time.perf_counter() - start))
+alone = time.perf_counter() - start
+import sklearn.cluster
+start = time.perf_counter(); from omcal import OMCAL
+print(1e3 * alone, 1e3 * (time.perf_counter() - start))
 """,
-    "memory": """
-import resource, warnings; warnings.simplefilter("ignore")
+    "growth": """
+import json, sys, time, warnings; warnings.simplefilter("ignore")
+from pathlib import Path
 from omcal import OMCAL
 from speed import clustered_views
-from pathlib import Path
-X = clustered_views(1_000_000, (16, 16, 16), 10)[0]
+size = json.loads(sys.argv[1])
+def model(m=size["m"], c=size["c"]):
+    return OMCAL(c, n_anchors=m, max_iter=30, tol=0, random_state=0)
+X = clustered_views(size["n"], (16,) * size["V"], 10)[0]
+model().fit([x[:60_000] for x in X])  # loads what is compiled
 def resident(key):
     text = Path("/proc/self/status").read_text()
-    return int(text.split(key + ":")[1].split()[0]) / 1e6
+    return 1024 * int(text.split(key + ":")[1].split()[0])
 Path("/proc/self/clear_refs").write_text("5")
-before = resident("VmRSS")
-OMCAL(10, random_state=0).fit(X)
-print(resident("VmHWM") - before)
+before, start = resident("VmRSS"), time.perf_counter()
+model().fit(X)
+seconds = time.perf_counter() - start
+expected = model().estimate(size["n"], [16] * size["V"], dtype="float32")
+print(json.dumps({"seconds": seconds, "bytes": resident("VmHWM") - before,
+    "expected_seconds": expected.seconds, "expected_bytes": expected.bytes}))
 """,
 }
 
 
-def _in_process(name: str) -> float:
+def _in_process(name: str, *arguments: str) -> str:
+    """What a program prints in a process of its own, with bytecode as installed packages have."""
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", _SNIPPETS[name]],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return float(done.stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": ""}
+        if name == "import":  # once to write the bytecode
+            env["PYTHONPYCACHEPREFIX"] = folder
+        for _ in range(2 if name == "import" else 1):
+            done = subprocess.run(
+                [sys.executable, "-c", _SNIPPETS[name], *arguments],
+                env=env,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+    return done.stdout
 
 
 PARTS = {
@@ -302,9 +377,10 @@ PARTS = {
     "phases": phases,
     "dense": against_dense,
     "scipy": against_scipy,
-    "growth": growth,
+    "counts": on_counts,
     "small": small_data,
     "memory": memory,
+    "growth": growth,
 }
 
 
@@ -316,7 +392,7 @@ def main() -> None:
     options = parser.parse_args()
     lines = [
         f"{thread_count()} cores; median (smallest to largest) of {options.repeats} interleaved "
-        f"repeats, 3 where one takes seconds.",
+        f"repeats, 2 or 3 where one takes seconds; a process for each line of growth.",
         "",
         "| what | value |",
         "|---|---|",

@@ -163,12 +163,25 @@ def test_how_many_rows_are_read(monkeypatch, method, n_read):
     assert SpyView.asked == [n_read]
 
 
-def test_a_sample_gives_anchors_as_good_as_all_rows():
-    # 40 overlapping groups, 20 000 rows; the sample has 256·40 of them.
-    (X,), _ = blobs(n=20_000, n_blobs=40, widths=(10,), spread=2.0)
-    sampled = np.mean([inertia(X, choose([X], 40, seed=s)[0]) for s in range(3)])
-    everything = np.mean([KMeans(40, n_init=1, random_state=s).fit(X).inertia_ for s in range(3)])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("width", "m"), [(10, 40), (160, 12)])  # few features, and a span of many
+def test_a_sample_gives_anchors_as_good_as_all_rows(width, m, make):
+    # 40 overlapping groups, 20 000 rows; the sample has 256·m of them.
+    (X,), _ = blobs(n=20_000, n_blobs=40, widths=(width,), spread=2.0)
+    sampled = np.mean([inertia(X, choose([make(X)], m, seed=s)[0]) for s in range(3)])
+    everything = np.mean([KMeans(m, n_init=1, random_state=s).fit(X).inertia_ for s in range(3)])
     assert sampled <= 1.03 * everything
+
+
+@pytest.mark.parametrize("distinct", [1, 3])
+def test_fewer_distinct_rows_than_anchors_in_a_sample(distinct):
+    rows = np.random.default_rng(0).normal(size=(distinct, 40))
+    X = np.tile(rows, (6000 // distinct, 1))
+    (found,) = choose([X], 8)
+    assert found.shape == (8, 40)
+    gap = np.linalg.norm(rows[:, None] - found, axis=2)
+    assert gap.min(axis=0).max() < 1e-9  # each anchor is one of the rows
+    assert gap.min(axis=1).max() < 1e-9  # and none is left out
 
 
 @pytest.mark.parametrize("scale", [None, "view"])

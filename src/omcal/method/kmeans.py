@@ -34,7 +34,6 @@ _BLOCK_ENTRIES = 1 << 20
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
-_PRODUCTS_PER_ENTRY = 2  # of the rows that a start is drawn from: as much memory as they may take
 _PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
 
 
@@ -182,21 +181,26 @@ class Vectors(Points):
 
     @property
     def among_themselves(self) -> Points:
-        few = self.n <= _MOST_PRODUCTS and self.n**2 <= _PRODUCTS_PER_ENTRY * self.X.size
-        return InnerProducts(self.X) if few else self
+        # They take no more memory than the rows twice, or than centres of sparse rows do.
+        width = self.X.shape[1] // 4 if sparse.issparse(self.X) else 2 * self.X.shape[1]
+        return InnerProducts(self.X) if self.n <= min(_MOST_PRODUCTS, width) else self
 
     def span_pays(self, n_clusters: int) -> bool:
         return int(self.X.shape[1]) >= _FEATURES_PER_CENTRE * n_clusters
 
     def spanned(self, centres: Array) -> tuple[Vectors, Array]:
-        basis = np.linalg.qr(centres.T)[0]
-        return Vectors(np.asarray(self.X @ basis)), centres @ basis
+        K = centres @ centres.T
+        values, vectors = np.linalg.eigh(K.astype(np.float64))
+        # What is left of centres that are alike is rounding.
+        there = values > 4 * len(K) * np.finfo(K.dtype).eps * values[-1]
+        to_basis = (vectors[:, there] / np.sqrt(values[there])).astype(K.dtype)
+        return Vectors(safe_sparse_dot(self.X, centres.T) @ to_basis), K @ to_basis
 
     @cached_property
     def spread(self) -> float:
         mean = np.asarray(self.X.mean(axis=0)).reshape(-1)
         total = float(self._norms.mean(dtype=np.float64) - mean @ mean)
-        return max(total, 0.0) / int(self.X.shape[1])
+        return max(total, 0.0) / max(int(self.X.shape[1]), 1)
 
     def distances_to(self, chosen: Sequence[int] | Array) -> Array:
         products = (self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T)).T
@@ -229,9 +233,11 @@ class Vectors(Points):
         else:
             member = _members(labels, len(centres), self.X.dtype)
         sums = safe_sparse_dot(member, self.X, dense_output=True)
-        counts = self._counts(labels, len(centres))
-        means = np.where(counts > 0, sums / np.maximum(counts, 1), centres).astype(self.X.dtype)
-        return means, float(np.square(means - centres).sum())
+        counts = self._counts(labels, len(centres)).astype(sums.dtype)
+        means = np.divide(sums, np.maximum(counts, 1), out=sums)
+        np.copyto(means, centres, where=counts == 0)
+        change = means - centres
+        return means, float(np.vdot(change, change))
 
     def _counts(self, labels: Array, n_clusters: int) -> Array:
         """Number of points behind each entry of the sums."""

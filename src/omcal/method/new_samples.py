@@ -17,7 +17,7 @@ from omcal.method.scaling import Scaling
 from omcal.method.updates import ConsensusGraph, settle, stacked
 from omcal.views.view import Views
 
-BLOCK = 8192  # new samples at a time
+BLOCK = 1 << 15  # new samples at a time
 _SETTLED = 4096  # of these together, so that they stay in the cache
 
 
