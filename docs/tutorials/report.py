@@ -64,10 +64,11 @@ Framed()
 # %%
 # What to trust, what to doubt
 # ----------------------------
-# The page begins with sentences, not with pictures. *What to doubt* is what ``fit`` warned of, and
-# what ``model.doubts_`` holds: an empty cluster, one that holds nearly everything, a fit that did
-# not converge, a view that is the same for all, a view that took all the weight, and, here, a view
-# in which the clusters are not to be seen. Each comes with the one thing to try.
+# The page begins with sentences, not with pictures. *What to doubt* begins with what ``fit``
+# warned of and ``model.doubts_`` holds: an empty cluster, one that holds nearly everything, a fit
+# that did not converge, a view that is the same for all, that took all the weight or none, views
+# that contradict each other, and, here, a view in which the clusters are not to be seen. Each
+# comes with the one thing to try.
 
 for doubt in model.doubts_:
     print(f"seen: {doubt.what}\ntry:  {doubt.advice}")
