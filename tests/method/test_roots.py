@@ -32,7 +32,9 @@ def test_shrinking_by_products_is_shrinking_by_eigenvalues(m, tau, above, seed):
     rng = np.random.default_rng(seed)
     sigma = tau * (1.001 + above * rng.uniform(size=m))
     B, _ = with_eigenvalues(sigma**2, rng)
-    T, total, squares = shrunk_uncut(B, tau, np.eye(m), 1.1 * (sigma**2).max())
+    T, total, squares = shrunk_uncut(
+        B, tau, np.eye(m), inverse_root(B, np.eye(m), tau**2, 1.1 * (sigma**2).max())
+    )
     exact = soft_threshold(B, tau)
     np.testing.assert_allclose(T, exact.T, atol=1e-9)
     assert total == pytest.approx(exact.total, rel=1e-9, abs=1e-9 * tau)
@@ -49,7 +51,8 @@ def test_without_threshold_nothing_is_cut():
 def test_tensors_serve_as_arrays_do():
     torch = pytest.importorskip("torch")
     B, _ = with_eigenvalues(np.array([9.0, 4.0, 2.0]), np.random.default_rng(1))
-    T, total, squares = shrunk_uncut(torch.tensor(B), 0.5, torch.eye(3, dtype=torch.float64), 10.0)
+    there, eye = torch.tensor(B), torch.eye(3, dtype=torch.float64)
+    T, total, squares = shrunk_uncut(there, 0.5, eye, inverse_root(there, eye, 0.25, 10.0))
     exact = soft_threshold(B, 0.5)
     np.testing.assert_allclose(T.numpy(), exact.T, atol=1e-12)
     assert (float(total), float(squares)) == pytest.approx((exact.total, exact.squares))

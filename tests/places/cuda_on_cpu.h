@@ -154,6 +154,15 @@ static float from_half(unsigned short half) {
 
 static void __syncwarp() { on_cpu::sync_warp(); }
 static void __syncthreads() { on_cpu::sync_block(); }
+static bool __syncthreads_and(bool mine) {
+    static bool all;
+    on_cpu::sync_block();
+    all = true;
+    on_cpu::sync_block();
+    all = all && mine;
+    on_cpu::sync_block();
+    return all;
+}
 template <class Value>
 static Value __shfl_sync(unsigned, Value value, int from) {
     return on_cpu::of_lane(value, from);

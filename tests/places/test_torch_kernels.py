@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from omcal.method.updates import settle, stacked
-from omcal.places.gpu import cuda, cuda_graphs, nvrtc
+from omcal.places.gpu import cuda, cuda_graphs, nvrtc, roots
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
 from plain_rows import PlainRows, random_graphs
@@ -165,6 +165,17 @@ def test_nearest(on_cpu, n, d, m, k, kind):
     np.testing.assert_allclose(
         weights.numpy().T, wanted / wanted.sum(axis=1, keepdims=True), atol=1e-4
     )
+
+
+@pytest.mark.parametrize("m", [1, 7, 30, 48])
+def test_root(on_cpu, m):
+    rng = np.random.default_rng(m)
+    Q = np.linalg.qr(rng.normal(size=(m, m)))[0]
+    values = 50 * rng.uniform(1e-3, 1, size=m)
+    found = roots.inverse_root(torch.from_numpy((Q * values) @ Q.T))
+    np.testing.assert_allclose(found.inverse.numpy(), (Q / np.sqrt(values)) @ Q.T, atol=1e-12)
+    assert found.right.item()
+    assert not roots.inverse_root(torch.from_numpy((Q * -values) @ Q.T)).right.item()
 
 
 def test_sums_in_fixed_point_are_those_in_float64():

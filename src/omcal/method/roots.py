@@ -9,12 +9,11 @@ from typing import Any
 _NEARLY_ONE = 1e-8  # the step from here is off by its square
 
 
-def shrunk_uncut(MtM: Any, tau: float, identity: Any, most: float) -> tuple[Any, Any, Any]:
+def shrunk_uncut(MtM: Any, tau: float, identity: Any, inverse: Any) -> tuple[Any, Any, Any]:
     """Eq. 23 where τ > 0 cuts nothing: T = I − τ (MᵀM)^(−½), Σρ and Σρ².
 
-    All eigenvalues of MᵀM must lie between τ² and `most`.
+    `inverse` is (MᵀM)^(−½), none of its eigenvalues above 1/τ.
     """
-    inverse = inverse_root(MtM, identity, tau**2, most)
     sigma = (MtM * inverse).sum()
     m = len(MtM)
     squares = MtM.trace() - 2.0 * tau * sigma + m * tau**2
@@ -31,18 +30,18 @@ def inverse_root(B: Any, identity: Any, least: float, most: float) -> Any:
     root = B * (1.0 / most)
     inverse = identity
     product = root
-    steps = list(_steps(sqrt(least / most)))
-    for number, (linear, cubic) in enumerate(steps):
+    plan = list(steps(sqrt(least / most)))
+    for number, (linear, cubic) in enumerate(plan):
         if number:
             product = inverse @ root
         step = linear * identity - cubic * product
         inverse = step @ inverse if number else step
-        if number + 1 < len(steps):
+        if number + 1 < len(plan):
             root = root @ step
     return inverse * (1.0 / sqrt(most))
 
 
-def _steps(smallest: float) -> Iterator[tuple[float, float]]:
+def steps(smallest: float) -> Iterator[tuple[float, float]]:
     """(a, b) of each step x ↦ x (a − b x²), that brings [smallest, 1] nearer to 1.
 
     Each maps the ends of the interval to the same value, its new lower end (Chen and Chow: A stable

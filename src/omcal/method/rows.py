@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,10 @@ class AbstractRows(ABC):
     def agree(self, stop: bool) -> bool:
         """Whether all who hold rows stop here, where this process wants to, or not."""
         return stop
+
+    def iteration(self, StS: Floats, G: Floats, problem: Any) -> Any:
+        """The solver's iterations beside the rows, where that is quicker; else None."""
+        return None
 
 
 def decide(U: Array, AG: Array, scale: float, *, runner_up: bool = False) -> Assignment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -47,6 +48,17 @@ class Problem:
     def heard(self) -> NDArray[np.intp]:
         """The views that have a weight to start from; the others never get one."""
         return np.flatnonzero(self.alpha)
+
+    @property
+    def tau(self) -> float:
+        """By how much the singular values of Z are less than those of M."""
+        return self.beta / (2.0 * (1.0 + self.gamma))
+
+    @property
+    def small_steps(self) -> int:
+        """Z and alpha steps to a pass."""
+        # Without an alpha step that follows Z, repeating the two would change nothing.
+        return _SMALL_STEPS if self.accelerate and self.weighting == "adaptive" else 1
 
     def weights(self, last: Floats | None, H: Floats, SZ: Floats, sums: Sums, G: Floats) -> Floats:
         """Update alpha, by the rule asked for; the weights of the last update help to find it."""
@@ -98,37 +110,73 @@ def solve(
     Each iteration takes one sweep over the rows; the rest is small. `progress` is told the
     number of each finished iteration and its objective; it returns whether to stop.
     """
-    beta, gamma = problem.beta, problem.gamma
-    tau = beta / (2.0 * (1.0 + gamma))
-    H = np.einsum("uvii->uv", StS)
-    alpha = problem.alpha
-    Z = ConsensusGraph.start(alpha, G)
-    ahead = Momentum(G) if problem.accelerate else None
-    # Without an alpha step that follows Z, repeating the two would change nothing.
-    small_steps = _SMALL_STEPS if ahead and problem.weighting == "adaptive" else 1
+    work = rows.iteration(StS, G, problem) or Iteration(rows, StS, G, problem)
     history: list[float] = []
     for iteration in range(1, problem.max_iter + 1):
-        sums = rows.sweep(Z.alpha, *Z.f_step(ahead.basis(G) if ahead else None))
-        G = orthogonal_factor(Z.transposed_times_f(sums.StF, sums.FoldtF))
-        for _ in range(small_steps):
-            AtF = mix(alpha, sums.StF)
-            MtM = fused_gram(alpha, StS, AtF, sums.FtF, G, gamma)
-            shrunk = soft_threshold(MtM, tau)
-            if shrunk.squares <= 0:
-                raise VanishedGraphError(_vanished(beta, gamma, MtM))
-            Z = ConsensusGraph(alpha, G, shrunk.T, gamma)
-            SZ = graph_products(Z, StS, sums.StF)
-            alpha = problem.weights(alpha if history else None, H, SZ, sums, G)
-        history.append(objective(Z, alpha, shrunk, H, SZ, AtF, sums.FtF, beta))
+        history.append(work.step())
         if progress(iteration, history[-1]):
             break
         if iteration == 1:
             continue
         if abs(history[-2] - history[-1]) <= problem.tol * abs(history[-2]):
-            return Solution(alpha, Z, history, converged=True)
-        if ahead and history[-1] > history[-2]:
-            ahead.restart()
-    return Solution(alpha, Z, history, converged=False)
+            return Solution(work.alpha, work.consensus, history, converged=True)
+        if history[-1] > history[-2]:
+            work.restart()
+    return Solution(work.alpha, work.consensus, history, converged=False)
+
+
+class AbstractIteration(ABC):
+    """One iteration after another, and where the last one ended."""
+
+    alpha: Floats
+    consensus: ConsensusGraph
+
+    @abstractmethod
+    def step(self) -> float:
+        """A pass over the rows and all that follows from it; returns the objective."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """The last step did harm: take the next without momentum."""
+
+
+class Iteration(AbstractIteration):
+    """Iterations whose small matrices are in the memory of this process."""
+
+    def __init__(self, rows: AbstractRows, StS: Floats, G: Floats, problem: Problem) -> None:
+        self._rows, self._StS, self._problem = rows, StS, problem
+        self._H = np.einsum("uvii->uv", StS)
+        self._last: Floats | None = None  # the weights of the last update
+        self.least = 0.0  # of the singular values of M
+        self.alpha = problem.alpha
+        self.consensus = ConsensusGraph.start(problem.alpha, G)
+        self.ahead = Momentum(G) if problem.accelerate else None
+
+    def step(self) -> float:
+        Z = self.consensus
+        return self.finish(
+            self._rows.sweep(Z.alpha, *Z.f_step(self.ahead.basis(Z.G) if self.ahead else None))
+        )
+
+    def finish(self, sums: Sums) -> float:
+        """What follows from the sums of a pass: G, Z, alpha, the objective."""
+        p, Z, alpha = self._problem, self.consensus, self.alpha
+        G = orthogonal_factor(Z.transposed_times_f(sums.StF, sums.FoldtF))
+        for _ in range(p.small_steps):
+            AtF = mix(alpha, sums.StF)
+            MtM = fused_gram(alpha, self._StS, AtF, sums.FtF, G, p.gamma)
+            shrunk = soft_threshold(MtM, p.tau)
+            if shrunk.squares <= 0:
+                raise VanishedGraphError(_vanished(p.beta, p.gamma, MtM))
+            Z = ConsensusGraph(alpha, G, shrunk.T, p.gamma)
+            SZ = graph_products(Z, self._StS, sums.StF)
+            alpha = self._last = p.weights(self._last, self._H, SZ, sums, G)
+        self.alpha, self.consensus, self.least = alpha, Z, shrunk.least
+        return float(objective(Z, alpha, shrunk, self._H, SZ, AtF, sums.FtF, p.beta))
+
+    def restart(self) -> None:
+        if self.ahead:
+            self.ahead.restart()
 
 
 class Momentum:
@@ -139,14 +187,18 @@ class Momentum:
     """
 
     def __init__(self, G: Floats) -> None:
-        self._last = G
+        self.last = G
         self._age = 0
 
     def basis(self, G: Floats) -> Floats:
-        move, self._last = G - self._last, G
+        move, self.last = G - self.last, G
+        return orthogonal_factor(G + self.share() * move)
+
+    def share(self) -> float:
+        """How much of the last move to take once more."""
         share = min(self._age / (self._age + 3), _MOST_MOMENTUM)
         self._age += 1
-        return orthogonal_factor(G + share * move)
+        return share
 
     def restart(self) -> None:
         self._age = 0

@@ -1,13 +1,14 @@
 """The updates of Algorithm 1 on small float64 matrices, in the paper's order; and Eq. 10.
 
-Nothing here has n rows: the rows enter through the sums that one pass over them returns.
+Nothing here has n rows: the rows enter through the sums that one pass over them returns. What has
+no factorisation in it takes tensors, too, and leaves them on their device.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +72,9 @@ class ConsensusGraph:
 
 def mix(alpha: Floats, matrices: Floats) -> Floats:
     """Σ_v alpha_v matrices[v]."""
+    if len(alpha) == 1:  # libraries are slow at such a product
+        only: Floats = matrices[0] * alpha[0]
+        return only
     return (alpha @ matrices.reshape(len(alpha), -1)).reshape(matrices.shape[1:])
 
 
@@ -101,6 +105,7 @@ class Shrunk(NamedTuple):
     T: Floats
     total: float  # Σρ; not known where β = 0, which does not ask for it
     squares: float  # Σρ²
+    least: float = 0.0  # a lower bound of the singular values of M
 
 
 def soft_threshold(MtM: Floats, tau: float) -> Shrunk:
@@ -111,7 +116,7 @@ def soft_threshold(MtM: Floats, tau: float) -> Shrunk:
     sigma = np.sqrt(np.maximum(squares, 0))
     rho = np.maximum(sigma - tau, 0)
     half = Q * np.sqrt(rho / np.maximum(sigma, tau))  # a product with its own transpose is cheaper
-    return Shrunk(half @ half.T, float(rho.sum()), float(rho @ rho))
+    return Shrunk(half @ half.T, float(rho.sum()), float(rho @ rho), float(sigma[0]))
 
 
 def graph_products(consensus: ConsensusGraph, StS: Floats, StF: Floats) -> Floats:
@@ -135,9 +140,9 @@ def adaptive_weights(H: Floats, SZ: Floats, last: Floats | None = None) -> Float
 def agreement(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
     """Cosine between each graph and the clustering F Gᵀ, at least 0."""
     inner = StF.reshape(len(StF), -1) @ G.ravel()
-    size = np.sqrt(np.diag(H) * np.trace(FtF))
-    cosine = np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
-    return np.asarray(np.maximum(cosine, 0))
+    size = (H.diagonal() * FtF.trace()) ** 0.5
+    cosine: Floats = inner / (size + (size == 0))
+    return cosine.clip(min=0)
 
 
 def agreement_weights(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
@@ -163,8 +168,9 @@ def copies(H: Floats) -> Floats:
 
 def shares(values: Floats) -> Floats:
     """The values over their sum; equal ones where that is 0."""
-    total = values.sum()
-    return values / total if total > 0 else np.full(len(values), 1.0 / len(values))
+    filled: Floats = values + (values.sum() == 0)
+    filled = filled / filled.sum()
+    return filled
 
 
 def objective(
@@ -176,7 +182,7 @@ def objective(
     AtF: Floats,
     FtF: Floats,
     beta: float,
-) -> float:
+) -> Any:
     """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and its singular values.
 
     A is the mixture of graphs that went into Z, `alpha` may be newer.
@@ -184,8 +190,8 @@ def objective(
     c = consensus
     MtF = c.s * (AtF + c.gamma * (c.G @ FtF))
     fusion = shrunk.squares - 2.0 * alpha @ SZ + alpha @ H @ alpha
-    factor = shrunk.squares - 2.0 * np.vdot(MtF, c.projection) + np.trace(FtF)
-    return float(fusion + beta * shrunk.total + c.gamma * factor)
+    factor = shrunk.squares - 2.0 * (MtF * c.projection).sum() + FtF.trace()
+    return fusion + beta * shrunk.total + c.gamma * factor
 
 
 def settle(B: Array, R: Floats, max_sweeps: int = 1000) -> Array:

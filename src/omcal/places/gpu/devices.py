@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -115,13 +116,25 @@ class Repeated:
     def _record(self) -> Any:
         stream = _recording_stream(self._device)
         recording = torch.cuda.CUDAGraph()
-        with _RECORDING, torch.cuda.stream(stream):
+        with _RECORDING, _no_garbage_collected(), torch.cuda.stream(stream):
             recording.capture_begin(capture_error_mode="thread_local")
             try:
                 self._work()
             finally:
                 recording.capture_end()
         return recording
+
+
+@contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """What else was recorded must not be freed meanwhile."""
+    active = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if active:
+            gc.enable()
 
 
 @cache

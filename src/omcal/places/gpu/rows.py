@@ -11,8 +11,10 @@ from omcal.machine.arrays import Floats
 from omcal.machine.torch import Tensor
 from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Assignment, Sums
+from omcal.method.solver import Problem
 from omcal.method.updates import stacked
 from omcal.places.gpu import triton_pass as _triton
+from omcal.places.gpu import weights
 from omcal.places.gpu.devices import (
     Repeated,
     resolve_device,
@@ -20,6 +22,7 @@ from omcal.places.gpu.devices import (
     working_on,
 )
 from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.new_samples import second, silence
 from omcal.places.gpu.plain_pass import PlainPass
 
@@ -78,6 +81,18 @@ class TorchRows(AbstractRows):
         StF, FtF, FoldtF = np.split(packed, [V * m * c, V * m * c + c * c])
         return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
 
+    def sweep_there(self, alpha: Tensor, P: Tensor, R: Tensor) -> Sums:
+        """The same with tensors, without a word to the host."""
+        V, m, c = self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1]
+        packed = self._pass.sweep(self._mail.letter(alpha, P, R))
+        StF, FtF, FoldtF = packed.split([V * m * c, c * c, c * c])
+        return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
+
+    def iteration(self, StS: Floats, G: Floats, problem: Problem) -> DeviceIteration | None:
+        if self.device.type != "cuda" or not weights.serves(problem):
+            return None
+        return DeviceIteration(self, StS, G, problem)
+
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
@@ -100,7 +115,7 @@ class _Mail:
         at_once = {"pin_memory": device.type == "cuda"}
         shape = (height + self._stacked, work.columns)
         self._outbox = outbox = torch.zeros(shape, dtype=work.dtype, **at_once)
-        self._letter = letter = torch.empty(shape, dtype=work.dtype, device=device)
+        self._letter = letter = torch.zeros(shape, dtype=work.dtype, device=device)
         size = self._stacked * n_clusters + 2 * n_clusters**2
         self._inbox = inbox = torch.empty(size, dtype=wide_type(device), **at_once)
 
@@ -127,6 +142,13 @@ class _Mail:
         self._write(alpha, P, R)
         self._outbox.numpy()[self._height :, : len(R)] = stacked(alpha, G)
         return self._letter.copy_(self._outbox, non_blocking=True)
+
+    def letter(self, alpha: Tensor, P: Tensor, R: Tensor) -> Tensor:
+        """What a pass is sent, from matrices that are on the device."""
+        c = len(R)
+        self._letter[: self._stacked, :c] = stacked(alpha, P)
+        self._letter[self._stacked : self._stacked + c, :c] = R
+        return self._letter[: self._height]
 
     def _write(self, alpha: Floats, P: Floats, R: Floats) -> None:
         text, c = self._outbox.numpy(), len(R)

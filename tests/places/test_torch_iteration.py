@@ -1,0 +1,134 @@
+"""The small steps of an iteration on a device against those of the host."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from omcal.method.simplex import minimize_on_simplex
+from omcal.method.solver import Iteration, Problem
+from omcal.places.gpu.iteration import DeviceIteration
+from omcal.places.gpu.roots import inverse_root
+from omcal.places.gpu.rows import TorchRows
+from omcal.places.gpu.weights import SimplexProgram
+from plain_rows import random_graphs
+from torch_cases import DEVICES, torch
+
+pytestmark = pytest.mark.torch
+
+
+def positive(rng, m, least):
+    """A symmetric matrix whose eigenvalues are between `least` and 1, times a number."""
+    Q = np.linalg.qr(rng.normal(size=(m, m)))[0]
+    values = np.geomspace(least, 1, m) if m > 1 else np.ones(1)
+    return (Q * values) @ Q.T * rng.uniform(1e-3, 1e5), values
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 130), st.floats(1e-6, 1.0), st.integers(0, 2**32))
+def test_inverse_root(device, m, least, seed):
+    A, _ = positive(np.random.default_rng(seed), m, least)
+    found = inverse_root(torch.from_numpy(A).to(device))
+    values, Q = np.linalg.eigh(A)
+    wanted = (Q / np.sqrt(values)) @ Q.T
+    assert bool(found.right)
+    scale = np.abs(wanted).max()
+    assert_allclose(found.inverse.cpu().numpy(), wanted, rtol=0, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("m", [5, 60])
+@pytest.mark.parametrize("least", [0.0, 1e-13, -0.1, np.nan])
+def test_inverse_root_knows_where_it_is_wrong(device, m, least):
+    A = np.diag(np.linspace(1, 2, m))
+    A[1, 1] = least
+    assert not bool(inverse_root(torch.from_numpy(A).to(device)).right)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 8), st.booleans(), st.integers(0, 2**32))
+def test_simplex_program(V, n, twin, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, V))
+    if twin and V > 1:
+        X[:, 1] = X[:, 0]  # several solutions
+    M, m = X.T @ X, 2 * X.T @ rng.normal(size=n)
+    value = lambda a: a @ M @ a - m @ a  # noqa: E731
+    found = SimplexProgram(M, "cpu").minimum(torch.from_numpy(m)).numpy()
+    wanted = minimize_on_simplex(M, m)
+    assert_allclose(found.sum(), 1)
+    assert (found >= 0).all()
+    assert_allclose(value(found), value(wanted), atol=1e-9 * max(1.0, np.abs(M).max()))
+
+
+def problems(draw_weighting, V, **given):
+    alpha = np.full(V, 1 / V)
+    return Problem(weighting=draw_weighting, alpha=alpha, max_iter=9, tol=0.0, **given)
+
+
+def both(device, graphs, c, problem, seed):
+    """Values and ends of some iterations, on the host and on the device."""
+    G = np.linalg.qr(np.random.default_rng(seed).normal(size=(graphs.n_anchors, c)))[0]
+    ends = []
+    for kind in (Iteration, DeviceIteration):
+        rows = TorchRows.from_graphs(graphs, c, device)
+        work = kind(rows, rows.gram(), G, problem)
+        values = [work.step() for _ in range(4)]
+        work.restart()
+        values += [work.step() for _ in range(3)]
+        ends.append((values, work, rows))
+    return ends
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(["adaptive", "agreement", "distinct", "fixed"]),
+    st.tuples(st.integers(1, 4), st.integers(2, 6), st.integers(8, 60)),
+    st.sampled_from([0.0, 0.05, 0.3]),
+    st.sampled_from([0.01, 0.1, 1.0]),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+def test_iterations_are_those_of_the_host(device, weighting, size, beta, gamma, fast, seed):
+    V, c, m = size
+    graphs = random_graphs(np.random.default_rng(seed), 700, V, m, 3, np.float64)
+    problem = problems(weighting, V, beta=beta, gamma=gamma, accelerate=fast)
+    (host, one, rows), (there, two, others) = both(device, graphs, c, problem, seed)
+    assert_allclose(there, host, rtol=1e-10)
+    assert_allclose(two.alpha, one.alpha, atol=1e-7)
+    for name in ("alpha", "G", "T"):
+        assert_allclose(getattr(two.consensus, name), getattr(one.consensus, name), atol=1e-6)
+    assert_allclose(others.F.cpu().numpy(), rows.F.cpu().numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_device_does_them_unless_values_come_near_the_threshold(device):
+    graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
+    for beta, there in ((0.3, True), (6.5, False)):
+        (host, _, _), (found, work, _) = both(
+            device, graphs, 4, problems("distinct", 3, beta=beta, gamma=0.1, accelerate=True), 0
+        )
+        assert (work._there is not None) == there
+        assert_allclose(found, host, rtol=1e-10)
+
+
+def test_one_iteration_is_the_hosts():
+    graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
+    rows = TorchRows.from_graphs(graphs, 3)
+    G, problem = np.eye(9, 3), problems("fixed", 2, beta=0.1, gamma=0.1)
+    one, two = (kind(rows, rows.gram(), G, problem) for kind in (Iteration, DeviceIteration))
+    assert one.step() == two.step()
+    assert_array_equal(two.consensus.T, one.consensus.T)
+
+
+def test_views_that_are_not_heard_stay_without_a_weight():
+    graphs = random_graphs(np.random.default_rng(0), 500, 3, 12, 3, np.float64)
+    for weighting in ("adaptive", "agreement", "distinct", "fixed"):
+        problem = Problem(0.1, 0.1, weighting, np.array([0.5, 0.0, 0.5]), 9, 0.0)
+        (_, one, _), (_, two, _) = both("cpu", graphs, 3, problem, 0)
+        assert two.alpha[1] == 0
+        assert_allclose(two.alpha, one.alpha, atol=1e-9)
+        assert_array_equal(two.consensus.alpha > 0, [True, False, True])
