@@ -11,6 +11,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -20,6 +21,10 @@ from omcal.method.graph import AnchorGraphs
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import MemoryRows
 from omcal.places.parts import ChunkedRows, RowsOnDemand
+
+# No test is timed.
+hypothesis.settings.register_profile("omcal", deadline=None)
+hypothesis.settings.load_profile("omcal")
 
 
 class Chunked(ChunkedRows):

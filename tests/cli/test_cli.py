@@ -1,7 +1,6 @@
 import json
 import logging
 import os
-import runpy
 import subprocess
 import sys
 import warnings
@@ -412,10 +411,3 @@ def test_score_needs_equal_lengths_and_existing_files(omcal, tmp_path):
     long.write_text("1\n2\n3\n")
     for arguments in [(short, long), (short, tmp_path / "absent"), (tmp_path, short)]:
         assert is_one_error_line(omcal("score", *arguments))
-
-
-def test_quickstart_runs(capsys):
-    runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
-    out = capsys.readouterr().out
-    assert "accuracy" in out
-    assert "weight of pixels" in out

@@ -120,7 +120,6 @@ def test_a_name_that_is_no_utf8(tmp_path, file, omcal_command):
 
 
 @pytest.mark.process
-@pytest.mark.process
 def test_a_full_disk_costs_no_other_file(tmp_path, file, omcal_command, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spare"))
     (tmp_path / "spare").mkdir()
@@ -141,7 +140,6 @@ def test_a_full_disk_costs_no_other_file(tmp_path, file, omcal_command, monkeypa
     assert "</html>" in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.process
 @pytest.mark.process
 def test_a_full_disk_for_the_model_costs_the_model_alone(tmp_path, file, omcal_command):
     with small_disk(tmp_path / "disk", kilobytes=4) as disk:

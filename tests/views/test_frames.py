@@ -190,14 +190,14 @@ def test_rows_that_cannot_be_told_are_refused():
 # pyarrow
 
 
-@pytest.mark.parametrize("kind", ["table", "record_batch"])
+@pytest.mark.parametrize("kind", ["Table", "RecordBatch"])
 def test_names_of_arrow_tables_are_names(kind, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
-    make = getattr(pyarrow, kind)
+    make = getattr(pyarrow, kind).from_pydict
     whole = make(dict(zip(NAMES, np.hstack([A, B]).T, strict=True)))
     model = OMCAL(3, views="prefix_", random_state=0).fit(whole)
     assert_array_equal(model.labels_, labels_of_arrays([A, B]))
-    if kind == "table":  # scikit-learn knows no names of record batches
+    if kind == "Table":  # scikit-learn knows no names of record batches
         assert list(model.feature_names_in_) == NAMES
     separate = [whole.select(NAMES[:4]), whole.select(NAMES[4:])]
     model = OMCAL(3, random_state=0).fit(separate)
