@@ -1,11 +1,11 @@
 """How the site is built: `make docs`, into docs/_build/html.
 
-Pages are the Markdown files of this folder and those below it, read by MyST; each has
-its line in a toctree of index.md. Tutorials are the scripts ``tutorials/*.py``: Sphinx-Gallery runs
-every one of them and makes a page of its text, its output and its figures, with the title of its
-docstring, in the order of extensions/tutorial_order.py. A script
-whose library or device is absent says so and ends normally. What it writes into the current folder
-is not kept. All of them together must take less than a minute and a half on two cores.
+Pages are the Markdown files of this folder and those below it, read by MyST; each has its line in a
+toctree. Tutorials are the scripts ``tutorials/*.py``: Sphinx-Gallery runs every one of them and
+makes a page of its text, its output and its figures, with the title of its docstring, in the order
+of extensions/tutorial_order.py. A script whose library or device is absent says so and ends
+normally; what it writes goes into a temporary folder. All of them together must take less than a
+minute and a half on two cores.
 """
 
 import sys
@@ -38,7 +38,7 @@ extensions = [
     "mathml",
     "repository_links",
 ]
-exclude_patterns = ["_build", "tutorials", "**/README.md"]
+exclude_patterns = ["_build", "tutorials"]
 nitpicky = True
 
 # Pages
