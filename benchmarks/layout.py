@@ -45,8 +45,8 @@ def candidates():
         start = 1e-4 * start / start[:, 0].std()
         return TSNE(init=start, perplexity=perplexity, random_state=seed).fit_transform(rows)
 
-    def own(rows, labels, seed):
-        return sample_layout(rows, labels, np.random.RandomState(seed))
+    def own(rows, labels, seed, **options):
+        return sample_layout(rows, labels, np.random.RandomState(seed), **options)
 
     def unit(rows):
         return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
@@ -54,9 +54,9 @@ def candidates():
     def both(A, F):
         return np.hstack([unit(A), 0.5 * unit(F)])
 
-    def alone(labels):
+    def alone(rows, labels, seed):
         # Each sample a cluster of its own: nothing but neighbours attracts.
-        return np.arange(len(labels))
+        return own(rows, np.arange(len(labels)), seed, across=1.0)
 
     return {
         "principal plane of the learned graph": lambda A, Z, F, y, s: PCA(2).fit_transform(Z),
@@ -64,13 +64,22 @@ def candidates():
         "t-SNE of the learned graph": lambda A, Z, F, y, s: tsne(Z, s),
         "t-SNE of F": lambda A, Z, F, y, s: tsne(unit(F), s),
         "t-SNE of graph and F": lambda A, Z, F, y, s: tsne(both(A, F), s),
-        "forces, of the graph": lambda A, Z, F, y, s: own(A, alone(y), s),
-        "forces, of the learned graph": lambda A, Z, F, y, s: own(Z, alone(y), s),
-        "forces, of graph and F": lambda A, Z, F, y, s: own(both(A, F), alone(y), s),
-        "forces, of the graph, and within clusters": lambda A, Z, F, y, s: own(A, y, s),
-        "forces, of graph and F, and within clusters (taken)": (
-            lambda A, Z, F, y, s: own(both(A, F), y, s)
+        "forces, of the graph": lambda A, Z, F, y, s: alone(A, y, s),
+        "forces, of the learned graph": lambda A, Z, F, y, s: alone(Z, y, s),
+        "forces, of graph and F": lambda A, Z, F, y, s: alone(both(A, F), y, s),
+        "forces, of graph and F, 2 mates, all neighbours alike": (
+            lambda A, Z, F, y, s: own(both(A, F), y, s, mates=2, across=1.0)
         ),
+        "forces, of graph and F, 2 mates, others .3": lambda A, Z, F, y, s: own(
+            both(A, F), y, s, mates=2
+        ),
+        "forces, of graph and F, 4 mates, others .3 (taken)": lambda A, Z, F, y, s: own(
+            both(A, F), y, s
+        ),
+        "forces, of graph and F, 4 mates, others 0": lambda A, Z, F, y, s: own(
+            both(A, F), y, s, across=0.0
+        ),
+        "forces, of the graph, 4 mates, others .3": lambda A, Z, F, y, s: own(A, y, s),
     }
 
 
@@ -105,8 +114,8 @@ def reference(model, X):
     return np.hstack(parts)
 
 
-def measured(path: Path, seed: int):
-    """For each candidate trustworthiness, torn share, own share and seconds."""
+def measured(path: Path, seed: int, names):
+    """For each of these candidates trustworthiness, torn share, own share and seconds."""
     data = load_views(path)
     rows = np.sort(np.random.RandomState(seed).permutation(data.n_samples)[:MOST])
     X = {name: view[rows] for name, view in data.views.items()}
@@ -116,9 +125,9 @@ def measured(path: Path, seed: int):
     Z, F = before_and_after(model._rule.consensus, graphs)[1], model.transform(X)
     true = reference(model, X)
     found = []
-    for make in candidates().values():
+    for name in names:
         start = perf_counter()
-        xy = make(A, Z, F, model.labels_, seed)
+        xy = candidates()[name](A, Z, F, model.labels_, seed)
         seconds = perf_counter() - start
         trust = trustworthiness(true, xy, n_neighbors=10)
         found.append((trust, torn_share(xy, model.labels_), own_share(xy, model.labels_), seconds))
@@ -129,14 +138,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--only", default="", help="candidates with this in their names")
     parser.add_argument("--files", nargs="*", default=FILES)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "layout.md")
     options = parser.parse_args()
-    names = list(candidates())
+    names = [name for name in candidates() if options.only in name]
     every = []
     for file in options.files:
         found = np.mean(
-            [measured(options.folder / f"{file}.mat", seed) for seed in range(options.seeds)],
+            [
+                measured(options.folder / f"{file}.mat", seed, names)
+                for seed in range(options.seeds)
+            ],
             axis=0,
         )
         every.append(found)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from sklearn.neighbors import NearestNeighbors
 
 from omcal import OCAL, OMCAL, Consensus
 from omcal.cli import main
@@ -497,6 +498,29 @@ def test_the_layout_draws_the_parts_of_a_cluster_together():
     )
     (before, _), (after, _) = (spread_and_gap(xy, parts // 2) for xy in (one, two))
     assert after < 0.7 * before
+
+
+def own_share(xy, labels):
+    """Share of the ten nearest samples on a map that are of the same cluster."""
+    near = NearestNeighbors(n_neighbors=10).fit(xy).kneighbors(return_distance=False)
+    return (labels[near] == labels[:, None]).mean()
+
+
+def test_neighbours_of_other_clusters_do_not_tear_a_cluster():
+    """Clusters that the neighbours do not know: they lie in one another."""
+    rng = np.random.RandomState(0)
+    rows, labels = rng.normal(size=(300, 5)), np.arange(300) % 3
+    layouts = [sample_layout(rows, labels, rng, **how) for how in ({"mates": 0, "across": 1.0}, {})]
+    mixed, apart = (own_share(xy, labels) for xy in layouts)
+    assert mixed < 0.6 < 0.95 < apart
+
+
+@pytest.mark.parametrize("few", [60, 1000])
+def test_all_samples_of_a_cluster_lie_together(monkeypatch, few):
+    monkeypatch.setattr("omcal.report.layout._LAID_OUT", few)
+    data = make_multiview(600, n_clusters=5, n_views=2, noise=2.0, random_state=0)
+    model = OMCAL(5, random_state=0).fit(data.views)
+    assert own_share(model_layout(model), model.labels_) > 0.97
 
 
 def test_samples_beyond_those_laid_out_lie_among_their_like(monkeypatch):

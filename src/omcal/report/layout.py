@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from omcal.machine.arrays import Array, Floats
@@ -17,8 +18,10 @@ from omcal.model.small_fits import graphs_of, mixed
 _LAID_OUT = 4000  # samples that forces act on; the others are placed among them
 _BLOCK = 8192
 _NEIGHBORS = 10
-_MATES = 2  # random samples of its own cluster that each sample is drawn to as well
+_MATES = 4  # random samples of its own cluster that each sample is drawn to as well
+_ACROSS = 0.3  # how much a neighbour of another cluster attracts
 _OF_CLUSTERS = 0.5  # how much the ties to the clusters count beside those to the anchors
+_WITHIN = 0.05  # of the first map, beside the places of the clusters
 _EPOCHS = 120
 _REPULSION = 3.0  # random others that each drawn one stands for
 _LARGEST_STEP = 4.0
@@ -66,10 +69,10 @@ def lay_out(model: Any, graphs: AnchorGraphs, labels: Array, rng: np.random.Rand
     xy = sample_layout(rows, labels[some], rng)
     if len(some) == n:
         return to_unit_square(xy)
-    place = _Places(rows, xy)
+    place = _Places(rows, xy, labels[some])
     everyone = np.empty((n, 2))
     for block in row_blocks(n, _BLOCK):
-        everyone[block] = place(_ties(model, graphs[block]), rng)
+        everyone[block] = place(_ties(model, graphs[block]), labels[block], rng)
     everyone[some] = xy
     return to_unit_square(everyone)
 
@@ -86,16 +89,17 @@ def _unit(rows: Array) -> Array:
 
 
 class _Places:
-    """Places of more samples, between the most similar of those that are laid out."""
+    """Places of more samples: between the most similar of their cluster that are laid out."""
 
-    def __init__(self, rows: Array, xy: Array) -> None:
-        self.xy = xy
-        self.similar = NearestNeighbors(n_neighbors=3).fit(rows)
+    def __init__(self, rows: Array, xy: Array, labels: Array) -> None:
+        self.rows, self.xy, self.labels = rows, xy, labels
         near = NearestNeighbors(n_neighbors=3).fit(xy).kneighbors()[0]
         self.gaps = near.mean(axis=1)
 
-    def __call__(self, rows: Array, rng: np.random.RandomState) -> Array:
-        index = self.similar.kneighbors(rows, return_distance=False)
+    def __call__(self, rows: Array, labels: Array, rng: np.random.RandomState) -> Array:
+        index = np.empty((len(rows), 3), dtype=np.intp)
+        for cluster in np.unique(labels):
+            index[labels == cluster] = self._similar(rows[labels == cluster], cluster)
         first, gap = self.xy[index[:, 0]], self.gaps[index[:, 0]]
         # Between similar samples that lie in different parts of the map is no place for one.
         beside = np.linalg.norm(self.xy[index] - first[:, None], axis=2) < 5 * gap[:, None]
@@ -105,13 +109,28 @@ class _Places:
         between = np.einsum("ik,ikd->id", weights, self.xy[index])
         return np.asarray(between + 0.5 * gap[:, None] * rng.normal(size=(len(rows), 2)))
 
+    def _similar(self, rows: Array, cluster: int) -> Array:
+        """The most similar three of a cluster; of all where too few of it are laid out."""
+        members = np.flatnonzero(self.labels == cluster)
+        members = members if len(members) >= 3 else np.arange(len(self.labels))
+        nearest = NearestNeighbors(n_neighbors=3).fit(self.rows[members])
+        return np.asarray(members[nearest.kneighbors(rows, return_distance=False)])
 
-def sample_layout(rows: Array, labels: Array, random_state: np.random.RandomState) -> Floats:
+
+def sample_layout(
+    rows: Array,
+    labels: Array,
+    random_state: np.random.RandomState,
+    *,
+    mates: int = _MATES,
+    across: float = _ACROSS,
+) -> Floats:
     """Positions in which similar samples lie together, and clusters are not torn.
 
     Neighbours attract each other and random pairs repel each other, in the manner of UMAP; each
-    sample is also drawn to random ones of its cluster. Time is linear in the number of samples but
-    for the search for neighbours.
+    sample begins near the place of its cluster and is drawn to random ones of it, while neighbours
+    of other clusters attract less. Time is linear in the number of samples but for the search for
+    neighbours.
 
     Parameters
     ----------
@@ -120,6 +139,10 @@ def sample_layout(rows: Array, labels: Array, random_state: np.random.RandomStat
     labels : array of shape (n,)
         Their clusters.
     random_state : RandomState
+    mates : int, default=4
+        Random samples of its cluster that each is drawn to.
+    across : float, default=0.3
+        How much a neighbour of another cluster attracts beside one of the same.
 
     Returns
     -------
@@ -136,12 +159,14 @@ def sample_layout(rows: Array, labels: Array, random_state: np.random.RandomStat
         return np.arange(2.0 * n).reshape(n, 2)
     k = min(_NEIGHBORS, n - 1)
     near = NearestNeighbors(n_neighbors=k).fit(rows).kneighbors(return_distance=False)
-    mates = _Mates(labels)
+    weights = np.where(labels[near] == labels[:, None], 1.0, across)
+    weights = np.hstack([weights, np.ones((n, mates))])
+    of_cluster = _Mates(labels)
     # A point of the plane is a complex number: one array, one gather, one subtraction.
-    z = _principal_plane(rows, random_state)
+    z = _places_of_clusters(rows, labels, random_state)
     for epoch in range(_EPOCHS):
         rate = 1.0 - epoch / _EPOCHS
-        z += rate * _pull(z, np.hstack([near, mates(_MATES, random_state)]))
+        z += rate * _pull(z, np.hstack([near, of_cluster(mates, random_state)]), weights)
         z += rate * _push(z, random_state.randint(n, size=near.shape))
         z *= 1.0 - _GRAVITY * rate
     return np.column_stack([z.real, z.imag])
@@ -161,6 +186,15 @@ class _Mates:
         return np.asarray(self.order[self.first[:, None] + drawn.astype(np.intp)])
 
 
+def _places_of_clusters(rows: Array, labels: Array, random_state: np.random.RandomState) -> Array:
+    """The clusters apart, by their means; within each the samples as they lie to one another."""
+    codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+    members = sparse.csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))
+    means = (members @ rows) / sizes[:, None]
+    within = _principal_plane(rows, random_state)
+    return np.asarray(_principal_plane(means, random_state)[codes] + _WITHIN * within)
+
+
 def _principal_plane(rows: Array, random_state: np.random.RandomState) -> Array:
     centred = rows.astype(np.float64) - rows.mean(axis=0)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
@@ -169,10 +203,10 @@ def _principal_plane(rows: Array, random_state: np.random.RandomState) -> Array:
     return np.asarray(z + random_state.normal(scale=0.1, size=(len(z), 2)) @ [1, 1j])
 
 
-def _pull(z: Array, near: Array) -> Array:
+def _pull(z: Array, near: Array, weights: Array) -> Array:
     """Towards the neighbours, and towards those whose neighbour one is."""
     away = z[:, None] - z[near]
-    force = away / (1.0 + _squared(away))
+    force = weights * away / (1.0 + _squared(away))
     place, n = near.ravel(), len(z)
     received = np.bincount(place, force.real.ravel(), n) + 1j * np.bincount(
         place, force.imag.ravel(), n

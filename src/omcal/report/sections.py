@@ -76,7 +76,8 @@ def clusters(f: Findings) -> Section:
     body = join(
         paragraph(
             "Samples that are tied to the same anchors lie together, and those of a cluster are "
-            f"drawn to one another a little; distances between far groups mean little. {note}"
+            "drawn together; colour by certainty to see which lie between two clusters. Distances "
+            f"between far groups mean little. {note}"
         ),
         Html(
             f'<div class="map"><figure>{_TOOLS}'
