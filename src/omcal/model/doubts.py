@@ -18,8 +18,8 @@ from omcal.model.view_effects import IGNORED, SAME_GRAPH
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _SAMPLES = 5000  # that are looked at
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
-# Cosine between graphs, less their mean rows: views of other groups have up to .2 (with 20 and more
-# clusters up to .3, which is not told from views that are merely dim), good sets .37 and more.
+# Cosine between graphs, less their mean rows; good sets have .37 and more. Views that contradict
+# one another and views that are merely dim are below alike.
 _UNLIKE = 0.2
 
 
@@ -139,31 +139,34 @@ def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
     graphs, labels = graphs[some], _on_host(model.labels_)[some]
     heard = np.flatnonzero(~model._silent).tolist()
     shares = explained_shares(graphs, labels)
-    strange = [v for v in heard if shares[v] < _LITTLE and shares[heard].max() >= _MUCH]
+    most = float(shares[heard].max())
+    strange = [v for v in heard if shares[v] < _LITTLE and most >= _MUCH]
     for v in strange:
         yield Doubt(
             f"view {model.view_names_[v]!r} shows other groups than the result, or none: the "
             f"clusters explain {shares[v]:.0%} of its graph",
             "ask explain_views() what it contributes, and compare with a fit without it",
         )
-    yield from _about_pairs(model, graphs, labels, [v for v in heard if v not in strange])
+    told = [v for v in heard if v not in strange]
+    yield from _about_pairs(model, graphs, labels, told, most)
 
 
 def _about_pairs(
-    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
+    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int], most: float
 ) -> Iterator[Doubt]:
-    """The two views that contradict each other most, and those that are the same."""
+    """Two views that have little in common where the clusters show in none, and copies."""
     names, pairs = model.view_names_, list(combinations(views, 2))
     if not pairs:
         return
     H = _products(graphs)
     alike = cosines_within(graphs, H, np.zeros_like(labels))
     u, v = min(pairs, key=lambda pair: alike[pair])
-    if alike[u, v] < _UNLIKE:
+    if most < _MUCH and alike[u, v] < _UNLIKE:
         yield Doubt(
-            f"views {names[u]!r} and {names[v]!r} contradict each other: their graphs agree to "
-            f"{alike[u, v]:.2f} only",
-            "cluster each alone, compare, and leave out the one that you trust less",
+            f"the clusters explain little of any view ({most:.0%} at most), and views {names[u]!r} "
+            f"and {names[v]!r} agree to {alike[u, v]:.2f} only: they contradict each other, or "
+            "show no groups",
+            "cluster each alone, and compare",
         )
     if model._weighting not in ("agreement", "adaptive", "uniform"):
         return
