@@ -73,12 +73,16 @@ def main() -> None:
     parser.add_argument("--names", nargs="*", help="these mutants instead")
     asked = parser.parse_args()
     mutmut("run", "none", "--max-children", "1")  # makes them all, and tries none
+    if not statuses():
+        sys.exit("mutmut made no mutants; run `python -m mutmut run` to see why.")
     names, drawn = asked.names, "named"
     if not names:
         every = sorted(statuses())
         names = random.Random(asked.seed).sample(every, min(asked.sample, len(every)))
         drawn = f"drawn with seed {asked.seed}"
-    mutmut("run", *names, "--max-children", "1")
+    said = mutmut("run", *names, "--max-children", "1")
+    if all(statuses()[name] is None for name in names):
+        sys.exit(f"mutmut tried none of them; the end of what it said:\n{said[-3000:]}")
     out = ROOT / "out" / "mutants.md"
     out.parent.mkdir(exist_ok=True)
     out.write_text(report(names, drawn), encoding="utf-8")

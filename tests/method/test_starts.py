@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from omcal import OCAL, OMCAL
 from omcal.datasets import make_multiview
-from omcal.method.starts import spectral_basis, starts
+from omcal.method.starts import check_init, spectral_basis, starts
 
 
 @settings(max_examples=60, deadline=None)
@@ -47,6 +47,36 @@ def test_the_starts_after_a_spectral_one_are_random():
     np.testing.assert_array_equal(several[1:], random)
     given_one = list(starts(random[0], 5, AtA, 2, np.random.RandomState(0)))
     assert len(given_one) == 1
+
+
+def test_a_given_basis_is_a_copy_in_float64():
+    G = np.eye(4, 2, dtype=np.float32)
+    (start,) = starts(G, 5, np.eye(4), 2, np.random.RandomState(0))
+    assert start.dtype == np.float64
+    assert not np.shares_memory(start, G)
+    np.testing.assert_array_equal(start, G)
+
+
+def test_a_given_basis_has_one_shape_and_is_orthonormal_but_for_rounding():
+    G = np.eye(5, 2)
+    for basis in ("random", G, G.tolist(), G.astype(object)):
+        check_init(basis, 5, 2)
+    with pytest.raises(
+        ValueError, match=r"^init has shape \(5, 2\) but .* = \(6, 2\) is needed\.$"
+    ):
+        check_init(G, 6, 2)
+    for lean, fits in ((9e-7, True), (2e-6, False)):  # the inner product of the two columns
+        leaning = G.copy()
+        leaning[0, 1] = lean
+        if fits:
+            check_init(leaning, 5, 2)
+            continue
+        with pytest.raises(
+            ValueError,
+            match=r"^init is not orthonormal: its columns must have length 1 and be perpendicular; "
+            r"pass numpy\.linalg\.qr\(init\)\[0\]\.$",
+        ):
+            check_init(leaning, 5, 2)
 
 
 @pytest.mark.parametrize("method", [OMCAL, OCAL])
