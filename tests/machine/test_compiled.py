@@ -87,8 +87,14 @@ def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):
 
 
 @settings(max_examples=40, deadline=None)
-@given(n=st.integers(1, 600), m=st.integers(2, 70), real=REALS, seed=st.integers(0, 999))
-def test_the_nearest_anchors_are_the_plain_ones(n, m, real, seed):
+@given(
+    n=st.integers(1, 600),
+    m=st.integers(2, 70),
+    real=REALS,
+    across=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_the_nearest_anchors_are_the_plain_ones(n, m, real, across, seed):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(1, m))
     # Of few values, so that there are ties.
@@ -99,7 +105,10 @@ def test_the_nearest_anchors_are_the_plain_ones(n, m, real, seed):
         (np.empty((n, k), np.uint8), np.empty((n, k), real)),
     )
     tie = _tie_limit(np.dtype(real))
-    compiled.nearest_kernel()(products.copy(), bias, tie, *found)
+    if across:
+        compiled.nearest_across_kernel()(np.ascontiguousarray(products.T), bias, tie, *found)
+    else:
+        compiled.nearest_kernel()(products.copy(), bias, tie, *found)
     _nearest(products, bias, tie, *expected)
     assert_array_equal(found[0], expected[0])
     assert_allclose(found[1], expected[1], rtol=1e-5 if real == np.float32 else 1e-12, atol=1e-7)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
-from omcal.machine.compiled import nearest_kernel
+from omcal.machine.compiled import MOST_ACROSS, nearest_across_kernel, nearest_kernel
 from omcal.machine.threads import map_blocks
 from omcal.method.scaling import Scaling
 from omcal.views.present import stand_in, stand_ins
@@ -101,11 +101,13 @@ def anchor_graphs(
     for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
         distances = RelativeDistances(view, scaling, centres)
         tie = _tie_limit(distances.bias.dtype)
-        nearest = nearest_kernel() if compiled else _nearest
+        across = compiled and m <= MOST_ACROSS and not view.sparse
+        kernel = nearest_across_kernel if across else nearest_kernel
+        nearest = kernel() if compiled else _nearest
 
-        def work(block: slice, v: int = v, view: View = view) -> None:
+        def work(block: slice, v: int = v, view: View = view, across: bool = across) -> None:
             with np.errstate(over="ignore", invalid="ignore"):
-                products = distances.products(view.rows(_shift(block, start)))  # noqa: B023
+                products = distances.products(view.rows(_shift(block, start)), across)  # noqa: B023
                 total = products.sum(dtype=np.float64) + distances.bias.sum()  # noqa: B023
             if not np.isfinite(total):
                 check_finite(view)
@@ -154,10 +156,12 @@ class RelativeDistances:
             view.dtype
         )
 
-    def products(self, block: Matrix) -> Array:
-        """Distances less the bias, (rows × m)."""
+    def products(self, block: Matrix, across: bool = False) -> Array:
+        """Distances less the bias, (rows × m); across, for a dense block, (m × rows)."""
         block = self._scaling.prepare(block)
-        return np.asarray((block if self.origin is None else block - self.origin) @ self._W)
+        if self.origin is not None:
+            block = block - self.origin
+        return np.asarray(self._W.T @ block.T if across else block @ self._W)
 
 
 def _tie_limit(dtype: np.dtype) -> Any:
