@@ -18,9 +18,11 @@ import pytest
 from omcal.machine.scratch import Scratch
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
+from omcal.places.collective import RankRows
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import MemoryRows
 from omcal.places.parts import ChunkedRows, RowsOnDemand
+from omcal.places.ranks import Ranks
 
 # No test is timed.
 hypothesis.settings.register_profile("omcal", deadline=None)
@@ -74,6 +76,22 @@ class OnGPU:
         return self._rows.F.cpu().numpy()
 
 
+class OnOneRank(RankRows):
+    """Rows of a group that has this process alone."""
+
+    def __init__(self, graphs, n_clusters):
+        import torch.distributed as dist
+
+        if not dist.is_initialized():
+            dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        shape = (graphs.n_views, graphs.n_anchors, n_clusters)
+        super().__init__(Ranks("world"), MemoryRows(graphs, n_clusters), shape)
+
+    @property
+    def F(self):
+        return self._rows.F
+
+
 def chunked(n_parts):
     """Rows in this many parts; None: as many parts as rows."""
 
@@ -92,6 +110,7 @@ ROWS = {
     "3 chunks": chunked(3),
     "n chunks": chunked(None),
     "scratch files": Scratched,
+    "one rank": OnOneRank,
     "torch": TorchRows.from_graphs,
     "GPU": OnGPU,
 }
@@ -131,7 +150,7 @@ def pytest_collection_modifyitems(config, items):
         for fixture in set(getattr(item, "fixturenames", ())) & KINDS_OF_FIXTURES.keys():
             item.add_marker(KINDS_OF_FIXTURES[fixture])
         rows = item.callspec.params.get("make_rows") if hasattr(item, "callspec") else None
-        if rows in ("torch", "GPU") or item.path.name.startswith("test_torch"):
+        if rows in ("one rank", "torch", "GPU") or item.path.name.startswith("test_torch"):
             item.add_marker("torch")
         if item.nodeid.startswith("src/omcal/tl.py") and not find_spec("anndata"):
             item.add_marker(pytest.mark.skip(reason="the extra omics is not installed"))
@@ -191,7 +210,7 @@ def make_rows(request):
     """Every way to hold the rows: (graphs, n_clusters) -> rows."""
     if request.param == "compiled":
         pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
-    if request.param in ("torch", "GPU"):
+    if request.param in ("one rank", "torch", "GPU"):
         torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
         if request.param == "GPU" and not torch.cuda.is_available():
             pytest.skip("there is no CUDA GPU here")

@@ -74,6 +74,7 @@ def cluster(
     runs: Runs = None,
     seed: options.Seed = 0,
     dask: places.Dask = None,
+    collective: places.Collective = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -82,7 +83,8 @@ def cluster(
     Where there are classes, the clusters are compared with them.
     """
     n_clusters = options.cluster_number(clusters)
-    ours = {"--report": report, "--save-model": save_model, "--dask": dask}
+    ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
+    ours["--collective"] = collective or None
     found, runs = _method(method, runs, parameters, {**ours, "--dry-run": dry_run or None})
     model = found.make(random_state=seed, **parameters)
     state = parameters.get("checkpoint")
@@ -90,6 +92,8 @@ def cluster(
     outputs = Outputs(
         reading.inputs, {**files, "--checkpoint": None if state is None else Path(state)}
     )
+    if dask is not None and collective:
+        raise ValueError("--dask does not go with --collective; leave one of them out.")
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
     data = reading.load()
@@ -104,12 +108,16 @@ def cluster(
         return
     decided: list[str] = []
     if found.name == "omcal":
-        alone = dask is not None or model.device != "cpu" or state is not None
+        alone = dask is not None or collective or model.device != "cpu" or state is not None
         model, decided = joined(model, runs, data, seed, alone=alone)
-    with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=not quiet):
+    first = places.is_first(collective)
+    shown = first and not quiet
+    with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
         began = perf_counter()
-        interrupted = _fit(model, data, dask)
+        interrupted = _fit(model, data, dask, collective)
         seconds = perf_counter() - began
+    if not first:
+        return
     words = ["--clusters", str(n_clusters), "--seed", str(seed), *words_of(parameters)]
     words += ["--runs", str(getattr(model, "n_runs", 1))] if found.name == "omcal" else []
     command = shlex.join(["omcal", "cluster", *reading.words(), *words])
@@ -174,10 +182,13 @@ def _write(
     return {name: None if path is None else str(path) for name, path in written.items()}
 
 
-def _fit(model: Any, data: MultiViewData, dask: str | None) -> bool:
+def _fit(model: Any, data: MultiViewData, dask: str | None, collective: bool) -> bool:
     """Fit the model; returns whether Ctrl-C ended the fit with a result."""
     import numpy as np
 
+    if collective:
+        places.fit_together(model, data.views, data.present)
+        return False
     try:
         if isinstance(model, omcal.OMCAL | omcal.Consensus):
             places.fit_there(model, data.views, dask, data.present)

@@ -1,4 +1,4 @@
-"""Fits on a Dask cluster."""
+"""Fits on a Dask cluster, and by processes that were started together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 import omcal
 
 if TYPE_CHECKING:
-    pass
+    from omcal.places.ranks import Ranks
 
 Dask = Annotated[
     str | None,
@@ -21,6 +21,13 @@ Dask = Annotated[
         "--dask",
         metavar="[ADDRESS]",
         help="Work on the Dask cluster at this address; without one, on the cores of this machine.",
+    ),
+]
+
+Collective = Annotated[
+    bool,
+    typer.Option(
+        "--collective", help="Share the rows out to the processes that torchrun has started."
     ),
 ]
 
@@ -73,12 +80,67 @@ def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: A
         model.labels_ = np.asarray(model.labels_)
 
 
+def is_first(collective: bool) -> bool:
+    """Whether this process prints and writes: of those that work together the first one does."""
+    return not collective or os.environ.get("RANK", "0") == "0"
+
+
+def fit_together(model: Any, views: Mapping[str, Any], present: Any = None) -> None:
+    """Fit the model with the other processes that torchrun has started, each to its rows.
+
+    All of them end with the labels of all rows.
+    """
+    inner: Any = getattr(model, "estimator", model)
+    ranks = _join_group(inner.device)
+    n = int(next(iter(views.values())).shape[0])
+    rows = slice(ranks.rank * n // ranks.size, (ranks.rank + 1) * n // ranks.size)
+    here = None if present is None else {name: mask[rows] for name, mask in present.items()}
+    inner.set_params(group="world")
+    try:
+        model.fit({name: view[rows] for name, view in views.items()}, present=here)
+        _gather_labels(model, ranks)
+    finally:
+        _let_go(model, inner)
+
+
+def _join_group(device: str) -> Ranks:
+    """The default group of PyTorch, by what torchrun says in the environment."""
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        raise ValueError(
+            "--collective is for processes that are started together; start them with torchrun "
+            "--nproc-per-node 2 -m omcal cluster ... --collective, or leave it out."
+        )
+    from omcal.machine import torch
+    from omcal.places.ranks import Ranks
+
+    if device.startswith("cuda"):
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    torch.distributed.init_process_group("gloo")
+    return Ranks("world")
+
+
+def _gather_labels(model: Any, ranks: Ranks) -> None:
+    """What there is of each sample, from all ranks."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    def joined(own: Any) -> Any:
+        return np.concatenate(ranks.each(lambda: np.asarray(own)))
+
+    model.labels_ = joined(model.labels_)
+    if hasattr(model, "runs_"):
+        model.certainty_ = joined(model.certainty_)
+        model.runs_ = [replace(run, labels=joined(run.labels)) for run in model.runs_]
+        model.estimator_.labels_ = joined(model.estimator_.labels_)
+
+
 def _let_go(*models: Any) -> None:
-    """Models that no longer hold the client, nor do the runs that they were made from."""
+    """Models that hold no client or group, nor do the runs that they were made from."""
     for model in models:
         for holder in (model, getattr(model, "estimator_", model)):
             if "client" in holder.get_params():
-                holder.set_params(client=None)
+                holder.set_params(client=None, group=None)
 
 
 def _local_workers(memory_limit: int | None, views: Mapping[str, Any]) -> dict[str, Any]:
