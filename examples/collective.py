@@ -13,6 +13,7 @@ import numpy as np
 import torch.distributed as dist
 
 from omcal import OMCAL
+from omcal.places.ranks import start_group
 
 
 def own_rows(rank, size, n):
@@ -37,7 +38,7 @@ def main():
     parser.add_argument("--backend", default="gloo", help="nccl: for ranks with a GPU each")
     given = parser.parse_args()
 
-    dist.init_process_group(given.backend)
+    start_group(given.backend)  # init_process_group, also of ranks that are started again
     rank, size = dist.get_rank(), dist.get_world_size()
     views, groups = own_rows(rank, size, given.samples)
     model = OMCAL(n_clusters=4, random_state=0, group="world", checkpoint=given.checkpoint)

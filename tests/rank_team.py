@@ -113,6 +113,11 @@ def fit(group, parameters, X, present=None):
     return _result(OMCAL(**parameters, group=group).fit(X, present=present))
 
 
+def fit_in(group, parameters, X, name=None):
+    """A fit in a group of this name, or in this one, asked for by name."""
+    return fit(name or group.group_name, parameters, X)
+
+
 def fit_at_home(group, parameters, X, home, folder):
     """A fit to rows that this rank has in files, in scratch files, in tensors, or in memory."""
     if home == "scratch files":

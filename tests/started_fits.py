@@ -41,6 +41,7 @@ def by_torchrun_again(folder):
     import torch.distributed as dist
 
     from omcal.places.memory import MemoryRows
+    from omcal.places.ranks import start_group
 
     first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     plain, sweeps = MemoryRows.sweep, []
@@ -51,7 +52,7 @@ def by_torchrun_again(folder):
             os.kill(os.getpid(), signal.SIGKILL)
         return plain(self, *step)
 
-    dist.init_process_group("gloo")
+    start_group()
     path = Path(folder) / "fit.checkpoint"
     resumed = path.exists()
     with patch.object(MemoryRows, "sweep", sweep):

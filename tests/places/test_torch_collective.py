@@ -47,6 +47,12 @@ def test_from_the_same_anchors_and_start(team, ranks, shares):
     np.testing.assert_array_equal([len(one.labels_) for one in found], sizes)
 
 
+def test_a_group_by_its_name(team):
+    given = {"n_clusters": 4, "random_state": 0}
+    found = team.run(rank_team.fit_in, [(given, X) for X in cut(VIEWS, UNEQUAL[3])])
+    assert_shared(found, OMCAL(**given).fit(VIEWS))
+
+
 @pytest.mark.parametrize("ranks", SIZES)
 @pytest.mark.parametrize("n", [N, 300])
 def test_from_the_same_seed(team, ranks, n):
@@ -101,7 +107,7 @@ def test_sparse_views(team):
     views = [sparse.csr_array(words.astype(np.float32)), VIEWS[0]]
     given = {"n_clusters": 4, "random_state": 0}
     empty_dense = [[np.empty((0, 150)), np.empty((0, 6))]]
-    edges = [(0, 100), (100, N)]
+    edges = [(0, 0), (0, N)]
     shares = empty_dense + [[view[a:b] for view in views] for a, b in edges]
     expected = OMCAL(**given).fit(views)
     assert str(expected.view_scales_[0]).startswith("tfidf")

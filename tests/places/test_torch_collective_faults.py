@@ -146,18 +146,31 @@ def test_ranks_that_come_to_other_numbers_stop(team):
     assert all("came to different numbers" in answer.message for answer in answers)
 
 
+@pytest.fixture
+def alone(monkeypatch):
+    """A process that belongs to no group, whatever other tests have left."""
+    import torch.distributed as dist
+
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)
+
+
+@pytest.mark.usefixtures("alone")
 def test_joined_runs_at_once_are_refused():
     model = Consensus(OMCAL(4, group="world"), n_jobs=2)
     with pytest.raises(ValueError, match=r"belongs to no group") as refusal:
         model.fit(VIEWS)
-    assert "n_jobs=2 does not go with group" in str(
-        refusal.value.__cause__ or refusal.value.__context__
-    )
+    assert "n_jobs=2 does not go with group" in str(refusal.value.__context__)
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_process_without_a_group():
     with pytest.raises(ValueError, match=r"group='world': this process belongs to no group; start"):
         OMCAL(4, group="world").fit(VIEWS)
+
+
+def test_a_group_that_nobody_knows(team):
+    answers = team.run(rank_team.fit_in, [(*share, "nonsense") for share in shares()])
+    assert all("group='nonsense' is not known here; give 'world'" in a.message for a in answers)
 
 
 @pytest.mark.parametrize("how", ["killed", "silent"])

@@ -64,8 +64,7 @@ def test_the_example(tmp_path):
 @pytest.mark.filterwarnings("ignore")  # it was asked not to converge
 def test_ranks_that_torchrun_starts_again_go_on(tmp_path):
     """After a rank was killed in the 43rd iteration, from the 40th; the result is the same."""
-    again = ("--standalone", "--max-restarts", 1)
-    out = run(torchrun(*again, PROGRAM, "torchrun_again", tmp_path), tmp_path)
+    out = run(torchrun("--max-restarts", 1, PROGRAM, "torchrun_again", tmp_path), tmp_path)
     found = re.findall(r"first=False resumed=True sweeps=(\d+) n_iter=60", out)
     assert len(found) == 2 and not (tmp_path / "fit.checkpoint").exists()
     # Twenty new ones, and those of the forty that F still knows of.

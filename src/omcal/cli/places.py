@@ -111,11 +111,11 @@ def _join_group(device: str) -> Ranks:
             "--nproc-per-node 2 -m omcal cluster ... --collective, or leave it out."
         )
     from omcal.machine import torch
-    from omcal.places.ranks import Ranks
+    from omcal.places.ranks import Ranks, start_group
 
     if device.startswith("cuda"):
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    torch.distributed.init_process_group("gloo")
+    start_group()
     return Ranks("world")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -155,6 +156,24 @@ class Ranks:
                 f"({reason}); start all of them again (with checkpoint= the fit goes on where it "
                 "was)."
             ) from error
+
+
+def start_group(backend: str = "gloo") -> None:
+    """Make the default group of the processes that torchrun has started, or started again.
+
+    As `torch.distributed.init_process_group(backend)`, by which a process that was started again
+    may find the address that another one had before.
+
+    Parameters
+    ----------
+    backend : str, default="gloo"
+        "nccl" where each rank has a GPU of its own.
+    """
+    dist = torch.distributed
+    store, rank, size = next(dist.rendezvous("env://"))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = dist.PrefixStore(f"omcal-{attempt}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
 
 
 @contextmanager

@@ -213,6 +213,6 @@ def check_finite(view: View) -> None:
         part = view.part(view.array[rows], rows)
         return count_nonfinite(part.array, part.present)
 
-    size = view.array.shape[0] if view.sparse else max(1, _BLOCK_ENTRIES // view.width)
-    found = map_blocks(count, view.array.shape[0], size)
-    require_finite(view.name, *(sum(counts) for counts in zip(*found, strict=True)))
+    n = view.array.shape[0]
+    found = map_blocks(count, n, max(1, n if view.sparse else _BLOCK_ENTRIES // view.width))
+    require_finite(view.name, *(sum(counts) for counts in zip((0, 0), *found, strict=True)))
