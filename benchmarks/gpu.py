@@ -38,7 +38,7 @@ from gpu_checks import (
 )
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal import OMCAL
+from omcal import OMCAL, Consensus
 from omcal.machine.threads import small_blas
 from omcal.method.new_samples import Learned
 from omcal.method.scaling import Scaling
@@ -89,6 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small data, for a trial run")
+    parser.add_argument("--unchecked", action="store_true", help="figures alone, after a whole run")
     parser.add_argument("--sweep", action="store_true", help="also time other settings")
     parser.add_argument("--out", type=Path, help="where the JSON file with all figures goes")
     options = parser.parse_args()
@@ -96,7 +97,8 @@ def main() -> None:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     result: dict[str, Any] = {"device": name, "torch": torch.__version__}
     with working_on(device):
-        result["checks"] = check_all(device)
+        if not options.unchecked:
+            result["checks"] = check_all(device)
         result["ceilings"] = ceilings(device, options.tiny)
         print("ceilings:", result["ceilings"], flush=True)
         if options.sweep:
@@ -190,7 +192,20 @@ def estimator(
             found["model.fit, arrays"] = spread(device, lambda: model.fit(arrays), case.repeats)
             work = partial(model.predict, arrays)
             found["model.predict, arrays"] = spread(device, work, case.repeats)
+            found |= joined(case, device, tensors)
     return found
+
+
+def joined(
+    case: Case, device: torch.device, tensors: list[torch.Tensor]
+) -> dict[str, dict[str, float]]:
+    """One run with the defaults, and ten joined."""
+    one, ten = OMCAL(N_CLUSTERS, random_state=0), Consensus(OMCAL(N_CLUSTERS), random_state=0)
+    repeats = min(case.repeats, 7)
+    return {
+        "one run": spread(device, lambda: one.fit(tensors), repeats),
+        "ten runs joined": spread(device, lambda: ten.fit(tensors), repeats),
+    }
 
 
 def memory(
@@ -238,8 +253,9 @@ def phases(
         "pass, kernels": timed(device, kernels, 3 * repeats),
         "pass, to and fro": timed(device, lambda: rows.sweep(alpha, G, R), 3 * repeats),
         "labels": timed(device, lambda: rows.assign(alpha, G, R, G), repeats),
-        "algebra of an iteration": algebra(rows, G, alpha),
+        "small steps on the host": algebra(rows, G, alpha),
     }
+    times |= recorded(rows, G, alpha, 3 * repeats)
     floors = phase_floors(case, tensors, graphs, rows, ceiling)
     return {name: {"s": t, "floor_s": floors.get(name)} for name, t in times.items()}
 
@@ -267,11 +283,24 @@ def phase_floors(
     }
 
 
+def recorded(rows: TorchRows, G: np.ndarray, alpha: np.ndarray, repeats: int) -> dict[str, float]:
+    """Seconds of an iteration whose small steps are beside the rows, where they are."""
+    problem = Problem(0.3, 0.1, "adaptive", alpha, N_ITER, tol=0.0)
+    work = rows.iteration(rows.gram(), G, problem)
+    if work is None:
+        return {}
+    with small_blas(len(G)):
+        for _ in range(4):
+            work.step()
+    once = work._once
+    return {"iteration, recorded": timed(rows.device, once, repeats)} if once else {}
+
+
 def algebra(rows: TorchRows, G: np.ndarray, alpha: np.ndarray) -> float:
     """Seconds of what an iteration does on the host: the loop with sums that are at hand."""
     StS = rows.gram()
     sums = rows.sweep(alpha, G, np.zeros((N_CLUSTERS,) * 2))
-    still: Any = SimpleNamespace(sweep=lambda alpha, P, R: sums)
+    still: Any = SimpleNamespace(sweep=lambda *given: sums, iteration=lambda *given: None)
     problem = Problem(0.3, 0.1, "adaptive", alpha, N_ITER, tol=-1.0)
     with small_blas(len(G)):
         whole = timed(torch.device("cpu"), lambda: solve(still, StS, G, problem), 5)

@@ -84,7 +84,7 @@ figure.legend(frameon=False, loc="outside upper center", ncols=2)
 ax.spines[["top", "right"]].set_visible(False)
 
 # %%
-# Ten million samples of 448 features take a fifth of a second. Sixty thousand are too few to keep
+# Ten million samples of 448 features take an eighth of a second. Sixty thousand are too few to keep
 # the card busy, and plain k-means is quicker there.
 #
 # When it does not fit

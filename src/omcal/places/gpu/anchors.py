@@ -18,6 +18,7 @@ from omcal.places.gpu.devices import Repeated, block_entries, wide_type
 from omcal.places.gpu.scaling import scale_rows
 from omcal.places.gpu.views import DeviceViews
 
+_RECORDED = 6  # iterations that are worth a recording
 _CHECK_EVERY = 5  # Lloyd iterations between looks at the device, each of which waits for it
 
 
@@ -96,7 +97,7 @@ def _improved(centres: Tensor, X: Tensor, max_iter: int) -> Tensor:
         for kept, new in ((centres, moved), (distances, found), (empty, counts == 0)):
             kept.copy_(new)
 
-    iterate_on_device = Repeated(iterate, X.device)
+    iterate_on_device = Repeated(iterate, X.device) if max_iter >= _RECORDED else iterate
     for iteration in range(1, max_iter + 1):
         iterate_on_device()
         if iteration % _CHECK_EVERY and iteration < max_iter:

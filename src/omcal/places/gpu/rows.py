@@ -26,6 +26,7 @@ from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.new_samples import second, silence
 from omcal.places.gpu.plain_pass import PlainPass
 
+_FEWEST_ANCHORS = 50  # with fewer, the small steps take the host as long as recording them
 _FEWEST_ROWS = 10_000  # with fewer, compiling the kernels takes longer than they save
 
 
@@ -89,7 +90,8 @@ class TorchRows(AbstractRows):
         return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
 
     def iteration(self, StS: Floats, G: Floats, problem: Problem) -> DeviceIteration | None:
-        if self.device.type != "cuda" or not weights.serves(problem):
+        few = len(G) < _FEWEST_ANCHORS
+        if self.device.type != "cuda" or few or not weights.serves(problem):
             return None
         return DeviceIteration(self, StS, G, problem)
 
