@@ -189,7 +189,8 @@ def pytest_terminal_summary(terminalreporter):
     """Say in one line, after everything else, what was skipped and why."""
     result = yield
     skipped = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    texts = (report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    reasons = Counter(" ".join(text.split()) for text in texts)
     if reasons:
         why = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
         terminalreporter.write_line(f"skipped {len(skipped)}: {why}")

@@ -281,5 +281,7 @@ def changed(model: Any) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    libraries = ("omcal", "numpy", "scipy", "scikit-learn")
-    return {"python": platform.python_version(), **{name: version(name) for name in libraries}}
+    from omcal import __version__  # known also where the package is not installed but found
+
+    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"python": platform.python_version(), "omcal": __version__, **libraries}
