@@ -152,12 +152,17 @@ def table(records: list[sets.Record], names: list[str]) -> str:
         ]
         lines.append(f"| {name} | {sizes.get(name, '')} | {' | '.join(shown)} |")
     common = ~np.isnan(mean).any(axis=1)
-    lines.append(
-        f"| mean of {common.sum()} | | {' | '.join(f'{v:.3f}' for v in mean[common].mean(0))} |"
-    )
-    times = " | ".join(f"{v:.1f}" for v in np.nanmedian(cpu, axis=0))
-    longest = " | ".join(f"{v:.1f}" for v in np.nanmax(cpu, axis=0))
-    lines += [f"| CPU seconds, median set | | {times} |", f"| … slowest set | | {longest} |"]
+    lines += [
+        "",
+        f"| method | mean of {common.sum()} sets | best on | CPU seconds: median set | slowest |",
+        "|---" * 5 + "|",
+    ]
+    best = np.nanmax(mean, axis=1)
+    for j in np.argsort(-mean[common].mean(axis=0)):
+        lines.append(
+            f"| {columns[j]} | {mean[common, j].mean():.3f} | {(mean[:, j] == best).sum()} | "
+            f"{np.nanmedian(cpu[:, j]):.1f} | {np.nanmax(cpu[:, j]):.1f} |"
+        )
     failed = sorted({(r["method"], r["set"], r["error"]) for r in records if r["accuracy"] is None})
     lines += ["", *(f"- {method} on {name}: {error}" for method, name, error in failed)]
     return "\n".join(lines).rstrip() + "\n"

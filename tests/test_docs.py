@@ -244,3 +244,10 @@ def test_differences_on_the_page_on_choosing_are_those_of_the_benchmark():
     assert len(cited) > 20
     for sign, mean, error in cited:
         assert f"{'-' if sign == '−' else '+'}0.{mean} ± 0.{error}" in measured
+
+
+def test_the_table_of_other_packages_is_that_of_the_benchmark():
+    printed = (ROOT / "benchmarks" / "results" / "other_packages.md").read_text(encoding="utf-8")
+    summary = printed[printed.index("| method |") :].strip()
+    shown = (ROOT / "docs" / "which_method.md").read_text(encoding="utf-8")
+    assert summary in shown

@@ -24,7 +24,7 @@ from omcal.experiments import compare, methods
 digits = load_digits_views()
 views = {name: view[::3] for name, view in digits.views.items()}
 classes = digits.labels[::3]
-chosen = ["omcal", "consensus", "fsmsc", "concat-kmeans", "concat-spectral"]
+chosen = ["omcal", "consensus", "fsmsc", "concat-kmeans"]
 
 # %%
 # The comparison
