@@ -47,13 +47,15 @@ class ModelError(ValueError):
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import omcal
     >>> from omcal.model.files import ModelError
-    >>> with tempfile.NamedTemporaryFile(suffix=".omcal") as empty:
-    ...     try:
-    ...         omcal.load(empty.name)
-    ...     except ModelError:
-    ...         print("no model")
+    >>> path = Path(tempfile.mkdtemp(), "model.omcal")
+    >>> _ = path.write_bytes(b"something else")
+    >>> try:
+    ...     omcal.load(path)
+    ... except ModelError:
+    ...     print("no model")
     no model
     """
 
