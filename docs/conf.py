@@ -98,6 +98,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "remove_config_comments": True,
+    "parallel": True,  # as many at a time as -j says
     "write_computation_times": False,
     "junit": "../tutorials.xml",  # with the seconds that each took
 }

@@ -31,21 +31,25 @@ class RepositoryLinks(SphinxTransform):
                 if path.parent == source.parent and path.stem in PAGES:
                     link["reftarget"] = PAGES[path.stem]
                 elif path.is_file():
-                    here = Path(self.env.doc2path(self.env.docname)).parent
-                    self.replace(
-                        link,
-                        download_reference(
-                            "", reftarget=os.path.relpath(path, here), refdoc=self.env.docname
-                        ),
-                    )
+                    self.replace(link, self.file(path))
             elif link.get("reftype") == "myst" and target == "tutorials":
                 self.replace(link, self.page("/auto_tutorials/index"))
             elif link.get("reftype") == "myst" and target.startswith("../../"):
                 self.replace(link, nodes.inline())
+            elif link.get("reftype") == "myst" and (source.parent / target).is_file():
+                # Of a document at the top, which is included in its page.
+                self.replace(link, self.file(source.parent / target))
         for link in list(self.document.findall(download_reference)):
             path = Path(link["reftarget"])
             if path.parent.name == "tutorials" and path.suffix == ".py":
                 self.replace(link, self.page(f"/auto_tutorials/{path.stem}"))
+
+    def file(self, path: Path) -> download_reference:
+        """A link to a file to download."""
+        here = Path(self.env.doc2path(self.env.docname)).parent
+        return download_reference(
+            "", reftarget=os.path.relpath(path, here), refdoc=self.env.docname
+        )
 
     def page(self, name: str) -> pending_xref:
         """A link to a page of the site."""
