@@ -93,18 +93,6 @@ def test_views_that_contradict(member, rng, other):
     assert only_doubt(model).what.startswith("view 'c'")
 
 
-def test_views_of_which_none_has_the_last_word():
-    """Many groups that overlap: the result is a mixture, and explains little of either view."""
-    a, b = (make_multiview(600, n_clusters=10, n_views=2, random_state=s) for s in (0, 1))
-    order = np.random.RandomState(3).permutation(600)
-    views = {"a": a.views["view1"], "b": b.views["view1"][order]}
-    message = r"little of any view \(2\d% at most\), and views 'a' and 'b' agree to 0\.1\d .*alone"
-    with pytest.warns(UserWarning, match=message):
-        model = OMCAL(10, random_state=0).fit(views)
-    assert len(model.doubts_) == 1
-    assert OMCAL(10, random_state=0).fit(a.views).doubts_ == []
-
-
 @pytest.mark.parametrize("weighting", ["uniform", "agreement", "distinct"])
 def test_copies_that_count_twice(member, rng, weighting):
     X = groups(member, 6, rng)

@@ -147,7 +147,7 @@ def test_warns_of_twins():
     views = {**data.views, "copy": 3.0 * data.views["view2"]}
     explanation = fitted(views, 3).explain_views(views, n_resamples=0)
     assert len(said(explanation, "are the same")) == 1
-    assert said(explanation, "'view2' and 'copy' are the same", "counts twice")
+    assert said(explanation, "'view2' and 'copy' are the same", "share the weight of one")
 
 
 def test_warns_where_the_best_view_beats_all():

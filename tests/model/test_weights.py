@@ -33,7 +33,8 @@ def test_copies_count_each_with_the_other_weights():
     a, b, c = DATA
     for weighting in ("agreement", "uniform"):
         one = weights([a, b, c], weighting).view_weights_
-        three = weights([a, a, a, b, c], weighting).view_weights_
+        with pytest.warns(UserWarning, match="are the same, and count twice"):
+            three = weights([a, a, a, b, c], weighting).view_weights_
         assert three[:3].sum() > 1.4 * one[0], weighting
 
 

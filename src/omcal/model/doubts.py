@@ -18,9 +18,6 @@ from omcal.model.view_effects import IGNORED, SAME_GRAPH
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _SAMPLES = 5000  # that are looked at
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
-# Cosine between graphs, less their mean rows; good sets have .37 and more. Views that contradict
-# one another and views that are merely dim are below alike.
-_UNLIKE = 0.2
 
 
 class Doubt(NamedTuple):
@@ -131,7 +128,7 @@ def _about_sizes(model: Any, sizes: Array) -> Iterator[Doubt]:
 
 
 def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
-    """Views that show something else than the result, than one another, or the same twice."""
+    """Views that show something else than the result, or the same twice."""
     complete = np.arange(graphs.n) if graphs.present is None else _complete(graphs.present)
     if len(complete) < 2:
         return
@@ -147,31 +144,17 @@ def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
             f"clusters explain {shares[v]:.0%} of its graph",
             "ask explain_views() what it contributes, and compare with a fit without it",
         )
-    told = [v for v in heard if v not in strange]
-    yield from _about_pairs(model, graphs, labels, told, most)
+    yield from _about_copies(model, graphs, labels, heard)
 
 
-def _about_pairs(
-    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int], most: float
+def _about_copies(
+    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
 ) -> Iterator[Doubt]:
-    """Two views that have little in common where the clusters show in none, and copies."""
-    names, pairs = model.view_names_, list(combinations(views, 2))
-    if not pairs:
-        return
-    H = _products(graphs)
-    alike = cosines_within(graphs, H, np.zeros_like(labels))
-    u, v = min(pairs, key=lambda pair: alike[pair])
-    if most < _MUCH and alike[u, v] < _UNLIKE:
-        yield Doubt(
-            f"the clusters explain little of any view ({most:.0%} at most), and views {names[u]!r} "
-            f"and {names[v]!r} agree to {alike[u, v]:.2f} only: they contradict each other, or "
-            "show no groups",
-            "cluster each alone, and compare",
-        )
+    """Views that are the same, where the rule of the weights does not know it."""
     if model._weighting not in ("agreement", "adaptive", "uniform"):
         return
-    within = cosines_within(graphs, H, labels)
-    for u, v in pairs:
+    names, within = model.view_names_, cosines_within(graphs, _products(graphs), labels)
+    for u, v in combinations(views, 2):
         if within[u, v] >= SAME_GRAPH:
             yield Doubt(
                 f"views {names[u]!r} and {names[v]!r} are the same, and count twice",
