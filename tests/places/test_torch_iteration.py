@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from omcal.method.simplex import minimize_on_simplex
 from omcal.method.solver import Iteration, Problem
+from omcal.places.gpu import iteration
 from omcal.places.gpu.iteration import DeviceIteration
-from omcal.places.gpu.roots import inverse_root
+from omcal.places.gpu.roots import Root, inverse_root
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.weights import SimplexProgram
 from plain_rows import random_graphs
@@ -113,6 +114,23 @@ def test_the_device_does_them_unless_values_come_near_the_threshold(device):
         )
         assert (work._there is not None) == there
         assert_allclose(found, host, rtol=1e-10)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3])
+def test_what_is_never_right_there_is_not_tried_for_ever(monkeypatch, beta):
+    graphs = random_graphs(np.random.default_rng(0), 500, 2, 12, 3, np.float64)
+    tried = []
+
+    def wrong(A):
+        tried.append(A)
+        return Root(torch.full_like(A, torch.nan), torch.tensor(False))
+
+    monkeypatch.setattr(iteration, "inverse_root", wrong)
+    problem = problems("distinct", 2, beta=beta, gamma=0.1)
+    (host, _, _), (found, work, _) = both("cpu", graphs, 3, problem, 0)
+    assert_allclose(found, host, rtol=1e-12)
+    assert work._there is None
+    assert 0 < len(tried) <= 12
 
 
 def test_one_iteration_is_the_hosts():

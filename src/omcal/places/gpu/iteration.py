@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class DeviceIteration(AbstractIteration):
     def _finish_on_host(self, there: _State) -> float:
         there.leave(self._host)
         self._there = self._once = None
-        self._enough *= 2  # or it would go there and back
+        self._enough = 2 * self._enough or inf  # or it would go there and back
         if self._host.ahead:
             self._host.ahead.last = self._host.consensus.G  # as after its own pass
         return self._host.finish(there.sums())
@@ -151,6 +152,7 @@ class _State:
         basis = None
         if p.accelerate:
             self._share_there.copy_(self.share, non_blocking=True)
+            # Its singular values are at least 1, so that this is right before the rows change.
             basis = _orthogonal_factor(G + self._share_there * (G - last), right)
         self._sums = sums = self._rows.sweep_there(alpha_of_Z, *Z.f_step(basis))
         last = G
