@@ -120,7 +120,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.what == "seeds":
-        text = seeds(options.folder, options.sets, singles=6, joined=2)
+        text = seeds(options.folder, options.sets, singles=6, joined=5)
     else:
         text = cost(options.repeats)
     (RESULTS / f"consensus_{options.what}.md").write_text(text)
