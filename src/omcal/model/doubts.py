@@ -151,7 +151,8 @@ def _about_copies(
     model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
 ) -> Iterator[Doubt]:
     """Views that are the same, where the rule of the weights does not know it."""
-    if model._weighting not in ("agreement", "adaptive", "uniform"):
+    asked = model._weighting  # given weights are arrays
+    if not isinstance(asked, str) or asked not in ("agreement", "adaptive", "uniform"):
         return
     names, within = model.view_names_, cosines_within(graphs, _products(graphs), labels)
     for u, v in combinations(views, 2):
