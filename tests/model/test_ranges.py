@@ -145,7 +145,7 @@ def test_a_checkpoint_of_other_anchors_is_refused(tmp_path):
     anchors = [X[:20].copy() for X in VIEWS]
     others = [X[20:40].copy() for X in VIEWS]
 
-    def stop(*_):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
     first = model(anchors=anchors, checkpoint=state, scale=None, tol=0)
