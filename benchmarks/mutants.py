@@ -1,8 +1,7 @@
 """Change `omcal.method` in small ways and count which changes its quick tests notice.
 
 mutmut makes the mutants; a random sample of them is tried, as all of them take hours. Writes the
-count and the survivors to out/mutants.md; `benchmarks/results/mutants.md` has a run with a reason
-for each survivor.
+count and the survivors to out/mutants.md.
 
     make mutants MUTANTS="--sample 400 --seed 0"
     make mutants MUTANTS="--names omcal.method.starts.x_starts__mutmut_3"
