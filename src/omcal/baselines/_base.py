@@ -9,12 +9,14 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
 from omcal.machine.memory import require_memory
 from omcal.machine.scikit import Interval
+from omcal.views.like import ViewsLike
 from omcal.views.reading import refuse_second_view, validate_views
 from omcal.views.view import Views
 
@@ -36,7 +38,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
     labels_: np.ndarray
     objective_: Any  # where there is one: an array of its course, or its last value
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: ViewsLike, y: ArrayLike | None = None) -> Self:
         """Cluster the samples of X; y is ignored.
 
         Parameters

@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_laplacian
 from omcal.baselines._spectral import kmeans_labels, smallest_eigenvectors
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.scikit import Interval
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 # A view whose graph F cuts without loss has trace 0 and would get an infinite weight.
@@ -110,8 +111,8 @@ class AMGL(Baseline):
         n_init: int = 1,
         max_iter: int = 100,
         tol: float = 1e-8,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_neighbors = n_neighbors

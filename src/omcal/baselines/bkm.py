@@ -17,7 +17,7 @@ from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import column_sums, row_sums
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -110,7 +110,7 @@ class BKM(Baseline):
         init: Literal["aligned", "matched", "random"] = "aligned",
         weighted: bool = False,
         max_iter: int = 100,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init

@@ -18,7 +18,7 @@ from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._partitions import refill_empty, row_sums
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.method.simplex import minimize_on_simplex
 from omcal.views.view import Views
@@ -108,7 +108,7 @@ class CGFKM(Baseline):
         n_filters: int = 5,
         max_iter: int = 30,
         tol: float = 1e-5,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_neighbors = n_neighbors

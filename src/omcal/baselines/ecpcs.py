@@ -18,7 +18,7 @@ from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import one_hot
 from omcal.baselines._spectral import largest_eigenvectors, row_normalized
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -104,7 +104,7 @@ class ECPCS(Baseline):
         consensus: Literal["mc", "hc"] = "mc",
         n_partitions: int = 20,
         walk_length: int = 20,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.consensus = consensus

@@ -13,7 +13,7 @@ from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._partitions import column_sums, refill_empty, row_sums
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -101,7 +101,7 @@ class FNMTF(Baseline):
         n_feature_clusters: int | None = None,
         init: Literal["kmeans", "random"] = "kmeans",
         max_iter: int = 100,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_feature_clusters = n_feature_clusters

@@ -12,9 +12,10 @@ from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._linalg import procrustes, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.scikit import Interval
 from omcal.method.simplex import project_simplex
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 
@@ -119,8 +120,8 @@ class FSMSC(Baseline):
         lam2: float = 10.0,
         max_iter: int = 20,
         n_init: int = 10,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.tau = tau

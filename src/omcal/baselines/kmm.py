@@ -18,7 +18,7 @@ from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._spectral import some_eigenpairs
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.graph import nearest_columns
 from omcal.method.simplex import project_simplex
@@ -130,7 +130,7 @@ class KMM(Baseline):
         prototype_step: Literal["affinity", "published_code"] = "affinity",
         max_iter: int = 15,
         tol: float = 1e-4,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_prototypes = n_prototypes

@@ -20,10 +20,11 @@ from omcal.baselines._graphs import (
     without_rounding,
 )
 from omcal.baselines._spectral import largest_eigenvectors
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.machine.threads import row_blocks
 from omcal.method.simplex import project_simplex
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Matrix, Views
 
 _BLOCK_ENTRIES = 1 << 20
@@ -129,8 +130,8 @@ class MCGC(Baseline):
         local: bool = True,
         consensus: Literal["sum", "mean"] = "sum",
         max_iter: int = 5,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_neighbors = n_neighbors

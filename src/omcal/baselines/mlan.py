@@ -21,9 +21,10 @@ from omcal.baselines._graphs import (
     symmetrized,
 )
 from omcal.baselines._linalg import standardize_samples
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.simplex import project_simplex
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Matrix, Views
 
 
@@ -123,8 +124,8 @@ class MLAN(Baseline):
         normalize: Literal["sample"] | None = None,
         max_iter: int = 30,
         tol: float = 1e-10,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_neighbors = n_neighbors

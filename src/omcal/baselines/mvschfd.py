@@ -13,9 +13,10 @@ from omcal.baselines._anchor_space import left_singular_vectors
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._linalg import procrustes, standardize_features, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.simplex import project_simplex
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 
@@ -136,8 +137,8 @@ class MVSCHFD(Baseline):
         max_iter: int = 10,
         tol: float = 0.0,
         n_init: int = 10,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.depth = depth

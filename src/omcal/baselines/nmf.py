@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -111,7 +111,7 @@ class NMFClustering(Baseline):
         n_init: int = 1,
         max_iter: int = 500,
         tol: float = 1e-5,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.labels = labels

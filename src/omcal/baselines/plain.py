@@ -14,9 +14,10 @@ from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import side_by_side
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.scaling import Scale, Scaling
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Matrix, Views
 
 _CONSTRAINTS: dict[str, list[Any]] = {
@@ -79,8 +80,8 @@ class ConcatKMeans(Baseline):
         *,
         scale: Scale = "feature",
         n_init: int = 10,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.scale = scale
@@ -149,8 +150,8 @@ class BestSingleView(Baseline):
         *,
         scale: Scale = "feature",
         n_init: int = 10,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.scale = scale
@@ -229,8 +230,8 @@ class ConcatSpectral(Baseline):
         n_neighbors: int = 10,
         scale: Scale = "feature",
         n_init: int = 10,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_neighbors = n_neighbors

@@ -11,7 +11,7 @@ from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import normalized_adjacency
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.views.view import Views
 
@@ -82,7 +82,7 @@ class SC(Baseline):
     }
 
     def __init__(
-        self, n_clusters: int = 8, *, sigma: float | None = None, random_state: Any = None
+        self, n_clusters: int = 8, *, sigma: float | None = None, random_state: Seed = None
     ) -> None:
         self.n_clusters = n_clusters
         self.sigma = sigma

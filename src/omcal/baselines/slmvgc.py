@@ -21,10 +21,11 @@ from omcal.baselines._graphs import (
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._simplex_batch import augmented_lagrangian_batch, minimize_batch
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.machine.threads import row_blocks
 from omcal.method.simplex import project_simplex
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 _BLOCK_ENTRIES = 1 << 22
@@ -153,8 +154,8 @@ class SLMVGC(Baseline):
         max_iter: int = 11,
         tol: float = 1e-6,
         n_init: int = 20,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha

@@ -10,8 +10,9 @@ import numpy as np
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._smc import AbstractSMC, anchor_codes, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.scikit import Interval
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 
@@ -118,8 +119,8 @@ class SMC(AbstractSMC):
         filter_order: int = 1,
         sampling_power: float = 2.0,
         n_init: int = 10,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_anchors = n_anchors

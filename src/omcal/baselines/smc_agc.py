@@ -10,9 +10,10 @@ from scipy.spatial.distance import cdist
 
 from omcal.baselines._smc import AbstractSMC, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.method.graph import anchor_weights, nearest_columns
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 
@@ -107,8 +108,8 @@ class SMCAGC(AbstractSMC):
         filter_order: int = 1,
         sampling_power: float = 2.0,
         n_init: int = 10,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_anchors = n_anchors

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._smc import AbstractSMC, anchor_codes
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.method.graph import AnchorGraphs
 from omcal.method.solver import Problem, Solution, solve
 from omcal.places.memory import MemoryRows
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 
@@ -132,8 +133,8 @@ class SMCOCL(AbstractSMC):
         sampling_power: float = 2.0,
         max_iter: int = 100,
         tol: float = 1e-6,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_anchors = n_anchors

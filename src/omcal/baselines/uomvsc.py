@@ -17,8 +17,9 @@ from omcal.baselines._spectral import (
     largest_eigenvectors,
     row_normalized,
 )
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
+from omcal.views.like import ColumnsLike
 from omcal.views.view import Matrix, View, Views
 
 _EPS = np.finfo(np.float64).eps
@@ -138,8 +139,8 @@ class UOMvSC(Baseline):
         max_iter: int = 30,
         tol: float = 1e-6,
         n_init: int = 20,
-        views: Any = None,
-        random_state: Any = None,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.lam = lam

@@ -98,9 +98,8 @@ def _draw(found: ViewExplanation, path: Path) -> None:
     from omcal.plots.studies import view_effects
 
     with replacing(path) as temporary:
-        view_effects(found).figure.savefig(
-            temporary, format=path.suffix.lower().removeprefix(".") or "png", dpi=150
-        )
+        figure: Any = view_effects(found).figure
+        figure.savefig(temporary, format=path.suffix.lower().removeprefix(".") or "png", dpi=150)
 
 
 def _show(found: ViewExplanation) -> None:

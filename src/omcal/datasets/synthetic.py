@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from omcal.datasets._data import MultiViewData
-from omcal.machine.arrays import Mask
+from omcal.machine.arrays import Mask, Seed
 
 
 def make_multiview(
@@ -23,7 +23,7 @@ def make_multiview(
     n_noise_views: int = 0,
     redundancy: float = 1.0,
     missing: float = 0.0,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> MultiViewData:
     """Draw Gaussian clusters and show them through several views.
 

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +30,7 @@ from omcal.machine.files import write_whole
 from omcal.machine.memory import parse_bytes
 from omcal.machine.threads import thread_count
 from omcal.model.estimators import OMCAL
+from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import validate_views
 
 DEFAULT_METHODS = ("omcal", "consensus", "fsmsc", "mvschfd", "concat-kmeans", "best-view")
@@ -116,12 +116,12 @@ def table_format(path: Path) -> str:
 
 
 def compare(
-    X: Any,
+    X: ViewsLike | MultiViewData,
     n_clusters: int | None = None,
     methods: str | Sequence[str] = DEFAULT_METHODS,
     *,
     y: ArrayLike | None = None,
-    present: Any = None,
+    present: PresentLike | None = None,
     seeds: int = 5,
     records: str | os.PathLike[str] | None = None,
     time_limit: float = 600.0,
@@ -230,12 +230,17 @@ def _obstacle(method: Method, data: MultiViewData) -> str:
     return ""
 
 
-def _as_data(X: Any, y: ArrayLike | None, present: Any) -> MultiViewData:
-    if not isinstance(X, MultiViewData):
+def _as_data(
+    X: ViewsLike | MultiViewData, y: ArrayLike | None, present: PresentLike | None
+) -> MultiViewData:
+    if isinstance(X, MultiViewData):
+        data = X
+    else:
         views = validate_views(OMCAL(), X, min_samples=2, absent=True, present=present)
         masks = {view.name: view.present for view in views if view.present is not None}
-        X = MultiViewData({view.name: view.array for view in views}, present=masks or None)
-    data: MultiViewData = X if y is None else replace(X, labels=np.asarray(y))
+        data = MultiViewData({view.name: view.array for view in views}, present=masks or None)
+    if y is not None:
+        data = replace(data, labels=np.asarray(y))
     return data if data.name else replace(data, name="data")
 
 

@@ -1,4 +1,4 @@
-"""The words of this package for NumPy's arrays in signatures."""
+"""The words of this package for NumPy's arrays, and for seeds, in signatures."""
 
 from typing import Any, TypeAlias
 
@@ -8,3 +8,4 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]  # of any type; what is said of it is said beside it
 Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+Seed: TypeAlias = int | np.random.RandomState | None

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -15,6 +16,7 @@ from sklearn.base import (
 )
 
 from omcal.places.base import Place, require_shape
+from omcal.views.like import PresentLike, ViewsLike
 
 if TYPE_CHECKING:
     from omcal.model.describe import ClusterDescription
@@ -29,11 +31,13 @@ class AskedModel(
     _rule: Any  # a Rule, or that of joined runs
 
     @abstractmethod
-    def fit(self, X: Any, y: Any = None, present: Any = None) -> Any:
+    def fit(
+        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+    ) -> Any:
         """Cluster the samples of X."""
 
     @abstractmethod
-    def _place_of_new(self, X: Any, present: Any) -> Place:
+    def _place_of_new(self, X: ViewsLike, present: PresentLike | None) -> Place:
         """Where new samples are worked on."""
 
     @property
@@ -41,7 +45,7 @@ class AskedModel(
     def _described(self) -> Any:
         """The OMCAL or OCAL that descriptions speak of."""
 
-    def predict(self, X: Any, out: Any = None, present: Any = None) -> Any:
+    def predict(self, X: ViewsLike, out: Any = None, present: PresentLike | None = None) -> Any:
         """Cluster of each sample of X, which has the views that `fit` had.
 
         Parameters
@@ -63,7 +67,9 @@ class AskedModel(
         require_shape(out, place.views.n)
         return place.apply(self._rule, "labels", out)
 
-    def fit_transform(self, X: Any, y: Any = None, present: Any = None) -> Any:
+    def fit_transform(
+        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+    ) -> Any:
         """`fit`, then `transform` of the same samples.
 
         Parameters
@@ -82,7 +88,7 @@ class AskedModel(
         """
         return self.fit(X, y, present).transform(X, present)
 
-    def transform(self, X: Any, present: Any = None) -> Any:
+    def transform(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
         """Soft indicator F of each sample of X: how strongly it belongs to each cluster.
 
         Parameters
@@ -100,7 +106,11 @@ class AskedModel(
         return self._place_of_new(X, present).apply(self._rule, "indicator")
 
     def report(
-        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+        self,
+        path: str | os.PathLike[str],
+        X: ViewsLike | None = None,
+        y: ArrayLike | None = None,
+        **options: Any,
     ) -> Path:
         """Describe the fit in one HTML file that needs no network.
 
@@ -126,7 +136,7 @@ class AskedModel(
 
         return write_report(self._described, path, X, y, **options)
 
-    def explain_views(self, X: Any = None, **options: Any) -> ViewExplanation:
+    def explain_views(self, X: ViewsLike | None = None, **options: Any) -> ViewExplanation:
         """Say what each view does: its weight, its agreement, and what changes without it.
 
         Parameters
@@ -146,7 +156,7 @@ class AskedModel(
 
         return explain_views(self._described, X, **options)
 
-    def describe_clusters(self, X: Any, **options: Any) -> ClusterDescription:
+    def describe_clusters(self, X: ViewsLike, **options: Any) -> ClusterDescription:
         """Say which features distinguish each cluster, view by view.
 
         Parameters

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.arrays import Array, Floats, Mask
+from omcal.machine.arrays import Array, Floats, Mask, Seed
 from omcal.machine.scikit import HasMethods, Interval
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import JoinedRule, Rule, joined_graph
@@ -34,6 +34,7 @@ from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
 from omcal.model.watching import Watch, best_of, shown
 from omcal.places.base import Place
+from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
 
 _UNSTABLE = 0.5
@@ -140,11 +141,11 @@ class Consensus(MetaEstimatorMixin, AskedModel):
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: AnchorClusterer | None = None,
         *,
         n_runs: int = 10,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
         self.n_runs = n_runs
@@ -156,7 +157,9 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         """Number of clusters, which is that of the estimator."""
         return int(self._inner().n_clusters)
 
-    def fit(self, X: Any, y: Any = None, present: Any = None) -> Self:
+    def fit(
+        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+    ) -> Self:
         """Cluster the samples of X.
 
         Parameters
@@ -191,7 +194,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return self
 
     @all_or_nothing
-    def _fit(self, inner: AnchorClusterer, X: Any, present: Any) -> bool:
+    def _fit(self, inner: AnchorClusterer, X: ViewsLike, present: PresentLike | None) -> bool:
         watch = Watch(inner, X, None)
         place = inner._place(X, present, n_runs=self.n_runs)
         settings = inner._graph_settings(place)
@@ -392,7 +395,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     def _described(self) -> AnchorClusterer:
         return self.as_one_run()
 
-    def _place_of_new(self, X: Any, present: Any) -> Place:
+    def _place_of_new(self, X: ViewsLike, present: PresentLike | None) -> Place:
         check_is_fitted(self)
         return self.estimator_._place_of_new(X, present)
 

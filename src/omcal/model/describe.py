@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from omcal.machine.arrays import Array
 from omcal.model.small_fits import fitted_views, views_in_memory
 from omcal.views.columns import split_columns
+from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Matrix, View, Views
 
 N_BINS = 10
@@ -194,11 +195,11 @@ def _listed(samples: tuple[int, ...]) -> str:
 
 def describe_clusters(
     model: Any,
-    X: Any,
+    X: ViewsLike,
     *,
     feature_names: Mapping[str, Sequence[Any]] | None = None,
     top: int = 5,
-    present: Any = None,
+    present: PresentLike | None = None,
 ) -> ClusterDescription:
     """Say which features distinguish each cluster of a fitted model.
 

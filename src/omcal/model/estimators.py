@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
+from numpy.typing import ArrayLike
+
+from omcal.machine.arrays import Seed
 from omcal.machine.scikit import StrOptions
 from omcal.method.scaling import Scale
 from omcal.model.fitting import AnchorClusterer
+from omcal.views.like import ColumnsLike
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from torch.distributed import ProcessGroup
+
+Weighting: TypeAlias = Literal["distinct", "agreement", "adaptive", "uniform"] | ArrayLike
+Anchors: TypeAlias = Literal["kmeans", "kmeans-full", "random"] | Sequence[ArrayLike]
+Start: TypeAlias = Literal["spectral", "random"] | ArrayLike
 
 
 class OMCAL(AnchorClusterer):
@@ -163,21 +176,21 @@ default="distinct"
         beta: float = 0.3,
         gamma: float = 0.1,
         scale: Scale = "auto",
-        weighting: Any = "distinct",
-        anchors: Any = "kmeans",
-        init: Any = "spectral",
+        weighting: Weighting = "distinct",
+        anchors: Anchors = "kmeans",
+        init: Start = "spectral",
         n_init: int = 1,
         max_iter: int = 100,
         tol: float = 1e-5,
         accelerate: bool = True,
-        views: Any = None,
+        views: ColumnsLike | None = None,
         device: str = "cpu",
         memory_limit: float | str | None = None,
         scratch_dir: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        client: Any = None,
-        group: Any = None,
-        random_state: Any = None,
+        client: Client | None = None,
+        group: ProcessGroup | str | None = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -366,8 +379,8 @@ dict, default="auto"
         beta: float = 0.3,
         gamma: float = 0.1,
         scale: Scale = "auto",
-        anchors: Any = "kmeans",
-        init: Any = "spectral",
+        anchors: Anchors = "kmeans",
+        init: Start = "spectral",
         n_init: int = 1,
         max_iter: int = 100,
         tol: float = 1e-5,
@@ -376,9 +389,9 @@ dict, default="auto"
         memory_limit: float | str | None = None,
         scratch_dir: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        client: Any = None,
-        group: Any = None,
-        random_state: Any = None,
+        client: Client | None = None,
+        group: ProcessGroup | str | None = None,
+        random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters

@@ -29,13 +29,14 @@ from omcal.model.small_fits import (
 )
 from omcal.model.view_effects import Facts, Range, ViewEffect, ViewExplanation, warnings_about
 from omcal.places.memory import MemoryRows
+from omcal.views.like import PresentLike, ViewsLike
 
 
 def explain_views(
     model: Any,
-    X: Any = None,
+    X: ViewsLike | None = None,
     *,
-    present: Any = None,
+    present: PresentLike | None = None,
     n_resamples: int = 5,
     max_samples: int = 5000,
     random_state: Any = 0,

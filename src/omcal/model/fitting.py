@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,6 +41,7 @@ from omcal.model.cost import Estimate, ViewSize, view_sizes
 from omcal.model.doubts import Doubt, cluster_sizes, doubts, unconverged, warn
 from omcal.model.watching import Watch, best_of, plain_interrupts, shown
 from omcal.places.base import Asked, Place, place_for
+from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present, require_enough
 from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
@@ -92,7 +93,9 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
     _single_view: ClassVar[bool] = False
     _graphs: AnchorGraphs | None = None
 
-    def fit(self, X: Any, y: Any = None, present: Any = None) -> Self:
+    def fit(
+        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+    ) -> Self:
         """Cluster the samples of X.
 
         Parameters
@@ -138,7 +141,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
 
     @all_or_nothing
     @with_callbacks  # type: ignore[untyped-decorator]
-    def _fit(self, X: Any, y: Any, present: Any) -> bool:
+    def _fit(self, X: ViewsLike, y: ArrayLike | None, present: PresentLike | None) -> bool:
         """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
         watch = Watch(self, X, y)
         place = self._place(X, present)
@@ -179,7 +182,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
 
         return telling(self.group)
 
-    def _place(self, X: Any, present: Any, **more: Any) -> Place:
+    def _place(self, X: ViewsLike, present: PresentLike | None, **more: Any) -> Place:
         """Where the views are worked on, with all others who work on the same fit.
 
         They must have the same parameters, and the same of what is given as `more`.
@@ -193,7 +196,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         place.meet({name: in_words(value) for name, value in given.items()})
         return place
 
-    def _read(self, X: Any, present: Any) -> Views:
+    def _read(self, X: ViewsLike, present: PresentLike | None) -> Views:
         views = read_views(self, X, min_samples=2 if self.group is None else 0, present=present)
         if self._single_view and len(views) > 1:
             raise ValueError(
@@ -266,7 +269,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
     def _described(self) -> Self:
         return self
 
-    def _place_of_new(self, X: Any, present: Any) -> Place:
+    def _place_of_new(self, X: ViewsLike, present: PresentLike | None) -> Place:
         """Where new samples are worked on; a limit of memory or a client is for `fit` alone."""
         check_is_fitted(self)
         views = read_views(self, X, reset=False, present=present)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,10 +13,13 @@ from omcal.model.certainty import margins
 from omcal.plots.figures import new_axes, open_frame
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _GREY = "#666666"
 
 
-def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
+def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
     """Samples in the plane, coloured and shaped by cluster, with its number in each cluster.
 
     Parameters
@@ -49,16 +52,17 @@ def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
     for cluster in np.unique(clusters):
         points = xy[clusters == cluster]
         marker = SHAPES[shape_of(cluster)].marker
-        ax.scatter(*points.T, s=8, color=LIGHT[colour_of(cluster)], marker=marker, linewidths=0)
+        x, y = points.T
+        ax.scatter(x, y, s=8, color=LIGHT[colour_of(cluster)], marker=marker, linewidths=0)
         # A sample, not the mean: the mean of a curved cluster may lie outside of it.
-        middle = points[np.argmin(np.square(points - points.mean(axis=0)).sum(axis=1))]
+        x, y = points[np.argmin(np.square(points - points.mean(axis=0)).sum(axis=1))]
         box = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
-        ax.text(*middle, str(cluster), ha="center", va="center", weight="bold", bbox=box)
+        ax.text(x, y, str(cluster), ha="center", va="center", weight="bold", bbox=box)
     ax.set(xticks=[], yticks=[], aspect="equal")
     return ax
 
 
-def cluster_sizes(labels: ArrayLike, ax: Any = None) -> Any:
+def cluster_sizes(labels: ArrayLike, ax: Axes | None = None) -> Axes:
     """Number of samples in each cluster, the largest first.
 
     Parameters
@@ -98,8 +102,8 @@ def cluster_sizes(labels: ArrayLike, ax: Any = None) -> Any:
 
 
 def cluster_features(
-    description: Any, cluster: int, view: str | None = None, ax: Any = None
-) -> Any:
+    description: Any, cluster: int, view: str | None = None, ax: Axes | None = None
+) -> Axes:
     """The features that distinguish a cluster, as bars to the side of their effect.
 
     Parameters
@@ -154,7 +158,7 @@ def cluster_features(
     return ax
 
 
-def confusion(classes: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
+def confusion(classes: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
     """How many samples of each class each cluster holds; what is in place is on the diagonal.
 
     Parameters
@@ -220,7 +224,7 @@ def diagonal_order(counts: Array) -> Array:
     return np.argsort(place, kind="stable")
 
 
-def certainty(values: ArrayLike, labels: ArrayLike, ax: Any = None) -> Any:
+def certainty(values: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
     """How sure the samples of each cluster are of it, the least sure cluster first.
 
     A bar reaches from quartile to quartile, with a gap at the median; the line holds nine tenths.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike
 from omcal.machine.arrays import Array, Floats
 from omcal.plots.palette import LIGHT
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
 
 
-def convergence(objective: ArrayLike, ax: Any = None) -> Any:
+def convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
     """Objective after each iteration.
 
     Parameters
@@ -48,13 +51,13 @@ def convergence(objective: ArrayLike, ax: Any = None) -> Any:
     marker = "o" if len(values) <= 30 else ""
     ax.plot(iterations, values, color=_BLUE, linewidth=1.8, marker=marker, markersize=4)
     ax.set(xlabel="iteration", ylabel="objective")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)
     open_frame(ax)
     return ax
 
 
-def view_weights(weights: ArrayLike, names: Sequence[str], ax: Any = None) -> Any:
+def view_weights(weights: ArrayLike, names: Sequence[str], ax: Axes | None = None) -> Axes:
     """Weight of each view, as bars from top to bottom.
 
     Parameters
@@ -98,7 +101,7 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Any = None) -> An
     return ax
 
 
-def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Any = None) -> Any:
+def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
     """Similarity of all pairs of samples; good clusters are dark blocks on the diagonal.
 
     Parameters
@@ -209,8 +212,8 @@ def parameter_grid(
     values: ArrayLike,
     beta: Sequence[float],
     gamma: Sequence[float],
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """A score for every pair of beta and gamma; what was not computed stays empty.
 
     Parameters
@@ -251,7 +254,9 @@ def parameter_grid(
     return ax
 
 
-def over_anchors(n_anchors: ArrayLike, values: ArrayLike, name: str = "ACC", ax: Any = None) -> Any:
+def over_anchors(
+    n_anchors: ArrayLike, values: ArrayLike, name: str = "ACC", ax: Axes | None = None
+) -> Axes:
     """A score or a time over the number of anchors.
 
     Parameters
@@ -291,8 +296,8 @@ def over_anchors(n_anchors: ArrayLike, values: ArrayLike, name: str = "ACC", ax:
 
 
 def scores_by_method(
-    scores: ArrayLike, methods: Sequence[str], metrics: Sequence[str], ax: Any = None
-) -> Any:
+    scores: ArrayLike, methods: Sequence[str], metrics: Sequence[str], ax: Axes | None = None
+) -> Axes:
     """Bars of several methods side by side, one group a metric.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,11 @@ from omcal.model.view_effects import Range, ViewExplanation
 from omcal.plots.figures import new_axes, open_frame
 from omcal.plots.palette import LIGHT
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-def view_effects(explanation: ViewExplanation, ax: Any = None) -> Any:
+
+def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
     """Weight and agreement of each view, and the result without it; lines are ranges.
 
     Parameters
@@ -57,7 +60,7 @@ def view_effects(explanation: ViewExplanation, ax: Any = None) -> Any:
     return ax
 
 
-def number_of_clusters(found: Any, ax: Any = None) -> Any:
+def number_of_clusters(found: Any, ax: Axes | None = None) -> Axes:
     """Gap, stability and objective over the number of clusters; the suggestion is marked.
 
     Parameters
@@ -92,20 +95,20 @@ def number_of_clusters(found: Any, ax: Any = None) -> Any:
         # Each is drawn in parts of its own largest value: only their shapes are compared.
         shares = np.asarray(values, dtype=np.float64)
         shares = shares / max(float(np.nanmax(np.abs(shares))), 1e-12)
-        style = {"color": LIGHT[i], "marker": "osD"[i], "markersize": 4, "linewidth": 1.5}
-        ax.plot(found.candidates, shares, label=title, **style)
+        style = f"{'osD'[i]}-"
+        ax.plot(found.candidates, shares, style, color=LIGHT[i], ms=4, lw=1.5, label=title)
     ax.axvline(found.suggestion, color=LIGHT[3], linewidth=1, linestyle="--")
     text = f"{found.suggestion} (confidence {found.confidence:.2f})"
     ax.annotate(text, (found.suggestion, 1.02), ha="center", va="bottom", fontsize=8)
     ax.set(xlabel="number of clusters", ylabel="part of the largest value", ylim=(None, 1.1))
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)
     ax.legend(frameon=False, fontsize=8)
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)
     open_frame(ax)
     return ax
 
 
-def settings(trials: Sequence[Any], ax: Any = None) -> Any:
+def settings(trials: Sequence[Any], ax: Axes | None = None) -> Axes:
     """Draw how well the fits of each setting agree, and how much of each view they explain.
 
     Parameters

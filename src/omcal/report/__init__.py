@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.files import write_whole
@@ -20,6 +21,7 @@ from omcal.report.layout import model_layout
 from omcal.report.payload import payload
 from omcal.report.sections import all_sections
 from omcal.report.summary import lead
+from omcal.views.like import PresentLike, ViewsLike
 
 __all__ = ["model_layout", "write_report"]
 
@@ -27,8 +29,8 @@ __all__ = ["model_layout", "write_report"]
 def write_report(
     model: Any,
     path: str | os.PathLike[str],
-    X: Any = None,
-    y: Any = None,
+    X: ViewsLike | None = None,
+    y: ArrayLike | None = None,
     *,
     names: Sequence[Any] | None = None,
     feature_names: Mapping[str, Sequence[Any]] | None = None,
@@ -37,7 +39,7 @@ def write_report(
     source: str = "",
     seconds: float | None = None,
     command: str | None = None,
-    present: Any = None,
+    present: PresentLike | None = None,
     random_state: int = 0,
 ) -> Path:
     """Describe a fitted model and its data in one HTML file.

@@ -14,6 +14,7 @@ from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.model.small_fits import graphs_of, mixed
+from omcal.views.like import PresentLike, ViewsLike
 
 _LAID_OUT = 4000  # samples that forces act on; the others are placed among them
 _BLOCK = 8192
@@ -28,7 +29,13 @@ _LARGEST_STEP = 4.0
 _GRAVITY = 0.05  # towards the middle, so that groups without a tie do not drift apart for ever
 
 
-def model_layout(model: Any, X: Any = None, *, present: Any = None, random_state: int = 0) -> Any:
+def model_layout(
+    model: Any,
+    X: ViewsLike | None = None,
+    *,
+    present: PresentLike | None = None,
+    random_state: int = 0,
+) -> Any:
     """Positions of the samples of a fitted model for a map, as in its report.
 
     Parameters

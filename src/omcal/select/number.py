@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -15,19 +15,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.threads import one_blas_thread
 from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs, anchor_weights, nearest_columns
-from omcal.method.scaling import Scaling
+from omcal.method.scaling import Scale, Scaling
 from omcal.method.solver import Problem
 from omcal.method.updates import mix, stacked
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
 from omcal.model.small_fits import GraphFit, fit_graphs, sampled_rows
 from omcal.places.memory import MemoryRows
+from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import validate_views
 from omcal.views.view import View, Views
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # With fewer anchors to a cluster than neighbours to a sample, graphs would tie clusters together:
 # even one of half the mean size is to have three.
@@ -103,7 +107,7 @@ class ClusterNumber:
         """
         return asdict(self)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the curves, as `omcal.plots.number_of_clusters` does.
 
         Parameters
@@ -151,16 +155,16 @@ class ClusterNumber:
 
 
 def n_clusters(
-    X: Any,
+    X: ViewsLike,
     candidates: Iterable[int] | None = None,
     *,
-    views: Any = None,
-    present: Any = None,
-    scale: Any = "auto",
+    views: ColumnsLike | None = None,
+    present: PresentLike | None = None,
+    scale: Scale = "auto",
     n_neighbors: int = 3,
     n_resamples: int = 4,
     max_samples: int = 1500,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> ClusterNumber:
     """Suggest a number of clusters, without labels.
 
@@ -206,25 +210,25 @@ def n_clusters(
     numbers = None if candidates is None else _checked(candidates)
     if not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
         raise ValueError(f"n_resamples={n_resamples!r} must be an integer of at least 2.")
-    random_state = check_random_state(random_state)
+    rng = check_random_state(random_state)
     everything = validate_views(
         OMCAL(), X, views=views, min_samples=2, lazy=True, absent=True, present=present
     )
     if numbers is None:
         numbers = list(range(2, max(2, min(30, int(everything.n**0.5))) + 1))
-    sample = sampled_rows(everything, max_samples, random_state, "n_clusters")
+    sample = sampled_rows(everything, max_samples, rng, "n_clusters")
     if sample.n <= 2 * max(numbers[-1], n_neighbors):
         raise ValueError(
             f"candidates go up to {numbers[-1]}, and n_neighbors={n_neighbors}, which is too many "
             f"for {sample.n} samples; try numbers below {sample.n // 2}."
         )
-    graphs = _graphs(sample, numbers[-1], scale, n_neighbors, random_state)
+    graphs = _graphs(sample, numbers[-1], scale, n_neighbors, rng)
     halves = [
-        _Half(graphs[np.sort(random_state.permutation(graphs.n)[: graphs.n // 2])])
+        _Half(graphs[np.sort(rng.permutation(graphs.n)[: graphs.n // 2])])
         for _ in range(max(n_resamples, _VOTES))
     ]
     with one_blas_thread():
-        return _curves(graphs, halves, numbers, n_resamples, random_state)
+        return _curves(graphs, halves, numbers, n_resamples, rng)
 
 
 def _checked(candidates: Iterable[int]) -> list[int]:

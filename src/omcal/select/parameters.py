@@ -14,11 +14,12 @@ from scipy.stats import rankdata
 from sklearn.metrics import silhouette_score
 from sklearn.utils import check_random_state
 
-from omcal.machine.arrays import Array, Mask
+from omcal.machine.arrays import Array, Mask, Seed
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
 from omcal.model.small_fits import explained_shares, require_two
+from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present
 from omcal.views.reading import validate_views
 from omcal.views.view import Views
@@ -74,15 +75,15 @@ class Trial:
 
 
 def tune_without_labels(
-    X: Any,
+    X: ViewsLike,
     n_clusters: int,
     grid: Mapping[str, Sequence[Any]],
     *,
-    present: Any = None,
+    present: PresentLike | None = None,
     n_fits: int = 4,
     fraction: float = 0.8,
     max_samples: int = 5000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     progress: Callable[[Trial], None] = lambda trial: None,
     **fixed: Any,
 ) -> list[Trial]:
