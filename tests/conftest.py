@@ -124,6 +124,7 @@ KINDS_OF_FIXTURES = {
     "team": "process",
 }
 NOT_QUICK = {"data", "process", "memory", "slow"}
+EXAMPLES_WITH_PROCESSES = "src/omcal/experiments/comparison.py"
 
 
 def pytest_addoption(parser):
@@ -154,6 +155,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("torch")
         if item.nodeid.startswith("src/omcal/tl.py") and not find_spec("anndata"):
             item.add_marker(pytest.mark.skip(reason="the extra omics is not installed"))
+        if item.nodeid.startswith(EXAMPLES_WITH_PROCESSES):
+            item.add_marker("process")
         if rows in ("compiled", "n chunks"):  # loops take long to compile, single rows to add up
             item.add_marker("slow")
     if config.getoption("quick"):

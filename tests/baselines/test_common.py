@@ -55,6 +55,7 @@ def expected_failures(estimator):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @parametrize_with_checks(
     [*(type(method)() for method in METHODS), *of(BKM, ECPCS, among=VARIANTS)],
     expected_failed_checks=expected_failures,

@@ -129,9 +129,10 @@ def test_threads_that_need_a_loop_at_once_compile_it_once(monkeypatch):
     compilations, before = [], numba.config.SLP_VECTORIZE
     njit, together = numba.njit, Barrier(4)
 
-    def counted(**options):
-        compilations.append(options)
-        return njit(**options)
+    def counted(*functions, **options):
+        if "fastmath" in options:  # ours: Numba compiles some of its own meanwhile
+            compilations.append(options)
+        return njit(*functions, **options)
 
     monkeypatch.setattr(numba, "njit", counted)
     width = 19  # that no other test asks for

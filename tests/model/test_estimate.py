@@ -84,6 +84,7 @@ SHAPES = {
 def test_memory_is_within_a_factor_of_one_and_a_half(shape):
     if shape == "many samples":
         pytest.importorskip("numba")
+        measure(shape)  # compiles the loops where no fit has yet, which takes memory of its own
     expected, measured = measure(shape)
     if expected / measured >= 1.5:  # the system may have taken pages back meanwhile
         measured = max(measured, measure(shape)[1])
