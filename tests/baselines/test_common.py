@@ -55,7 +55,6 @@ def expected_failures(estimator):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @parametrize_with_checks(
     [*(type(method)() for method in METHODS), *of(BKM, ECPCS, among=VARIANTS)],
     expected_failed_checks=expected_failures,
