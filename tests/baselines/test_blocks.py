@@ -214,6 +214,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS.keys())
 @pytest.mark.parametrize("c", [3, 15])
 def test_smallest_eigenvectors_are_those_of_the_dense_solver(graph, c, rng):

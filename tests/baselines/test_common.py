@@ -63,6 +63,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @clear_data(ALL)
 def test_finds_clear_clusters(method, X, y):
     model = seeded(method).fit(given(method, X))
@@ -70,6 +71,7 @@ def test_finds_clear_clusters(method, X, y):
     assert set(model.labels_) == {0, 1, 2}
 
 
+@pytest.mark.slow
 @unclear_data(ALL)
 def test_same_seed_same_result(method, X):
     first, second = (seeded(method).fit(given(method, X)) for _ in range(2))
@@ -79,6 +81,7 @@ def test_same_seed_same_result(method, X):
         assert np.size(first.objective_) == objectives_kept(first)
 
 
+@pytest.mark.slow
 @clear_data(METHODS)
 def test_the_attributes_that_the_docstring_promises_are_there(method, X, y):
     model = seeded(method).fit(given(method, X))
@@ -150,6 +153,7 @@ def test_wide_sparse_views_stay_sparse(method):
     assert peak < 0.5 * n * d * 8
 
 
+@pytest.mark.slow
 @each([method for method in ALL if takes_views(method)])
 def test_mapping_and_table_are_the_same_as_a_list(method):
     X = [np.random.RandomState(1).randn(75, width) for width in (6, 4)]

@@ -140,6 +140,7 @@ def test_the_command_of_a_report_gives_the_same_clusters(omcal, file, tmp_path):
     assert second.read_bytes() == first.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "key"),
     [

@@ -11,6 +11,7 @@ from omcal.datasets import DataError, load_views
 N_MUTANTS = int(os.environ.get("OMCAL_MUTANTS", 60))  # `make fuzz` makes far more
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", FILES)
 def test_mutants_load_or_are_refused(tmp_path, dense, mixed, kind):

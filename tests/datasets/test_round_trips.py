@@ -55,6 +55,7 @@ def dense(*names, **rest):
     return MultiViewData({name: rng.normal(size=(4, 1)) for name in names}, **rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 @settings(max_examples=60, deadline=None)
 @given(data_sets())

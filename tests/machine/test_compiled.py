@@ -39,6 +39,7 @@ def dense(indices, weights, m):
 KINDS = [(3, np.float32, 3), (41, np.float64, 300)]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     n=SIZES,
@@ -114,6 +115,7 @@ def test_the_nearest_anchors_are_the_plain_ones(n, m, real, across, seed):
     assert_allclose(found[1], expected[1], rtol=1e-5 if real == np.float32 else 1e-12, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_the_moments_are_the_plain_ones(order, real):
@@ -125,6 +127,7 @@ def test_the_moments_are_the_plain_ones(order, real):
     assert_allclose(found.squares, expected.squares, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_threads_that_need_a_loop_at_once_compile_it_once(monkeypatch):
     compilations, before = [], numba.config.SLP_VECTORIZE
     njit, together = numba.njit, Barrier(4)

@@ -163,6 +163,7 @@ def test_how_many_rows_are_read(monkeypatch, method, n_read):
     assert SpyView.asked == [n_read]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize(("width", "m"), [(10, 40), (160, 12)])  # few features, and a span of many
 def test_a_sample_gives_anchors_as_good_as_all_rows(width, m, make):

@@ -36,6 +36,7 @@ def interrupted(model, X, monkeypatch, at):
         model.fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"n_init": 3}, {"accelerate": True}, {"gamma": 50.0}])
 @pytest.mark.parametrize("at", [13, 33])
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch, settings, at):

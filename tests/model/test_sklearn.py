@@ -32,6 +32,7 @@ class Settable(Consensus):
         return super().set_params(**params)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [

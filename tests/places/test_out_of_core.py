@@ -47,6 +47,7 @@ def small_blocks(monkeypatch):
 # The same result
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("scale", ["auto", "unit", "feature", "sample", "view", None])
 @pytest.mark.parametrize("memory_limit", [None, "50kB"])

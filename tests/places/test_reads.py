@@ -70,6 +70,7 @@ def test_a_prediction_reads_all_rows_once(reads):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("scale", ["auto", "sample", "unit", "tfidf", "log", None])
 @pytest.mark.parametrize("row", [0, 3333])  # in the rows by which kinds are told, and not

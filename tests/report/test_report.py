@@ -458,6 +458,7 @@ def test_large_data_are_sampled_and_this_is_said(tmp_path, monkeypatch):
     assert "Each view left out, and each view alone, for 4,000 samples" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "most"),
     [(10_000, 1_000_000), pytest.param(100_000, 6_000_000, marks=pytest.mark.slow)],

@@ -72,6 +72,7 @@ def test_data_frames_give_the_same():
         np.testing.assert_array_equal(fitted_labels(frame, views=views), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "dok"])
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("scale", ["auto", "standard", "unit", "feature", "view", None])
