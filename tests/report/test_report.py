@@ -23,7 +23,7 @@ from omcal.model.files import load
 from omcal.model.small_fits import graphs_of
 from omcal.report import write_report
 from omcal.report.findings import find
-from omcal.report.html import page, paragraph, put
+from omcal.report.html import page, paragraph, percent, put
 from omcal.report.layout import model_layout, sample_layout
 from omcal.select.parameters import tune_without_labels
 from report_cases import (
@@ -233,6 +233,8 @@ def test_several_runs_in_one_report(tmp_path):
     assert_array_equal(arrays["cluster"], model.labels_)
     np.testing.assert_allclose(arrays["certainty"] / 254, model.certainty_, atol=1 / 254)
     assert "share of the 4 runs" in text
+    sure = (model.certainty_ > 0.5).mean()
+    assert f"{percent(sure)} of the samples are in their cluster in most of the 4 runs" in text
     assert "from omcal import Consensus, OMCAL" in text
     code = re.search(r'<code id="code">(.*?)</code>', text, re.S)[1]
     again = {}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from html import escape
 
+import numpy as np
+
+from omcal.machine.arrays import Mask
 from omcal.model.doubts import doubts as doubts_of_fit
 from omcal.report.findings import Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
 
-_BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
+_BETWEEN, _HALF = 0.1, 0.5  # certainty up to which a sample lies between two clusters
 _MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
 _STEADY = 0.9  # adjusted Rand index from which a result is called the same
 
@@ -56,10 +59,7 @@ def _numbers(f: Findings) -> dict[str, str]:
 
 def trust(f: Findings) -> list[str]:
     """What speaks for the result."""
-    clear = float((f.certainty > _BETWEEN).mean())
-    found = [
-        f"{percent(clear)} of the samples are clearly nearer to their cluster than to the next."
-    ]
+    found = [_sure(f)]
     repeated = f.explanation and f.explanation.repeated_range
     if repeated and repeated[0] >= _STEADY:
         found.append(
@@ -80,6 +80,20 @@ def trust(f: Findings) -> list[str]:
     if rule is not None and rule >= 0.99:
         found.append("predict puts these samples into the clusters that they have here.")
     return found
+
+
+def _sure(f: Findings) -> str:
+    """How many samples are sure of their cluster, by what their certainty is."""
+    share = percent(float((~_between(f)).mean()))
+    runs = getattr(f.model, "runs_", None)
+    if runs is not None:
+        return f"{share} of the samples are in their cluster in most of the {len(runs)} runs."
+    return f"{share} of the samples are clearly nearer to their cluster than to the next."
+
+
+def _between(f: Findings) -> Mask:
+    """Samples that lie between two clusters: by their ties, or because half of the runs differ."""
+    return np.asarray(f.certainty <= (_HALF if hasattr(f.model, "runs_") else _BETWEEN))
 
 
 def doubts(f: Findings) -> list[Doubt]:
@@ -104,7 +118,7 @@ def doubts(f: Findings) -> list[Doubt]:
             which = "it" if len(listed) == 1 else "any one of them"
             text = f"the result rests on {', '.join(listed)}: without {which} the clusters change."
             found.append((text, "make sure that you trust what it measures."))
-    between = f.certainty <= _BETWEEN
+    between = _between(f)
     if between.mean() > _MANY:
         found.append(
             (
