@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -116,6 +117,8 @@ def _join_group(device: str) -> Ranks:
     if device.startswith("cuda"):
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     start_group()
+    # Threads of a group that is still there when Python ends abort the process.
+    atexit.register(torch.distributed.destroy_process_group)
     return Ranks("world")
 
 
