@@ -1,5 +1,7 @@
 """Results that are doubtful say so; healthy ones say nothing."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -91,6 +93,30 @@ def test_views_that_contradict(member, rng, other):
     with pytest.warns(UserWarning, match=message):
         model = OMCAL(3, random_state=0).fit(views)
     assert only_doubt(model).what.startswith("view 'c'")
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("n_views", [2, 3])
+def test_views_that_contradict_and_none_wins(n_views, joined):
+    """The result is a bit of each, and the clusters show in none of them."""
+    rng = np.random.default_rng(29)
+    views = [groups(rng.integers(7, size=200), 20, rng, distance=0.8) for _ in range(n_views)]
+    one = OMCAL(7, random_state=0)
+    model = Consensus(OMCAL(7), n_runs=3, random_state=0) if joined else one
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        found = [doubt.what for doubt in model.fit(views).doubts_]
+    contradictions = [what for what in found if "contradicts the others" in what]
+    assert contradictions and all("groups of its own" in what for what in contradictions), found
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0, 2.5])
+def test_views_that_agree_do_not_contradict(noise):
+    """However dim they are."""
+    for seed in range(4):
+        data = make_multiview(200, n_clusters=4, n_views=3, noise=noise, random_state=seed)
+        model = OMCAL(4, random_state=0).fit(data.views)
+        assert not any("contradicts" in doubt.what for doubt in model.doubts_)
 
 
 @pytest.mark.parametrize("weighting", ["uniform", "agreement", "distinct"])

@@ -350,6 +350,9 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     def _weighting(self) -> Any:
         return self.estimator_._weighting
 
+    def _problem(self, n_views: int) -> Problem:
+        return self.estimator_._problem(n_views)
+
     def estimate(
         self,
         n: int,

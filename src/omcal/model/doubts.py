@@ -12,12 +12,19 @@ from sklearn.exceptions import ConvergenceWarning
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.method.graph import AnchorGraphs
-from omcal.model.small_fits import cosines_within, explained_shares
+from omcal.method.starts import spectral_basis
+from omcal.metrics import ari
+from omcal.model.small_fits import cosines_within, explained_shares, fit_graphs, for_views
 from omcal.model.view_effects import IGNORED, SAME_GRAPH
+from omcal.places.memory import MemoryRows
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _SAMPLES = 5000  # that are looked at
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
+_ALONE = 500  # samples on which views are clustered by themselves
+_UNLIKE = 0.5  # cosine of two graphs: below it their views may show different groups
+_CLEAR = 0.35  # of a graph that the groups of its own view explain: below it there may be none
+_CHANCE = 0.05  # adjusted Rand index of groups that have nothing to do with one another
 
 
 class Doubt(NamedTuple):
@@ -144,7 +151,44 @@ def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
             f"clusters explain {shares[v]:.0%} of its graph",
             "ask explain_views() what it contributes, and compare with a fit without it",
         )
+    yield from _about_contradictions(model, graphs, labels, [v for v in heard if v not in strange])
     yield from _about_copies(model, graphs, labels, heard)
+
+
+def _about_contradictions(
+    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
+) -> Iterator[Doubt]:
+    """Views with clear groups of their own that no other view shows, nor the result.
+
+    Where views contradict one another the result may be a bit of each. That is told from views
+    which are merely dim by clustering each alone; few data have graphs so unlike that it is done.
+    """
+    some = np.linspace(0, graphs.n - 1, min(graphs.n, _ALONE)).astype(int)
+    graphs, labels = graphs.of_views(views)[some], labels[some]
+    alike = cosines_within(graphs, _products(graphs), np.zeros_like(labels))
+    np.fill_diagonal(alike, 0)
+    if len(views) < 2 or alike.max(axis=1).min() >= _UNLIKE:
+        return
+    shares = explained_shares(graphs, labels)
+    alone = [_groups_alone(model, graphs.of_views([v])) for v in range(len(views))]
+    own = [float(explained_shares(graphs.of_views([v]), alone[v])[0]) for v in range(len(views))]
+    for v, name in enumerate(np.array(model.view_names_, dtype=object)[views]):
+        others = [u for u in range(len(views)) if u != v]
+        shown = shares[v] >= own[v] / 2 or own[v] < _CLEAR
+        if not shown and all(ari(alone[u], alone[v]) < _CHANCE for u in others):
+            yield Doubt(
+                f"view {name!r} contradicts the others: the clusters explain {shares[v]:.0%} of "
+                f"its graph, groups of its own, which no other view shows, {own[v]:.0%}",
+                "cluster it by itself, or leave it out",
+            )
+
+
+def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
+    """Clusters of one view."""
+    StS = MemoryRows(graphs, model.n_clusters).gram()
+    start = spectral_basis(StS[0, 0], model.n_clusters)
+    fit = fit_graphs(graphs, start, for_views(model._problem(len(model.view_names_)), [0]), StS)
+    return np.zeros(graphs.n, dtype=np.int32) if fit is None else fit.labels
 
 
 def _about_copies(
