@@ -8,7 +8,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils.random import sample_without_replacement
 
 from omcal.method import anchors as module
-from omcal.method import kmeans
+from omcal.method import kmeans, points
 from omcal.method.anchors import _draw_rows, choose_anchors
 from omcal.method.scaling import SCALES, Scaling
 from omcal.views.view import View, Views
@@ -260,10 +260,15 @@ def test_storage(kind):
     np.testing.assert_allclose(choose([X], 7)[0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_blocks_do_not_show(monkeypatch):
-    views, _ = blobs()
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_blocks_do_not_show(make, monkeypatch):
+    views = [make(view) for view in blobs()[0]]
     whole = choose(views, 9)
-    monkeypatch.setattr(kmeans, "_BLOCK_ENTRIES", 100)
+    for name in ("_BLOCK_ENTRIES", "_SPARSE_ENTRIES"):
+        monkeypatch.setattr(points, name, 100)
+    for name in ("_MANY_NUMBERS", "_FEW_MEMBERS"):
+        monkeypatch.setattr(points, name, 0)
+    monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)
     for a, b in zip(whole, choose(views, 9), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
@@ -281,9 +286,9 @@ def test_rows_of_a_sample_are_those_that_scikit_learn_draws(n, size):
 def test_few_rows_of_many_features_by_their_inner_products(monkeypatch, dtype, make):
     rng = np.random.default_rng(0)
     X = make((rng.random((60, 300)) * (rng.random((60, 300)) < 0.2) * 100).astype(dtype))
-    assert kmeans.inner_products_pay(*X.shape)
+    assert points.inner_products_pay(*X.shape)
     by_products = choose([X], 7)[0]
-    monkeypatch.setattr(kmeans, "_MOST_PRODUCTS", 0)
+    monkeypatch.setattr(points, "_MOST_PRODUCTS", 0)
     np.testing.assert_allclose(by_products, choose([X], 7)[0], rtol=1e-4, atol=1e-4)
 
 

@@ -12,11 +12,16 @@ from threading import Condition
 from typing import Any, Generic, TypeVar
 
 import joblib
+import numpy as np
+from numpy.typing import DTypeLike
 from threadpoolctl import ThreadpoolController
 
+from omcal.machine.arrays import Array
 from omcal.machine.process import ProcessSetting
 
 Result = TypeVar("Result")
+
+_TURNED = 1 << 16  # entries of a block that is transposed
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
@@ -51,6 +56,17 @@ def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
 
     _share_out(work, list(row_blocks(n, size)), add)
     return total[0]
+
+
+def transposed(A: Array, dtype: DTypeLike) -> Array:
+    """A copy of Aᵀ in this type, row by row, made in blocks that stay in the cache."""
+    turned = np.empty(A.shape[::-1], dtype)
+
+    def work(some: slice) -> None:
+        turned[some] = A[:, some].T
+
+    map_blocks(work, len(turned), max(1, _TURNED // max(len(A), 1)))
+    return turned
 
 
 def _share_out(

@@ -13,15 +13,14 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.random import sample_without_replacement
 
 from omcal.machine.arrays import Array
-from omcal.machine.threads import row_blocks
-from omcal.method.kmeans import (
+from omcal.machine.threads import map_blocks, sum_blocks
+from omcal.method.kmeans import lloyd, trials
+from omcal.method.points import (
     IncompleteVectors,
     InnerProducts,
     Points,
     Vectors,
     inner_products_pay,
-    lloyd,
-    trials,
 )
 from omcal.method.scaling import Scaling
 from omcal.views.view import Matrix, View, Views
@@ -101,7 +100,7 @@ def anchors_of_sample(
         centres = _kmeans(centres, find, present, views, sampled)
     if sparse.issparse(centres):
         centres = centres.toarray()
-    return np.split(centres.astype(np.float64), np.cumsum(views.widths)[:-1], axis=1)
+    return np.split(centres.astype(np.float64, copy=False), np.cumsum(views.widths)[:-1], axis=1)
 
 
 def _side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> Matrix:
@@ -111,7 +110,7 @@ def _side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> 
         blocks = []
         for view, scaling in zip(views, scalings, strict=True):
             if view.sparse:
-                blocks.append(scaling.apply(view.rows(slice(None) if rows is None else rows)))
+                blocks.append(_sparse_rows(n, view, scaling, rows))
             else:
                 block = np.empty((n, view.width), view.dtype)
                 _fill(block, view, scaling, rows)
@@ -124,6 +123,17 @@ def _side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> 
     return joint
 
 
+def _sparse_rows(n: int, view: View, scaling: Scaling, rows: Array | None) -> Matrix:
+    """The scaled rows of a sparse view."""
+
+    def work(part: slice) -> Matrix:
+        return scaling.apply(view.rows(part if rows is None else rows[part]))
+
+    in_a_row = view.array.nnz // max(view.array.shape[0], 1)
+    parts = map_blocks(work, n, max(1, _BLOCK_ENTRIES // max(in_a_row, 1)))
+    return sparse.vstack(parts, format="csr") if len(parts) > 1 else parts[0]
+
+
 def _all_stored(block: Array) -> Matrix:
     """A dense block as CSR; SciPy's own way would take several times the memory."""
     n, width = block.shape
@@ -133,8 +143,11 @@ def _all_stored(block: Array) -> Matrix:
 
 def _fill(block: Array, view: View, scaling: Scaling, rows: Array | None) -> None:
     """Put the scaled rows of a dense view into `block`; absent ones count as its mean."""
-    for part in row_blocks(len(block), max(1, _BLOCK_ENTRIES // view.width)):
+
+    def work(part: slice) -> None:
         block[part] = scaling.apply(view.rows(part if rows is None else rows[part]))
+
+    map_blocks(work, len(block), max(1, _BLOCK_ENTRIES // view.width))
     if view.present is None:
         return
     there = view.present if rows is None else view.present[rows]
@@ -150,11 +163,7 @@ def _kmeans(
     sampled: bool,
 ) -> Array:
     """The centres of X, which is moved to its mean; `find` gives those of points."""
-    mean: Array | float = 0.0
-    if not sparse.issparse(X):
-        # Distances far from the origin would drown in rounding.
-        mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        X -= mean
+    mean = None if sparse.issparse(X) else _taken_off(X)
     with np.errstate(over="ignore"):
         norms = row_norms(X, squared=True)
     if not np.isfinite(norms).all():
@@ -168,7 +177,21 @@ def _kmeans(
         centres = points.rows(find(points))
     else:
         centres = find(Vectors(X, norms))
-    return np.asarray(centres, dtype=np.float64) + mean
+    wide = np.asarray(centres, dtype=np.float64)
+    return wide if mean is None else wide + mean
+
+
+def _taken_off(X: Array) -> Array:
+    """The mean of the rows of X, which is taken off them: far away, distances are rounding."""
+    size = max(1, _BLOCK_ENTRIES // X.shape[1])
+    total = sum_blocks(lambda rows: X[rows].sum(axis=0, dtype=np.float64), len(X), size)
+    mean: Array = (total / len(X)).astype(X.dtype)
+
+    def work(rows: slice) -> None:
+        X[rows] -= mean
+
+    map_blocks(work, len(X), size)
+    return mean
 
 
 def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[Array]:

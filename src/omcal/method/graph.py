@@ -11,7 +11,7 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import MOST_ACROSS, nearest_across_kernel, nearest_kernel
-from omcal.machine.threads import map_blocks
+from omcal.machine.threads import map_blocks, transposed
 from omcal.method.scaling import Scaling
 from omcal.views.present import stand_in, stand_ins
 from omcal.views.view import Matrix, View, Views, check_finite
@@ -135,26 +135,28 @@ class RelativeDistances:
     """Squared distances to the anchors less the squared distance to their mean.
 
     A row's common shift drops out of Eq. 2 and of every comparison, so the norm of x is never
-    needed: with a_j = c_j − c̄ the value is (c_j + c̄)·a_j − 2 x·a_j, one product with the scaling
-    folded into it. The view is not copied, unless its features lie so far from zero that the
-    products would be rounding: then `origin` is taken off its rows first.
+    needed: with a_j = 2 (c̄ − c_j) the value is x·a_j − (c_j + c̄)·a_j / 2, one product with the
+    scaling folded into it. The view is not copied, unless its features lie so far from zero that
+    the products would be rounding: then `origin` is taken off its rows first.
     """
 
     def __init__(self, view: View, scaling: Scaling, anchors: Array) -> None:
         centres = anchors.astype(np.float64, copy=False)
         mean = centres.mean(axis=0)
-        away = centres - mean
-        W, shift = scaling.fold(-2.0 * away.T)
-        bias = shift + np.einsum("jd,jd->j", centres + mean, away)
+        twice = mean - centres
+        twice *= 2.0
+        W, bias = scaling.fold(twice.T)
+        bias -= 0.5 * np.einsum("jd,jd->j", centres + mean, twice)
         self._scaling = scaling
-        self._W = np.ascontiguousarray(W, dtype=view.dtype)
-        origin = scaling.undo(mean).astype(view.dtype)
-        rounding = np.finfo(view.dtype).eps * (np.abs(origin) @ np.abs(W)).max()
-        far = rounding > _MOST_ROUNDING * np.square(away).sum(axis=1).mean()
-        self.origin: Array | None = origin if far and not view.sparse else None
-        self.bias: Array = (bias + origin @ W if self.origin is not None else bias).astype(
-            view.dtype
-        )
+        self._W = transposed(W.T, view.dtype)
+        self.origin: Array | None = None
+        if not view.sparse:
+            origin = scaling.undo(mean).astype(view.dtype)
+            rounding = np.finfo(view.dtype).eps * (np.abs(origin) @ np.abs(W)).max()
+            if rounding > 0.25 * _MOST_ROUNDING * np.square(twice).sum(axis=1).mean():
+                self.origin = origin
+                bias += origin @ W
+        self.bias: Array = bias.astype(view.dtype)
 
     def products(self, block: Matrix, across: bool = False) -> Array:
         """Distances less the bias, (rows × m); across, for a dense block, (m × rows)."""

@@ -78,7 +78,7 @@ class Scaling:
             return block
         factor = self.factor.astype(block.dtype)
         if sparse.issparse(block):
-            return block @ sparse.diags_array(factor)
+            return weighted(block, factor)
         if self.center is None:
             return block * factor
         center = self.center.astype(block.dtype)

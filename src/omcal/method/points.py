@@ -1,0 +1,319 @@
+"""Points that k-means works on: rows of a matrix, with absent views, or by inner products."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from omcal.machine.arrays import Array
+from omcal.machine.threads import map_blocks, sum_blocks, transposed
+from omcal.views.view import Matrix
+
+_FEATURES_PER_CENTRE = 4
+_BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
+_SPARSE_ENTRIES = 1 << 18  # the same where SciPy copies the rows of a block
+_MANY_NUMBERS = 1 << 22  # in the rows, or the centres: threads then share out the means
+_SHARES_OF_MEANS = 8
+_FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
+_MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
+_PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
+
+
+class Points(ABC):
+    """What k-means asks of the points: their distances, and means of some of them.
+
+    What stands for the centres is the business of each kind of points.
+    """
+
+    n: int
+
+    @property
+    def among_themselves(self) -> Points:
+        """The same points where only distances between them are asked for, each many times."""
+        return self
+
+    def span_pays(self, n_clusters: int) -> bool:
+        """Whether `spanned` is there, and leaves few of many features."""
+        return False
+
+    def spanned(self, centres: Any) -> tuple[Points, Any]:
+        """The points and these centres by their coordinates in the span of the centres."""
+        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def spread(self) -> float:
+        """Mean variance of a feature, the scale of the stopping rule."""
+
+    @abstractmethod
+    def __getitem__(self, some: Array) -> Points:
+        """Some of the points."""
+
+    @abstractmethod
+    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
+        """Squared distances of the chosen points to all."""
+
+    @abstractmethod
+    def at(self, chosen: Sequence[int]) -> Any:
+        """Centres at these points."""
+
+    @abstractmethod
+    def nearest(self, centres: Any) -> tuple[Array, Array]:
+        """Label and squared distance of the nearest centre of each point."""
+
+    @abstractmethod
+    def means(self, labels: Array, centres: Any) -> tuple[Any, float]:
+        """Mean of each cluster, and how far the centres have moved, squared; empty ones stay."""
+
+
+class Vectors(Points):
+    """Points as the rows of a matrix, dense or sparse."""
+
+    def __init__(self, X: Matrix, norms: Array | None = None) -> None:
+        self.X = X
+        self.n = X.shape[0]
+        self._norms = row_norms(X, squared=True) if norms is None else norms
+
+    def __getitem__(self, some: Array) -> Vectors:
+        return Vectors(self.X[some], self._norms[some])
+
+    @property
+    def among_themselves(self) -> Points:
+        # They take no more memory than the rows twice, or than centres of sparse rows do.
+        width = self.X.shape[1] // 4 if sparse.issparse(self.X) else 2 * self.X.shape[1]
+        return InnerProducts(self.X) if self.n <= min(_MOST_PRODUCTS, width) else self
+
+    def span_pays(self, n_clusters: int) -> bool:
+        return int(self.X.shape[1]) >= _FEATURES_PER_CENTRE * n_clusters
+
+    def spanned(self, centres: Array) -> tuple[Vectors, Array]:
+        K = centres @ centres.T
+        values, vectors = np.linalg.eigh(K.astype(np.float64))
+        # What is left of centres that are alike is rounding.
+        there = values > 4 * len(K) * np.finfo(K.dtype).eps * values[-1]
+        to_basis = (vectors[:, there] / np.sqrt(values[there])).astype(K.dtype)
+        inside = np.empty((self.n, to_basis.shape[1]), dtype=K.dtype)
+
+        def use(rows: slice, products: Array) -> None:
+            inside[rows] = products @ to_basis
+
+        self._products_with(centres, use)
+        return Vectors(inside), K @ to_basis
+
+    @cached_property
+    def spread(self) -> float:
+        mean = np.asarray(self.X.mean(axis=0)).reshape(-1)
+        total = float(self._norms.mean(dtype=np.float64) - mean @ mean)
+        return max(total, 0.0) / max(int(self.X.shape[1]), 1)
+
+    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
+        products = (self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T)).T
+        return _squared_distances(products, self._norms, chosen)
+
+    def at(self, chosen: Sequence[int] | Array) -> Array:
+        return _dense(self.X[chosen])
+
+    def nearest(self, centres: Array) -> tuple[Array, Array]:
+        labels = np.empty(self.n, dtype=np.int32)
+        distances = np.empty(self.n, dtype=centres.dtype)
+        norms = self._centre_norms(centres)
+
+        def use(rows: slice, d: Array) -> None:
+            d *= -2.0
+            d += norms(rows)
+            labels[rows] = self._smallest(d)
+            distances[rows] = d[np.arange(len(d)), labels[rows]]
+
+        self._products_with(centres, use)
+        return labels, np.maximum(distances + self._norms, 0)
+
+    def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
+        """Let `use` have the products of the centres with blocks of rows."""
+        W, entries = centres.T, _BLOCK_ENTRIES
+        if sparse.issparse(self.X):
+            W, entries = transposed(centres, centres.dtype), _SPARSE_ENTRIES
+
+        def work(rows: slice) -> None:
+            use(rows, safe_sparse_dot(self.X[rows], W, dense_output=True))
+
+        map_blocks(work, self.n, max(1, entries // len(centres)))
+
+    def _smallest(self, d: Array) -> Array:
+        """Column of the smallest entry of each row."""
+        return np.asarray(d.argmin(axis=1))
+
+    def _centre_norms(self, centres: Array) -> Callable[[slice], Array]:
+        """The squared lengths of the centres, as far as they count for some rows."""
+        norms = row_norms(centres, squared=True)
+        return lambda rows: norms
+
+    def means(self, labels: Array, centres: Array) -> tuple[Array, float]:
+        size = len(centres)
+        if self.n * len(centres) <= _FEW_MEMBERS:
+            member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
+        else:
+            member = _members(labels, len(centres), self.X.dtype)
+            if max(self.X.size, centres.size) > _MANY_NUMBERS:
+                size = -(-len(centres) // _SHARES_OF_MEANS)
+        counts = self._counts(labels, len(centres)).astype(self.X.dtype)
+        means = np.empty_like(centres)
+
+        def work(some: slice) -> float:
+            sums = safe_sparse_dot(member[some], self.X, dense_output=True)
+            np.divide(sums, np.maximum(counts[some], 1), out=means[some])
+            np.copyto(means[some], centres[some], where=counts[some] == 0)
+            change = means[some] - centres[some]
+            return float(np.vdot(change, change))
+
+        return means, sum_blocks(work, len(centres), size)
+
+    def _counts(self, labels: Array, n_clusters: int) -> Array:
+        """Number of points behind each entry of the sums."""
+        return np.bincount(labels, minlength=n_clusters)[:, None]
+
+
+class IncompleteVectors(Vectors):
+    """Vectors of several views side by side, zero in the views that a row is absent from.
+
+    The views have mean zero, so that in the choice of a start an absent view counts as the mean.
+    Distances to centres, and means, are over the views that are there; centres have all of them.
+    """
+
+    def __init__(
+        self, X: Matrix, present: Array, widths: Sequence[int], norms: Array | None = None
+    ) -> None:
+        super().__init__(X, norms)
+        self._present = present
+        self._widths = widths
+
+    def __getitem__(self, some: Array) -> IncompleteVectors:
+        return IncompleteVectors(self.X[some], self._present[some], self._widths, self._norms[some])
+
+    def span_pays(self, n_clusters: int) -> bool:
+        return False  # what is absent has no coordinates
+
+    def at(self, chosen: Sequence[int] | Array) -> Array:
+        """The chosen rows; what they lack is taken from the nearest row that has it."""
+        centres = np.array(super().at(chosen))
+        distances = self.distances_to(chosen)
+        for v, (start, width) in enumerate(zip(self._starts, self._widths, strict=True)):
+            have = np.flatnonzero(self._present[:, v])
+            for j in np.flatnonzero(~self._present[chosen, v]):
+                if have.size:
+                    nearest = have[[distances[j, have].argmin()]]
+                    there = slice(start, start + width)
+                    centres[j, there] = _dense(self.X[nearest])[0, there]
+        return centres
+
+    def _smallest(self, d: Array) -> Array:
+        # Centres that took what they lacked from the same row are equally far from a row that has
+        # only that: the first of them is taken, not the one that rounding prefers.
+        rounding = 64 * np.finfo(d.dtype).eps * np.abs(d).max(axis=1, keepdims=True)
+        return np.asarray((d <= d.min(axis=1, keepdims=True) + rounding).argmax(axis=1))
+
+    @property
+    def _starts(self) -> Array:
+        return np.cumsum((0, *self._widths[:-1]))
+
+    def _centre_norms(self, centres: Array) -> Callable[[slice], Array]:
+        norms = np.add.reduceat(np.square(centres), self._starts, axis=1).T
+        return lambda rows: np.asarray(self._present[rows].astype(centres.dtype) @ norms)
+
+    def _counts(self, labels: Array, n_clusters: int) -> Array:
+        counts = [np.bincount(labels, there, n_clusters) for there in self._present.T]
+        return np.repeat(np.stack(counts, axis=1), self._widths, axis=1)
+
+
+class InnerProducts(Points):
+    """Few rows of many features, by their inner products; a centre is its weights of the rows.
+
+    All distances are the same, and cost as many operations as there are rows, not features.
+    """
+
+    def __init__(self, X: Matrix) -> None:
+        self._K = _products(X)
+        self._X = X
+        self.n = X.shape[0]
+        self._norms = self._K.diagonal().copy()
+
+    @cached_property
+    def spread(self) -> float:
+        return max(float(self._norms.mean() - self._K.mean()), 0.0) / int(self._X.shape[1])
+
+    def __getitem__(self, some: Array) -> InnerProducts:
+        return InnerProducts(self._X[some])
+
+    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
+        return _squared_distances(self._K[chosen], self._norms, chosen)
+
+    def at(self, chosen: Sequence[int]) -> Any:
+        ones = np.ones(len(chosen), dtype=self._K.dtype)
+        return sparse.csr_array((ones, (np.arange(len(chosen)), chosen)), (len(chosen), self.n))
+
+    def nearest(self, centres: Any) -> tuple[Array, Array]:
+        products = centres @ self._K
+        # ‖c‖² of each centre: weights times its products with the rows.
+        norms = np.asarray(centres.multiply(products).sum(axis=1)).ravel()
+        d = norms[:, None] - 2.0 * products
+        labels = d.argmin(axis=0)
+        return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
+
+    def means(self, labels: Array, centres: Any) -> tuple[Any, float]:
+        member = _members(labels, centres.shape[0], self._K.dtype)
+        counts = np.diff(member.indptr)
+        dtype = self._K.dtype
+        full = sparse.diags_array(((counts > 0) / np.maximum(counts, 1)).astype(dtype))
+        kept = sparse.diags_array((counts == 0).astype(dtype))
+        means = (full @ member + kept @ centres).tocsr()
+        change = means - centres
+        return means, float(change.multiply(change @ self._K).sum())
+
+    def rows(self, centres: Any) -> Array:
+        """The centres in the space of the rows."""
+        return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
+
+
+def _products(X: Matrix) -> Array:
+    """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
+    if not sparse.issparse(X):
+        return np.asarray(X @ X.T)
+    n, Xt = X.shape[0], X.T.tocsr()
+    products = np.empty((n, n), dtype=X.dtype)
+
+    def work(rows: slice) -> None:
+        (X[rows] @ Xt).toarray(out=products[rows])
+
+    map_blocks(work, n, _PRODUCT_ROWS)
+    return products
+
+
+def _dense(X: Matrix) -> Array:
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)
+
+
+def inner_products_pay(n: int, width: int) -> bool:
+    """Whether there are so few rows, and features so many, that their products are cheaper."""
+    return n <= _MOST_PRODUCTS and 2 * n <= width
+
+
+def _squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
+    d = -2.0 * products
+    d += norms
+    d += norms[chosen, None]
+    # A chosen row is at distance 0 from itself, which rounding must not hide.
+    d[np.arange(len(chosen)), chosen] = 0
+    return np.maximum(d, 0, out=d)
+
+
+def _members(labels: Array, n_clusters: int, dtype: Any) -> Any:
+    """The (clusters × points) matrix with a one where the point is in the cluster."""
+    order = np.argsort(labels, kind="stable").astype(np.int32)  # as SciPy has it
+    starts = np.searchsorted(labels[order], np.arange(n_clusters + 1))
+    ones = np.ones(len(labels), dtype=dtype)
+    return sparse.csr_array((ones, order, starts), shape=(n_clusters, len(labels)))
