@@ -19,8 +19,8 @@ from omcal.machine.unrolled import sweep_kernel
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
 _IN_REGISTERS = 20  # columns of a row that the registers hold at once
-MOST_ACROSS = 64  # anchors: with more, most distances are no candidates and not worth a step
-_LANES = 64  # rows that take their steps together
+_MOST_ACROSS = 256  # anchors: with more, most distances are no candidates and not worth a step
+_MOST_PLACES = 16  # neighbours that are worth code of their own
 _UNROLLED = 5  # neighbours: the default number is worth code of its own
 
 
@@ -119,9 +119,17 @@ def gram_kernel() -> Callable[..., None]:
     return kernel
 
 
+def across_pays(m: int, k: int) -> bool:
+    """Whether to find neighbours for many rows at once, from products with a row an anchor."""
+    return m <= _MOST_ACROSS and k <= _MOST_PLACES
+
+
 @once
-def nearest_kernel() -> Callable[..., None]:
-    """Eq. 2 from relative distances (products + bias): the k nearest columns and their weights."""
+def nearest_kernel() -> Callable[..., bool]:
+    """Eq. 2 from relative distances (products + bias): the k nearest columns and their weights.
+
+    It returns whether all of the products are finite.
+    """
     import numba
 
     @numba.njit(nogil=True, cache=True)
@@ -131,12 +139,15 @@ def nearest_kernel() -> Callable[..., None]:
         best = np.empty(k + 1, dtype=products.dtype)
         where = np.empty(k + 1, dtype=np.int64)
         largest_bias = np.abs(bias).max()
+        zero = products.dtype.type(0)
+        unsound = zero
         for i in range(n):
             best[:] = np.inf
             where[:] = 0  # so that no index can leave the graph, whatever the distances are
             scale = largest_bias
             for j in range(m):
                 scale = max(scale, abs(products[i, j]))
+                unsound += zero * products[i, j]
                 d = products[i, j] + bias[j]
                 if d < best[k]:
                     # Insertion keeps the list ascending and equal entries in column order.
@@ -147,65 +158,14 @@ def nearest_kernel() -> Callable[..., None]:
                         p -= 1
                     best[p] = d
                     where[p] = j
-            total = products.dtype.type(0)
+            total = zero
             for a in range(k):
                 total += best[k] - best[a]
             tied = total <= tolerance * scale
             for a in range(k):
                 indices[i, a] = where[a]
                 weights[i, a] = 1.0 / k if tied else (best[k] - best[a]) / total
+        return unsound == zero
 
-    kernel: Callable[..., None] = nearest
-    return kernel
-
-
-@once
-def nearest_across_kernel() -> Callable[..., None]:
-    """The same from products with a row an anchor: steps without branches, for many rows at once.
-
-    Each distance passes along the list of the nearest and changes places with what is farther.
-    """
-    import numba
-
-    lanes = _LANES
-
-    @numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-    def nearest(products, bias, tolerance, indices, weights):  # type: ignore[no-untyped-def]
-        m, n = products.shape
-        k = indices.shape[1]
-        best = np.empty((k + 1, lanes), dtype=products.dtype)
-        where = np.empty((k + 1, lanes), dtype=np.int32)
-        distance = np.empty(lanes, dtype=products.dtype)
-        anchor = np.empty(lanes, dtype=np.int32)
-        scale = np.empty(lanes, dtype=products.dtype)
-        largest_bias = np.abs(bias).max()
-        for start in range(0, n, lanes):
-            width = min(lanes, n - start)
-            best[:] = np.inf
-            where[:] = 0  # so that no index can leave the graph, whatever the distances are
-            scale[:] = largest_bias
-            for j in range(m):
-                row = products[j, start : start + width]
-                for t in range(width):
-                    size = abs(row[t])
-                    scale[t] = size if size > scale[t] else scale[t]
-                    distance[t] = row[t] + bias[j]
-                    anchor[t] = j
-                for p in range(k + 1):
-                    near, there = best[p], where[p]
-                    for t in range(width):
-                        d, a, e, b = distance[t], anchor[t], near[t], there[t]
-                        nearer = (d < e) | ((d == e) & (a < b))  # ties by the order of anchors
-                        near[t], there[t] = d if nearer else e, a if nearer else b
-                        distance[t], anchor[t] = e if nearer else d, b if nearer else a
-            for t in range(width):
-                total = products.dtype.type(0)
-                for a in range(k):
-                    total += best[k, t] - best[a, t]
-                tied = total <= tolerance * scale[t]
-                for a in range(k):
-                    indices[start + t, a] = where[a, t]
-                    weights[start + t, a] = 1.0 / k if tied else (best[k, t] - best[a, t]) / total
-
-    kernel: Callable[..., None] = nearest
+    kernel: Callable[..., bool] = nearest
     return kernel

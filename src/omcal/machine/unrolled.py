@@ -1,4 +1,4 @@
-"""The pass over the rows as a text from which Numba compiles a loop for each number of columns."""
+"""Inner loops as texts from which Numba compiles one for each number of columns, or neighbours."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from omcal.machine.process import ProcessSetting, once
 
 _TILE_ROWS = 512  # rows whose sums of products are taken in the type of the rows
 _PARTS_OF_ROWS = 4  # times V m rows to a part of SᵀF: 4 V k terms to an entry on average
+_LANES = 64  # rows whose neighbours are found together
 
 # A line that holds a J stands for one such line for each of the columns of a slice: as variables of
 # their own they stay in registers, which a loop over columns does not achieve. A tile of rows stays
@@ -74,13 +75,82 @@ def {name}(indices, weights, F, stacked, R):
 """
 
 
+# Eq. 2 from products with a row an anchor. Each distance d finds its place in the list of the k + 1
+# nearest, and what is farther moves on by one: steps without branches, for many rows at once. Here
+# a J stands for each place in the list but the first, and an I for the one before.
+_NEAREST = """
+def {name}(products, bias, tolerance, indices, weights):
+    m, n = products.shape
+    k = indices.shape[1]
+    best = np.empty((k + 1) * {lanes}, products.dtype)
+    where = np.empty((k + 1) * {lanes}, np.int32)
+    scale = np.empty({lanes}, products.dtype)
+    nothing = np.empty({lanes}, products.dtype)
+    zero = products.dtype.type(0)
+    unsound = zero
+    largest_bias = np.abs(bias).max()
+    for start in range(0, n, {lanes}):
+        width = np.uint64(min({lanes}, n - start))
+        best[:] = np.inf
+        where[:] = 0  # so that no index can leave the graph, whatever the distances are
+        scale[:] = largest_bias
+        nothing[:] = zero
+        for anchor in range(m):
+            j = np.int32(anchor)
+            b = bias[anchor]
+            row = products[anchor, start : start + width]
+            for t in range(width):
+                d = row[t]
+                size, s = abs(d), scale[t]
+                scale[t] = size if size > s else s
+                nothing[t] += zero * d
+                d += b
+                e0, a0 = best[t], where[t]
+                eJ = best[np.uint64(J * {lanes}) + t]
+                aJ = where[np.uint64(J * {lanes}) + t]
+                c0 = d < e0
+                cJ = d < eJ
+                best[t] = d if c0 else e0
+                where[t] = j if c0 else a0
+                xJ = eI if cI else d
+                yJ = aI if cI else j
+                best[np.uint64(J * {lanes}) + t] = xJ if cJ else eJ
+                where[np.uint64(J * {lanes}) + t] = yJ if cJ else aJ
+        for t in range(width):
+            unsound += nothing[t]
+            last = best[np.uint64(k * {lanes}) + t]
+            total = zero
+            for a in range(k):
+                total += last - best[np.uint64(a * {lanes}) + t]
+            tied = total <= tolerance * scale[t]
+            for a in range(k):
+                p = np.uint64(a * {lanes}) + t
+                indices[start + t, a] = where[p]
+                weights[start + t, a] = 1.0 / k if tied else (last - best[p]) / total
+    return unsound == zero
+"""
+
+
+@once
+def nearest_across_kernel(k: int) -> Callable[..., bool]:
+    """The k nearest anchors and their weights, from products with a row an anchor.
+
+    It returns whether all of the products are finite.
+    """
+    name = f"nearest_{k}_across"
+    source = [
+        line.replace("J", str(j)).replace("I", str(j - 1))
+        for line in _NEAREST.format(name=name, lanes=_LANES).splitlines()
+        for j in range(1, k + 1 if "J" in line else 2)
+    ]
+    return _compiled(name, source, {"contract", "nsz"})
+
+
 @once
 def sweep_kernel(
     width: int, k: int | None, index: DTypeLike, real: DTypeLike
 ) -> Callable[..., Any]:
     """The pass, `width` columns of F at a time; None: any k."""
-    import numba
-
     name = f"sweep_{width}_columns_{k or 'any'}_neighbours"
     lines = _SWEEP.format(
         name=name,
@@ -92,16 +162,23 @@ def sweep_kernel(
     source = [
         line.replace("J", str(j)) for line in lines for j in range(width if "J" in line else 1)
     ]
-    names: dict[str, Any] = {"np": np, "__name__": __name__}
-    # Under the name of this file, so that Numba finds a place for its cache.
-    exec(compile("\n".join(source), __file__, "exec"), names)
-    fast = {"contract", "reassoc", "nsz"}
-    compiled: Callable[..., Any] = numba.njit(nogil=True, cache=True, fastmath=fast)(names[name])
+    compiled = _compiled(name, source, {"contract", "reassoc", "nsz"})
     with _JOINED.held():
         compiled(
             *(np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty((0, width), real)),
             *(np.empty(width, real), np.empty((width, width), real)),
         )
+    return compiled
+
+
+def _compiled(name: str, source: list[str], fast: set[str]) -> Callable[..., Any]:
+    """The function of this name, compiled when it is first called."""
+    import numba
+
+    names: dict[str, Any] = {"np": np, "__name__": __name__}
+    # Under the name of this file, so that Numba finds a place for its cache.
+    exec(compile("\n".join(source), __file__, "exec"), names)
+    compiled: Callable[..., Any] = numba.njit(nogil=True, cache=True, fastmath=fast)(names[name])
     return compiled
 
 

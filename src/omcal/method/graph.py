@@ -10,8 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
-from omcal.machine.compiled import MOST_ACROSS, nearest_across_kernel, nearest_kernel
+from omcal.machine.compiled import across_pays, nearest_kernel
 from omcal.machine.threads import map_blocks, transposed
+from omcal.machine.unrolled import nearest_across_kernel
 from omcal.method.scaling import Scaling
 from omcal.views.present import stand_in, stand_ins
 from omcal.views.view import Matrix, View, Views, check_finite
@@ -100,35 +101,47 @@ def anchor_graphs(
     weights = np.empty((n, len(views), k), dtype=views.dtype)
     for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
         distances = RelativeDistances(view, scaling, centres)
-        tie = _tie_limit(distances.bias.dtype)
-        across = compiled and m <= MOST_ACROSS and not view.sparse
-        kernel = nearest_across_kernel if across else nearest_kernel
-        nearest = kernel() if compiled else _nearest
-
-        def work(block: slice, v: int = v, view: View = view, across: bool = across) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                products = distances.products(view.rows(_shift(block, start)), across)  # noqa: B023
-                total = products.sum(dtype=np.float64) + distances.bias.sum()  # noqa: B023
-            if not np.isfinite(total):
-                check_finite(view)
-                raise ValueError(
-                    f"view {view.name!r} holds values too large for products in {view.dtype}; "
-                    "rescale it, or pass float64."
-                )
-            nearest(products, distances.bias, tie, indices[block, v], weights[block, v])  # noqa: B023
-
-        # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
-        in_a_row = view.array.nnz // max(views.n, 1) if view.sparse else view.width
-        size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // max(in_a_row, 1))
-        map_blocks(work, n, max(1, size))
+        _tie(view, distances, start, indices[:, v], weights[:, v], compiled=compiled)
     present = None if views.present is None else views.present[rows]
     if present is not None:
         stand_in(indices, weights, present, stand_ins(anchors))
     return AnchorGraphs(indices, weights, m, present)
 
 
-def _shift(block: slice, start: int) -> slice:
-    return slice(start + block.start, start + block.stop)
+def _tie(
+    view: View,
+    distances: RelativeDistances,
+    start: int,
+    indices: Array,
+    weights: Array,
+    *,
+    compiled: bool,
+) -> None:
+    """The graph of the rows of a view from row `start` on, into `indices` and `weights`."""
+    bias, tie = distances.bias, _tie_limit(distances.bias.dtype)
+    m, (n, k) = len(bias), indices.shape
+    across = compiled and across_pays(m, k) and not view.sparse
+    nearest: Callable[..., bool] = _nearest
+    if compiled:
+        nearest = nearest_across_kernel(k) if across else nearest_kernel()
+    sound = bool(np.isfinite(bias).all())
+
+    def work(block: slice) -> None:
+        rows = view.rows(slice(start + block.start, start + block.stop))
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = distances.products(rows, across)
+            if sound and nearest(products, bias, tie, indices[block], weights[block]):
+                return
+        check_finite(view)
+        raise ValueError(
+            f"view {view.name!r} holds values too large for products in {view.dtype}; "
+            "rescale it, or pass float64."
+        )
+
+    # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
+    in_a_row = view.array.nnz // max(view.array.shape[0], 1) if view.sparse else view.width
+    size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // max(in_a_row, 1))
+    map_blocks(work, n, max(1, size))
 
 
 class RelativeDistances:
@@ -171,13 +184,16 @@ def _tie_limit(dtype: np.dtype) -> Any:
     return dtype.type(16 * np.finfo(dtype).eps)
 
 
-def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Array) -> None:
-    """Eq. 2 for a block of rows, into `indices` and `weights`."""
+def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Array) -> bool:
+    """Eq. 2 for a block of rows, into `indices` and `weights`; False: a product is not finite."""
+    if not np.isfinite(products.sum(dtype=np.float64)):
+        return False
     scale = np.maximum(np.abs(products).max(axis=1), np.abs(bias).max())
     products += bias
     nearest, d = nearest_columns(products, indices.shape[1] + 1)
     indices[:] = nearest[:, :-1]
     weights[:] = anchor_weights(d, tie * scale)
+    return True
 
 
 def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
