@@ -78,12 +78,11 @@ coverage: $(VENV)/.installed $(TORCH)/.installed  ## lines and branches that the
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
 
-# mutmut works with older versions of pytest alone.
 $(MUTMUT)/.installed: pyproject.toml | $(MUTMUT)/.made
-	$(MUTMUT)/$(SCRIPTS)/python $(PIP) -e ".[cli,io,plot]" "mutmut==3.8.0" "pytest<9" hypothesis
+	$(MUTMUT)/$(SCRIPTS)/python $(PIP) -e ".[cli,fast,io,plot]" "mutmut==3.8.0" pytest hypothesis
 	touch $@
 
-mutants: $(MUTMUT)/.installed  ## changes of the method that its quick tests notice; MUTANTS=... for others
+mutants: $(MUTMUT)/.installed  ## small changes of the method that its tests notice; MUTANTS=... for some
 	$(MUTMUT)/$(SCRIPTS)/python benchmarks/mutants.py $(MUTANTS)
 
 check: $(VENV)/.installed  ## style, types, import directions
@@ -138,5 +137,5 @@ lint-workflows: $(TOOLS)/.installed  ## the files in .github, by zizmor and by t
 	if command -v actionlint; then actionlint; fi
 
 clean:
-	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(WATCH) $(DOCS) $(MUTMUT) $(EMPTY) mutants dist out docs/_build docs/auto_tutorials \
+	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(WATCH) $(DOCS) $(MUTMUT) $(EMPTY) dist out docs/_build docs/auto_tutorials \
 		docs/api/generated .coverage*

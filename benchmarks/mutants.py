@@ -1,91 +1,307 @@
-"""Change `omcal.method` in small ways and count which changes its quick tests notice.
+"""Change `omcal.method` in small ways and count which changes the tests notice.
 
-mutmut makes the mutants; a random sample of them is tried, as all of them take hours. Writes the
-count and the survivors to out/mutants.md.
+mutmut writes the changed functions. The tests are loaded and run once, to see which of them reach
+which function; then a fork of that process for each mutant puts the changed code into its function
+and runs the tests that reach it, the quickest first, until one fails. Results are kept in
+out/mutants by the changed code: a mutant that was noticed is not tried again. The page is written
+to benchmarks/results/mutants.md, with the reasons of benchmarks/mutants.toml for those alive.
 
-    make mutants MUTANTS="--sample 400 --seed 0"
-    make mutants MUTANTS="--names omcal.method.starts.x_starts__mutmut_3"
+    make mutants
+    make mutants MUTANTS="--only kmeans.Vectors graph --jobs 8"
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import hashlib
+import importlib
+import inspect
 import json
 import os
 import random
-import subprocess
+import re
+import resource
+import signal
 import sys
+import threading
+import time
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import accumulate, zip_longest
 from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+# Forked processes must not wait for threads that only their parent has.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MADE = ROOT / "mutants" / "src" / "omcal" / "method"
-# What mutmut keeps of a mutant is the exit status of its tests.
-SURVIVED, SKIPPED = 0, {None, 34}
+METHOD = ROOT / "src" / "omcal" / "method"
+REASONS = ROOT / "benchmarks" / "mutants.toml"
+PAGE = ROOT / "benchmarks" / "results" / "mutants.md"
+TESTS = ["tests/method", "tests/model/test_errors.py", "tests/model/test_ranges.py"]
+TESTS += ["tests/model/test_consensus.py", "tests/views/test_present.py"]
+KEPT = ROOT / "out" / "mutants"
+MADE, REACH, RESULTS = (KEPT / name for name in ("made.json", "reach.json", "results.jsonl"))
+UNCHANGED = "unchanged"  # what the tests must not fail for
+WAYS = ("noticed", "too slow", "crashed", "alive", "not tried")
+LIMIT = 8 << 30  # bytes of memory that a mutant may take
+
+Mutant = dict[str, str]
 
 
-def mutmut(*arguments: str) -> str:
-    """The output of a command of mutmut."""
-    # Forked processes must not wait for threads that only their parent has.
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "mutmut", *arguments],
-        cwd=ROOT,
-        env=os.environ | threads,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return done.stdout
+def made() -> list[Mutant]:
+    """All mutants, as mutmut makes them, where they are not at hand."""
+    if MADE.exists():
+        kept = json.loads(MADE.read_text(encoding="utf-8"))
+        if kept["digest"] == _digest():
+            return list(kept["mutants"])
+    mutants = _make()
+    MADE.write_text(json.dumps({"digest": _digest(), "mutants": mutants}), encoding="utf-8")
+    return mutants
 
 
-def statuses() -> dict[str, int | None]:
-    """The exit status of the tests of each mutant; None where they have not run."""
-    found: dict[str, int | None] = {}
-    for path in sorted(MADE.glob("*.meta")):
-        found |= json.loads(path.read_text())["exit_code_by_key"]
-    return found
+def _make() -> list[Mutant]:
+    """The function that each changes, its changed code, and what is different."""
+    from mutmut.mutation.file_mutation import create_mutations, deep_replace
+
+    found: dict[str, Mutant] = {}
+    for path in sorted(METHOD.glob("*.py")):
+        module, mutations, *_ = create_mutations(str(path), path.read_text(encoding="utf-8"))
+        classes = {
+            function: statement.name.value
+            for statement in module.body
+            if type(statement).__name__ == "ClassDef"
+            for function in statement.body.body
+        }
+        for mutation in mutations:
+            function = mutation.contained_by_top_level_function
+            if type(function).__name__ != "FunctionDef":
+                continue
+            bare = function.with_changes(decorators=[], leading_lines=[])
+            changed = deep_replace(bare, mutation.original_node, mutation.mutated_node)
+            before, code = module.code_for_node(bare), module.code_for_node(changed)
+            lines = difflib.ndiff(before.splitlines(), code.splitlines())
+            name = function.name.value
+            if function in classes:
+                name = f"{classes[function]}.{name}"
+                code = f"class {classes[function]}:\n{indent(code, '    ')}"
+            key = hashlib.sha256(f"{path.stem}.{code}".encode()).hexdigest()[:12]
+            found[key] = {
+                "key": key,
+                "function": f"{path.stem}.{name}",
+                "code": code,
+                "change": " → ".join(
+                    line[2:].strip() for line in lines if line[:2] in ("- ", "+ ")
+                ),
+            }
+    return list(found.values())
 
 
-def change(name: str) -> str:
-    """The lines that a mutant takes away and puts in."""
-    lines = mutmut("show", name).splitlines()
-    return " → ".join(line[1:].strip() for line in lines if line.startswith(("- ", "+ ")))
+def install(mutant: Mutant) -> None:
+    """Put the changed code into the function as it is loaded."""
+    module, *path = mutant["function"].split(".")
+    loaded = vars(importlib.import_module(f"omcal.method.{module}"))
+    changed = loaded.copy()
+    exec(compile(mutant["code"], mutant["function"], "exec"), changed)
+    old, new = loaded[path[0]], changed[path[0]]
+    if len(path) > 1:
+        owner = old
+        old, new = (inspect.getattr_static(one, path[1]) for one in (old, new))
+        old, new = (getattr(one, "__func__", one) for one in (old, new))
+        if old.__code__.co_freevars != new.__code__.co_freevars:  # super() is gone
+            setattr(owner, path[1], new)
+            return
+    old.__code__ = new.__code__
+    old.__defaults__, old.__kwdefaults__ = new.__defaults__, new.__kwdefaults__
 
 
-def report(names: list[str], drawn: str) -> str:
-    """How many of these were noticed, and which were not."""
-    status = statuses()
-    tried = [name for name in names if status[name] not in SKIPPED]
-    alive = [name for name in tried if status[name] == SURVIVED]
-    killed = len(tried) - len(alive)
-    lines = [
-        f"{killed} of {len(tried)} mutants noticed, {killed / max(len(tried), 1):.1%} ({drawn}; "
-        f"{len(status)} in all). Alive:",
-        "",
-    ]
-    return "\n".join(lines + [f"- `{name}`: `{change(name)}`" for name in alive]) + "\n"
+class Trial:
+    """A plugin of pytest: sees what the tests reach, then runs those of each mutant in a fork."""
+
+    def __init__(self, mutants: list[Mutant], asked: argparse.Namespace) -> None:
+        self._mutants, self._asked = mutants, asked
+        self._reached: set[str] = set()
+        self._failed = False
+        self._tests: dict[str, list[tuple[float, Any]]] = defaultdict(list)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self) -> None:
+        import hypothesis
+
+        # The same examples each time; which of those that fail is the smallest does not matter.
+        phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+        quick = {"deadline": None, "database": None, "derandomize": True, "phases": phases}
+        hypothesis.settings.register_profile("mutants", **quick)
+        hypothesis.settings.load_profile("mutants")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed |= report.failed
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._watch(session.items)
+        end = time.monotonic() + self._asked.seconds
+        unchanged = {"key": UNCHANGED, "function": UNCHANGED}
+        started: dict[int, str] = {}
+        for mutant in [unchanged, *self._mutants]:
+            if time.monotonic() > end:
+                break
+            if len(started) == self._asked.jobs:
+                _wait(started)
+            pid = os.fork()
+            if not pid:
+                self._try(mutant)
+            started[pid] = mutant["key"]
+        while started:
+            _wait(started)
+        return True
+
+    def _watch(self, items: list[Any]) -> None:
+        """How long each test takes, and which functions it reaches, where that is not known."""
+        kept = json.loads(REACH.read_text(encoding="utf-8")) if REACH.exists() else {}
+        digests = {path: _digest(path) for path in {item.path for item in items}}
+        new = [item for item in items if kept.get(item.nodeid, [0])[0] != digests[item.path]]
+        for item, following in zip_longest(new, new[1:]):
+            kept[item.nodeid] = [digests[item.path], *self._reach(item, following)]
+        REACH.write_text(json.dumps(kept), encoding="utf-8")
+        for item in items:
+            _, seconds, functions = kept[item.nodeid]
+            for function in functions:
+                self._tests[function].append((seconds, item))
+
+    def _reach(self, item: Any, following: Any) -> tuple[float, list[str]]:
+        folder, reached = str(METHOD) + os.sep, {UNCHANGED}
+
+        def look(frame: Any, event: str, _: Any) -> None:
+            code = frame.f_code
+            if event == "call" and code.co_filename.startswith(folder):
+                name = code.co_qualname.split(".<locals>")[0]
+                reached.add(f"{Path(code.co_filename).stem}.{name}")
+
+        start = time.process_time()
+        threading.setprofile(look)
+        sys.setprofile(look)
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+        sys.setprofile(None)
+        threading.setprofile(None)
+        return time.process_time() - start, sorted(reached)
+
+    def _try(self, mutant: Mutant) -> None:
+        """In a fork: write down whether, and by which test, the mutant was noticed."""
+        outcome, by = "crashed", ""
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+            if mutant["key"] != UNCHANGED:
+                install(mutant)
+            outcome = "alive"
+            for test, following in self._of(mutant):
+                signal.setitimer(signal.ITIMER_PROF, 5 + 10 * test[0])
+                signal.alarm(60 + int(20 * test[0]))  # where it waits, and takes no time
+                self._failed = False
+                test[1].ihook.pytest_runtest_protocol(item=test[1], nextitem=following[1])
+                if self._failed:
+                    outcome, by = "noticed", test[1].nodeid
+                    if mutant["key"] != UNCHANGED:
+                        break
+                    _note(key=UNCHANGED, outcome="failed", by=by)
+            _note(key=mutant["key"], outcome=outcome, by=by)
+        finally:
+            os._exit(0)
+
+    def _of(self, mutant: Mutant) -> Iterator[tuple[Any, Any]]:
+        """The tests that reach a mutant, the quickest first, each with the next."""
+        tests = sorted(self._tests[mutant["function"]], key=lambda test: test[0])
+        if mutant["key"] != UNCHANGED:
+            total = accumulate(seconds for seconds, _ in tests)
+            tests = [t for t, sofar in zip(tests, total, strict=True) if sofar <= self._asked.most]
+        return zip_longest(tests, tests[1:], fillvalue=(0.0, None))
+
+
+def _wait(started: dict[int, str]) -> None:
+    """Wait for one of the forks; what did not end by itself wrote nothing down."""
+    pid, status = os.wait()
+    key = started.pop(pid)
+    if os.WIFSIGNALED(status):
+        slow = os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGALRM)
+        _note(key=key, outcome="too slow" if slow else "crashed", by="")
+
+
+def _note(**line: str) -> None:
+    with open(RESULTS, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _digest(*paths: Path) -> str:
+    """Of these files and of the method."""
+    sources = [path.read_bytes() for path in (*sorted(METHOD.glob("*.py")), *paths)]
+    return hashlib.sha256(b"".join(sources)).hexdigest()
+
+
+def outcomes() -> dict[str, str]:
+    """The last outcome of each mutant, by its key."""
+    if not RESULTS.exists():
+        return {}
+    lines = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    return {line["key"]: line["outcome"] for line in lines}
+
+
+def page(mutants: list[Mutant], found: dict[str, str]) -> Iterator[str]:
+    """How many were noticed, by module, and which were not, by the reason."""
+    by_module = defaultdict(Counter)
+    for mutant in mutants:
+        by_module[mutant["function"].split(".")[0]][found.get(mutant["key"], "not tried")] += 1
+    total = sum(by_module.values(), Counter())
+    tried = len(mutants) - total["not tried"]
+    yield "# Changes of the method that the tests notice"
+    yield ""
+    yield f"**{(tried - total['alive']) / max(tried, 1):.1%}** of {tried} mutants are noticed, of"
+    yield f"{len(mutants)} that mutmut makes of `omcal.method`; by `make mutants`."
+    yield ""
+    yield "mutmut changes operators, numbers, strings, arguments and assignments in functions and"
+    yield "methods; it leaves properties, annotations, docstrings and module constants as they are."
+    yield "Noticed is what fails a test, is stopped for taking over ten times as long, or crashes."
+    yield ""
+    yield f"| module | mutants | {' | '.join(WAYS)} |"
+    yield "|---|---" + "|---" * len(WAYS) + "|"
+    for name, count in [*sorted(by_module.items()), ("all", total)]:
+        yield f"| {name} | {count.total()} | {' | '.join(str(count[way]) for way in WAYS)} |"
+    alive = [f"{m['function']}: {m['change']}" for m in mutants if found.get(m["key"]) == "alive"]
+    for reason, patterns in tomllib.loads(REASONS.read_text(encoding="utf-8")).items():
+        chosen = [m for m in alive if any(re.search(pattern, m) for pattern in patterns)]
+        alive = [m for m in alive if m not in chosen]
+        if chosen:
+            yield from ("", f"## {reason} ({len(chosen)})", "", *(f"- `{m}`" for m in chosen))
+    if alive:
+        yield from ("", f"## No reason known ({len(alive)})", "", *(f"- `{m}`" for m in alive))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sample", type=int, default=400, help="how many to try")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--names", nargs="*", help="these mutants instead")
+    parser.add_argument("--only", nargs="*", default=[""], help="functions whose names begin so")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="when to begin no more")
+    parser.add_argument("--most", type=float, default=10.0, help="seconds of tests of one mutant")
+    parser.add_argument("--all", action="store_true", help="with the tests that are not quick")
     asked = parser.parse_args()
-    mutmut("run", "none", "--max-children", "1")  # makes them all, and tries none
-    if not statuses():
-        sys.exit("mutmut made no mutants; run `python -m mutmut run` to see why.")
-    names, drawn = asked.names, "named"
-    if not names:
-        every = sorted(statuses())
-        names = random.Random(asked.seed).sample(every, min(asked.sample, len(every)))
-        drawn = f"drawn with seed {asked.seed}"
-    said = mutmut("run", *names, "--max-children", "1")
-    if all(statuses()[name] is None for name in names):
-        sys.exit(f"mutmut tried none of them; the end of what it said:\n{said[-3000:]}")
-    out = ROOT / "out" / "mutants.md"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(report(names, drawn), encoding="utf-8")
-    print(out.read_text(encoding="utf-8"))
+    os.chdir(ROOT)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    mutants, known = made(), outcomes()
+    left = [
+        m
+        for m in mutants
+        if m["function"].startswith(tuple(asked.only)) and known.get(m["key"], "alive") == "alive"
+    ]
+    random.Random(0).shuffle(left)  # what is done after some time is a sample of all
+    slow = "" if asked.all else "slow or "
+    speed = ["-m", f"not ({slow}torch or data or process or memory)"]
+    pytest.main(["-p", "no:cacheprovider", *speed, *TESTS], plugins=[Trial(left, asked)])
+    PAGE.write_text("\n".join(page(mutants, outcomes())) + "\n", encoding="utf-8")
+    print(PAGE.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

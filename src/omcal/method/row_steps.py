@@ -97,9 +97,8 @@ def _row_factors(values: Floats, stored: Array, width: int) -> Floats:
     n = len(stored)
     row = np.repeat(np.arange(n), stored)
     mean = np.bincount(row, values, minlength=n) / width
-    squares: Array = np.bincount(row, np.square(values - mean[row]), minlength=n)
-    squares += (width - stored) * mean**2
-    variance = squares / max(width - 1, 1)
+    squares = np.bincount(row, np.square(values - mean[row]), minlength=n)
+    variance = (squares + (width - stored) * mean**2) / max(width - 1, 1)
     variance[variance <= (width * np.finfo(np.float64).eps * mean) ** 2] = 0
     return _inverse_root(variance)
 

@@ -58,9 +58,10 @@ def resolve_n_anchors(
     if m < c:
         raise ValueError(f"n_anchors={m} must be at least n_clusters={c}; raise n_anchors.")
     if k >= m:
-        remedy = f"use n_neighbors<={m - 1}" if m > 1 else "more samples are needed"
-        if m < n:
-            remedy += f" or n_anchors>={k + 1}"
+        ways = [f"n_neighbors<={m - 1}"] if m > 1 else []
+        if k < n:
+            ways.append(f"n_anchors>={k + 1}")
+        remedy = f"use {' or '.join(ways)}" if ways else "more samples are needed"
         raise ValueError(
             f"n_neighbors={k} must be smaller than the number of anchors, {m} "
             f"(n_samples={n}); {remedy}."
