@@ -1,0 +1,218 @@
+"""What k-means asks of its points, against plain sums over all of them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+from omcal.method import points as module
+from omcal.method.points import IncompleteVectors, InnerProducts, Vectors, inner_products_pay
+
+N, D, WIDTHS = 40, 9, (2, 4, 3)
+KINDS = {
+    "dense": Vectors,
+    "sparse": lambda X: Vectors(sparse.csr_array(X)),
+    "products": InnerProducts,
+    "products of sparse rows": lambda X: InnerProducts(sparse.csr_array(X)),
+    "incomplete, with nothing absent": lambda X: IncompleteVectors(
+        X, np.ones((N, len(WIDTHS)), dtype=bool), WIDTHS
+    ),
+}
+
+
+@pytest.fixture
+def X():
+    rng = np.random.default_rng(0)
+    return np.where(rng.random((N, D)) < 0.3, 0.0, rng.normal(size=(N, D)) + 0.5)
+
+
+@pytest.fixture(params=list(KINDS))
+def make(request):
+    return KINDS[request.param]
+
+
+def in_space(points, centres):
+    """The centres as rows of the space of the points."""
+    return points.rows(centres) if isinstance(points, InnerProducts) else centres
+
+
+# Points
+
+
+def test_distances_to_some_of_the_points(make, X):
+    points = make(X)
+    chosen = np.array([3, 17, 3])
+    found = points.distances_to(chosen)
+    assert_allclose(found, cdist(X[chosen], X, "sqeuclidean"), atol=1e-12)
+    assert (found[[0, 1, 2], chosen] == 0).all()
+    assert points.n == N
+
+
+def test_a_point_is_at_distance_zero_from_itself_whatever_the_rounding(make):
+    # Of numbers far from zero, x·x − 2 x·x + x·x is not 0, and may be below.
+    X = np.full((N, D), 1e8 / 3) + np.random.default_rng(1).normal(size=(N, D))
+    points = make(X)
+    found = points.distances_to(np.arange(N))
+    assert (found.diagonal() == 0).all() and (found >= 0).all()
+    assert (points.nearest(points.at(list(range(N))))[1] >= 0).all()
+
+
+def test_centres_at_points(make, X):
+    points = make(X)
+    assert_allclose(in_space(points, points.at([5, 0, 31])), X[[5, 0, 31]])
+
+
+def test_the_nearest_centre(make, X, monkeypatch):
+    points = make(X)
+    centres = points.at([5, 0, 31, 8])
+    d = cdist(X, X[[5, 0, 31, 8]], "sqeuclidean")
+    for entries in (1 << 16, 12):
+        monkeypatch.setattr(module, "_BLOCK_ENTRIES", entries)
+        monkeypatch.setattr(module, "_SPARSE_ENTRIES", entries)
+        labels, distances = points.nearest(centres)
+        assert_array_equal(labels, d.argmin(axis=1))
+        assert_allclose(distances, d.min(axis=1), atol=1e-12)
+
+
+def test_means_and_how_far_the_centres_move(make, X, monkeypatch):
+    points = make(X)
+    start = points.at([5, 0, 31, 8])
+    labels = np.arange(N, dtype=np.int32) % 3  # nothing is left for the last one
+    expected = np.array([X[labels == j].mean(axis=0) for j in range(3)] + [X[8]])
+    moved = np.sum((expected - X[[5, 0, 31, 8]]) ** 2)
+    # Memberships as a dense matrix, as a sparse one, and that shared out.
+    for few, many in ((1 << 15, 1 << 22), (0, 1 << 22), (0, 0)):
+        monkeypatch.setattr(module, "_FEW_MEMBERS", few)
+        monkeypatch.setattr(module, "_MANY_NUMBERS", many)
+        found, change = points.means(labels, start)
+        assert_allclose(in_space(points, found), expected, atol=1e-12)
+        assert change == pytest.approx(moved)
+
+
+def test_the_spread_is_the_mean_variance_of_a_feature(make, X):
+    assert make(X).spread == pytest.approx(X.var(axis=0).mean())
+    assert make(np.full_like(X, 0.1)).spread == pytest.approx(0, abs=1e-15)
+    assert make(np.full_like(X, 0.1)).spread >= 0
+
+
+def test_some_of_the_points(make, X):
+    some = np.array([7, 2, 30, 12])
+    part = make(X)[some]
+    assert part.n == 4
+    assert_allclose(part.distances_to([1]), cdist(X[[2]], X[some], "sqeuclidean"), atol=1e-12)
+    assert_allclose(in_space(part, part.at([2])), X[[30]])
+    assert part.spread == pytest.approx(X[some].var(axis=0).mean())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_keep_their_type(make, X, dtype):
+    points = make(X.astype(dtype))
+    centres = points.at([0, 1])
+    labels, distances = points.nearest(centres)
+    means, _ = points.means(labels, centres)
+    assert distances.dtype == dtype == means.dtype
+    assert points.distances_to([4]).dtype == dtype
+
+
+def test_when_inner_products_pay():
+    assert inner_products_pay(4096, 8192) and inner_products_pay(1, 2)
+    assert not inner_products_pay(4096, 8191) and not inner_products_pay(4097, 10**6)
+
+
+@pytest.mark.parametrize(("form", "most"), [(np.asarray, 20), (sparse.csr_array, 2)])
+def test_products_among_the_points_take_no_more_than_twice_their_rows(form, most, monkeypatch):
+    X = np.random.default_rng(0).random((most, 10))
+    assert isinstance(Vectors(form(X)).among_themselves, InnerProducts)
+    more = Vectors(form(np.vstack([X, X[:1]])))
+    assert more.among_themselves is more
+    monkeypatch.setattr(module, "_MOST_PRODUCTS", most - 1)
+    assert not isinstance(Vectors(form(X)).among_themselves, InnerProducts)
+
+
+# The span of the centres
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("chosen", [[4, 9, 20], [4, 9, 4, 20, 9]])  # those alike add nothing
+def test_within_their_span_centres_are_as_near_as_before(form, chosen):
+    X = np.random.default_rng(2).normal(size=(N, 30))
+    points = Vectors(form(X))
+    centres = points.at(chosen)
+    inside, within = points.spanned(centres)
+    assert inside.X.shape == (N, 3) and within.shape == (len(chosen), 3)
+    gap = cdist(X, centres, "sqeuclidean") - cdist(inside.X, within, "sqeuclidean")
+    # What is outside the span is the same for all centres.
+    assert_allclose(gap, np.repeat(gap[:, :1], len(chosen), axis=1), atol=1e-9)
+    projected = X @ np.linalg.pinv(centres) @ centres
+    assert_allclose(gap[:, 0], np.sum((X - projected) ** 2, axis=1), atol=1e-9)
+
+
+def test_when_the_span_of_the_centres_pays():
+    points = Vectors(np.ones((2, 40)))
+    assert points.span_pays(10) and not points.span_pays(11)
+    assert not IncompleteVectors(np.ones((2, 40)), np.ones((2, 1), bool), (40,)).span_pays(1)
+    assert not InnerProducts(np.ones((2, 40))).span_pays(1)
+
+
+# Views that some rows are absent from
+
+
+@pytest.fixture
+def gaps(X):
+    """Rows that lack views, zero there; and which features are there."""
+    present = np.random.default_rng(3).random((N, len(WIDTHS))) < 0.6
+    present[~present.any(axis=1), 0] = True
+    there = np.repeat(present, WIDTHS, axis=1)
+    return X * there, present, there
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_distances_and_means_are_over_what_is_there(gaps, form):
+    X, present, there = gaps
+    points = IncompleteVectors(form(X), present, WIDTHS)
+    centres = np.random.default_rng(4).normal(size=(4, D))
+    d = (there[:, None] * (X[:, None] - centres) ** 2).sum(axis=2)
+    labels, distances = points.nearest(centres)
+    assert_array_equal(labels, d.argmin(axis=1))
+    assert_allclose(distances, d.min(axis=1), atol=1e-12)
+
+    labels = np.arange(N) % 3
+    means, _ = points.means(labels, centres)
+    for j in range(3):
+        mine = labels == j
+        assert_allclose(means[j], X[mine].sum(axis=0) / there[mine].sum(axis=0), atol=1e-12)
+    assert_allclose(means[3], centres[3])
+    some = np.flatnonzero(labels == 1)
+    part, _ = points[some].means(np.zeros(len(some), dtype=int), centres[:1])
+    assert_allclose(part[0], means[1], atol=1e-12)
+
+
+def test_a_centre_takes_what_it_lacks_from_the_nearest_row_that_has_it(gaps):
+    X, present, _ = gaps
+    present = present.copy()
+    present[:, 2] = False  # nobody has it
+    X = X * np.repeat(present, WIDTHS, axis=1)
+    points = IncompleteVectors(X, present, WIDTHS)
+    d = cdist(X, X, "sqeuclidean")
+    chosen = [int(np.flatnonzero(~present[:, 0])[0]), int(np.flatnonzero(~present[:, 1])[0])]
+    centres = points.at(chosen)
+    for centre, row in zip(centres, chosen, strict=True):
+        for v, part in enumerate((slice(0, 2), slice(2, 6))):
+            have = np.flatnonzero(present[:, v])
+            donor = row if present[row, v] else have[d[row, have].argmin()]
+            assert_array_equal(centre[part], X[donor, part])
+        assert_array_equal(centre[6:], 0)
+
+
+def test_of_centres_equally_far_the_first_is_taken():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(N, D)) + 1e3
+    present = np.ones((N, 3), dtype=bool)
+    present[:, 1:] = False
+    X[:, 2:] = 0
+    centres = rng.normal(size=(3, D))
+    centres[:, :2] = X[0, :2]  # they differ where no row is
+    centres[1, 0] *= 1 + 1e-16
+    labels, _ = IncompleteVectors(X, present, WIDTHS).nearest(centres)
+    assert_array_equal(labels, 0)
