@@ -92,13 +92,13 @@ def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):
     n=st.integers(1, 600),
     m=st.integers(2, 70),
     real=REALS,
-    across=st.booleans(),
+    order=st.sampled_from(["C", "F", None]),
     seed=st.integers(0, 999),
 )
-def test_the_nearest_anchors_are_the_plain_ones(n, m, real, across, seed):
+def test_the_nearest_anchors_are_the_plain_ones(n, m, real, order, seed):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(1, m))
-    if across:  # each is compiled
+    if order:  # each is compiled
         k = max(few for few in (1, 2, 5, 16) if few <= k)
     # Of few values, so that there are ties.
     products = rng.integers(-4, 5, size=(n, m)).astype(real)
@@ -108,28 +108,25 @@ def test_the_nearest_anchors_are_the_plain_ones(n, m, real, across, seed):
         (np.empty((n, k), np.uint8), np.empty((n, k), real)),
     )
     tie = _tie_limit(np.dtype(real))
-    kernel = unrolled.nearest_across_kernel(k) if across else compiled.nearest_kernel()
-    given = np.ascontiguousarray(products.T) if across else products.copy()
-    assert kernel(given, bias, tie, *found)
+    kernel = unrolled.nearest_abreast_kernel(k) if order else compiled.nearest_kernel()
+    assert kernel(np.array(products, order=order or "C"), bias, tie, *found)
     assert _nearest(products, bias, tie, *expected)
     assert_array_equal(found[0], expected[0])
     assert_allclose(found[1], expected[1], rtol=1e-5 if real == np.float32 else 1e-12, atol=1e-7)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("kernel", ["across", "compiled", "plain"])
-def test_products_that_are_not_finite_are_noticed(kernel, value):
+@pytest.mark.parametrize(
+    "nearest",
+    [lambda: unrolled.nearest_abreast_kernel(5), compiled.nearest_kernel, lambda: _nearest],
+)
+def test_products_that_are_not_finite_are_noticed(nearest, value):
     products, bias = np.ones((70, 7), np.float32), np.zeros(7, np.float32)
     products[67, 3] = value
     out = np.empty((70, 5), np.uint8), np.empty((70, 5), np.float32)
     tie = _tie_limit(products.dtype)
-    if kernel == "plain":
-        assert not _nearest(products, bias, tie, *out)
-    elif kernel == "across":
-        across = np.ascontiguousarray(products.T)
-        assert not unrolled.nearest_across_kernel(5)(across, bias, tie, *out)
-    else:
-        assert not compiled.nearest_kernel()(products, bias, tie, *out)
+    assert nearest()(np.ones_like(products), bias, tie, *out)
+    assert not nearest()(products, bias, tie, *out)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from omcal.machine.unrolled import sweep_kernel
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
 _IN_REGISTERS = 20  # columns of a row that the registers hold at once
-_MOST_ACROSS = 256  # anchors: with more, most distances are no candidates and not worth a step
+_MOST_ABREAST = 256  # anchors: with more, most distances are no candidates and not worth a step
 _MOST_PLACES = 16  # neighbours that are worth code of their own
 _UNROLLED = 5  # neighbours: the default number is worth code of its own
 
@@ -119,9 +119,9 @@ def gram_kernel() -> Callable[..., None]:
     return kernel
 
 
-def across_pays(m: int, k: int) -> bool:
-    """Whether to find neighbours for many rows at once, from products with a row an anchor."""
-    return m <= _MOST_ACROSS and k <= _MOST_PLACES
+def abreast_pays(m: int, k: int) -> bool:
+    """Whether to find the neighbours of many rows at once."""
+    return m <= _MOST_ABREAST and k <= _MOST_PLACES
 
 
 @once

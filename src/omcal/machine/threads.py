@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -22,6 +23,7 @@ from omcal.machine.process import ProcessSetting
 Result = TypeVar("Result")
 
 _TURNED = 1 << 16  # entries of a block that is transposed
+_ARM = platform.machine().lower() in ("aarch64", "arm64")
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
@@ -67,6 +69,14 @@ def transposed(A: Array, dtype: DTypeLike) -> Array:
 
     map_blocks(work, len(turned), max(1, _TURNED // max(len(A), 1)))
     return turned
+
+
+def thin_product(X: Array, W: Array) -> Array:
+    """X W for few columns of W: row by row in memory, or column by column where that is quicker.
+
+    With 24 to 50 columns OpenBLAS takes 3 to 16 % less time so on ARM, and 6 to 50 % more on x86.
+    """
+    return np.asarray((W.T @ X.T).T if _ARM else X @ W)
 
 
 def _share_out(

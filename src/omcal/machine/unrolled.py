@@ -75,16 +75,17 @@ def {name}(indices, weights, F, stacked, R):
 """
 
 
-# Eq. 2 from products with a row an anchor. Each distance d finds its place in the list of the k + 1
-# nearest, and what is farther moves on by one: steps without branches, for many rows at once. Here
-# a J stands for each place in the list but the first, and an I for the one before.
+# Eq. 2 from relative distances, products + bias. Each distance d finds its place in the list of the
+# k + 1 nearest, and what is farther moves on by one: steps without branches, for many rows at once.
+# Here a J stands for each place in the list but the first, and an I for the one before.
 _NEAREST = """
 def {name}(products, bias, tolerance, indices, weights):
-    m, n = products.shape
+    n, m = products.shape
     k = indices.shape[1]
     best = np.empty((k + 1) * {lanes}, products.dtype)
     where = np.empty((k + 1) * {lanes}, np.int32)
     scale = np.empty({lanes}, products.dtype)
+    distance = np.empty({lanes}, products.dtype)
     nothing = np.empty({lanes}, products.dtype)
     zero = products.dtype.type(0)
     unsound = zero
@@ -98,9 +99,11 @@ def {name}(products, bias, tolerance, indices, weights):
         for anchor in range(m):
             j = np.int32(anchor)
             b = bias[anchor]
-            row = products[anchor, start : start + width]
+            column = products[start : start + width, anchor]
+            for t in range(width):  # a loop of its own, as the numbers may lie apart
+                distance[t] = column[t]
             for t in range(width):
-                d = row[t]
+                d = distance[t]
                 size, s = abs(d), scale[t]
                 scale[t] = size if size > s else s
                 nothing[t] += zero * d
@@ -132,12 +135,12 @@ def {name}(products, bias, tolerance, indices, weights):
 
 
 @once
-def nearest_across_kernel(k: int) -> Callable[..., bool]:
-    """The k nearest anchors and their weights, from products with a row an anchor.
+def nearest_abreast_kernel(k: int) -> Callable[..., bool]:
+    """The k nearest anchors and their weights, from products in any order in memory.
 
     It returns whether all of the products are finite.
     """
-    name = f"nearest_{k}_across"
+    name = f"nearest_{k}_abreast"
     source = [
         line.replace("J", str(j)).replace("I", str(j - 1))
         for line in _NEAREST.format(name=name, lanes=_LANES).splitlines()

@@ -97,7 +97,9 @@ def anchors_of_sample(
             n_trials=trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full"),
             random_state=random_state,
         )
-        centres = _kmeans(centres, find, present, views, sampled)
+        # Of a sample of centred features the mean is next to nothing.
+        centred = sampled and present is None and all(s.center is not None for s in scalings)
+        centres = _kmeans(centres, find, present, views, sampled, centred=centred)
     if sparse.issparse(centres):
         centres = centres.toarray()
     return np.split(centres.astype(np.float64, copy=False), np.cumsum(views.widths)[:-1], axis=1)
@@ -161,9 +163,11 @@ def _kmeans(
     present: Array | None,
     views: Views,
     sampled: bool,
+    *,
+    centred: bool,
 ) -> Array:
-    """The centres of X, which is moved to its mean; `find` gives those of points."""
-    mean = None if sparse.issparse(X) else _taken_off(X)
+    """The centres of X, moved to its mean unless it is there; `find` gives those of points."""
+    mean = None if centred or sparse.issparse(X) else _taken_off(X)
     with np.errstate(over="ignore"):
         norms = row_norms(X, squared=True)
     if not np.isfinite(norms).all():

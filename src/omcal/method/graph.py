@@ -10,9 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
-from omcal.machine.compiled import across_pays, nearest_kernel
-from omcal.machine.threads import map_blocks, transposed
-from omcal.machine.unrolled import nearest_across_kernel
+from omcal.machine.compiled import abreast_pays, nearest_kernel
+from omcal.machine.threads import map_blocks, thin_product, transposed
+from omcal.machine.unrolled import nearest_abreast_kernel
 from omcal.method.scaling import Scaling
 from omcal.views.present import stand_in, stand_ins
 from omcal.views.view import Matrix, View, Views, check_finite
@@ -120,16 +120,16 @@ def _tie(
     """The graph of the rows of a view from row `start` on, into `indices` and `weights`."""
     bias, tie = distances.bias, _tie_limit(distances.bias.dtype)
     m, (n, k) = len(bias), indices.shape
-    across = compiled and across_pays(m, k) and not view.sparse
+    abreast = compiled and abreast_pays(m, k) and not view.sparse
     nearest: Callable[..., bool] = _nearest
     if compiled:
-        nearest = nearest_across_kernel(k) if across else nearest_kernel()
+        nearest = nearest_abreast_kernel(k) if abreast else nearest_kernel()
     sound = bool(np.isfinite(bias).all())
 
     def work(block: slice) -> None:
         rows = view.rows(slice(start + block.start, start + block.stop))
         with np.errstate(over="ignore", invalid="ignore"):
-            products = distances.products(rows, across)
+            products = distances.products(rows, any_order=abreast)
             if sound and nearest(products, bias, tie, indices[block], weights[block]):
                 return
         check_finite(view)
@@ -171,12 +171,12 @@ class RelativeDistances:
                 bias += origin @ W
         self.bias: Array = bias.astype(view.dtype)
 
-    def products(self, block: Matrix, across: bool = False) -> Array:
-        """Distances less the bias, (rows × m); across, for a dense block, (m × rows)."""
+    def products(self, block: Matrix, any_order: bool = False) -> Array:
+        """Distances less the bias, (rows × m), row by row in memory unless any order will do."""
         block = self._scaling.prepare(block)
         if self.origin is not None:
             block = block - self.origin
-        return np.asarray(self._W.T @ block.T if across else block @ self._W)
+        return thin_product(block, self._W) if any_order else np.asarray(block @ self._W)
 
 
 def _tie_limit(dtype: np.dtype) -> Any:
