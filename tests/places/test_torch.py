@@ -233,6 +233,20 @@ def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
         assert cost <= 1.02 * wanted
 
 
+@pytest.mark.parametrize("widths", [(6, 9), (30, 9)])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_anchors_of_a_sample_are_those_of_the_host(device, seed, widths):
+    """With few features, and with so many that most iterations are done in a smaller space."""
+    arrays = two_views(seed, n=2600, widths=widths)
+    views = host_views(arrays)
+    scalings = [Scaling.fit(view, "feature") for view in views]
+    expected = host_anchors(views, scalings, 7, "kmeans", np.random.RandomState(seed))
+    there = DeviceViews(tensor_views(arrays, device), device)
+    found = choose_anchors(there, scalings, 7, "kmeans", np.random.RandomState(seed))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
 def _cost(arrays, scalings, anchors):
     X = np.hstack([s.apply(x) for s, x in zip(scalings, arrays, strict=True)])
     C = np.hstack(anchors)

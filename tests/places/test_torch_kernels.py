@@ -1,74 +1,29 @@
 """The kernels in CUDA C++ without a GPU: compiled for the CPU, where they take tensors too."""
 
-import ctypes
-import re
 import shutil
-import subprocess
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from omcal.method import kmeans
+from omcal.method.points import InnerProducts
 from omcal.method.updates import settle, stacked
-from omcal.places.gpu import cuda, cuda_graphs, nvrtc, roots
+from omcal.places.gpu import cuda, cuda_graphs, cuda_seeds, nvrtc
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
+from cuda_on_cpu import kernels_on_cpu
 from plain_rows import PlainRows, random_graphs
 from torch_cases import torch
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
 
-HEADER = Path(__file__).with_name("cuda_on_cpu.h")
-# What a CPU compiler does not know.
-TRANSLATED = {
-    r"extern __shared__ unsigned char memory\[\];": (
-        "unsigned char* const memory = on_cpu::shared_memory();"
-    ),
-    r'asm\("mma.*?\);': "on_cpu::multiply(sums, a, b0, b1);",
-    r'asm\("cvt.*?\);': "wide = on_cpu::from_half(x);",
-    r'extern "C" __global__': "static",
-}
-
-
-def translated(name, constants):
-    """A kernel as a C++ program with a function `launch` that takes its arguments."""
-    text = nvrtc.source(name)
-    parameters = re.search(rf"\) {name}\((.*?)\)\s*{{", text, re.DOTALL)[1]
-    names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", parameters.strip() + ","))
-    for pattern, meaning in TRANSLATED.items():
-        text = re.sub(pattern, meaning, text, flags=re.DOTALL)
-    defined = "".join(f"#define {key} {value}\n" for key, value in constants.items())
-    return (
-        f'#include "{HEADER}"\n{defined}{text}\nextern "C" void launch('
-        f"int blocks, int threads, size_t bytes, {parameters}) {{\n"
-        f"    on_cpu::launch(blocks, threads, bytes, [=] {{ {name}({names}); }});\n}}\n"
-    )
-
 
 @pytest.fixture
-def on_cpu(tmp_path, monkeypatch):
-    """Kernels run on the CPU, by two small processors."""
-
-    @cache
-    def compiled(name, device, **constants):
-        program = tmp_path / f"{name}{len(list(tmp_path.iterdir()))}.cpp"
-        program.write_text(translated(name, constants), encoding="utf-8")
-        library = program.with_suffix(".so")
-        command = ["g++", "-O1", "-std=c++17", "-w", "-shared", "-fPIC", str(program)]
-        subprocess.run([*command, "-o", str(library)], check=True)
-        launch = ctypes.CDLL(str(library)).launch
-
-        def call(blocks, threads, shared_bytes, *arguments):
-            launch(blocks, threads, ctypes.c_size_t(shared_bytes), *map(nvrtc._as_c, arguments))
-
-        return call
-
-    monkeypatch.setattr(nvrtc, "compiled", compiled)
-    monkeypatch.setattr(nvrtc, "available", lambda device: True)
-    monkeypatch.setattr(nvrtc, "processors", lambda device: 2)
-    monkeypatch.setattr(nvrtc, "room", lambda device: 227 << 10)
-    return torch.device("cpu")
+def on_cpu():
+    with kernels_on_cpu():
+        yield torch.device("cpu")
 
 
 def graphs_of(seed, n, V, m, k, dtype):
@@ -82,6 +37,7 @@ def graphs_of(seed, n, V, m, k, dtype):
         (2200, 4, 10, 20, 5, np.float64),
         (65, 3, 16, 17, 3, np.float32),
         (40, 1, 7, 9, 2, np.float64),
+        (70, 2, 3, 300, 3, np.float32),
     ],
 )
 def test_sweep(on_cpu, monkeypatch, n, V, c, m, k, dtype):
@@ -167,15 +123,16 @@ def test_nearest(on_cpu, n, d, m, k, kind):
     )
 
 
-@pytest.mark.parametrize("m", [1, 7, 30, 48])
-def test_root(on_cpu, m):
-    rng = np.random.default_rng(m)
-    Q = np.linalg.qr(rng.normal(size=(m, m)))[0]
-    values = 50 * rng.uniform(1e-3, 1, size=m)
-    found = roots.inverse_root(torch.from_numpy((Q * values) @ Q.T))
-    np.testing.assert_allclose(found.inverse.numpy(), (Q / np.sqrt(values)) @ Q.T, atol=1e-12)
-    assert found.right.item()
-    assert not roots.inverse_root(torch.from_numpy((Q * -values) @ Q.T)).right.item()
+@pytest.mark.parametrize(("n", "c"), [(300, 20), (65, 7), (9, 1)])
+def test_seed(on_cpu, monkeypatch, n, c):
+    monkeypatch.setattr(cuda_seeds, "_THREADS", 64)
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 3))
+    draws = rng.uniform(size=(c - 1, 4))
+    found = cuda_seeds.seed(torch.from_numpy(X), c, 3, torch.from_numpy(draws)).tolist()
+    numbers = iter([np.array(3.5 / n), *draws])
+    state = SimpleNamespace(uniform=lambda size=None: next(numbers))
+    assert found == kmeans._seed(InnerProducts(X), c, 4, state)
 
 
 def test_sums_in_fixed_point_are_those_in_float64():

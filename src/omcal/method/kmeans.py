@@ -19,9 +19,9 @@ MAX_ITER_PART = 10
 MAX_ITER_SAMPLED = 3  # of all rows of the sample, after those of the part
 # Where there are many features for each centre, most of the iterations are done in the span of some
 # coarse centres, where they cost next to nothing: what is outside hardly tells centres apart.
-_MAX_ITER_COARSE = 2
-_MAX_ITER_PART_INSIDE = 20
-_MAX_ITER_INSIDE = 10
+MAX_ITER_COARSE = 2
+MAX_ITER_PART_INSIDE = 20
+MAX_ITER_INSIDE = 10
 TOLERANCE = 1e-4
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 
@@ -44,10 +44,10 @@ def lloyd(
     if not points.span_pays(n_clusters):
         centres = _improved(centres, part, n_clusters, MAX_ITER_PART)
         return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
-    centres = _improved(centres, part, n_clusters, _MAX_ITER_COARSE)
+    centres = _improved(centres, part, n_clusters, MAX_ITER_COARSE)
     inside, within = points.spanned(centres)
-    within = _improved(within, inside[some], n_clusters, _MAX_ITER_PART_INSIDE)
-    within = _improved(within, inside, n_clusters, _MAX_ITER_INSIDE)
+    within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
+    within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE)
     centres, _ = points.means(inside.nearest(within)[0], centres)
     return _improved(centres, points, n_clusters, 1)
 

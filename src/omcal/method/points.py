@@ -90,14 +90,11 @@ class Vectors(Points):
         return InnerProducts(self.X) if self.n <= min(_MOST_PRODUCTS, width) else self
 
     def span_pays(self, n_clusters: int) -> bool:
-        return int(self.X.shape[1]) >= _FEATURES_PER_CENTRE * n_clusters
+        return span_pays(int(self.X.shape[1]), n_clusters)
 
     def spanned(self, centres: Array) -> tuple[Vectors, Array]:
         K = centres @ centres.T
-        values, vectors = np.linalg.eigh(K.astype(np.float64))
-        # What is left of centres that are alike is rounding.
-        there = values > 4 * len(K) * np.finfo(K.dtype).eps * values[-1]
-        to_basis = (vectors[:, there] / np.sqrt(values[there])).astype(K.dtype)
+        to_basis = span_basis(K)
         inside = np.empty((self.n, to_basis.shape[1]), dtype=K.dtype)
 
         def use(rows: slice, products: Array) -> None:
@@ -295,6 +292,19 @@ def _products(X: Matrix) -> Array:
 
 def _dense(X: Matrix) -> Array:
     return np.asarray(X.toarray() if sparse.issparse(X) else X)
+
+
+def span_pays(width: int, n_clusters: int) -> bool:
+    """Whether there are so many features that the span of the centres is a smaller space."""
+    return width >= _FEATURES_PER_CENTRE * n_clusters
+
+
+def span_basis(K: Array) -> Array:
+    """B with K B the coordinates of centres in their span, for their inner products K."""
+    values, vectors = np.linalg.eigh(K.astype(np.float64))
+    # What is left of centres that are alike is rounding.
+    there = values > 4 * len(K) * np.finfo(K.dtype).eps * values[-1]
+    return np.asarray((vectors[:, there] / np.sqrt(values[there])).astype(K.dtype))
 
 
 def inner_products_pay(n: int, width: int) -> bool:

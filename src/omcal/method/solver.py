@@ -27,7 +27,7 @@ from omcal.method.updates import (
 )
 
 _SMALL_STEPS = 3  # Z and alpha steps to a pass when accelerated
-_MOST_MOMENTUM = 0.9
+MOST_MOMENTUM = 0.9
 
 Weighting = Literal["adaptive", "agreement", "distinct", "fixed"]
 
@@ -115,6 +115,7 @@ def solve(
     for iteration in range(1, problem.max_iter + 1):
         history.append(work.step())
         if progress(iteration, history[-1]):
+            history += work.underway()
             break
         if iteration == 1:
             continue
@@ -139,6 +140,10 @@ class AbstractIteration(ABC):
     def restart(self) -> None:
         """The last step did harm: take the next without momentum."""
 
+    def underway(self) -> list[float]:
+        """The objective after steps that were begun before they were asked for, and are done."""
+        return []
+
 
 class Iteration(AbstractIteration):
     """Iterations whose small matrices are in the memory of this process."""
@@ -148,6 +153,7 @@ class Iteration(AbstractIteration):
         self._H = np.einsum("uvii->uv", StS)
         self._last: Floats | None = None  # the weights of the last update
         self.least = 0.0  # of the singular values of M
+        self.spread = 0.0  # the least eigenvalue of MᵀM over the largest sum of a row
         self.alpha = problem.alpha
         self.consensus = ConsensusGraph.start(problem.alpha, G)
         self.ahead = Momentum(G) if problem.accelerate else None
@@ -172,6 +178,7 @@ class Iteration(AbstractIteration):
             SZ = graph_products(Z, self._StS, sums.StF)
             alpha = self._last = p.weights(self._last, self._H, SZ, sums, G)
         self.alpha, self.consensus, self.least = alpha, Z, shrunk.least
+        self.spread = shrunk.least**2 / float(np.abs(MtM).sum(axis=0).max())
         return float(objective(Z, alpha, shrunk, self._H, SZ, AtF, sums.FtF, p.beta))
 
     def restart(self) -> None:
@@ -188,7 +195,7 @@ class Momentum:
 
     def __init__(self, G: Floats) -> None:
         self.last = G
-        self._age = 0
+        self.age = 0
 
     def basis(self, G: Floats) -> Floats:
         move, self.last = G - self.last, G
@@ -196,12 +203,12 @@ class Momentum:
 
     def share(self) -> float:
         """How much of the last move to take once more."""
-        share = min(self._age / (self._age + 3), _MOST_MOMENTUM)
-        self._age += 1
+        share = min(self.age / (self.age + 3), MOST_MOMENTUM)
+        self.age += 1
         return share
 
     def restart(self) -> None:
-        self._age = 0
+        self.age = 0
 
 
 def _vanished(beta: float, gamma: float, MtM: Floats) -> str:

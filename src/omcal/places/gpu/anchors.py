@@ -13,7 +13,9 @@ from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor, torch_dtype
 from omcal.method import anchors as on_host
 from omcal.method import kmeans
+from omcal.method.points import span_basis, span_pays
 from omcal.method.scaling import Scaling
+from omcal.places.gpu import cuda_seeds
 from omcal.places.gpu.devices import Repeated, block_entries, wide_type
 from omcal.places.gpu.scaling import scale_rows
 from omcal.places.gpu.views import DeviceViews
@@ -63,70 +65,93 @@ def _lloyd(
     random_state: np.random.RandomState,
 ) -> Tensor:
     """`omcal.method.kmeans.lloyd` on the device."""
-    few = part = X
-    if sampled:
-        part = _some(X, kmeans.PART_PER_ANCHOR * n_clusters, random_state)
-        few = _some(part, kmeans.SEED_PER_ANCHOR * n_clusters, random_state)
-    chosen = _seed(few, few.square().sum(dim=1), n_clusters, n_trials, random_state)
     if not sampled:
-        return _improved(few[chosen], X, kmeans.MAX_ITER)
-    centres = _improved(few[chosen], part, kmeans.MAX_ITER_PART)
-    return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
+        chosen = _seed(X, n_clusters, n_trials, random_state)
+        return _improved(X.index_select(0, chosen), X, kmeans.MAX_ITER)
+    some = _some(X, kmeans.PART_PER_ANCHOR * n_clusters, random_state)
+    part = X.index_select(0, some)
+    few = part.index_select(0, _some(part, kmeans.SEED_PER_ANCHOR * n_clusters, random_state))
+    centres = few.index_select(0, _seed(few, n_clusters, n_trials, random_state))
+    if not span_pays(X.shape[1], n_clusters):
+        centres = _improved(centres, part, kmeans.MAX_ITER_PART)
+        return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
+    centres = _improved(centres, part, kmeans.MAX_ITER_COARSE)
+    products = centres @ centres.T
+    basis = torch.from_numpy(span_basis(products.cpu().numpy())).to(X.device)
+    inside, within = (X @ centres.T) @ basis, products @ basis
+    within = _improved(within, inside.index_select(0, some), kmeans.MAX_ITER_PART_INSIDE)
+    within = _improved(within, inside, kmeans.MAX_ITER_INSIDE)
+    labels, _ = _nearest(inside, within)
+    sums, counts = _sums(X, labels, n_clusters)
+    centres = torch.where(counts[:, None] > 0, sums / counts[:, None], centres)
+    return _improved(centres, X, 1)
 
 
 def _some(X: Tensor, size: int, random_state: np.random.RandomState) -> Tensor:
     rows = sample_without_replacement(len(X), min(size, len(X)), random_state=random_state)
-    return X.index_select(0, torch.from_numpy(rows.astype(np.int64)).to(X.device))
+    return torch.from_numpy(rows.astype(np.int64)).to(X.device)
 
 
-def _improved(centres: Tensor, X: Tensor, max_iter: int) -> Tensor:
-    """The centres after so many iterations, or as many as change something."""
-    n_clusters, x_norms = len(centres), X.square().sum(dim=1)
-    limit = kmeans.TOLERANCE * X.var(dim=0, correction=0).mean()
-    distances = torch.empty_like(x_norms)
-    empty = torch.empty(n_clusters, dtype=torch.bool, device=X.device)
-    state = torch.empty(3, dtype=X.dtype, device=X.device)
+def _improved(start: Tensor, X: Tensor, max_iter: int, *, filling: bool = False) -> Tensor:
+    """The centres after so many iterations, or as many as change something.
+
+    They stand still by themselves from then on, so that the host has to look now and then only.
+    Where it then learns that a cluster was empty, it begins again and fills such clusters.
+    """
+    n_clusters, centres = len(start), start.clone()
+    limit = (kmeans.TOLERANCE * X.var(dim=0, correction=0).mean()).sqrt()
+    moves = torch.ones((), dtype=torch.bool, device=X.device)
+    fewest = torch.full((), len(X), dtype=X.dtype, device=X.device)  # rows of a cluster
 
     def iterate() -> None:
-        labels, found = _nearest(X, x_norms, centres)
+        labels, distances = _nearest(X, centres)
+        if filling:
+            labels = _filled(labels, distances + X.square().sum(dim=1), n_clusters)
         sums, counts = _sums(X, labels, n_clusters)
-        means = (sums / counts.clamp(min=1)[:, None]).to(X.dtype)
-        moved = torch.where((counts == 0)[:, None], centres, means)
-        shift = (moved - centres).square().sum()
-        state.copy_(torch.stack([(counts == 0).sum().to(shift), found.max(), shift - limit]))
-        for kept, new in ((centres, moved), (distances, found), (empty, counts == 0)):
-            kept.copy_(new)
+        known = ((counts > 0) & moves)[:, None]
+        moved = torch.where(known, sums / counts[:, None], centres)
+        torch.gt(torch.linalg.vector_norm(moved - centres), limit, out=moves)
+        torch.minimum(fewest, counts.amin(), out=fewest)
+        centres.copy_(moved)
 
-    iterate_on_device = Repeated(iterate, X.device) if max_iter >= _RECORDED else iterate
+    pays = max_iter >= _RECORDED and not filling
+    iterate_on_device = Repeated(iterate, X.device) if pays else iterate
     for iteration in range(1, max_iter + 1):
         iterate_on_device()
-        if iteration % _CHECK_EVERY and iteration < max_iter:
+        if iteration % _CHECK_EVERY and iteration < max_iter and not filling:
             continue
-        n_empty, farthest, excess = state.tolist()
-        if n_empty and farthest > 0:
-            # An empty cluster takes the row farthest from its own centre.
-            centres[empty] = X[distances.topk(int(n_empty)).indices]
-        elif excess <= 0:
+        if not filling and fewest.item() == 0:
+            return _improved(start, X, max_iter, filling=True)
+        if not moves.item():
             break
     return centres
 
 
+def _filled(labels: Tensor, distances: Tensor, n_clusters: int) -> Tensor:
+    """Each empty cluster takes the row farthest from its own centre."""
+    empty = (torch.bincount(labels, minlength=n_clusters) == 0).nonzero()[:, 0]
+    farthest = distances.sort(descending=True, stable=True).indices[: len(empty)]
+    return labels.index_copy(0, farthest, empty)
+
+
 def _seed(
-    X: Tensor,
-    x_norms: Tensor,
-    n_clusters: int,
-    n_trials: int,
-    random_state: np.random.RandomState,
+    X: Tensor, n_clusters: int, n_trials: int, random_state: np.random.RandomState
 ) -> Tensor:
     """Rows chosen by greedy k-means++: of some drawn by squared distance, the one that helps most.
 
     All random numbers are drawn beforehand, so that nothing here waits for the device.
     """
-    n, device = len(X), X.device
-    wide = wide_type(device)
-    first = int(random_state.uniform() * n)
+    first = int(random_state.uniform() * len(X))
     draws = torch.from_numpy(random_state.uniform(size=(n_clusters - 1, n_trials)))
-    draws = draws.to(device=device, dtype=wide)
+    draws = draws.to(device=X.device, dtype=wide_type(X.device))
+    if cuda_seeds.serves(X, n_trials):
+        return cuda_seeds.seed(X, n_clusters, first, draws)
+    return _seed_by_steps(X, n_clusters, first, draws)
+
+
+def _seed_by_steps(X: Tensor, n_clusters: int, first: int, draws: Tensor) -> Tensor:
+    n, device, wide = len(X), X.device, draws.dtype
+    x_norms = X.square().sum(dim=1)
     chosen = torch.full((n_clusters,), first, device=device)
     closest = _distances_to(X, x_norms, chosen[:1])[:, 0]
     last = torch.zeros(1, dtype=torch.int64, device=device)  # where in `chosen`
@@ -156,25 +181,28 @@ def _distances_to(X: Tensor, x_norms: Tensor, chosen: Tensor) -> Tensor:
     return d.scatter_(0, chosen[None, :], 0).clamp_(min=0)
 
 
-def _nearest(X: Tensor, x_norms: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
-    """Label and squared distance of the nearest centre of each row."""
+def _nearest(X: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    """Label of the nearest centre of each row, and its distance without the row's own length."""
     c_norms = centres.square().sum(dim=1)
     size = max(1, block_entries(X.device) // len(centres))
     parts = [
         torch.addmm(c_norms, X[rows], centres.T, alpha=-2).min(dim=1)
         for rows in row_blocks(len(X), size)
     ]
-    distances = torch.cat([part.values for part in parts])
-    return torch.cat([part.indices for part in parts]), (distances + x_norms).clamp_(min=0)
+    if len(parts) == 1:
+        return parts[0].indices, parts[0].values
+    return torch.cat([part.indices for part in parts]), torch.cat([part.values for part in parts])
 
 
 def _sums(X: Tensor, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
     """Sum and number of the rows of each cluster, by products that come out the same each time."""
-    sums: Tensor = 0
-    counts: Tensor = 0
+    parts = []
     for rows in row_blocks(len(X), max(1, block_entries(X.device) // n_clusters)):
         block = X[rows]
         member = block.new_zeros((len(block), n_clusters)).scatter_(1, labels[rows, None], 1)
-        sums = sums + (member.T @ block).to(wide_type(X.device))
-        counts = counts + member.sum(dim=0)
-    return sums, counts
+        parts.append((member.T @ block, member.sum(dim=0)))
+    if len(parts) == 1:
+        return parts[0]
+    wide = wide_type(X.device)
+    sums, counts = (sum(part.to(wide) for part in some) for some in zip(*parts, strict=True))
+    return sums.to(X.dtype), counts.to(X.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -11,29 +10,32 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
 from omcal.machine.torch import Tensor
-from omcal.method.roots import shrunk_uncut
-from omcal.method.rows import Sums
-from omcal.method.solver import AbstractIteration, Iteration, Problem
-from omcal.method.updates import (
-    ConsensusGraph,
-    Shrunk,
-    fused_gram,
-    graph_products,
-    mix,
-    objective,
-)
-from omcal.places.gpu import weights
+from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
+from omcal.method.updates import ConsensusGraph
+from omcal.places.gpu import nvrtc, weights
 from omcal.places.gpu.devices import Repeated, working_on
-from omcal.places.gpu.roots import identity, inverse_root
+from omcal.places.gpu.roots import CLOSE, LEAST, inverse_root, steps
 
 if TYPE_CHECKING:
     from omcal.places.gpu.rows import TorchRows
 
 _ABOVE = 1.25  # times the threshold: no singular value is near it
+_SPARE = 0.25  # of the least eigenvalue: it may fall so far
+_MOST_CLUSTERS = 64
+_MOST_ANCHORS = 48  # with more, a library's products are quicker than one block of threads
+_THREADS = 512
+# Parts of the kernel `small`.
+_TURNS, _SHRINKS, _MULTIPLIES, _TAKES_ROOT, _ENDS = 1, 2, 4, 8, 16
+
+
+def serves(rows: TorchRows, problem: Problem) -> bool:
+    """Whether `DeviceIteration` does this."""
+    c = int(rows.F.shape[1])
+    return nvrtc.available(rows.device) and c <= _MOST_CLUSTERS and weights.serves(problem)
 
 
 class DeviceIteration(AbstractIteration):
-    """One recording does an iteration, pass and small steps; the host is told the objective.
+    """The device does one iteration after another, and the next before the host asks for it.
 
     Where singular values come near the threshold, or a basis has no clear directions, what replaces
     the decompositions there is not right: such iterations are done on the host, until all singular
@@ -41,48 +43,43 @@ class DeviceIteration(AbstractIteration):
     """
 
     def __init__(self, rows: TorchRows, StS: Floats, G: Floats, problem: Problem) -> None:
-        self._device = rows.device
+        self._rows, self._StS, self._problem = rows, StS, problem
         self._host = Iteration(rows, StS, G, problem)
-        self._make = partial(_State, rows, StS, problem)
         self._there: _State | None = None  # where the iterations are, if not on the host
-        self._once: Repeated | None = None
+        self._value = inf  # of the objective, after the last iteration on the host
+        self._left = problem.max_iter
         self._enough = _ABOVE * problem.tau  # for the least singular value
 
     def step(self) -> float:
+        uncut = self._enough == 0 or self._host.least > self._enough
+        if self._there is None and uncut and self._value < inf:  # the first is the host's
+            self._there = _State(self._rows, self._StS, self._problem, self._host, self._value)
+        self._left -= 1
         if self._there is None:
-            value = self._host.step()
-        else:
-            value, right = self._step_there(self._there)
-            if right:
-                return value
-            value = self._finish_on_host(self._there)
-        if self._enough == 0 or self._host.least > self._enough:
-            self._go_there()
-        return value
+            self._value = self._host.step()
+            return self._value
+        return self._answer(self._there, 1 + min(1, self._left))
 
-    def _go_there(self) -> None:
-        with working_on(self._device):
-            self._there = self._make()
-            self._there.load(self._host)
-        self._once = Repeated(self._there.iterate, self._device)
+    def underway(self) -> list[float]:
+        there = self._there
+        return [self._answer(there, 1)] if there is not None and there.is_ahead() else []
 
-    def _step_there(self, there: _State) -> tuple[float, bool]:
-        assert self._once is not None
-        with working_on(self._device):
-            there.share.fill_(self._host.ahead.share() if self._host.ahead else 0.0)
-            self._once()
-            return there.answer()
+    def _answer(self, there: _State, wanted: int) -> float:
+        value, right = there.step(wanted)
+        return value if right else self._finish_on_host(there)
 
     def _finish_on_host(self, there: _State) -> float:
         there.leave(self._host)
-        self._there = self._once = None
+        self._there = None
         self._enough = 2 * self._enough or inf  # or it would go there and back
         if self._host.ahead:
             self._host.ahead.last = self._host.consensus.G  # as after its own pass
-        return self._host.finish(there.sums())
+        self._value = self._host.finish(self._rows.sums_of(there.sums))
+        return self._value
 
     def restart(self) -> None:
-        self._host.restart()
+        if self._there is None:  # the device has seen it itself
+            self._host.restart()
 
     @property
     def alpha(self) -> Floats:  # type: ignore[override]
@@ -101,95 +98,140 @@ class DeviceIteration(AbstractIteration):
 class _State:
     """What changes from one iteration to the next, on the device."""
 
-    def __init__(self, rows: TorchRows, StS: Floats, problem: Problem) -> None:
-        self._rows, self._problem, device = rows, problem, rows.device
-        self._StS = torch.from_numpy(StS).to(device)
+    def __init__(
+        self, rows: TorchRows, StS: Floats, problem: Problem, host: Iteration, value: float
+    ) -> None:
+        self._rows, self._problem, self._device = rows, problem, rows.device
+        V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
+        self._m, Z, ahead = m, host.consensus, host.ahead
+        first = Z.f_step(ahead.basis(Z.G) if ahead else None)
+        scalars = [value, ahead.age if ahead else 0, True, 0]  # the last: how many were done
+        kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
+        self._sizes = [np.size(part) for part in kept]
+        self._on_card = self._device.type == "cuda"
+        # Two places: the host may not have read the last answer yet.
+        self._answers = torch.zeros((2, 2), dtype=torch.float64, pin_memory=self._on_card)
+        self._sent = self._heard = 0
+        self._least = max(LEAST, _SPARE * host.spread)
         H = np.einsum("uvii->uv", StS)
-        self._H = torch.from_numpy(H).to(device)
-        self._weights = weights.DeviceWeights(problem, H, device)
-        V, m, c = len(H), StS.shape[-1], rows.F.shape[1]
-        # In this order the old value of one may become the new value of one before it.
-        sizes = {"alpha of Z": (V,), "last G": (m, c), "alpha": (V,), "G": (m, c), "T": (m, m)}
-        self._kept = [self._H.new_empty(size) for size in sizes.values()]
-        pinned = {"pin_memory": device.type == "cuda", "dtype": torch.float64}
-        self.share, self._answer = torch.zeros((), **pinned), torch.zeros(2, **pinned)
-        self._share_there = self.share.to(device)
-        self._sums: Any = None  # tensors, of the last pass
+        rule, faces, given = weights.table(problem, H)
+        tables = [np.concatenate([np.ravel(p) for p in kept]), StS, H, faces, given]
+        with working_on(self._device):
+            self._kept, *self._tables = (
+                torch.from_numpy(np.ascontiguousarray(t, dtype=np.float64)).to(self._device)
+                for t in tables
+            )
+            self._tables += [steps(self._device), steps(self._device, self._least)]
+            self._goes_on = self._kept[-2:]
+            self.sums = self._kept.new_empty(V * m * c + 2 * c * c)
+            self._work = self._kept.new_zeros(
+                3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 2 + max(len(faces), V)
+            )
+            self._letter = rows.letter(Z.alpha, *first, Z.G)
+        self._kernel = nvrtc.compiled(
+            "small",
+            self._device,
+            REAL=nvrtc.TYPES[str(self._letter.dtype)],
+            VIEWS=V,
+            C=c,
+            WIDTH=self._letter.shape[1],
+            RULE=rule,
+            MOMENTUM=int(problem.accelerate),
+            MOST_MOMENTUM=MOST_MOMENTUM,
+            MOST_ROWS=_MOST_CLUSTERS,
+            THREADS=_THREADS,
+        )
+        side = max(c, m if m <= _MOST_ANCHORS else 0)
+        self._bytes = 8 * (_THREADS // 32 + 3 * side * side)
+        self._once: Any = self._iterate
+        if m > _MOST_ANCHORS:
+            self._once = Repeated(self._iterate, self._device)
+        if self._on_card:
+            self._events = [torch.cuda.Event() for _ in self._answers]
 
-    def load(self, host: Iteration) -> None:
-        """Go on where the host is."""
-        Z = host.consensus
-        last = Z.G if host.ahead is None else host.ahead.last
-        given = (Z.alpha, last, host.alpha, Z.G, Z.T)
-        for kept, part in zip(self._kept, given, strict=True):
-            kept.copy_(torch.from_numpy(np.ascontiguousarray(part)))
+    def step(self, wanted: int) -> tuple[float, bool]:
+        """The objective after the next iteration, and whether it is right.
+
+        So many are to be under way before it is waited for, where one too many does no harm.
+        """
+        wanted = wanted if self._rows.heeds else 1
+        with working_on(self._device):
+            while self._sent < self._heard + wanted:
+                self._send()
+        place = self._heard % 2
+        if self._on_card:
+            self._events[place].synchronize()
+        self._heard += 1
+        value, right = self._answers[place].tolist()
+        return value, right > 0
+
+    def is_ahead(self) -> bool:
+        """Whether an iteration was done that the host has not heard of."""
+        if self._on_card:
+            torch.cuda.current_stream(self._device).synchronize()
+        return self._sent > self._heard and bool(self._answers[self._heard % 2].isfinite().all())
 
     def leave(self, host: Iteration) -> None:
         """Let the host go on after the last iteration that was right."""
-        alpha, last, host.alpha, G, T = (part.cpu().numpy().copy() for part in self._kept)
-        host.consensus = ConsensusGraph(alpha, G, T, self._problem.gamma)
+        Z, kept = host.consensus, self._kept.cpu().numpy()
+        cuts = np.cumsum(self._sizes)[:-1]
+        alpha, last, host.alpha, G, T, scalars = np.split(kept, cuts)
+        shape = Z.G.shape
+        host.consensus = ConsensusGraph(
+            alpha, G.reshape(shape), T.reshape(Z.T.shape), self._problem.gamma
+        )
         if host.ahead:
-            host.ahead.last = last
+            host.ahead.last, host.ahead.age = last.reshape(shape), int(scalars[1])
 
-    def sums(self) -> Sums:
-        """Of the last pass."""
-        s = self._sums
-        return Sums(*(part.cpu().numpy() for part in (s.StF, s.FtF, s.FoldtF)))
+    def _send(self) -> None:
+        place = self._sent % 2
+        self._answers[place] = torch.nan
+        self._once()
+        if self._on_card:
+            self._events[place].record()
+        self._sent += 1
 
-    def answer(self) -> tuple[float, bool]:
-        """The objective after the last iteration, and whether it is right."""
-        if self._H.is_cuda:
-            torch.cuda.current_stream(self._H.device).synchronize()
-        value, right = self._answer.tolist()
-        return value, right > 0
-
-    def iterate(self) -> None:
+    def _iterate(self) -> None:
         """One more iteration, without a word to the host but the answer."""
-        p = self._problem
-        right: list[Tensor] = []
-        alpha_of_Z, last, alpha, G, T = self._kept
-        Z = ConsensusGraph(alpha_of_Z, G, T, p.gamma)
-        basis = None
-        if p.accelerate:
-            self._share_there.copy_(self.share, non_blocking=True)
-            # Its singular values are at least 1, so that this is right before the rows change.
-            basis = _orthogonal_factor(G + self._share_there * (G - last), right)
-        self._sums = sums = self._rows.sweep_there(alpha_of_Z, *Z.f_step(basis))
-        last = G
-        G = _orthogonal_factor(Z.transposed_times_f(sums.StF, sums.FoldtF), right)
-        for _ in range(p.small_steps):
-            AtF = mix(alpha, sums.StF)
-            MtM = fused_gram(alpha, self._StS, AtF, sums.FtF, G, p.gamma)
-            shrunk = _soft_threshold(MtM, p.tau, right)
-            Z = ConsensusGraph(alpha, G, shrunk.T, p.gamma)
-            SZ = graph_products(Z, self._StS, sums.StF)
-            alpha = self._weights(SZ, sums, G)
-        value = objective(Z, alpha, shrunk, self._H, SZ, AtF, sums.FtF, p.beta)
-        good = torch.stack([*right, value.isfinite()]).all()
-        self._answer.copy_(torch.stack([value, good.to(value)]), non_blocking=True)
-        for kept, new in zip(self._kept, (Z.alpha, last, alpha, G, Z.T), strict=True):
-            kept.copy_(torch.where(good, new, kept))
+        self._rows.sweep_there(self._letter, self._goes_on, self.sums)
+        times, first = self._problem.small_steps, _TURNS
+        for number in range(times):
+            last = _ENDS if number + 1 == times else 0
+            if self._m <= _MOST_ANCHORS:
+                self._launch(first | _MULTIPLIES | _TAKES_ROOT | last)
+                first = 0
+            else:
+                self._launch(first | _MULTIPLIES)
+                self._root()
+                first = _SHRINKS
+        if self._m > _MOST_ANCHORS:
+            self._launch(_SHRINKS | _ENDS)
+
+    def _launch(self, parts: int) -> None:
+        p, (StS, H, faces, given, of_c, of_m) = self._problem, self._tables
+        self._kernel(
+            *(1, _THREADS, self._bytes),
+            *(self.sums, StS, H, faces, given, of_c, of_m),
+            *(self._kept, self._work, self._letter, self._answers),
+            *(p.beta, p.gamma, p.tau, p.tol, CLOSE),
+            *(self._m, len(of_c), len(of_m), len(faces), parts),
+        )
+
+    def _root(self) -> None:
+        """The inverse root of MᵀM by a library's products."""
+        if self._problem.tau == 0:
+            return
+        m = self._m
+        A, X, bound, right = self._work[: 2 * m * m + 2].split([m * m, m * m, 1, 1])
+        root = inverse_root(A.view(m, m), self._least)
+        X.copy_(root.inverse.flatten())
+        bound.copy_(largest_at_most(root.inverse))
+        right.mul_(root.right)
 
 
-def _orthogonal_factor(B: Tensor, right: list[Tensor]) -> Tensor:
-    """`omcal.method.updates.orthogonal_factor`, where the columns of B are far from dependent."""
-    root = inverse_root(B.T @ B)
-    right.append(root.right)
-    G = B @ root.inverse
-    # Once more: BᵀB has lost digits that B has.
-    return torch.addmm(G, G, G.T @ G, beta=1.5, alpha=-0.5)
-
-
-def _soft_threshold(MtM: Tensor, tau: float, right: list[Tensor]) -> Shrunk:
-    """`omcal.method.updates.soft_threshold`, where all singular values are above the threshold.
-
-    Then no singular value needs to be known by itself.
-    """
-    eye = identity(len(MtM), MtM.device)
-    if tau == 0:
-        return Shrunk(eye, 0.0, MtM.trace())
-    root = inverse_root(MtM)
-    # The largest eigenvalue of the inverse root is smaller, by a sixth at most.
-    most = torch.linalg.matrix_power(root.inverse, 16).square().sum() ** (1 / 32)
-    right += [root.right, tau * most < 1]
-    return Shrunk(*shrunk_uncut(MtM, tau, eye, root.inverse))
+def largest_at_most(A: Tensor) -> Tensor:
+    """A bound of the largest eigenvalue of a positive definite matrix, by a sixth too large."""
+    power = A
+    for _ in range(4):
+        power = power @ power
+    return power.square().sum() ** (1 / 32)

@@ -8,6 +8,7 @@ the machine. Once the former is public, it can stand in for this file.
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -57,8 +58,12 @@ def room(device: Device) -> int:
 
 
 def source(name: str) -> str:
-    """The text of a kernel, which comes with the package."""
-    return files(__package__).joinpath(f"{name}.cu").read_text(encoding="utf-8")
+    """The text of a kernel, which comes with the package, and of what it includes."""
+    folder = files(__package__)
+    text = folder.joinpath(f"{name}.cu").read_text(encoding="utf-8")
+    return re.sub(
+        r'#include "(.*)"\n', lambda found: folder.joinpath(found[1]).read_text("utf-8"), text
+    )
 
 
 @cache

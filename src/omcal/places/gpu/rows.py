@@ -14,7 +14,7 @@ from omcal.method.rows import AbstractRows, Assignment, Sums
 from omcal.method.solver import Problem
 from omcal.method.updates import stacked
 from omcal.places.gpu import triton_pass as _triton
-from omcal.places.gpu import weights
+from omcal.places.gpu import iteration
 from omcal.places.gpu.devices import (
     Repeated,
     resolve_device,
@@ -26,7 +26,6 @@ from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.new_samples import second, silence
 from omcal.places.gpu.plain_pass import PlainPass
 
-_FEWEST_ANCHORS = 50  # with fewer, the small steps take the host as long as recording them
 _FEWEST_ROWS = 10_000  # with fewer, compiling the kernels takes longer than they save
 
 
@@ -77,21 +76,32 @@ class TorchRows(AbstractRows):
         return np.ascontiguousarray(flat.reshape(V, m, V, m).transpose(0, 2, 1, 3))
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
+        return self.sums_of(self._mail.sweep(alpha, P, R))
+
+    def sums_of(self, packed: Any) -> Sums:
+        """The sums of a pass, which it leaves in one row."""
         V, m, c = self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1]
-        packed = self._mail.sweep(alpha, P, R)
+        packed = packed.cpu().numpy() if torch.is_tensor(packed) else packed
         StF, FtF, FoldtF = np.split(packed, [V * m * c, V * m * c + c * c])
         return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
 
-    def sweep_there(self, alpha: Tensor, P: Tensor, R: Tensor) -> Sums:
-        """The same with tensors, without a word to the host."""
-        V, m, c = self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1]
-        packed = self._pass.sweep(self._mail.letter(alpha, P, R))
-        StF, FtF, FoldtF = packed.split([V * m * c, c * c, c * c])
-        return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
+    def letter(self, alpha: Floats, P: Floats, R: Floats, G: Floats) -> Tensor:
+        """What a pass is sent, on the device, where it may change."""
+        return self._mail.send(alpha, P, R, G)
+
+    @property
+    def heeds(self) -> bool:
+        """Whether `sweep_there` does nothing where it is told to."""
+        return bool(getattr(self._pass, "heeds", False))
+
+    def sweep_there(self, letter: Tensor, goes_on: Tensor, sums: Tensor) -> None:
+        """A pass without a word to the host."""
+        height = self._graphs.n_views * self._graphs.n_anchors + self._pass.columns
+        more = (goes_on,) if self.heeds else ()
+        sums.copy_(self._pass.sweep(letter[:height], *more))
 
     def iteration(self, StS: Floats, G: Floats, problem: Problem) -> DeviceIteration | None:
-        few = len(G) < _FEWEST_ANCHORS
-        if self.device.type != "cuda" or few or not weights.serves(problem):
+        if isinstance(self._pass, PlainPass) or not iteration.serves(self, problem):
             return None
         return DeviceIteration(self, StS, G, problem)
 
@@ -144,13 +154,6 @@ class _Mail:
         self._write(alpha, P, R)
         self._outbox.numpy()[self._height :, : len(R)] = stacked(alpha, G)
         return self._letter.copy_(self._outbox, non_blocking=True)
-
-    def letter(self, alpha: Tensor, P: Tensor, R: Tensor) -> Tensor:
-        """What a pass is sent, from matrices that are on the device."""
-        c = len(R)
-        self._letter[: self._stacked, :c] = stacked(alpha, P)
-        self._letter[self._stacked : self._stacked + c, :c] = R
-        return self._letter[: self._height]
 
     def _write(self, alpha: Floats, P: Floats, R: Floats) -> None:
         text, c = self._outbox.numpy(), len(R)

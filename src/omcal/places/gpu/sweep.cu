@@ -1,29 +1,39 @@
 // A lane works for one column of F, one of the rows done at once, and every VIEWS_AT_ONCE-th view.
+// Shared memory gives each lane one word a cycle, no matter how many want the same: what takes time
+// is the number of words that a lane reads or writes for a row.
 constexpr int WARP = 32, LANES = ROWS_AT_ONCE * VIEWS_AT_ONCE * C;
 constexpr int ROUNDS = (VIEWS + VIEWS_AT_ONCE - 1) / VIEWS_AT_ONCE, SLOTS = ROUNDS * K;
 constexpr int STEPS = (WARP + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, TILE = STEPS * ROWS_AT_ONCE;
 constexpr int PER_PACK = 16 / sizeof(REAL);
 constexpr int PACKS = (C + VIEWS_AT_ONCE * PER_PACK - 1) / (VIEWS_AT_ONCE * PER_PACK);
 constexpr int SHARE = PACKS * PER_PACK;  // of the columns of F, for the lanes of one view
+constexpr int USED = VIEWS_AT_ONCE == 1 ? C : SHARE;
 constexpr int PITCH = SHARE * VIEWS_AT_ONCE, ANCHOR_BYTES = WARP * sizeof(REAL);
-// Of the entries of a view: one more than there are, so that views do not meet in a memory bank.
-constexpr int VIEW_ENTRIES = K * TILE + 1, WARP_ENTRIES = ROUNDS * VIEWS_AT_ONCE * VIEW_ENTRIES;
+// Of a row in a view: K weights, and the K anchors in as few words as they fit in.
+constexpr int PER_WORD = 4 / sizeof(INDEX), WORDS = (K + PER_WORD - 1) / PER_WORD;
+constexpr unsigned INDEX_BITS = 8 * sizeof(INDEX), INDEX_MASK = ~0u >> (32 - INDEX_BITS);
+// One more than there are, so that views do not meet in a memory bank.
+constexpr int VIEW_WEIGHTS = K * TILE + 1, VIEW_WORDS = WORDS * TILE + 1;
+constexpr int ALL_VIEWS = ROUNDS * VIEWS_AT_ONCE;  // those that are not there included
+// Entry (j, j + s) of the symmetric F'F for s up to C / 2, shared out to the lanes of the views.
+constexpr int SHIFTS = C / 2 / VIEWS_AT_ONCE + 1;
 constexpr int TILES_A_FLUSH = 64;  // sums of no more rows than these are in REAL
 
-struct alignas(2 * sizeof(REAL)) Entry { REAL weight; int bytes; };  // bytes: to the anchor
 struct alignas(16) Pack { REAL x[PER_PACK]; };
 
 __device__ REAL& at(REAL* start, int bytes) {
     return *reinterpret_cast<REAL*>(reinterpret_cast<char*>(start) + bytes);
 }
 
-__device__ void read_share(const REAL* start, REAL (&values)[SHARE]) {
+__device__ void read_share(const REAL* start, REAL (&values)[USED]) {
     #pragma unroll
-    for (int p = 0; p < PACKS; ++p) {
+    for (int p = 0; p < USED / PER_PACK; ++p) {
         const Pack pack = reinterpret_cast<const Pack*>(start)[p];
         #pragma unroll
         for (int i = 0; i < PER_PACK; ++i) values[p * PER_PACK + i] = pack.x[i];
     }
+    #pragma unroll
+    for (int i = USED / PER_PACK * PER_PACK; i < USED; ++i) values[i] = start[i];
 }
 
 // The sum over the rows done at once, in the lanes of the first.
@@ -42,8 +52,10 @@ __device__ void add(double* place, double value, bool first) {
 // F = max([S_1 ... S_V] P + F R, 0); for each warp the sums S'F, F'F and Fold'F of its rows.
 extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, REAL* __restrict__ F,
-    const REAL* __restrict__ matrices, double* __restrict__ sums, int n, int m
+    const REAL* __restrict__ matrices, double* __restrict__ sums, const double* goes_on,
+    int n, int m
 ) {
+    if (goes_on && !*goes_on) return;
     extern __shared__ unsigned char memory[];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, words = ROUNDS * m * WARP;
     // Lanes that are left over follow the first ones and add zeros.
@@ -58,9 +70,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     REAL* const tiles = P + words * (1 + WARPS);
     REAL* const before = tiles + 2 * warp * TILE * PITCH;
     REAL* const after = before + TILE * PITCH;
-    Entry* const entries =
-        reinterpret_cast<Entry*>(tiles + 2 * WARPS * TILE * PITCH) + warp * WARP_ENTRIES;
-    const Entry* const my_entries = entries + view * VIEW_ENTRIES;
+    REAL* const all_weights = tiles + 2 * WARPS * TILE * PITCH;
+    REAL* const row_weights = all_weights + warp * ALL_VIEWS * VIEW_WEIGHTS;
+    unsigned* const row_anchors = reinterpret_cast<unsigned*>(
+        all_weights + WARPS * ALL_VIEWS * VIEW_WEIGHTS
+    ) + warp * ALL_VIEWS * VIEW_WORDS;
+    const REAL* const my_weights = row_weights + view * VIEW_WEIGHTS;
+    const unsigned* const my_anchors = row_anchors + view * VIEW_WORDS;
 
     for (int i = threadIdx.x; i < words; i += WARPS * WARP) {
         // Each lane finds the rows of P of its view at the anchor's address.
@@ -68,18 +84,24 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
         P[i] = busy && v < VIEWS ? matrices[(v * m + anchor) * WIDTH + column] : REAL(0);
     }
     for (int i = lane; i < words; i += WARP) StF[i] = 0;
-    // Entries beyond the last view, which stay as they are here, lead to sums that no view has: a
-    // lane that adds nothing still writes back what it read.
-    for (int i = lane; i < WARP_ENTRIES; i += WARP)
-        entries[i] = {0, i / VIEW_ENTRIES / VIEWS_AT_ONCE * m * ANCHOR_BYTES};
+    // Those beyond the last view, which stay as they are here, lead to sums that no view has: a lane
+    // that adds nothing still writes back what it read.
+    for (int i = lane; i < ALL_VIEWS * VIEW_WEIGHTS; i += WARP) row_weights[i] = 0;
+    for (int i = lane; i < ALL_VIEWS * VIEW_WORDS; i += WARP) row_anchors[i] = 0;
     for (int i = lane; i < 2 * TILE * PITCH; i += WARP) before[i] = 0;
     __syncthreads();
-    REAL R[SHARE], FtF[SHARE], FoldtF[SHARE];
+    REAL R[USED], FtF[SHIFTS], FoldtF[USED];
     #pragma unroll
-    for (int i = 0; i < SHARE; ++i) {
+    for (int i = 0; i < USED; ++i) {
         const int a = view * SHARE + i;
         R[i] = a < C ? matrices[(VIEWS * m + a) * WIDTH + column] : REAL(0);
-        FtF[i] = FoldtF[i] = 0;
+        FoldtF[i] = 0;
+    }
+    int partner[SHIFTS];  // the lane that has the same row and another column
+    #pragma unroll
+    for (int i = 0; i < SHIFTS; ++i) {
+        partner[i] = (row_of_lane * VIEWS_AT_ONCE + view) * C + (column + view * SHIFTS + i) % C;
+        FtF[i] = 0;
     }
 
     const int n_tiles = (n + WARP - 1) / WARP, n_warps = gridDim.x * WARPS;
@@ -112,14 +134,20 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
             if (writes && v < VIEWS) add(mine + (v * m + i % m) * C + column, total, first);
         }
         #pragma unroll
-        for (int i = 0; i < SHARE; ++i) {
-            const double one = over_rows(FtF[i], lane), two = over_rows(FoldtF[i], lane);
+        for (int i = 0; i < SHIFTS; ++i) {
+            const double total = over_rows(FtF[i], lane);
+            const int shift = view * SHIFTS + i, other = (column + shift) % C;
+            FtF[i] = 0;
+            if (!writes || shift > C / 2) continue;
+            add(mine + (VIEWS * m + column) * C + other, total, first);
+            if (shift > 0 && 2 * shift != C) add(mine + (VIEWS * m + other) * C + column, total, first);
+        }
+        #pragma unroll
+        for (int i = 0; i < USED; ++i) {
+            const double total = over_rows(FoldtF[i], lane);
             const int a = view * SHARE + i;
-            FtF[i] = FoldtF[i] = 0;
-            if (writes && a < C) {
-                add(mine + (VIEWS * m + a) * C + column, one, first);
-                add(mine + (VIEWS * m + C + a) * C + column, two, first);
-            }
+            FoldtF[i] = 0;
+            if (writes && a < C) add(mine + (VIEWS * m + C + a) * C + column, total, first);
         }
     };
 
@@ -128,10 +156,17 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     bool first = true;
     for (int tile = first_tile; tile < n_tiles; tile += n_warps) {
         #pragma unroll
-        for (int s = 0; s < VIEWS * K; ++s)
-            entries[s / K * VIEW_ENTRIES + s % K * TILE + lane] = {
-                next_weight[s], (s / K / VIEWS_AT_ONCE * m + next_anchor[s]) * ANCHOR_BYTES
-            };
+        for (int v = 0; v < VIEWS; ++v) {
+            unsigned anchors[WORDS] = {};
+            #pragma unroll
+            for (int s = 0; s < K; ++s) {
+                row_weights[v * VIEW_WEIGHTS + s * TILE + lane] = next_weight[v * K + s];
+                anchors[s / PER_WORD] |= (unsigned)next_anchor[v * K + s] << s % PER_WORD * INDEX_BITS;
+            }
+            #pragma unroll
+            for (int w = 0; w < WORDS; ++w)
+                row_anchors[v * VIEW_WORDS + w * TILE + lane] = anchors[w];
+        }
         #pragma unroll
         for (int j = 0; j < C; ++j) {
             const int i = j * WARP + lane;
@@ -142,42 +177,50 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
         #pragma unroll 2
         for (int step = 0; step < STEPS; ++step) {
             const int row = step * ROWS_AT_ONCE + row_of_lane;
-            Entry entry[SLOTS];
-            REAL old[SHARE], sum[SLOTS], part = 0, other = 0;
+            REAL weight[SLOTS], old[USED], sum[SLOTS], part = 0, other = 0;
+            int bytes[SLOTS];  // to the anchor
             read_share(before + row * PITCH + view * SHARE, old);
             #pragma unroll
-            for (int s = 0; s < SLOTS; ++s)
-                entry[s] = my_entries[s / K * VIEWS_AT_ONCE * VIEW_ENTRIES + s % K * TILE + row];
+            for (int r = 0; r < ROUNDS; ++r) {
+                unsigned anchors[WORDS];
+                #pragma unroll
+                for (int w = 0; w < WORDS; ++w)
+                    anchors[w] = my_anchors[r * VIEWS_AT_ONCE * VIEW_WORDS + w * TILE + row];
+                #pragma unroll
+                for (int s = 0; s < K; ++s) {
+                    const int place = r * VIEWS_AT_ONCE * VIEW_WEIGHTS + s * TILE + row;
+                    weight[r * K + s] = my_weights[place];
+                    const unsigned anchor = anchors[s / PER_WORD] >> s % PER_WORD * INDEX_BITS;
+                    bytes[r * K + s] = (r * m + (int)(anchor & INDEX_MASK)) * ANCHOR_BYTES;
+                }
+            }
             #pragma unroll
-            for (int i = 0; i < SHARE; ++i) part += old[i] * R[i];
+            for (int i = 0; i < USED; ++i) part += old[i] * R[i];
             #pragma unroll
-            for (int s = 0; s < SLOTS; ++s) other += entry[s].weight * at(my_P, entry[s].bytes);
+            for (int s = 0; s < SLOTS; ++s) other += weight[s] * at(my_P, bytes[s]);
             part += other;
-            REAL f = 0;
-            #pragma unroll
-            for (int v = 0; v < VIEWS_AT_ONCE; ++v)
-                f += __shfl_sync(~0u, part, (row_of_lane * VIEWS_AT_ONCE + v) * C + column);
+            REAL f = VIEWS_AT_ONCE == 1 ? part : REAL(0);
+            if (VIEWS_AT_ONCE > 1) {
+                #pragma unroll
+                for (int v = 0; v < VIEWS_AT_ONCE; ++v)
+                    f += __shfl_sync(~0u, part, (row_of_lane * VIEWS_AT_ONCE + v) * C + column);
+            }
             f = busy && f > 0 ? f : REAL(0);
             // The anchors of a row differ, so that its sums can all be read before one is written.
             #pragma unroll
-            for (int s = 0; s < SLOTS; ++s) sum[s] = at(my_StF, entry[s].bytes);
+            for (int s = 0; s < SLOTS; ++s) sum[s] = at(my_StF, bytes[s]);
             #pragma unroll
-            for (int s = 0; s < SLOTS; ++s)
-                at(my_StF, entry[s].bytes) = sum[s] + entry[s].weight * f;
+            for (int s = 0; s < SLOTS; ++s) at(my_StF, bytes[s]) = sum[s] + weight[s] * f;
             if (busy && view == 0) after[row * PITCH + column] = f;
             #pragma unroll
-            for (int i = 0; i < SHARE; ++i) FoldtF[i] += old[i] * f;
+            for (int i = 0; i < USED; ++i) FoldtF[i] += old[i] * f;
+            #pragma unroll
+            for (int i = 0; i < SHIFTS; ++i) {
+                const bool own = VIEWS_AT_ONCE == 1 && i == 0;
+                FtF[i] += f * (own ? f : __shfl_sync(~0u, f, partner[i]));
+            }
         }
         __syncwarp();
-        #pragma unroll 4
-        for (int step = 0; step < STEPS; ++step) {
-            const int row = step * ROWS_AT_ONCE + row_of_lane;
-            REAL fresh[SHARE];
-            read_share(after + row * PITCH + view * SHARE, fresh);
-            const REAL f = busy ? after[row * PITCH + column] : REAL(0);
-            #pragma unroll
-            for (int i = 0; i < SHARE; ++i) FtF[i] += fresh[i] * f;
-        }
         #pragma unroll
         for (int j = 0; j < C; ++j) {
             const int i = j * WARP + lane;

@@ -124,10 +124,18 @@ class FusedPass:
             return _cuda.gram(self._graphs)
         return PlainPass(self._graphs, self._F).gram()
 
-    def sweep(self, small: Tensor) -> Tensor:
-        """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
+    @property
+    def heeds(self) -> bool:
+        """Whether a pass may be told to do nothing."""
+        return self._in_cuda is not None
+
+    def sweep(self, small: Tensor, goes_on: Tensor | None = None) -> Tensor:
+        """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R.
+
+        Where it `heeds` and `goes_on` is 0, nothing changes, and the sums are those of before.
+        """
         if self._in_cuda:
-            return self._in_cuda(small)
+            return self._in_cuda(small, goes_on)
         g, scale = self._graphs, self._scale(small)
         self._sums.zero_()
         _sweep[(self._programs,)](

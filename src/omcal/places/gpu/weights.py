@@ -1,4 +1,4 @@
-"""The weights of the views on the device, by each rule of `method.solver.Problem`."""
+"""What the device needs to follow each rule of `method.solver.Problem.weights`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.torch import Device, Tensor
-from omcal.method.rows import Sums
 from omcal.method.solver import Problem
-from omcal.method.updates import agreement, copies, shares
+from omcal.method.updates import copies
 
 _MOST_VIEWS = 8  # whose 255 subsets are all looked at
 
@@ -21,66 +18,37 @@ def serves(problem: Problem) -> bool:
     return problem.weighting != "adaptive" or len(problem.heard) <= _MOST_VIEWS
 
 
-class DeviceWeights:
-    """`Problem.weights` on a device."""
+def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
+    """Number of the rule, faces of the simplex, and a number for each view, for the kernel.
 
-    def __init__(self, problem: Problem, H: Floats, device: Device) -> None:
-        some = problem.heard
-        self._rule = problem.weighting
-        self._all = len(some) == len(problem.alpha)
-        self._heard = torch.from_numpy(some).to(device)
-        self._alpha = torch.from_numpy(problem.alpha).to(device)
-        H = H[np.ix_(some, some)]
-        self._H = torch.from_numpy(H).to(device)
-        if self._rule == "distinct":
-            self._copies = torch.from_numpy(copies(H)).to(device)
-        elif self._rule == "adaptive":
-            self._program = SimplexProgram(H, device)
-
-    def __call__(self, SZ: Tensor, sums: Sums, G: Tensor) -> Tensor:
-        if self._rule == "fixed":
-            return self._alpha
-        StF: Tensor = sums.StF
-        if not self._all:
-            SZ, StF = SZ.index_select(0, self._heard), StF.index_select(0, self._heard)
-        if self._rule == "adaptive":
-            alpha = self._program.minimum(2.0 * SZ)
-        else:
-            found = agreement(self._H, StF, sums.FtF, G)
-            alpha = shares(found / self._copies if self._rule == "distinct" else found)
-        return (
-            alpha if self._all else torch.zeros_like(self._alpha).index_copy(0, self._heard, alpha)
-        )
+    The number is 1 over how many copies of the view there are, 0 for views that are not heard.
+    """
+    some, V = problem.heard, len(H)
+    faces, given = np.zeros((1, V, V + 1)), np.zeros(V)
+    given[some] = 1.0
+    within = H[np.ix_(some, some)]
+    if problem.weighting == "adaptive":
+        found = simplex_faces(within)
+        faces = np.zeros((len(found), V, V + 1))
+        faces[:, some[:, None], [*some, V]] = found
+    elif problem.weighting == "distinct":
+        given[some] /= copies(within)
+    return {"fixed": 0, "adaptive": 1}.get(problem.weighting, 2), faces, given
 
 
-class SimplexProgram:
-    """`omcal.method.simplex.minimize_on_simplex` for one M and many m, without a branch.
+def simplex_faces(M: Floats) -> Floats:
+    """(faces, V, V + 1): L and l of each face on which a'Ma - m'a may be smallest, at L m + l.
 
     The minimum lies inside the face of some vertices, where it is that of the whole plane through
-    them: a linear function of m. All faces are looked at; those whose vertices are not independent
-    are never needed.
+    them. Those whose vertices are not independent are never needed. Smaller faces come first.
     """
-
-    def __init__(self, M: Floats, device: Device) -> None:
-        V = len(M)
-        found = []
-        for size in range(1, V + 1):
-            for face in combinations(range(V), size):
-                solver = _plane(M, np.array(face))
-                if solver is not None:
-                    found.append(solver)
-        linear, constant = (np.stack(part) for part in zip(*found, strict=True))
-        self._linear, self._constant, self._M = (
-            torch.from_numpy(a).to(device) for a in (linear, constant, M)
-        )
-
-    def minimum(self, m: Tensor) -> Tensor:
-        """Where a'Ma - m'a is smallest; of several places, on the smallest face."""
-        points = self._linear @ m + self._constant  # a row a face
-        values = ((points @ self._M - m) * points).sum(dim=1)
-        inside = (points >= 0).all(dim=1)
-        best = torch.where(inside, values, torch.inf).argmin(dim=0, keepdim=True)
-        return points.index_select(0, best)[0]
+    V = len(M)
+    planes = (
+        _plane(M, np.array(face))
+        for size in range(1, V + 1)
+        for face in combinations(range(V), size)
+    )
+    return np.stack([np.column_stack(plane) for plane in planes if plane is not None])
 
 
 def _plane(M: Floats, face: Array) -> tuple[Floats, Floats] | None:

@@ -9,6 +9,7 @@
 #include <ucontext.h>
 #include <vector>
 
+using std::isfinite;
 using std::min;
 
 #define __device__ static
@@ -185,6 +186,7 @@ static Place atomicAdd(Place* place, Value value) {
     return before;
 }
 static long long __double_as_longlong(double x) { return on_cpu::bits<long long>(x); }
+static double __longlong_as_double(long long x) { return on_cpu::bits<double>(x); }
 static float __int_as_float(int x) { return on_cpu::bits<float>(x); }
 static float __uint_as_float(unsigned x) { return on_cpu::bits<float>(x); }
 static unsigned __float_as_uint(float x) { return on_cpu::bits<unsigned>(x); }

@@ -1,5 +1,5 @@
 // A^(-1/2) of a symmetric m × m matrix by the steps of `method.roots`, in the shared memory of one
-// block of threads; X becomes that root, Y the other.
+// block of THREADS threads.
 constexpr int SIDE = 2;  // of the tile of a product that a thread works on
 constexpr int MOST = (MOST_ROWS * MOST_ROWS / SIDE / SIDE + THREADS - 1) / THREADS;  // tiles of a thread
 
@@ -39,20 +39,16 @@ __device__ void write(double* target, const Tile& tile, int m, int row, int colu
         }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) root(
-    const double* __restrict__ A, const double* __restrict__ steps, double* inverse,
-    double* is_right, double close, int m, int n_steps
+// X becomes the root; Y and H are room for as many numbers. Returns whether it is right.
+__device__ bool inverse_root(
+    const double* A, double* X, double* Y, double* H, const double* steps, int n_steps, double close, int m
 ) {
-    extern __shared__ unsigned char memory[];
-    double* const X = reinterpret_cast<double*>(memory);
-    double* const Y = X + m * m;
-    double* const H = Y + m * m;
     const int apart = (m + SIDE - 1) / SIDE, tiles = apart * apart;
-
     // No eigenvalue is larger than the largest sum of a row.
     for (int i = threadIdx.x; i < m; i += THREADS) {
-        H[i] = 0;
-        for (int j = 0; j < m; ++j) H[i] += fabs(A[j * m + i]);
+        double sum = 0;
+        for (int j = 0; j < m; ++j) sum += fabs(A[j * m + i]);
+        H[i] = sum;
     }
     __syncthreads();
     double size = 0;
@@ -94,7 +90,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) root(
         }
         __syncthreads();
     }
-    for (int i = threadIdx.x; i < m * m; i += THREADS) inverse[i] = X[i] / sqrt(size);
-    right = __syncthreads_and(right);
-    if (threadIdx.x == 0) *is_right = right;
+    for (int i = threadIdx.x; i < m * m; i += THREADS) X[i] /= sqrt(size);
+    return __syncthreads_and(right);
 }

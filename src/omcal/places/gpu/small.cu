@@ -1,0 +1,273 @@
+// What follows from the sums of a pass, as in `method.solver.Iteration.finish`, in one block of
+// threads: G, Z, the weights, the objective, and the matrices that the next pass is sent.
+#include "roots.cuh"
+
+constexpr int WARP = 32, WARPS = THREADS / WARP;
+enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
+// What a launch does, in this order; a root is taken here or by the host's library in between.
+enum { TURNS = 1, SHRINKS = 2, MULTIPLIES = 4, TAKES_ROOT = 8, ENDS = 16 };
+
+template <class Work>
+__device__ void each(int n, Work work) {
+    for (int i = threadIdx.x; i < n; i += THREADS) work(i);
+    __syncthreads();
+}
+
+// The sum of value(0) to value(n - 1), the same in all threads.
+template <class Value>
+__device__ double total(double* parts, int n, Value value) {
+    double sum = 0;
+    for (int i = threadIdx.x; i < n; i += THREADS) sum += value(i);
+    #pragma unroll
+    for (int apart = WARP / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int w = 0; w < WARPS; ++w) sum += parts[w];
+    __syncthreads();
+    return sum;
+}
+
+// Entry i of the product of a (· × inner) and a (inner × width) matrix.
+__device__ double entry(const double* L, const double* R, int inner, int width, int i) {
+    const double* const left = L + i / width * inner;
+    const double* const right = R + i % width;
+    double sum = 0;
+    #pragma unroll 4
+    for (int k = 0; k < inner; ++k) sum += left[k] * right[k * width];
+    return sum;
+}
+
+// The orthogonal polar factor of the m × C matrix B, and whether it is right.
+__device__ bool orthogonal_factor(
+    const double* B, double* G, double* room, double* products, double* shared,
+    const double* steps, int n_steps, double close, int m
+) {
+    auto gram = [&](const double* M) {
+        each(C * C, [&](int i) {
+            double sum = 0;
+            for (int k = 0; k < m; ++k) sum += M[k * C + i / C] * M[k * C + i % C];
+            products[i] = sum;
+        });
+    };
+    gram(B);
+    double* const root = shared;
+    const bool right =
+        inverse_root(products, root, root + C * C, root + 2 * C * C, steps, n_steps, close, C);
+    each(m * C, [&](int i) { room[i] = entry(B, root, C, C, i); });
+    gram(room);  // once more: the products of B have lost digits that B has
+    each(m * C, [&](int i) { G[i] = 1.5 * room[i] - 0.5 * entry(room, products, C, C, i); });
+    return right;
+}
+
+// `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
+// objective, the age of the momentum, whether it goes on, and how often it did. `work` begins with M'M, its inverse
+// root, a bound of that root's eigenvalues, and whether it is right.
+extern "C" __global__ void __launch_bounds__(THREADS) small(
+    const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
+    const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
+    const double* __restrict__ steps_of_m, double* state, double* work, REAL* letter, double* answers,
+    double beta, double gamma, double tau, double tol, double close,
+    int m, int n_steps_of_c, int n_steps_of_m, int n_faces, int parts
+) {
+    extern __shared__ unsigned char memory[];
+    double* const shared = reinterpret_cast<double*>(memory);
+    double* const partial = shared;  // of sums
+    double* const room = shared + WARPS;  // for roots
+    const int mc = m * C, mm = m * m;
+    const double s = 1.0 / (1.0 + gamma);
+
+    double* const alpha_of_Z = state;
+    double* const last_G = alpha_of_Z + VIEWS;
+    double* const alpha = last_G + mc;
+    double* const G = alpha + VIEWS;
+    double* const T = G + mc;
+    double* const value = T + mm;
+    double* const age = value + 1;
+    double* const goes_on = age + 1;
+    double* const number = goes_on + 1;
+    if (!*goes_on) return;
+
+    double* const A = work;  // M'M
+    double* const X = A + mm;
+    double* const bound = X + mm;
+    double* const right = bound + 1;
+    double* const next_T = right + 1;
+    double* const next_G = next_T + mm;
+    double* const AtF = next_G + mc;
+    double* const TG = AtF + mc;
+    double* const one = TG + mc;
+    double* const two = one + mc;
+    double* const products = two + mc;  // C × C
+    double* const weights = products + C * C;
+    double* const weights_of_Z = weights + VIEWS;
+    double* const SZ = weights_of_Z + VIEWS;
+    double* const totals = SZ + VIEWS;  // sums of the singular values of Z, and of their squares
+    double* const values = totals + 2;  // of the faces
+
+    const double* const StF = sums;
+    const double* const FtF = sums + VIEWS * mc;
+    const double* const FoldtF = FtF + C * C;
+    auto mixed = [&](const double* by, const double* matrices, int size, int i) {
+        double sum = 0;
+        #pragma unroll
+        for (int v = 0; v < VIEWS; ++v) sum += by[v] * matrices[v * size + i];
+        return sum;
+    };
+    auto turned = [&](const double* B, double* target, double* spare) {
+        return orthogonal_factor(B, target, spare, products, room, steps_of_c, n_steps_of_c, close, m);
+    };
+
+    if (parts & TURNS) {
+        each(mc, [&](int i) {
+            one[i] = mixed(alpha_of_Z, StF, mc, i) + gamma * entry(G, FoldtF, C, C, i);
+        });
+        each(mc, [&](int i) { two[i] = s * entry(T, one, m, C, i); });
+        const bool well = turned(two, next_G, one);
+        if (threadIdx.x == 0) *right = well;
+        each(VIEWS, [&](int v) { weights[v] = alpha[v]; });
+    }
+
+    auto shrink = [&] {
+        each(mm, [&](int i) { next_T[i] = (i / m == i % m) - (tau > 0 ? tau * X[i] : 0.0); });
+        const double trace = total(partial, m, [&](int i) { return A[i * m + i]; });
+        const double sigma = tau > 0 ? total(partial, mm, [&](int i) { return A[i] * X[i]; }) : 0.0;
+        if (threadIdx.x == 0) {
+            totals[0] = tau > 0 ? sigma - m * tau : 0.0;
+            totals[1] = trace - 2 * tau * sigma + m * tau * tau;
+            if (tau > 0 && !(tau * *bound < 1)) *right = 0;
+        }
+        each(mc, [&](int i) { TG[i] = entry(next_T, next_G, m, C, i); });
+        for (int v = 0; v < VIEWS; ++v) {
+            const double* const of_view = StS + (long long)v * VIEWS * mm;
+            const double from_graphs =
+                total(partial, mm, [&](int i) { return next_T[i] * mixed(weights, of_view, mm, i); });
+            const double from_factor = total(partial, mc, [&](int i) { return StF[v * mc + i] * TG[i]; });
+            if (threadIdx.x == 0) SZ[v] = s * (from_graphs + gamma * from_factor);
+        }
+        each(VIEWS, [&](int v) { weights_of_Z[v] = weights[v]; });
+
+        if (RULE == ADAPTIVE) {
+            // The minimum is inside some face of the simplex: a linear function of SZ.
+            auto point = [&](int face, int v) {
+                const double* const line = faces + ((long long)face * VIEWS + v) * (VIEWS + 1);
+                double sum = line[VIEWS];
+                for (int u = 0; u < VIEWS; ++u) sum += line[u] * 2.0 * SZ[u];
+                return sum;
+            };
+            each(n_faces, [&](int face) {
+                double points[VIEWS], sum = 0;
+                bool inside = true;
+                for (int v = 0; v < VIEWS; ++v) points[v] = point(face, v), inside = inside && points[v] >= 0;
+                for (int v = 0; v < VIEWS; ++v) {
+                    double product = -2.0 * SZ[v];
+                    for (int u = 0; u < VIEWS; ++u) product += points[u] * H[u * VIEWS + v];
+                    sum += product * points[v];
+                }
+                values[face] = inside ? sum : __longlong_as_double(0x7ff0000000000000);  // infinity
+            });
+            int best = 0;
+            for (int face = 1; face < n_faces; ++face)
+                if (values[face] < values[best]) best = face;
+            each(VIEWS, [&](int v) { weights[v] = point(best, v); });
+        } else if (RULE == BY_AGREEMENT) {
+            // `given` is 1 over the number of copies of each view, 0 for those that are not heard.
+            const double trace_of_FtF = total(partial, C, [&](int j) { return FtF[j * C + j]; });
+            for (int v = 0; v < VIEWS; ++v) {
+                const double inner = total(partial, mc, [&](int i) { return StF[v * mc + i] * next_G[i]; });
+                const double size = sqrt(H[v * VIEWS + v] * trace_of_FtF);
+                if (threadIdx.x == 0)
+                    values[v] = fmax(inner / (size == 0 ? 1.0 : size), 0.0) * given[v];
+            }
+            __syncthreads();
+            const double sum = total(partial, VIEWS, [&](int v) { return values[v]; });
+            const double heard = total(partial, VIEWS, [&](int v) { return double(given[v] > 0); });
+            each(VIEWS, [&](int v) { weights[v] = sum > 0 ? values[v] / sum : (given[v] > 0) / heard; });
+        }
+    };
+    if (parts & SHRINKS) shrink();
+
+    if (parts & MULTIPLIES) {
+        each(mc, [&](int i) {
+            AtF[i] = mixed(weights, StF, mc, i);
+            one[i] = gamma * AtF[i] + 0.5 * gamma * gamma * entry(next_G, FtF, C, C, i);
+        });
+        each(mm, [&](int i) {
+            const int row = i / m, column = i % m;
+            double sum = 0;
+            for (int u = 0; u < VIEWS; ++u)
+                sum += weights[u] * mixed(weights, StS + (long long)u * VIEWS * mm, mm, i);
+            for (int k = 0; k < C; ++k)
+                sum += one[row * C + k] * next_G[column * C + k] + one[column * C + k] * next_G[row * C + k];
+            A[i] = sum * s * s;
+        });
+    }
+
+    if (parts & TAKES_ROOT) {
+        if (tau > 0) {
+            double *power = room, *spare = room + mm;
+            const bool well =
+                inverse_root(A, power, spare, spare + mm, steps_of_m, n_steps_of_m, close, m);
+            each(mm, [&](int i) { X[i] = power[i]; });
+            // Its largest eigenvalue is smaller than this, by a sixth at most.
+            for (int times = 0; times < 4; ++times) {
+                each(mm, [&](int i) { spare[i] = entry(power, power, m, m, i); });
+                double* const other = power;
+                power = spare, spare = other;
+            }
+            const double squares = total(partial, mm, [&](int i) { return power[i] * power[i]; });
+            if (threadIdx.x == 0) {
+                *bound = pow(squares, 1.0 / 32);
+                if (!well) *right = 0;
+            }
+        }
+        __syncthreads();
+        shrink();
+    }
+
+    if (parts & ENDS) {
+        const double* basis = next_G;
+        const double of_factor = total(partial, mc, [&](int i) {
+            return s * (AtF[i] + gamma * entry(next_G, FtF, C, C, i)) * TG[i];
+        });
+        const double trace_of_FtF = total(partial, C, [&](int j) { return FtF[j * C + j]; });
+        double fusion = totals[1];
+        for (int v = 0; v < VIEWS; ++v) {
+            double product = -2.0 * SZ[v];
+            for (int u = 0; u < VIEWS; ++u) product += H[v * VIEWS + u] * weights[u];
+            fusion += weights[v] * product;
+        }
+        const double factor = totals[1] - 2.0 * of_factor + trace_of_FtF;
+        const double found = fusion + beta * totals[0] + gamma * factor;
+        const double before = *value, years = found > before ? 0.0 : *age;
+        bool good = *right && isfinite(found);
+        if (MOMENTUM) {
+            const double share = fmin(years / (years + 3.0), MOST_MOMENTUM);
+            each(mc, [&](int i) { two[i] = next_G[i] + share * (next_G[i] - G[i]); });
+            good = turned(two, TG, one) && good;
+            basis = TG;
+        }
+        if (good) {
+            each(mc, [&](int i) { one[i] = s * entry(next_T, basis, m, C, i); });
+            each(VIEWS * mc, [&](int i) {
+                letter[(i / C) * WIDTH + i % C] = REAL(weights_of_Z[i / mc] * one[i % mc]);
+            });
+            each(C * C, [&](int i) {
+                double sum = 0;
+                for (int k = 0; k < m; ++k) sum += next_G[k * C + i / C] * one[k * C + i % C];
+                letter[(VIEWS * m + i / C) * WIDTH + i % C] = REAL(gamma * sum);
+            });
+            each(mc, [&](int i) { last_G[i] = G[i], G[i] = next_G[i]; });
+            each(mm, [&](int i) { T[i] = next_T[i]; });
+            each(VIEWS, [&](int v) { alpha_of_Z[v] = weights_of_Z[v], alpha[v] = weights[v]; });
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            double* const place = answers + 2 * ((int)*number % 2);
+            place[0] = found, place[1] = good;
+            *number += 1;
+            *goes_on = good && !(fabs(before - found) <= tol * fabs(before));
+            if (good) *value = found, *age = years + MOMENTUM;
+        }
+    }
+}

@@ -1,0 +1,69 @@
+"""The kernels in CUDA C++ without a GPU: compiled for the CPU, where they take tensors too."""
+
+import ctypes
+import re
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from unittest import mock
+
+from omcal.places.gpu import iteration, nvrtc
+
+HEADER = Path(__file__).with_suffix(".h")
+FOLDER = tempfile.TemporaryDirectory(prefix="omcal-kernels-")
+NUMBERS = count()
+# What a CPU compiler does not know.
+TRANSLATED = {
+    r"extern __shared__ unsigned char memory\[\];": (
+        "unsigned char* const memory = on_cpu::shared_memory();"
+    ),
+    r'asm\("mma.*?\);': "on_cpu::multiply(sums, a, b0, b1);",
+    r'asm\("cvt.*?\);': "wide = on_cpu::from_half(x);",
+    r'extern "C" __global__': "static",
+}
+
+
+def translated(name, constants):
+    """A kernel as a C++ program with a function `launch` that takes its arguments."""
+    text = nvrtc.source(name)
+    parameters = re.search(rf"\) {name}\((.*?)\)\s*{{", text, re.DOTALL)[1]
+    names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", parameters.strip() + ","))
+    for pattern, meaning in TRANSLATED.items():
+        text = re.sub(pattern, meaning, text, flags=re.DOTALL)
+    defined = "".join(f"#define {key} {value}\n" for key, value in constants.items())
+    return (
+        f'#include "{HEADER}"\n{defined}{text}\nextern "C" void launch('
+        f"int blocks, int threads, size_t bytes, {parameters}) {{\n"
+        f"    on_cpu::launch(blocks, threads, bytes, [=] {{ {name}({names}); }});\n}}\n"
+    )
+
+
+@cache
+def compiled(name, device, **constants):
+    program = Path(FOLDER.name) / f"{name}{next(NUMBERS)}.cpp"
+    program.write_text(translated(name, constants), encoding="utf-8")
+    library = program.with_suffix(".so")
+    command = ["g++", "-O1", "-std=c++17", "-w", "-shared", "-fPIC", str(program)]
+    subprocess.run([*command, "-o", str(library)], check=True)
+    launch = ctypes.CDLL(str(library)).launch
+
+    def call(blocks, threads, shared_bytes, *arguments):
+        launch(blocks, threads, ctypes.c_size_t(shared_bytes), *map(nvrtc._as_c, arguments))
+
+    return call
+
+
+@contextmanager
+def kernels_on_cpu():
+    """Kernels run on the CPU, by two small processors."""
+    with (
+        mock.patch.object(nvrtc, "compiled", compiled),
+        mock.patch.object(nvrtc, "available", lambda device: True),
+        mock.patch.object(nvrtc, "processors", lambda device: 2),
+        mock.patch.object(nvrtc, "room", lambda device: 227 << 10),
+        mock.patch.object(iteration, "_THREADS", 64),
+    ):
+        yield
