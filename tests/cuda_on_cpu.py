@@ -61,9 +61,9 @@ def kernels_on_cpu():
     """Kernels run on the CPU, by two small processors."""
     with (
         mock.patch.object(nvrtc, "compiled", compiled),
-        mock.patch.object(nvrtc, "available", lambda device: True),
-        mock.patch.object(nvrtc, "processors", lambda device: 2),
-        mock.patch.object(nvrtc, "room", lambda device: 227 << 10),
+        mock.patch.object(nvrtc, "available", return_value=True),
+        mock.patch.object(nvrtc, "processors", return_value=2),
+        mock.patch.object(nvrtc, "room", return_value=227 << 10),
         mock.patch.object(iteration, "_THREADS", 64),
     ):
         yield

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from cuda_on_cpu import kernels_on_cpu
 from omcal.method.simplex import minimize_on_simplex
 from omcal.method.solver import Iteration, Problem
 from omcal.places.gpu import iteration
@@ -15,7 +16,6 @@ from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.roots import inverse_root
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.weights import simplex_faces
-from cuda_on_cpu import kernels_on_cpu
 from plain_rows import random_graphs
 from torch_cases import DEVICES, torch
 

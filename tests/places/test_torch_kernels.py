@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cuda_on_cpu import kernels_on_cpu
 from omcal.method import kmeans
 from omcal.method.points import InnerProducts
 from omcal.method.updates import settle, stacked
 from omcal.places.gpu import cuda, cuda_graphs, cuda_seeds, nvrtc
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
-from cuda_on_cpu import kernels_on_cpu
 from plain_rows import PlainRows, random_graphs
 from torch_cases import torch
 

@@ -134,9 +134,7 @@ def _filled(labels: Tensor, distances: Tensor, n_clusters: int) -> Tensor:
     return labels.index_copy(0, farthest, empty)
 
 
-def _seed(
-    X: Tensor, n_clusters: int, n_trials: int, random_state: np.random.RandomState
-) -> Tensor:
+def _seed(X: Tensor, n_clusters: int, n_trials: int, random_state: np.random.RandomState) -> Tensor:
     """Rows chosen by greedy k-means++: of some drawn by squared distance, the one that helps most.
 
     All random numbers are drawn beforehand, so that nothing here waits for the device.

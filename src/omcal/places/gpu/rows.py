@@ -13,10 +13,9 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Assignment, Sums
 from omcal.method.solver import Problem
 from omcal.method.updates import stacked
-from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu import iteration
+from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.devices import (
-    Repeated,
     resolve_device,
     wide_type,
     working_on,
@@ -136,7 +135,7 @@ class _Mail:
                 letter[:height].copy_(outbox[:height], non_blocking=True)
                 inbox.copy_(work.sweep(letter[:height]), non_blocking=device.type == "cuda")
 
-        self._there_and_back = Repeated(there_and_back, device)
+        self._there_and_back = there_and_back
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Floats:
         """All sums of the pass in one row."""
