@@ -2,7 +2,7 @@
 
 mutmut writes the changed functions. The tests are loaded and run once, to see which of them reach
 which function; then a fork of that process for each mutant puts the changed code into its function
-and runs the tests that reach it, the quickest first, until one fails. Results are kept in
+and runs the tests that reach it, quick and special ones first, until one fails. Results are kept in
 out/mutants by the changed code: a mutant that was noticed is not tried again. The page is written
 to benchmarks/results/mutants.md, with the reasons of benchmarks/mutants.toml for those alive.
 
@@ -43,8 +43,11 @@ ROOT = Path(__file__).resolve().parents[1]
 METHOD = ROOT / "src" / "omcal" / "method"
 REASONS = ROOT / "benchmarks" / "mutants.toml"
 PAGE = ROOT / "benchmarks" / "results" / "mutants.md"
-TESTS = ["tests/method", "tests/model/test_errors.py", "tests/model/test_ranges.py"]
-TESTS += ["tests/model/test_consensus.py", "tests/views/test_present.py"]
+TESTS = [
+    "tests/method",
+    *(f"tests/model/test_{name}.py" for name in ("consensus", "errors", "ranges", "weights")),
+    "tests/views/test_present.py",
+]
 KEPT = ROOT / "out" / "mutants"
 MADE, REACH, RESULTS = (KEPT / name for name in ("made.json", "reach.json", "results.jsonl"))
 UNCHANGED = "unchanged"  # what the tests must not fail for
@@ -127,7 +130,7 @@ class Trial:
         self._mutants, self._asked = mutants, asked
         self._reached: set[str] = set()
         self._failed = False
-        self._tests: dict[str, list[tuple[float, Any]]] = defaultdict(list)
+        self._tests: dict[str, list[tuple[float, float, Any]]] = defaultdict(list)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self) -> None:
@@ -171,7 +174,7 @@ class Trial:
         for item in items:
             _, seconds, functions = kept[item.nodeid]
             for function in functions:
-                self._tests[function].append((seconds, item))
+                self._tests[function].append((seconds, seconds * len(functions), item))
 
     def _reach(self, item: Any, following: Any) -> tuple[float, list[str]]:
         folder, reached = str(METHOD) + os.sep, {UNCHANGED}
@@ -199,13 +202,15 @@ class Trial:
             if mutant["key"] != UNCHANGED:
                 install(mutant)
             outcome = "alive"
-            for test, following in self._of(mutant):
-                signal.setitimer(signal.ITIMER_PROF, 5 + 10 * test[0])
-                signal.alarm(60 + int(20 * test[0]))  # where it waits, and takes no time
+            tests = self._of(mutant)
+            following = [item for _, item in tests[1:]]
+            for (seconds, item), after in zip_longest(tests, following):
+                signal.setitimer(signal.ITIMER_PROF, 5 + 10 * seconds)
+                signal.alarm(60 + int(20 * seconds))  # where it waits, and takes no time
                 self._failed = False
-                test[1].ihook.pytest_runtest_protocol(item=test[1], nextitem=following[1])
+                item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
                 if self._failed:
-                    outcome, by = "noticed", test[1].nodeid
+                    outcome, by = "noticed", item.nodeid
                     if mutant["key"] != UNCHANGED:
                         break
                     _note(key=UNCHANGED, outcome="failed", by=by)
@@ -213,13 +218,16 @@ class Trial:
         finally:
             os._exit(0)
 
-    def _of(self, mutant: Mutant) -> Iterator[tuple[Any, Any]]:
-        """The tests that reach a mutant, the quickest first, each with the next."""
-        tests = sorted(self._tests[mutant["function"]], key=lambda test: test[0])
-        if mutant["key"] != UNCHANGED:
-            total = accumulate(seconds for seconds, _ in tests)
-            tests = [t for t, sofar in zip(tests, total, strict=True) if sofar <= self._asked.most]
-        return zip_longest(tests, tests[1:], fillvalue=(0.0, None))
+    def _of(self, mutant: Mutant) -> list[tuple[float, Any]]:
+        """The tests that reach a mutant: first those that are quick and reach little else."""
+        tests = sorted(self._tests[mutant["function"]], key=lambda test: test[1])
+        total = accumulate(seconds for seconds, *_ in tests)
+        most = float("inf") if mutant["key"] == UNCHANGED else self._asked.most
+        return [
+            (seconds, item)
+            for (seconds, _, item), sofar in zip(tests, total, strict=True)
+            if sofar <= most
+        ]
 
 
 def _wait(started: dict[int, str]) -> None:

@@ -1,5 +1,7 @@
 """Anchors: joint over the views, seeded, as good as k-means on all rows."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from omcal.method import anchors as module
 from omcal.method import kmeans, points
-from omcal.method.anchors import _draw_rows, choose_anchors
+from omcal.method.anchors import _draw_rows, check_anchors, choose_anchors
 from omcal.method.scaling import SCALES, Scaling
 from omcal.views.view import View, Views
 
@@ -163,6 +165,22 @@ def test_how_many_rows_are_read(monkeypatch, method, n_read):
     assert SpyView.asked == [n_read]
 
 
+def test_what_k_means_is_told(monkeypatch):
+    told = []
+
+    def lloyd(points, **settings):
+        told.append((points.n, settings["sampled"], settings["n_trials"], settings["n_clusters"]))
+        return points.at([0, 1, 2, 3])
+
+    monkeypatch.setattr(module, "lloyd", lloyd)
+    monkeypatch.setattr(module, "SAMPLE_PER_ANCHOR", 20)
+    X = np.random.default_rng(0).normal(size=(81, 3))
+    choose([X], 4)
+    choose([X[:80]], 4)  # a sample would be all of them
+    choose([X], 4, "kmeans-full")
+    assert told == [(80, True, 3, 4), (80, False, 3, 4), (81, False, 4, 4)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize(("width", "m"), [(10, 40), (160, 12)])  # few features, and a span of many
@@ -202,7 +220,72 @@ def test_quality_does_not_depend_on_a_common_offset(scale, dtype, offset):
     assert found <= 1.25 * expected
 
 
+# Anchors that are given
+
+
+def test_given_anchors_are_copied_in_float64():
+    A, B = np.ones((3, 2), dtype=np.float32), [[1, 2, 3]] * 3
+    found = check_anchors([A, B], 3, (2, 3))
+    assert [a.dtype for a in found] == [np.float64] * 2
+    assert not np.shares_memory(check_anchors([A.astype(float)], 3, (2,))[0], A)
+    A[0, 0] = 9
+    np.testing.assert_array_equal(found[0], 1)
+    np.testing.assert_array_equal(found[1], B)
+    given = np.arange(6.0).reshape(3, 2)
+    (alone,) = check_anchors(given, 3, (2,))  # of one view, without a list
+    np.testing.assert_array_equal(alone, given)
+    assert not np.shares_memory(alone, given)
+    for kind in (bool, np.int8, np.uint16, np.float16):
+        check_anchors([A.astype(kind)], 3, (2,))
+
+
+@pytest.mark.parametrize(
+    ("anchors", "text"),
+    [
+        (np.zeros((3, 2)), "anchors has 1 arrays for 2 views; give one array a view."),
+        (
+            [np.zeros((3, 2)), np.full((3, 1), "x")],
+            "anchors must be numbers; they are ['float64', '<U1'].",
+        ),
+        (
+            [np.zeros((3, 2)), np.zeros((2, 1))],
+            "anchors have shapes [(3, 2), (2, 1)] but [(3, 2), (3, 1)] are needed: one "
+            "(n_anchors, n_features) array a view, in the scaled space; "
+            "set n_anchors to their number.",
+        ),
+        (
+            [np.zeros((3, 2)), np.full((3, 1), np.inf)],
+            "anchors contain NaN or infinity; give finite points.",
+        ),
+    ],
+)
+def test_given_anchors_that_do_not_fit(anchors, text):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        check_anchors(anchors, 3, (2, 1))
+
+
 # Awkward data
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "what"),
+    [
+        (np.float32, 1e30, "large"),
+        (np.float64, 1e200, "large"),
+        (np.float32, 1e-30, "small"),
+        (np.float64, 1e-200, "small"),
+    ],
+)
+@pytest.mark.parametrize("v", [0, 1, 2])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_values_whose_squares_leave_their_type_are_told_by_view(dtype, size, what, v, form):
+    views, _ = blobs(n=40, widths=(1, 3, 2))
+    views = [X * (size if what == "small" else 1) for X in views]
+    views[v] = views[v] * (size if what == "large" else 10)
+    remedy = "rescale it" if dtype == np.float64 else "rescale it, or pass float64"
+    text = f"view 'v{v}' holds values too {what} to be squared in {np.dtype(dtype)}; {remedy}."
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        choose([form(X.astype(dtype)) for X in views], 5)
 
 
 @pytest.mark.parametrize("method", ["kmeans", "kmeans-full"])

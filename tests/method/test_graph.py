@@ -9,7 +9,13 @@ from scipy import sparse
 from scipy.io import loadmat
 
 from omcal.method import graph
-from omcal.method.graph import AnchorGraphs, anchor_graphs, anchor_weights, nearest_columns
+from omcal.method.graph import (
+    AnchorGraphs,
+    RelativeDistances,
+    anchor_graphs,
+    anchor_weights,
+    nearest_columns,
+)
 from omcal.method.scaling import SCALES, Scaling
 from omcal.views.view import View, Views
 
@@ -90,6 +96,9 @@ def test_views_are_built_independently(build, rng):
     S = graphs.side_by_side()
     np.testing.assert_array_equal(S.toarray(), np.hstack([full(graphs, 0), full(graphs, 1)]))
     np.testing.assert_array_equal(graphs[7:11].side_by_side().toarray(), S.toarray()[7:11])
+    # Half of the memory, and the weights themselves.
+    assert S.indices.dtype == S.indptr.dtype == np.int32
+    assert np.shares_memory(S.data, graphs.weights)
 
 
 def test_reference_graphs(build, shared):
@@ -196,7 +205,40 @@ def test_nearest_columns_is_a_stable_partial_sort(d, data):
     np.testing.assert_array_equal(values, np.take_along_axis(d, expected, axis=1))
 
 
+@pytest.mark.parametrize("m", [31, 32, 33, 60])
+@pytest.mark.parametrize("count", [1, 5, 25, None])
+@pytest.mark.parametrize("distinct", [1, 4, 10**6])
+def test_nearest_of_many_columns(rng, m, count, distinct):
+    count = count or m
+    d = rng.integers(distinct, size=(20, m)).astype(float)
+    d[0] = np.arange(m)[::-1]
+    columns, values = nearest_columns(d.copy(), count)
+    expected = np.argsort(d, axis=1, kind="stable")[:, :count]
+    np.testing.assert_array_equal(columns, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(d, expected, axis=1))
+
+
 # Scaling, types, storage
+
+
+@pytest.mark.parametrize("scale", ["feature", "view", None])
+@pytest.mark.parametrize("offset", [1e3, 1e5, -1e5])
+def test_features_far_from_zero(build, rng, scale, offset):
+    X = (rng.normal(size=(80, 6)) + offset).astype(np.float32)
+    Y = explicitly_scaled(X, scale)
+    anchors = Y[:12]
+    found = full(build([X], [anchors], 4, scale))
+    np.testing.assert_allclose(found, eq_2(Y, anchors, 4), atol=2e-3)
+
+
+def test_distances_less_their_common_part(rng):
+    X, anchors = rng.normal(size=(9, 4)), rng.normal(size=(5, 4))
+    distances = RelativeDistances(View("x", X), Scaling(), anchors)
+    found = distances.products(X) + distances.bias
+    d = np.square(X[:, None] - anchors).sum(axis=2)
+    common = np.square(X - anchors.mean(axis=0)).sum(axis=1)
+    np.testing.assert_allclose(found, d - common[:, None], atol=1e-12)
+    np.testing.assert_allclose(distances.products(X, across=True).T, distances.products(X))
 
 
 @pytest.mark.parametrize("scale", ["auto", "standard", "unit", "feature", "sample", "view", None])
@@ -321,6 +363,8 @@ def test_parts_are_joined_with_who_is_absent(known):
     whole = AnchorGraphs.joined(parts)
     np.testing.assert_array_equal(whole.indices, indices)
     np.testing.assert_array_equal(whole.weights, weights)
+    assert whole.n_anchors == 9
+    assert AnchorGraphs.joined(parts[:1]).n_anchors == 9
     expected = [mask if i in known else np.ones_like(mask) for i, mask in enumerate(masks)]
     if not known:
         assert whole.present is None

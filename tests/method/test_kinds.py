@@ -11,7 +11,14 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics import adjusted_rand_score
 
 from omcal import OCAL, OMCAL, load
-from omcal.method.kinds import SAMPLE_ROWS, recognise, sample_of, sample_slices, typical_values
+from omcal.method.kinds import (
+    SAMPLE_ROWS,
+    Kind,
+    recognise,
+    sample_of,
+    sample_slices,
+    typical_values,
+)
 from omcal.method.scaling import Scaling
 from omcal.views.view import View
 
@@ -62,6 +69,87 @@ def test_recognised(kind, dtype):
         assert len(found.reason) > 10
 
 
+def filled(n, width, share):
+    """Ones, but for a share of zeros."""
+    X = np.ones(n * width)
+    X[: round(share * n * width)] = 0
+    return np.random.default_rng(1).permutation(X).reshape(n, width)
+
+
+def test_what_each_kind_goes_by_is_told():
+    assert str(recognise(filled(50, 100, 0.7))) == (
+        "tfidf (70% of its values are zero, as in counts, terms or links)"
+    )
+    assert str(recognise(-filled(50, 100, 0.7))) == (
+        "unit (70% of its values are zero, and some are negative)"
+    )
+    assert str(recognise(embeddings())) == "view (its rows have length 1, as embeddings have)"
+    assert str(recognise(KINDS["standard"])) == "standard (numbers without anything special)"
+    for nothing in (np.empty((0, 4)), np.empty((4, 0)), sparse.csr_array((4, 4))):
+        assert str(recognise(nothing)) == "standard (no value to go by)"
+    assert str(Kind(None)) == "none (as asked)"
+    assert recognise(np.array([[1.0, 2.0]])).reason == "numbers without anything special"
+
+
+def test_mostly_zero_is_seven_tenths_of_a_hundred_features():
+    assert recognise(filled(50, 100, 0.698)).name == "standard"
+    assert recognise(filled(50, 99, 0.8)).name != "tfidf"
+
+
+def test_length_one_says_something_from_four_features_on():
+    assert recognise(embeddings(width=4)).name == "view"
+    assert recognise(embeddings(width=3)).name == "standard"
+    # All rows that are not zero have it, but for a hundredth.
+    X = embeddings(width=8)
+    X[3] = 0
+    for factor, name in ((1.009, "view"), (0.991, "view"), (1.011, "standard"), (0.5, "standard")):
+        X[5] = embeddings(width=8)[5] * factor
+        assert recognise(X).name == recognise(sparse.csr_array(X)).name == name
+    assert recognise(embeddings(width=8).astype(np.float32)).name == "view"
+
+
+def tailed(ratio, width=4, n=201):
+    """Positive numbers whose 99 % quantile is so many times their median of 1."""
+    X = np.ones((n, width))
+    X[:100] = 0.5
+    X[-3:] = ratio
+    return X
+
+
+def test_a_long_tail_is_four_times_a_usual_value():
+    assert recognise(tailed(4.0)).name == "log"
+    assert recognise(tailed(3.99)).name == "standard"
+    assert recognise(tailed(4.0)).reason == (
+        "one value in a hundred is 4.0 times a usual one, or more"
+    )
+    # In a usual feature, among those with ten positive values.
+    X = np.hstack([tailed(1.0, 2), tailed(9.0, 3)])
+    assert recognise(X).name == "log"
+    X[10:, 2:] = 0
+    assert recognise(X).name == "standard"
+    X = np.zeros((201, 3))
+    X[:9] = np.linspace(1, 100, 9)[:, None]
+    assert recognise(X).name == "standard"
+    X[:10] = np.r_[np.ones(9), 100][:, None]
+    assert recognise(X).name == "log"
+
+
+def test_whole_numbers_of_a_hundred_features_are_counts_from_a_shorter_tail_on():
+    X = 2 * tailed(2.5, width=100)
+    assert recognise(X).name == "tfidf"
+    assert recognise(X[:, 1:]).name == "standard"
+    assert recognise(X * 0.9).name == "standard"
+    assert recognise(2 * tailed(2.0, width=100)).name == "standard"
+
+
+def test_the_tail_is_that_of_features_from_the_first_to_the_last():
+    # Of 600, every other column or so is looked at; the tail is in a little over half of them.
+    X = np.hstack([tailed(9.0, 301), tailed(1.0, 299)])
+    assert recognise(X).name == recognise(X[:, ::-1]).name == "log"
+    X = np.hstack([tailed(9.0, 298), tailed(1.0, 302)])
+    assert recognise(X).name == recognise(X[:, ::-1]).name == "standard"
+
+
 def dense_counts(width=200, seed=0):
     """Counts of which few are zero; how many there are in a sample says nothing of its class."""
     rng = np.random.default_rng(seed)
@@ -108,6 +196,10 @@ def test_the_sample_is_bounded_and_spread(n):
     assert len(rows) == min(n, SAMPLE_ROWS)
     assert rows[0] == 0 and rows[-1] == n - 1
     assert (np.diff([part.start for part in parts]) > 0).all()
+    assert (len(parts) == 1) == (n <= SAMPLE_ROWS)
+    X = np.arange(min(n, 5000), dtype=float)[:, None]
+    rows = np.concatenate([X[part] for part in sample_slices(len(X))])
+    assert_array_equal(sample_of(View("x", X)), rows)
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
@@ -155,6 +247,12 @@ def test_typical_values_of_a_sparse_view_are_those_of_the_dense_one():
     found = typical_values(stored)
     assert_allclose(found, typical_values(stored.toarray()))
     assert found[3] == 1
+
+
+def test_typical_values_are_medians_of_what_is_not_zero():
+    X = np.array([[1.0, 0, -8], [2, 0, 4], [0, 0, 6], [5, 0, 0], [3, 0, 0], [9, 0, 0]])
+    assert_array_equal(typical_values(X), [3, 1, 6])
+    assert_array_equal(typical_values(X.astype(np.float32)), [3, 1, 6])
 
 
 def test_explicit_steps_take_negative_values_and_zeros():

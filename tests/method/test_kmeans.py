@@ -14,7 +14,8 @@ class Counted(Points):
     """Points on a line, which count how often they are asked for their nearest centres."""
 
     def __init__(self, x, spread=1.0):
-        self.x, self.n, self.asked, self._spread = np.asarray(x, dtype=float), len(x), 0, spread
+        self.x, self.n, self._spread = np.asarray(x, dtype=float), len(x), spread
+        self.asked = self.meant = 0
 
     spread = property(lambda self: self._spread)
 
@@ -33,6 +34,7 @@ class Counted(Points):
         return d.argmin(axis=1), d.min(axis=1)
 
     def means(self, labels, centres):
+        self.meant += 1
         new = np.array([self.x[labels == j].mean() for j in range(len(centres))])
         return new, float(np.sum((new - centres) ** 2))
 
@@ -40,7 +42,8 @@ class Counted(Points):
 def test_the_iterations_end_where_nothing_changes_any_more():
     points = Counted([0.0, 1.0, 10.0, 11.0])
     assert_allclose(kmeans._improved(np.array([0.0, 1.0]), points, 2, 100), [0.5, 10.5])
-    assert points.asked == 3  # twice with a change, and once more to see that there is none
+    # Twice with a change, and once more to see that there is none.
+    assert (points.asked, points.meant) == (3, 2)
     assert_allclose(kmeans._improved(np.array([0.0, 1.0]), points, 2, 1), [0.0, 22 / 3])
     assert points.asked == 4
 
@@ -54,12 +57,26 @@ def test_the_iterations_end_where_the_centres_hardly_move(monkeypatch):
         assert points.asked == asked
 
 
+def test_a_start_that_all_points_are_nearest_to_the_second_of():
+    points = Counted([0.0, 1.0, 2.0])
+    assert_allclose(kmeans._improved(np.array([50.0, 0.5]), points, 2, 100), [2.0, 0.5])
+
+
+def test_the_last_point_may_be_a_centre_of_the_start():
+    X = np.zeros((30, 2))
+    X[-1] = 100
+    for seed in range(3):
+        assert kmeans._seed(Vectors(X), 2, 3, np.random.RandomState(seed))[1] == 29
+
+
 def test_empty_clusters_get_the_points_farthest_from_their_centres():
     labels = np.array([0, 0, 2, 2, 2])
     distances = np.array([1.0, 5.0, 5.0, 0.0, 9.0])
     # 9 is the farthest; of the two at 5 the first comes next.
     assert_array_equal(kmeans._filled(labels.copy(), distances, 4), [0, 3, 2, 2, 1])
     assert_array_equal(kmeans._filled(labels % 2, distances, 1), labels % 2)
+    many = kmeans._filled(np.zeros(100, dtype=int), np.ones(100), 41)
+    assert_array_equal(many, [*range(1, 41), *[0] * 60])
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -77,3 +94,45 @@ def test_a_sample_ends_near_a_minimum_of_all_its_points(wide):
     assert sorted(nearest) == list(range(m))
     means = np.array([X[np.arange(len(X)) % m == j].mean(axis=0) for j in nearest])
     assert_allclose(found, means, atol=1e-9)
+
+
+class Watched(Vectors):
+    """Vectors that note how many of them take part in what."""
+
+    def __init__(self, X, norms=None, notes=None):
+        super().__init__(X, norms)
+        self.notes = [] if notes is None else notes
+
+    def __getitem__(self, some):
+        return Watched(self.X[some], self._norms[some], self.notes)
+
+    @property
+    def among_themselves(self):
+        self.notes.append(("start", self.n))
+        return self
+
+    def nearest(self, centres):
+        self.notes.append(("nearest", self.n))
+        return super().nearest(centres)
+
+
+def test_a_sample_is_worked_on_from_coarse_to_fine():
+    m = 4
+    points = Watched(np.random.default_rng(8).normal(size=(256 * m, 3)))
+    lloyd(points, m, True, 3, np.random.RandomState(0))
+    # The start from 16 a centre, up to 10 iterations of 64, up to 3 of all.
+    assert (
+        points.notes
+        == [("start", 16 * m)] + [("nearest", 64 * m)] * 10 + [("nearest", 256 * m)] * 3
+    )
+    few = Watched(points.X[:50])
+    lloyd(few, m, True, 3, np.random.RandomState(0))
+    assert {n for _, n in few.notes} == {50}
+
+
+def test_of_many_features_most_is_done_in_the_span_of_coarse_centres():
+    m = 4
+    points = Watched(np.random.default_rng(8).normal(size=(256 * m, 16)))
+    lloyd(points, m, True, 3, np.random.RandomState(0))
+    # Two iterations of the part before the span, and one of all after it.
+    assert points.notes == [("start", 16 * m)] + [("nearest", 64 * m)] * 2 + [("nearest", 256 * m)]

@@ -13,7 +13,9 @@ from omcal.method.moments import Moments
 @pytest.fixture
 def X():
     rng = np.random.default_rng(0)
-    return np.where(rng.random((30, 4)) < 0.3, 0, rng.normal(size=(30, 4)) + [0, 5, -3, 100])
+    X = np.where(rng.random((30, 5)) < 0.3, 0, rng.normal(size=(30, 5)) + [0, 5, -3, 100, 0])
+    X[:, 4] = 0
+    return X
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -85,6 +87,7 @@ def test_how_many_values_are_not_zero(X, form):
     assert_allclose(found.mean * 30, np.count_nonzero(X, axis=0))
     assert_array_equal(found.squares, 0)
     assert_array_equal(Moments.of_presence(stored[:0]).mean, 0)
+    assert_array_equal(Moments.of_presence(stored[:1]).mean, X[0] != 0)
     for bad in (np.nan, np.inf):
         X[2, 1] = bad
         assert np.isnan(Moments.of_presence(form(X)).squares).all()

@@ -216,3 +216,12 @@ def test_of_centres_equally_far_the_first_is_taken():
     centres[1, 0] *= 1 + 1e-16
     labels, _ = IncompleteVectors(X, present, WIDTHS).nearest(centres)
     assert_array_equal(labels, 0)
+
+
+def test_what_is_equally_far_is_told_by_each_row_for_itself():
+    X = np.zeros((2, D))
+    X[:, 0] = 1e9, 1.0
+    centres = np.zeros((2, D))
+    centres[:, 0] = 0.0, 0.9
+    points = IncompleteVectors(X, np.ones((2, 3), dtype=bool), WIDTHS)
+    assert_array_equal(points.nearest(centres)[0], [1, 1])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omcal.method.roots import inverse_root, shrunk_uncut
+from omcal.method.roots import inverse_root, shrunk_uncut, steps
 from omcal.method.updates import soft_threshold
 
 
@@ -39,6 +39,17 @@ def test_shrinking_by_products_is_shrinking_by_eigenvalues(m, tau, above, seed):
     np.testing.assert_allclose(T, exact.T, atol=1e-9)
     assert total == pytest.approx(exact.total, rel=1e-9, abs=1e-9 * tau)
     assert squares == pytest.approx(exact.squares, rel=1e-9, abs=1e-9 * tau**2)
+
+
+@pytest.mark.parametrize("smallest", [1.0, 0.9, 0.1, 1e-3, 1e-6])
+def test_steps_bring_the_interval_to_one_sooner_than_without_scaling(smallest):
+    x, lowest, plain, count = np.linspace(smallest, 1, 1000), smallest, 1, 0
+    while 1 - lowest > 1e-8:
+        lowest, plain = lowest * (1.5 - 0.5 * lowest**2), plain + 1
+    for linear, cubic in steps(smallest):
+        x, count = x * (linear - cubic * x**2), count + 1
+    np.testing.assert_allclose(x, 1, atol=1e-14)
+    assert count < plain if smallest < 0.5 else count <= plain
 
 
 def test_without_threshold_nothing_is_cut():

@@ -15,7 +15,8 @@ FORMS = [np.asarray, sparse.csr_array, sparse.csr_matrix]
 def X(request):
     rng = np.random.default_rng(0)
     X = np.where(rng.random((20, 6)) < 0.4, 0, 3 * rng.normal(size=(20, 6)))
-    X[4] = 0
+    X[[4, -1]] = 0
+    X[:, -1] = 0
     return X.astype(request.param)
 
 
@@ -73,7 +74,7 @@ def test_rows_of_one_feature_are_constant(form):
 
 @pytest.mark.parametrize("step", [unit_rows, standard_rows])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("size", [1e160, 1e300, -1e300])
+@pytest.mark.parametrize("size", [1e154, 1e160, 1e300, -1e300])
 def test_rows_too_large_to_be_squared_lose_only_their_size(step, form, size):
     rng = np.random.default_rng(1)
     X = rng.random((5, 4)) + 0.5
@@ -83,6 +84,21 @@ def test_rows_too_large_to_be_squared_lose_only_their_size(step, form, size):
     expected[2] *= np.sign(size)
     found = plain(step(form(huge)), np.float64)
     assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", [unit_rows, standard_rows])
+@pytest.mark.parametrize("form", FORMS)
+def test_squares_may_be_beyond_the_type_of_the_rows(step, form):
+    X = (1e25 * np.random.default_rng(1).random((5, 4))).astype(np.float32)
+    expected = plain(step(form(X.astype(np.float64))), np.float64)
+    assert_allclose(plain(step(form(X)), np.float32), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_two_features(form):
+    root = np.sqrt(2)  # of the deviation of two numbers that are 2 apart
+    expected = [[-1 / root, 1 / root]] if form is np.asarray else [[1 / root, 3 / root]]
+    assert_allclose(plain(standard_rows(form([[1.0, 3.0]])), np.float64), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -1,5 +1,7 @@
 """Scaling of views: what it does to the data, block by block, dense and sparse."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -236,6 +238,109 @@ def test_fold_moves_the_scaling_into_the_product(X, scale):
     fitted = Scaling.fit(View("x", X), scale)
     folded, shift = fitted.fold(W)
     np.testing.assert_allclose(fitted.prepare(X) @ folded + shift, fitted.apply(X) @ W, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_undo_gives_the_prepared_rows_back(X, scale):
+    X[:, 2] = 7.0
+    fitted = Scaling.fit(View("x", X), scale)
+    found = fitted.undo(fitted.apply(X))
+    there = np.ones(6, dtype=bool) if fitted.factor is None else fitted.factor > 0
+    np.testing.assert_allclose(found[:, there], fitted.prepare(X)[:, there], atol=1e-12)
+    # A constant feature is where it was, if it was centred; else nothing is known of it.
+    lost = np.zeros(6) if fitted.center is None else fitted.center
+    np.testing.assert_allclose(found[:, ~there], np.tile(lost[~there], (50, 1)))
+
+
+def test_one_feature_has_total_variance_1(X):
+    for scale in ("standard", "view"):
+        assert scaled(X[:, :1], scale).var(ddof=1) == pytest.approx(1)
+    X[:, 1] = 3.0  # a constant one has no share of it
+    assert scaled(X[:, :2], "standard").var(axis=0, ddof=1).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("scale", "dtype", "compiled"),
+    [
+        ("feature", np.float64, True),
+        ("view", np.float32, True),
+        ("standard", np.int64, False),  # the loop takes floating numbers
+        ("unit", np.float64, False),  # and rows as they are
+        ("log", np.float64, False),
+    ],
+)
+def test_what_the_compiled_loop_is_given(monkeypatch, X, scale, dtype, compiled):
+    asked = []
+    plain = Moments.of
+
+    def note(block, *, compiled=False):
+        asked.append(compiled)
+        return plain(block)
+
+    monkeypatch.setattr(Moments, "of", note)
+    monkeypatch.setattr(scaling, "compiled_pays", lambda n: True)
+    Scaling.fit(View("x", X.astype(dtype)), scale)
+    assert asked == [compiled]
+    monkeypatch.setattr(scaling, "compiled_pays", lambda n: False)
+    Scaling.fit(View("x", X.astype(dtype)), scale)
+    assert asked == [compiled, False]
+
+
+def test_presence_is_counted_where_loops_are_compiled_too(monkeypatch):
+    X = np.random.default_rng(0).poisson(0.3, size=(50, 120)).astype(float)
+    expected = Scaling.fit(View("x", X), "tfidf")
+    monkeypatch.setattr(scaling, "compiled_pays", lambda n: True)
+    np.testing.assert_array_equal(Scaling.fit(View("x", X), "tfidf").weight, expected.weight)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scale", ["feature", "view", "unit", "log", "tfidf"])
+def test_blocks_without_a_sample_that_is_there(monkeypatch, X, form, scale):
+    present = np.zeros(50, dtype=bool)
+    present[40:] = True
+    expected = Scaling.fit(View("x", form(X[40:])), scale)
+    monkeypatch.setattr(scaling, "_BLOCK_ENTRIES", 60)
+    found = Scaling.fit(View("x", form(X), present=present), scale)
+    for name in ("center", "factor", "unit", "weight"):
+        one, other = getattr(found, name), getattr(expected, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_values_too_large_or_not_finite_are_told_by_view(X, form):
+    X[3, 2] = 1e200
+    text = (
+        "^view 'x' holds values too large to be squared in float64; divide it by the largest of "
+        r"them\.$"
+    )
+    with pytest.raises(ValueError, match=text):
+        Scaling.fit(View("x", form(X)), "feature")
+    for bad in (np.nan, np.inf):
+        X[3, 2] = bad
+        for scale in SCALES:
+            with pytest.raises(ValueError, match=r"view 'x'.*(NaN|infinity)"):
+                Scaling.fit(View("x", form(X)), scale)
+
+
+def test_what_is_asked_for_by_view():
+    assert scaling.scale_of("view", "a") == "view"
+    assert scaling.scale_of(None, "a") is None
+    by_name = {"a": "unit", "b": None}
+    assert [scaling.scale_of(by_name, name) for name in "abc"] == ["unit", None, "auto"]
+    assert [scaling.needs_sample(by_name, name) for name in "abc"] == [False, False, True]
+    assert [scaling.needs_sample(scale, "a") for scale in ("tfidf", "log", "unit")] == [1, 1, 0]
+    scaling.check_scale(by_name, ("a", "b", "c"))
+    scaling.check_scale("anything", ("a",))  # names are checked elsewhere
+    known = "'auto', 'tfidf', 'unit', 'log', 'standard', 'feature', 'sample', 'view', None"
+    for asked, text in (
+        ({"d": "unit"}, "scale names the view 'd'; the views are ['a', 'b']."),
+        ({"a": "idf"}, f"scale={{'a': 'idf'}} is not known; use one of {known}."),
+        ({"a": {}}, f"scale={{'a': {{}}}} is not known; use one of {known}."),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+            scaling.check_scale(asked, ("a", "b"))
 
 
 @pytest.mark.parametrize(

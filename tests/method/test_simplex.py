@@ -255,6 +255,23 @@ def test_values_that_are_not_finite_raise(bad):
         minimize_on_simplex(M, m)
 
 
+def test_whole_numbers_and_lists():
+    for M, m in (([[2, 0], [0, 2]], [2, 0]), (np.eye(2, dtype=int) * 2, np.array([2, 0]))):
+        np.testing.assert_allclose(minimize_on_simplex(M, m), [0.75, 0.25])
+    np.testing.assert_allclose(minimize_on_simplex([[3, 0], [0, 1]], [0, 0]), [0.25, 0.75])
+
+
+def test_what_cannot_be_solved_says_why():
+    with pytest.raises(
+        ValueError, match=r"^M and m must be finite; they contain NaN or infinity\.$"
+    ):
+        minimize_on_simplex(np.eye(2), np.array([np.nan, 0]))
+    with pytest.raises(
+        ValueError, match=r"^m must lie in range\(M\) \+ span\(1\) for this method; it does not\.$"
+    ):
+        minimize_on_simplex(np.diag([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 2.0]), np.ones(3) / 3)
+
+
 def test_a_linear_term_outside_the_range_is_solved_or_refused():
     # Then the objective is linear along some direction; a wrong answer must never be returned.
     rng = np.random.default_rng(0)

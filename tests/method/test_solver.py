@@ -68,6 +68,21 @@ def test_views_without_a_weight_are_not_heard():
         assert_allclose(found.alpha.sum(), 1)
 
 
+def test_each_rule_gives_its_own_weights():
+    found = {}
+    for weighting in ("adaptive", "agreement", "distinct", "fixed"):
+        # Two of the views are alike, which only one rule minds.
+        rows = FullRows(S[[0, 1, 1]], C)
+        found[weighting] = solve(rows, rows.gram(), G, problem(weighting=weighting)).alpha
+    assert_allclose(found["fixed"], 1 / V)
+    alike = found["agreement"]
+    assert_allclose(alike[1], alike[2])
+    assert_allclose(found["distinct"][1], found["distinct"][2])
+    # The copies share what one of them would have, about.
+    ratio = found["distinct"][1] / found["distinct"][0]
+    assert ratio < 0.7 * alike[1] / alike[0]
+
+
 def test_silent_views_lose_their_weight_unless_all_are_silent():
     asked = problem(alpha=np.array([0.2, 0.3, 0.5]))
     assert_allclose(asked.without(np.array([False, True, False])).alpha, [2 / 7, 0, 5 / 7])
@@ -130,9 +145,42 @@ def test_a_graph_that_vanishes_is_an_error_with_a_remedy():
         solve(rows, rows.gram(), G, problem(beta=1000.0, gamma=0.0))
     assert f"largest singular value is {largest:.3g}" in str(caught.value)
     assert f"well below {2 * largest:.3g}." in str(caught.value)
+    rows = FullRows(S, C)
+    with pytest.raises(VanishedGraphError) as caught:
+        solve(rows, rows.gram(), G, problem(beta=1000.0, gamma=3.0))
+    F = np.maximum(S.mean(axis=0) @ G, 0)
+    U, _, Vt = np.linalg.svd(S.mean(axis=0).T @ F, full_matrices=False)
+    largest = np.linalg.norm((S.mean(axis=0) + 3 * F @ (U @ Vt).T) / 4, 2)
+    assert str(caught.value) == (
+        "beta=1000 removes the whole consensus graph, which leaves no clusters to read off; its "
+        f"largest singular value is {largest:.3g}: use beta well below {8 * largest:.3g}."
+    )
 
 
 # Acceleration
+
+
+class Steps(solver.AbstractIteration):
+    """Iterations with objectives as given, which note when they are to start anew."""
+
+    def __init__(self, values):
+        self.values, self.alpha, self.consensus, self.anew = iter(values), None, None, []
+        self.taken = 0
+
+    def step(self):
+        self.taken += 1
+        return next(self.values)
+
+    def restart(self):
+        self.anew.append(self.taken)
+
+
+def test_momentum_starts_anew_after_a_step_that_did_harm():
+    rows = FullRows(S, C)
+    steps = Steps([5.0, 4.0, 4.5, 4.6, 3.0, 3.5])
+    rows.iteration = lambda StS, G, problem: steps
+    solve(rows, rows.gram(), G, problem(max_iter=6, tol=1e-3))
+    assert steps.anew == [3, 4, 6]
 
 
 def test_momentum_grows_to_its_bound_and_starts_anew():
@@ -186,3 +234,6 @@ def test_labels_of_rows_that_say_little(dtype):
     assert_array_equal(found.labels, [1, 1, 2, 0, 0])
     assert found.n_undecided == 3
     assert found.labels.dtype == np.int32
+    assert found.second is None and found.share is None
+    more = decide(U, AG, scale, runner_up=True)
+    assert (more.second.dtype, more.share.dtype) == (np.uint16, np.uint8)

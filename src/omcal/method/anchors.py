@@ -54,9 +54,7 @@ def sample_rows(
 ) -> Array | None:
     """Which of the n rows `anchors_of_sample` is to see, ascending; None for all."""
     size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
-    if method == "kmeans-full" or size >= n > n_anchors:
-        size = n
-    if size >= n:
+    if method == "kmeans-full" or size >= n:
         return None
     return _draw_rows(n, size, random_state)
 

@@ -26,9 +26,11 @@ class Moments:
         """Moments of rows of which a float64 copy does not matter; a compiled loop takes none."""
         n = block.shape[0]
         if sparse.issparse(block):
-            parts = (block.data.astype(np.float64, copy=False), block.indices, block.indptr)
-            mean, variance = mean_variance_axis(sparse.csr_array(parts, block.shape), axis=0)
-            return cls(n, mean, variance * n)
+            values = block.data.astype(np.float64, copy=False)
+            wide = sparse.csr_array((values, block.indices, block.indptr), block.shape)
+            mean, variance = mean_variance_axis(wide, axis=0)
+            # Scikit-learn leaves out what is not a number.
+            return cls(n, mean, np.where(np.isnan(values).any(), np.nan, variance * n))
         if compiled:
             total, squares = np.zeros((2, block.shape[1]))
             origin = block[0].astype(np.float64)

@@ -51,7 +51,8 @@ def _squarable(block: Matrix) -> Matrix:
     """
     values = block.data if sparse.issparse(block) else block
     largest = max(values.max(initial=0.0), -values.min(initial=0.0))
-    if largest <= np.sqrt(np.finfo(np.float64).max) / max(block.shape[1], 1):
+    limit = np.sqrt(np.finfo(np.float64).max) / max(block.shape[1], 1)
+    if largest <= limit or not np.isfinite(largest):  # a row with infinity must not become zero
         return block
     sizes = abs(block).max(axis=1)
     if sparse.issparse(block):

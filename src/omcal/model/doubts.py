@@ -186,7 +186,7 @@ def _about_contradictions(
 def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
     """Clusters of one view."""
     StS = MemoryRows(graphs, model.n_clusters).gram()
-    start = spectral_basis(StS[0, 0], model.n_clusters)
+    start = spectral_basis(StS[0, 0], int(model.n_clusters))
     fit = fit_graphs(graphs, start, for_views(model._problem(len(model.view_names_)), [0]), StS)
     return np.zeros(graphs.n, dtype=np.int32) if fit is None else fit.labels
 
