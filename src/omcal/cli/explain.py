@@ -16,7 +16,7 @@ from omcal.cli.parameters import takes
 from omcal.cli.reading import Reading, reads
 
 if TYPE_CHECKING:
-    from omcal.model.describe import ClusterDescription
+    from omcal.model.feature_effects import ClusterDescription
     from omcal.model.view_effects import ViewExplanation
 
 Resamples = Annotated[
@@ -118,10 +118,10 @@ def _show(found: ViewExplanation) -> None:
 
 
 def _show_clusters(described: ClusterDescription) -> None:
-    from omcal.model import describe
+    from omcal.model import feature_effects
 
-    rows = [describe.table_row(feature) for feature in described.features]
-    print_table("What makes each cluster", describe.COLUMNS, rows)
+    rows = [feature_effects.table_row(feature) for feature in described.features]
+    print_table("What makes each cluster", feature_effects.COLUMNS, rows)
     console = stdout()
     for line in described.remarks():
         console.print(line, soft_wrap=True)

@@ -19,7 +19,7 @@ from omcal.places.base import Place, require_shape
 from omcal.views.like import PresentLike, ViewsLike
 
 if TYPE_CHECKING:
-    from omcal.model.describe import ClusterDescription
+    from omcal.model.feature_effects import ClusterDescription
     from omcal.model.view_effects import ViewExplanation
 
 
@@ -169,7 +169,7 @@ class AskedModel(
 
         Returns
         -------
-        omcal.model.describe.ClusterDescription
+        omcal.model.feature_effects.ClusterDescription
             `print` it, or take it as a data frame with `to_frame()`.
         """
         from omcal.model.describe import describe_clusters

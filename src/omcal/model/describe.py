@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array
+from omcal.model.feature_effects import ClusterDescription, FeatureEffect
 from omcal.model.small_fits import fitted_views, views_in_memory
 from omcal.views.columns import split_columns
 from omcal.views.like import PresentLike, ViewsLike
@@ -20,177 +20,6 @@ N_BINS = 10
 _TYPICAL = 5
 _BLOCK_ENTRIES = 1 << 22
 _WIDE = 2.5  # standard deviations from the mean at which a distribution is cut
-
-COLUMNS = ("cluster", "view", "feature", "effect", "here", "elsewhere")
-
-
-@dataclass(frozen=True)
-class FeatureEffect:
-    """A feature in which the samples of a cluster differ from all others.
-
-    Attributes
-    ----------
-    cluster : int
-        The cluster.
-    view, feature : str
-        Their names; a feature without one has its number.
-    effect : float
-        Mean in the cluster less the mean elsewhere, in standard deviations of all samples; below 0
-        where the cluster has less of it. Of amounts the logarithm of 1 + x is taken; where the
-        fit took them for terms ("tfidf"), x is the share in the sample, per thousand.
-    share, share_elsewhere : float
-        Share of the samples, in the cluster and elsewhere, that have the feature at all where it is
-        an amount, such as the count of a term, or more of it than the mean of all samples.
-    mean, mean_elsewhere : float
-        Of the feature as it was given, in the cluster and elsewhere.
-    low, high : float
-        Between them lie the bins of the distribution; what lies beyond is in the outermost.
-    inside, outside : tuple of float
-        Shares of the samples in each bin, in the cluster and elsewhere.
-
-    Examples
-    --------
-    >>> from omcal import OMCAL
-    >>> from omcal.datasets import make_multiview
-    >>> data = make_multiview(90, n_clusters=3, random_state=0)
-    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
-    >>> first = model.describe_clusters(data.views, top=1).features[0]
-    >>> first.cluster, first.view, (first.effect > 0) == (first.mean > first.mean_elsewhere)
-    (0, 'view1', True)
-    """
-
-    cluster: int
-    view: str
-    feature: str
-    effect: float
-    share: float
-    share_elsewhere: float
-    mean: float
-    mean_elsewhere: float
-    low: float
-    high: float
-    inside: tuple[float, ...]
-    outside: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class ClusterDescription:
-    """What makes each cluster; `print` it for a table.
-
-    Attributes
-    ----------
-    features : tuple of FeatureEffect
-        By cluster, then by view, the largest effect first.
-    typical : dict
-        View -> for each cluster the samples nearest to its mean there.
-    cluster_sizes : tuple of int
-        Number of samples in each cluster.
-    named : tuple of str
-        Views whose features have names; those of the others have numbers.
-    amounts : tuple of str
-        Views that hold amounts: never below zero, and mostly zero.
-
-    Examples
-    --------
-    >>> from omcal import OMCAL
-    >>> from omcal.datasets import make_multiview
-    >>> data = make_multiview(90, n_clusters=3, random_state=0)
-    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
-    >>> described = model.describe_clusters(data.views, top=2)
-    >>> len(described.features), len(described.of(cluster=1, view="view2"))
-    (18, 2)
-    """
-
-    features: tuple[FeatureEffect, ...]
-    typical: dict[str, tuple[tuple[int, ...], ...]]
-    cluster_sizes: tuple[int, ...]
-    named: tuple[str, ...]
-    amounts: tuple[str, ...]
-
-    def of(self, cluster: int, view: str | None = None) -> list[FeatureEffect]:
-        """The features of a cluster, in one view or in all.
-
-        Parameters
-        ----------
-        cluster : int
-            The cluster.
-        view : str, optional
-            The view; by default all.
-
-        Returns
-        -------
-        list of FeatureEffect
-            By view, the largest effect first.
-        """
-        return [f for f in self.features if f.cluster == cluster and view in (None, f.view)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and texts, as for JSON.
-
-        Returns
-        -------
-        dict
-            The attributes by name.
-        """
-        return asdict(self)
-
-    def to_frame(self) -> Any:
-        """A pandas data frame, one row a feature of a cluster.
-
-        Returns
-        -------
-        pandas.DataFrame
-            With the attributes of `FeatureEffect` as columns.
-        """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "to_frame needs pandas: pip install pandas; to_dict does without."
-            ) from error
-        return pd.DataFrame([asdict(feature) for feature in self.features])
-
-    def __str__(self) -> str:
-        rows = [COLUMNS, *(table_row(feature) for feature in self.features)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        padded = (map(str.ljust, row, widths) for row in rows)
-        return "\n".join(["  ".join(row).rstrip() for row in padded] + ["", *self.remarks()])
-
-    def remarks(self) -> list[str]:
-        """What the table does not say, in sentences.
-
-        Returns
-        -------
-        list of str
-            A sentence or two each.
-        """
-        lines = [
-            "effect: mean in the cluster less that elsewhere, in standard deviations of all "
-            "samples.",
-            "here, elsewhere: share of the samples above the mean of all"
-            + (f", or, in {', '.join(self.amounts)}, not zero." if self.amounts else "."),
-        ]
-        return lines + [
-            f"typical in {view}, by cluster: " + "; ".join(map(_listed, self.typical[view]))
-            for view in self.typical
-            if view not in self.named
-        ]
-
-
-def table_row(feature: FeatureEffect) -> tuple[str, ...]:
-    """The cells of a feature under `COLUMNS`."""
-    return (
-        str(feature.cluster),
-        feature.view,
-        feature.feature,
-        f"{feature.effect:+.2f}",
-        f"{feature.share:.1%}",
-        f"{feature.share_elsewhere:.1%}",
-    )
-
-
-def _listed(samples: tuple[int, ...]) -> str:
-    return ", ".join(map(str, samples)) or "none"
 
 
 def describe_clusters(

@@ -108,7 +108,7 @@ def cluster_features(
 
     Parameters
     ----------
-    description : omcal.model.describe.ClusterDescription
+    description : omcal.model.feature_effects.ClusterDescription
         Of `model.describe_clusters`.
     cluster : int
         Its number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from omcal.model.describe import ClusterDescription, FeatureEffect
+from omcal.model.feature_effects import ClusterDescription, FeatureEffect
 from omcal.report.findings import Findings
 from omcal.report.html import (
     Cell,

@@ -15,8 +15,8 @@ from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import ASKED
 from omcal.metrics import evaluate
-from omcal.model.describe import ClusterDescription
 from omcal.model.explain import explain_graphs, sampled_graphs
+from omcal.model.feature_effects import ClusterDescription
 from omcal.model.view_effects import ViewExplanation
 from omcal.plots.clusters import class_counts, diagonal_order
 from omcal.report.columns import Column, read_columns
