@@ -2,11 +2,15 @@
 
     python benchmarks/consensus.py cost
     python benchmarks/consensus.py seeds FOLDER
+    python benchmarks/consensus.py span FOLDER
 
 "cost": ten joined runs over one, on 60000 × (342, 1024, 64) float32 in ten clusters, in turns in
 one process; the peak of memory of each in a process of its own. "seeds": the mean adjusted Rand
 index between fits with different seeds, of single runs and of joined ones, on the 17 sets of the
-yardstick in FOLDER. Tables go to results/consensus_cost.md and results/consensus_seeds.md.
+yardstick in FOLDER. "span": what it does to the result that the runs find their anchors in one
+span, which they do where there are more than 256 samples an anchor and 4 features: on such sets,
+and on those of the yardstick that have the features, although they are smaller. Tables go to
+results/consensus_{cost,seeds,span}.md.
 """
 
 from __future__ import annotations
@@ -19,12 +23,16 @@ import warnings
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import labelled_sets as sets
 import numpy as np
 
 from omcal import OMCAL, Consensus
-from omcal.metrics import ari
+from omcal.method.settings import default_n_anchors
+from omcal.method.span import span_pays
+from omcal.metrics import ari, clustering_accuracy
+from omcal.places import memory
 
 RESULTS = Path(__file__).parent / "results"
 SHAPE = (60_000, (342, 1024, 64))
@@ -110,17 +118,71 @@ def seeds(folder: str, names: list[str], singles: int, joined: int) -> str:
     return "\n".join([*lines, "", f"Of the distance to 1, {left:.2f} is left.", ""])
 
 
+def span(folder: str, names: list[str], n_seeds: int) -> str:
+    """Anchors in one span beside anchors that each run finds in all features, a line a set."""
+    head = [
+        "set",
+        *(f"{what}, {way}" for what in ("a run", "ten", "ARI") for way in ("all", "span")),
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    gains = {}
+    for name in names:
+        views, y = _views(folder, name)
+        c = len(np.unique(y))
+        m = default_n_anchors(len(y), c)
+        if not span_pays(sys.maxsize, [view.shape[1] for view in views], m, "kmeans", 2):
+            continue
+        scores = np.array([_scores(views, y, way, n_seeds) for way in (False, True)])
+        gains[name] = scores[1, :2].mean(axis=1) - scores[0, :2].mean(axis=1)
+        cells = [_mean(column) for what in range(2) for column in scores[:, what]]
+        cells += [f"{score:.3f}" for score in scores[:, 2, 0]]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    for what, column in zip(("a run", "ten runs"), np.array(list(gains.values())).T, strict=True):
+        lines.append(f"\nGain of {what} by the span: {_mean(column)} over {len(column)} sets.")
+    return "\n".join([*lines, ""])
+
+
+def _views(folder: str, name: str) -> tuple[list[Any], np.ndarray]:
+    """A set by its name; of NoisyMNIST all rows."""
+    if name != "NoisyMNIST":
+        return sets.load(folder, name)
+    stored = np.load(Path(folder) / "NoisyMNIST_derived_30000_0.npz")
+    return [stored[v].astype(np.float32) for v in ("v1", "v2")], stored["y"]
+
+
+def _scores(views: list[Any], y: np.ndarray, in_span: bool, n_seeds: int) -> list[list[float]]:
+    """For each seed accuracy of the runs and of their result; mean ARI of results."""
+    with mock.patch.object(memory, "span_pays", return_value=in_span):
+        fits = [
+            Consensus(OMCAL(len(np.unique(y))), random_state=s).fit(views) for s in range(n_seeds)
+        ]
+    pairs = combinations([fit.labels_ for fit in fits], 2)
+    return [
+        [np.mean([clustering_accuracy(y, run.labels) for run in fit.runs_]) for fit in fits],
+        [clustering_accuracy(y, fit.labels_) for fit in fits],
+        [np.mean([ari(a, b) for a, b in pairs])] * n_seeds,
+    ]
+
+
+def _mean(values: np.ndarray) -> str:
+    return f"{values.mean():.3f} ± {values.std(ddof=1) / np.sqrt(len(values)):.3f}"
+
+
 def main() -> None:
     """Measure one of both."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["cost", "seeds"])
+    parser.add_argument("what", choices=["cost", "seeds", "span"])
     parser.add_argument("folder", nargs="?", help="where the data files are")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--sets", nargs="+", default=list(sets.YARDSTICK))
+    parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.what == "seeds":
         text = seeds(options.folder, options.sets, singles=6, joined=5)
+    elif options.what == "span":
+        text = span(options.folder, options.sets, options.seeds)
     else:
         text = cost(options.repeats)
     (RESULTS / f"consensus_{options.what}.md").write_text(text)

@@ -9,12 +9,12 @@ import numpy as np
 from omcal.places.memory import MemoryRows
 
 
-def overlapping(n=6000, widths=(6, 4), dtype=np.float32, seed=0):
+def overlapping(n=6000, widths=(6, 4), dtype=np.float32, seed=0, apart=1.5):
     """Views of groups that overlap, with more rows than the anchors are chosen from."""
     rng = np.random.default_rng(seed)
     y = rng.integers(4, size=n)
     return [
-        (1.5 * rng.normal(size=(4, d))[y] + rng.normal(size=(n, d))).astype(dtype) for d in widths
+        (apart * rng.normal(size=(4, d))[y] + rng.normal(size=(n, d))).astype(dtype) for d in widths
     ]
 
 

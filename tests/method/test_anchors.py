@@ -11,7 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from omcal.method import anchors as module
 from omcal.method import kmeans, points
-from omcal.method.anchors import _draw_rows, check_anchors, choose_anchors
+from omcal.method.anchors import check_anchors, choose_anchors, draw_rows
 from omcal.method.scaling import SCALES, Scaling
 from omcal.views.view import View, Views
 
@@ -360,7 +360,7 @@ def test_the_blocks_do_not_show(make, monkeypatch):
 def test_rows_of_a_sample_are_those_that_scikit_learn_draws(n, size):
     state, other = (np.random.RandomState(3) for _ in range(2))
     expected = np.sort(sample_without_replacement(n, size, random_state=other))
-    np.testing.assert_array_equal(_draw_rows(n, size, state), expected)
+    np.testing.assert_array_equal(draw_rows(n, size, state), expected)
     assert state.randint(10**6) == other.randint(10**6)
 
 

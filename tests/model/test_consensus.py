@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 import reference
-from large_fits import mapped
+from large_fits import mapped, overlapping
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 from omcal.method.new_samples import joined_graph
@@ -114,6 +114,56 @@ def test_on_a_device_as_in_memory(model):
     found = clone(model).fit(tensors)
     assert_array_equal(np.asarray(found.labels_), expected.labels_)
     assert_array_equal(found.predict(tensors).numpy(), expected.labels_)
+
+
+@pytest.fixture(scope="module", params=[np.float32, np.float64])
+def in_span(request):
+    """Views of so many samples and features that runs share a span, and what is found in memory."""
+    views = overlapping(6000, widths=(60, 40), dtype=request.param, apart=0.25)
+    joint = Consensus(OMCAL(4), n_runs=3, random_state=0).fit(views)
+    assert joint.stability_ < 1
+    return views, joint
+
+
+def test_in_a_span_in_files_as_in_memory(in_span, tmp_path):
+    views, expected = in_span
+    found = clone(expected).fit(mapped(tmp_path, views))
+    assert_array_equal(found.labels_, expected.labels_)
+    limited = clone(expected).set_params(estimator__memory_limit="200 kB").fit(views)
+    assert_array_equal(limited.labels_, expected.labels_)
+    threads = clone(expected).set_params(n_jobs=2).fit(views)
+    assert_array_equal(threads.labels_, expected.labels_)
+
+
+def test_in_a_span_with_graphs_one_after_another(in_span, monkeypatch):
+    """Where the graphs of all runs are too large to be held together, none is kept of them."""
+    views, expected = in_span
+    monkeypatch.setattr("omcal.places.memory.LARGEST_KEPT", 1)
+    found = clone(expected).fit(views)
+    assert_array_equal(found.labels_, expected.labels_)
+    assert found.estimator_._graphs is None
+    one = expected.estimator_._graphs
+    monkeypatch.setattr("omcal.places.memory.LARGEST_KEPT", 2 * one.nbytes)
+    again = clone(expected).fit(views).estimator_._graphs
+    assert_array_equal(again.indices, one.indices)
+    assert_allclose(again.weights, one.weights, atol=2e-4)
+
+
+@pytest.mark.process
+def test_in_a_span_on_a_cluster_as_in_memory(in_span, client):
+    import dask.array as da
+
+    views, expected = in_span
+    found = clone(expected).fit([da.from_array(view, chunks=(1700, -1)) for view in views])
+    assert_array_equal(np.asarray(found.labels_), expected.labels_)
+
+
+def test_in_a_span_with_samples_that_are_absent(in_span, tmp_path):
+    views = [view.copy() for view in in_span[0]]
+    views[0][::5] = np.nan
+    found = clone(in_span[1]).fit(views)
+    assert adjusted_rand_score(found.labels_, in_span[1].labels_) > 0.5
+    assert_array_equal(clone(found).fit(mapped(tmp_path, views)).labels_, found.labels_)
 
 
 def test_missing_views(model):

@@ -128,11 +128,15 @@ def test_every_rank_has_its_rows_where_it_wants(team, tmp_path):
     assert_shared(found, OMCAL(**given).fit(VIEWS), rtol=1e-8)
 
 
-def test_joined_runs(team, tmp_path):
-    """Written by each rank and read again, they are the same, certainties included."""
-    views = overlapping(900, seed=2)
+@pytest.mark.parametrize(("n", "widths", "apart"), [(900, (6, 4), 1.5), (6000, (60, 40), 0.25)])
+def test_joined_runs(team, tmp_path, n, widths, apart):
+    """Written by each rank and read again, they are the same, certainties included.
+
+    With many samples and features the runs share a span.
+    """
+    views = overlapping(n, widths, seed=2, apart=apart)
     given = {"n_clusters": 4}
-    sizes = [0, 200, 700]
+    sizes = [0, 200, n - 200]
     expected = Consensus(OMCAL(**given), n_runs=4, random_state=0).fit(views)
     assert expected.stability_ < 1
     shares = [(given, X, tmp_path / str(r)) for r, X in enumerate(cut(views, sizes))]

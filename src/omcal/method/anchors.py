@@ -56,10 +56,10 @@ def sample_rows(
     size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
     if method == "kmeans-full" or size >= n:
         return None
-    return _draw_rows(n, size, random_state)
+    return draw_rows(n, size, random_state)
 
 
-def _draw_rows(n: int, size: int, random_state: np.random.RandomState) -> Array:
+def draw_rows(n: int, size: int, random_state: np.random.RandomState) -> Array:
     """`size` of the n rows, ascending, each as likely as any other."""
     if size > 0.01 * n:
         return np.sort(sample_without_replacement(n, size, random_state=random_state))
@@ -83,7 +83,7 @@ def anchors_of_sample(
     sampled: bool,
 ) -> list[Array]:
     """The anchors from the rows that `sample_rows` named; None: all that these views have."""
-    centres = _side_by_side(views, scalings, rows)
+    centres = side_by_side(views, scalings, rows)
     if method != "random":
         present = views.present
         if present is not None and rows is not None:
@@ -103,7 +103,7 @@ def anchors_of_sample(
     return np.split(centres.astype(np.float64, copy=False), np.cumsum(views.widths)[:-1], axis=1)
 
 
-def _side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> Matrix:
+def side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> Matrix:
     """The scaled rows of all views; dense ones are copied once, however many views there are."""
     n = views.n if rows is None else len(rows)
     if any(view.sparse for view in views):
@@ -165,13 +165,8 @@ def _kmeans(
     centred: bool,
 ) -> Array:
     """The centres of X, moved to its mean unless it is there; `find` gives those of points."""
-    mean = None if centred or sparse.issparse(X) else _taken_off(X)
-    with np.errstate(over="ignore"):
-        norms = row_norms(X, squared=True)
-    if not np.isfinite(norms).all():
-        raise ValueError(_beyond(X, views, "large"))
-    if not norms.any() and abs(X).max() > 0:
-        raise ValueError(_beyond(X, views, "small"))
+    mean = None if centred or sparse.issparse(X) else taken_off(X)
+    norms = require_squares(X, views)
     if present is not None:
         centres = find(IncompleteVectors(X, present, views.widths, norms))
     elif not sampled and inner_products_pay(*X.shape):
@@ -183,7 +178,7 @@ def _kmeans(
     return wide if mean is None else wide + mean
 
 
-def _taken_off(X: Array) -> Array:
+def taken_off(X: Array) -> Array:
     """The mean of the rows of X, which is taken off them: far away, distances are rounding."""
     size = max(1, _BLOCK_ENTRIES // X.shape[1])
     total = sum_blocks(lambda rows: X[rows].sum(axis=0, dtype=np.float64), len(X), size)
@@ -194,6 +189,17 @@ def _taken_off(X: Array) -> Array:
 
     map_blocks(work, len(X), size)
     return mean
+
+
+def require_squares(X: Matrix, views: Views) -> Array:
+    """Squared lengths of the rows of X; refused where they leave the range of their type."""
+    with np.errstate(over="ignore"):
+        norms = row_norms(X, squared=True)
+    if not np.isfinite(norms).all():
+        raise ValueError(_beyond(X, views, "large"))
+    if not norms.any() and abs(X).max() > 0:
+        raise ValueError(_beyond(X, views, "small"))
+    return np.asarray(norms)
 
 
 def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from omcal.machine.compiled import abreast_pays, nearest_kernel
 from omcal.machine.threads import map_blocks, thin_product, transposed
 from omcal.machine.unrolled import nearest_abreast_kernel
 from omcal.method.scaling import Scaling
+from omcal.method.span import Span
 from omcal.views.present import stand_in, stand_ins
 from omcal.views.view import Matrix, View, Views, check_finite
 
@@ -94,43 +95,99 @@ def anchor_graphs(
     Each view is read once, in blocks of rows; the distances of a block stay in the cache. Where a
     sample is absent from a view, its row in the graph of another view stands in.
     """
-    m = len(anchors[0])
+    given = zip(views, scalings, anchors, strict=True)
+    distances = (RelativeDistances(*of_view) for of_view in given)
+    (graphs,) = _graphs(views, distances, [anchors], None, k, rows, compiled)
+    return graphs
+
+
+def graphs_in_span(
+    views: Views,
+    scalings: list[Scaling],
+    span: Span,
+    coordinates: Sequence[list[Array]],
+    k: int,
+    rows: slice = slice(None),
+    *,
+    compiled: bool = False,
+) -> list[AnchorGraphs]:
+    """`anchor_graphs` of several runs, for anchors with these coordinates in a span.
+
+    As x·Σ z_i e_i = Σ z_i x·e_i, the rows are multiplied by the directions of the span once,
+    whatever the number of runs.
+    """
+    given = zip(views, scalings, span.directions, span.origin, strict=True)
+    distances = (RelativeDistances(v, s, o + E, o) for v, s, E, o in given)
+    anchors = [span.points(Z) for Z in coordinates]
+    return _graphs(views, distances, anchors, coordinates, k, rows, compiled)
+
+
+def _graphs(
+    views: Views,
+    distances: Iterable[RelativeDistances],
+    anchors: Sequence[list[Array]],
+    coordinates: Sequence[list[Array]] | None,
+    k: int,
+    rows: slice,
+    compiled: bool,
+) -> list[AnchorGraphs]:
+    """The graphs of each run, from distances of one view after another."""
+    m = len(anchors[0][0])
     start, stop, _ = rows.indices(views.n)
-    n = stop - start
-    indices = np.empty((n, len(views), k), dtype=np.min_scalar_type(m - 1))
-    weights = np.empty((n, len(views), k), dtype=views.dtype)
-    for v, (view, scaling, centres) in enumerate(zip(views, scalings, anchors, strict=True)):
-        distances = RelativeDistances(view, scaling, centres)
-        _tie(view, distances, start, indices[:, v], weights[:, v], compiled=compiled)
+    shape, index = (stop - start, len(views), k), np.min_scalar_type(m - 1)
     present = None if views.present is None else views.present[rows]
+    graphs = [
+        AnchorGraphs(np.empty(shape, index), np.empty(shape, views.dtype), m, present)
+        for _ in anchors
+    ]
+    for v, (view, of_view) in enumerate(zip(views, distances, strict=True)):
+        means: list[tuple[Array | None, Array]] = [(None, of_view.bias)]
+        if coordinates is not None:
+            both = zip(coordinates, anchors, strict=True)
+            means = [of_view.to_points(Z[v], A[v]) for Z, A in both]
+        ties = [(made.indices[:, v], made.weights[:, v]) for made in graphs]
+        _tie(view, of_view, start, means, ties, compiled=compiled)
     if present is not None:
-        stand_in(indices, weights, present, stand_ins(anchors))
-    return AnchorGraphs(indices, weights, m, present)
+        for A, made in zip(anchors, graphs, strict=True):
+            stand_in(made.indices, made.weights, present, stand_ins(A))
+    return graphs
 
 
 def _tie(
     view: View,
     distances: RelativeDistances,
     start: int,
-    indices: Array,
-    weights: Array,
+    means: Sequence[tuple[Array | None, Array]],
+    ties: Sequence[tuple[Array, Array]],
     *,
     compiled: bool,
 ) -> None:
-    """The graph of the rows of a view from row `start` on, into `indices` and `weights`."""
-    bias, tie = distances.bias, _tie_limit(distances.bias.dtype)
-    m, (n, k) = len(bias), indices.shape
+    """The graphs of the rows of a view from row `start` on, into (indices, weights) of each run.
+
+    A run has coordinates, or None where it has the distances as they are, and their bias.
+    """
+    tie = _tie_limit(view.dtype)
+    m, (n, k) = len(means[0][1]), ties[0][0].shape
     abreast = compiled and abreast_pays(m, k) and not view.sparse
     nearest: Callable[..., bool] = _nearest
     if compiled:
         nearest = nearest_abreast_kernel(k) if abreast else nearest_kernel()
-    sound = bool(np.isfinite(bias).all())
+    sound = all(np.isfinite(bias).all() for _, bias in means)
 
-    def work(block: slice) -> None:
+    def work(block: slice) -> bool:
         rows = view.rows(slice(start + block.start, start + block.stop))
+        shared = distances.products(rows, any_order=abreast)
+        for (Z, bias), (indices, weights) in zip(means, ties, strict=True):
+            products = shared
+            if Z is not None:
+                products = thin_product(shared, Z.T) if abreast else shared @ Z.T
+            if not nearest(products, bias, tie, indices[block], weights[block]):
+                return False
+        return True
+
+    def checked(block: slice) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
-            products = distances.products(rows, any_order=abreast)
-            if sound and nearest(products, bias, tie, indices[block], weights[block]):
+            if sound and work(block):
                 return
         check_finite(view)
         raise ValueError(
@@ -141,11 +198,11 @@ def _tie(
     # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
     in_a_row = view.array.nnz // max(view.array.shape[0], 1) if view.sparse else view.width
     size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // max(in_a_row, 1))
-    map_blocks(work, n, max(1, size))
+    map_blocks(checked, n, max(1, size))
 
 
 class RelativeDistances:
-    """Squared distances to the anchors less the squared distance to their mean.
+    """Squared distances to the anchors less the squared distance to their mean, or another point.
 
     A row's common shift drops out of Eq. 2 and of every comparison, so the norm of x is never
     needed: with a_j = 2 (c̄ − c_j) the value is x·a_j − (c_j + c̄)·a_j / 2, one product with the
@@ -153,13 +210,15 @@ class RelativeDistances:
     the products would be rounding: then `origin` is taken off its rows first.
     """
 
-    def __init__(self, view: View, scaling: Scaling, anchors: Array) -> None:
+    def __init__(
+        self, view: View, scaling: Scaling, anchors: Array, mean: Array | None = None
+    ) -> None:
         centres = anchors.astype(np.float64, copy=False)
-        mean = centres.mean(axis=0)
+        mean = centres.mean(axis=0) if mean is None else mean
         twice = mean - centres
         twice *= 2.0
-        W, bias = scaling.fold(twice.T)
-        bias -= 0.5 * np.einsum("jd,jd->j", centres + mean, twice)
+        W, shift = scaling.fold(twice.T)
+        bias = shift - 0.5 * np.einsum("jd,jd->j", centres + mean, twice)
         self._scaling = scaling
         self._W = transposed(W.T, view.dtype)
         self.origin: Array | None = None
@@ -169,7 +228,17 @@ class RelativeDistances:
             if rounding > 0.25 * _MOST_ROUNDING * np.square(twice).sum(axis=1).mean():
                 self.origin = origin
                 bias += origin @ W
+                shift = shift + origin @ W
+        self._mean, self._shift = mean, shift
         self.bias: Array = bias.astype(view.dtype)
+
+    def to_points(self, Z: Array, points: Array) -> tuple[Array, Array]:
+        """For distances to c̄ + Σ z_i (c_i − c̄): Z, by which the products are taken, and the bias.
+
+        These points are given as well.
+        """
+        bias = Z @ self._shift + np.einsum("jd,jd->j", points + self._mean, points - self._mean)
+        return Z.astype(self._W.dtype), bias.astype(self._W.dtype)
 
     def products(self, block: Matrix, any_order: bool = False) -> Array:
         """Distances less the bias, (rows × m), row by row in memory unless any order will do."""

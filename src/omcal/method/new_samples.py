@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import map_blocks, row_blocks
-from omcal.method.graph import AnchorGraphs, anchor_graphs
+from omcal.method.anchors import anchors_of_sample
+from omcal.method.graph import AnchorGraphs, anchor_graphs, graphs_in_span
 from omcal.method.rows import Assignment, decide, second
 from omcal.method.scaling import Scaling
+from omcal.method.settings import GraphSettings
+from omcal.method.span import InSpan, anchors_in_span, own_rows
 from omcal.method.updates import ConsensusGraph, settle, stacked
 from omcal.views.view import Views
 
@@ -28,6 +31,12 @@ class Learned:
     scalings: list[Scaling]
     anchors: list[Array]
     n_neighbors: int
+    inside: InSpan | None = None  # the span that the anchors share with those of other runs
+
+    @property
+    def alone(self) -> Learned:
+        """Without what several runs share."""
+        return replace(self, inside=None)
 
     @property
     def silent(self) -> Mask:
@@ -43,6 +52,47 @@ class Learned:
         return anchor_graphs(
             views, self.scalings, self.anchors, self.n_neighbors, rows, compiled=compiled
         )
+
+
+def graphs_of_runs(
+    views: Views, learned: Sequence[Learned], *, compiled: bool = False
+) -> Iterator[AnchorGraphs]:
+    """The graphs of several runs: from one product with the rows where they share a span."""
+    shared = [one.inside for one in learned if one.inside is not None]
+    if len(shared) < max(len(learned), 2) or len({id(inside.span) for inside in shared}) > 1:
+        for one in learned:
+            yield one.graphs(views, compiled=compiled)
+        return
+    first, coordinates = learned[0], [inside.coordinates for inside in shared]
+    given = (views, first.scalings, shared[0].span, coordinates, first.n_neighbors)
+    made = graphs_in_span(*given, compiled=compiled)
+    while made:
+        yield made.pop(0)
+
+
+def learned_in_span(
+    views: Views,
+    scalings: list[Scaling],
+    settings: GraphSettings,
+    random_states: Sequence[np.random.RandomState],
+    rows: Array | None = None,
+) -> list[Learned]:
+    """What several runs learn from the rows that `shared_rows` named; None: all of these views.
+
+    What is absent has no coordinates: where the rows have gaps, each run works with all features.
+    """
+    m, k = settings.n_anchors, settings.n_neighbors
+    present = views.present if views.present is None or rows is None else views.present[rows]
+    if present is None or present.all():
+        found = anchors_in_span(views, scalings, m, random_states, rows)
+        return [Learned(scalings, one.span.points(one.coordinates), k, one) for one in found]
+    learned = []
+    for state in random_states:
+        own = own_rows(len(present), m, state)
+        seen = own if rows is None else rows[own]
+        anchors = anchors_of_sample(views, scalings, m, "kmeans", state, seen, sampled=True)
+        learned.append(Learned(scalings, anchors, k))
+    return learned
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed
 from omcal.machine.scikit import HasMethods, Interval
+from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import JoinedRule, Rule, joined_graph
 from omcal.method.rows import AbstractRows, Assignment
@@ -210,12 +211,17 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             if saved:
                 saved.writes = place.leads
         learned = [
-            replace(one, anchors=saved.anchors) if saved and saved.resumes else one
+            replace(one.alone, anchors=saved.anchors) if saved and saved.resumes else one
             for one, saved in zip(place.learn(settings, states), checkpoints, strict=True)
         ]
 
+        kept: dict[int, AnchorGraphs | None] = {}
+        keeps = place.keeps(settings, self.n_runs)
+
         def work(b: int, rows: AbstractRows) -> tuple[Rule, Solution, Assignment]:
-            one, state, saved = learned[b], states[b], checkpoints[b]
+            one, state, saved = learned[b].alone, states[b], checkpoints[b]
+            if keeps:
+                kept[b] = place.kept(rows)
             rows = saved.follow(rows, one.anchors, state) if saved else rows
             best, assignment = inner._optimise(rows, one, state, watch, runner_up=True)
             watch.say("run %d of %d: objective %.8g", b + 1, self.n_runs, best.history[-1])
@@ -225,10 +231,11 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
             raise KeyboardInterrupt
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
-        self._keep_most_similar(inner)
-        # What the model is described by are the graphs of that run, made once more.
-        (rows,) = place.build([inner._rule.learned], settings)
-        inner._graphs = place.kept(rows)
+        best = self._keep_most_similar(inner)
+        if not keeps and place.keeps(settings):  # those of one run: they are made once more
+            (rows,) = place.build([inner._rule.learned], settings)
+            kept[best] = place.kept(rows)
+        inner._graphs = kept.get(best)  # what the model is described by
         c = self.n_clusters
         inner.doubts_ = inner._doubts(place.total(cluster_sizes(inner.labels_, c)))
         self.doubts_: list[Doubt] = self._doubts(place.total(cluster_sizes(self.labels_, c)))
@@ -308,8 +315,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         self._similar = [ari_of_table(table) for table in tables]
         self.stability_: float = float(np.mean(self._similar))
 
-    def _keep_most_similar(self, inner: AnchorClusterer) -> None:
-        """The run most like the result as a model, and what the views looked like."""
+    def _keep_most_similar(self, inner: AnchorClusterer) -> int:
+        """The run most like the result as a model, and what the views looked like; its number."""
         best = int(np.argmax(self._similar))
         run = self.runs_[best]
         inner._publish(
@@ -320,6 +327,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         for name in (*known, "feature_names_in_"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
+        return best
 
     def _doubts(self, sizes: Array) -> list[Doubt]:
         found = doubts(self, self.estimator_._graphs, sizes)

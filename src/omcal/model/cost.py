@@ -20,6 +20,8 @@ from omcal.method.kmeans import PART_PER_ANCHOR, SEED_PER_ANCHOR, trials
 from omcal.method.points import inner_products_pay
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
+from omcal.method.span import SHARED_SAMPLES, span_pays
+from omcal.places.memory import LARGEST_KEPT
 from omcal.views.view import View
 
 _BLOCK = 8192  # rows of a block in a pass
@@ -183,14 +185,21 @@ class Estimate:
         steps = _LLOYD_STEPS if self._sample < n else _LLOYD_STEPS_FULL
         seeds = SEED_PER_ANCHOR * m if self._sample < n else n
         anchors = m * (self._sample * steps * row + seeds * self._trials * thin)
-        compiled = compiled_pays(n)
-        graphs = n * m * (row + V * (_SELECT_COMPILED if compiled else _SELECT))
+        compiled, B = compiled_pays(n), self.n_runs
+        select = n * m * V * (_SELECT_COMPILED if compiled else _SELECT)
+        graphs = B * (n * m * row + select)
+        if self._in_span:
+            seen = SHARED_SAMPLES * self._sample + 4 * PART_PER_ANCHOR * m
+            own = m * (self._sample * steps + seeds * self._trials * _THIN)
+            anchors = m * (row * min(seen, 2 * n) / B + own)
+            passes = math.ceil(B / self._graphs_at_once)
+            graphs = n * m * (passes * row + B * V * m) + B * select
         iteration = n * (4 * V * k * c * _GATHER + 6 * c**2) + 60 * m**3
-        passes = self.n_runs * self.n_starts * self.max_iter
+        passes = B * self.n_starts * self.max_iter
         speed = _operations_per_second()
         return {
-            "anchors": self.n_runs * anchors / speed,
-            "graphs": self.n_runs * graphs / speed + (_COMPILED_SECONDS if compiled else 0.0),
+            "anchors": B * anchors / speed,
+            "graphs": graphs / speed + (_COMPILED_SECONDS if compiled else 0.0),
             f"{passes} iterations": passes * (iteration / speed + _ITERATION_SECONDS),
         }
 
@@ -245,7 +254,31 @@ class Estimate:
         parts = {"values in float64": 8.0 * self.n_samples * max(values, default=0.0)}
         return parts | {"workspace": self._workspace}
 
+    @property
+    def _in_span(self) -> bool:
+        widths = [view.width for view in self.views]
+        return span_pays(self.n_samples, widths, self.n_anchors, self.anchors, self.n_runs)
+
+    def _span_bytes(self) -> dict[str, float]:
+        """What is there while several runs find their anchors in one span."""
+        n, m, t = self.n_samples, self.n_anchors, self._itemsize
+        width = sum(view.width for view in self.views)
+        row = sum(view.row_entries for view in self.views) * (t + (_INDEX if self._sparse else 0))
+        shared = min(n, SHARED_SAMPLES * self._sample)
+        threads = min(thread_count(), self.n_runs)
+        return {
+            "sample": min(n, PART_PER_ANCHOR * m) * row,
+            "directions": (8.0 + 4.0 * t) * m * width,
+            "coordinates": (2.0 * shared + threads * self._sample) * m * t,
+            "distances": threads * (self._sample * 24.0 + 2.0 * t * _DISTANCES),
+            # The means of all runs and their sums, in each thread those of a block of rows.
+            "means": 8.0 * (2 + thread_count()) * self.n_runs * m * width,
+            "workspace": self._workspace + 2.0 * t * thread_count() * 2**22,
+        } | ({"compiled code": _NUMBA} if compiled_pays(n) else {})
+
     def _anchor_bytes(self) -> dict[str, float]:
+        if self._in_span:
+            return self._span_bytes()
         s, m, t = self._sample, self.n_anchors, self._itemsize
         width = sum(view.width for view in self.views)
         entries = sum(view.row_entries for view in self.views)
@@ -282,8 +315,24 @@ class Estimate:
         compiled = compiled_pays(n)
         parts = row_bytes(1, 2 * B, c, B * c, np.dtype(np.float32), compiled=compiled)
         rows = {part: float(n * size) for part, size in parts.items()}
+        if self._graphs_at_once == B:
+            rows["graphs of the runs"] = B * self._graph_bytes
         rows |= {"labels of the runs": self._runs_bytes(), "labels": 12.0 * n}
         return rows | ({"compiled code": _NUMBA + _COMPILED_LOOPS} if compiled else {})
+
+    @property
+    def _graph_bytes(self) -> float:
+        n, m, c, k = self._sizes
+        dtype = np.result_type(*(view.dtype for view in self.views))
+        return float(n * row_bytes(len(self.views), k, c, m, dtype)["graphs"])
+
+    @property
+    def _graphs_at_once(self) -> int:
+        """Graphs of so many runs are in memory together, where there is no limit for them."""
+        if self.memory_limit is not None or self.on_cluster or self.device != "cpu":
+            return 1
+        most = max(1, int(LARGEST_KEPT // max(self._graph_bytes, 1.0)))
+        return min(self.n_runs, most) if self._in_span or self.n_runs <= most else 1
 
     def _row_bytes(self) -> dict[str, float]:
         n, m, c, k, V = *self._sizes, len(self.views)
@@ -293,6 +342,7 @@ class Estimate:
         parts = row_bytes(V, k, c, m, dtype, compiled=compiled)
         parts.pop("label")
         rows = {part: float(n * size) for part, size in parts.items()}
+        rows["graphs"] *= self._graphs_at_once
         if self.memory_limit is not None and sum(rows.values()) > self.memory_limit:
             rows = {"graphs and indicator": float(self.memory_limit)}
         if self.n_runs > 1:
@@ -302,7 +352,7 @@ class Estimate:
             # Blocks of rows return their own sums before these are added up.
             "sums": 8.0 * (2 * threads + 2) * (V * m) ** 2,
             # Those of one view at a time are made ready for products with its rows.
-            "anchors": 8.0 * m * (sum(widths) + 4 * max(widths)),
+            "anchors": 8.0 * m * (self.n_runs * sum(widths) + 4 * max(widths)),
             "workspace": threads * (_BUFFERS + min(n, _BLOCK) * (32.0 * c + 12.0 * V * k)),
         }
         return rows | rest | ({"compiled code": _NUMBA + _COMPILED_LOOPS} if compiled else {})

@@ -124,6 +124,10 @@ class Place(ABC):
 
         return MemoryRows(graphs, n_clusters, compiled=compiled_pays(graphs.n))
 
+    def keeps(self, settings: GraphSettings, n_runs: int = 1) -> bool:
+        """Whether the graphs of so many runs may stay, all of them in memory."""
+        return False
+
     def kept(self, rows: AbstractRows) -> AnchorGraphs | None:
         """The graphs of these rows, where they are to stay with a model."""
         return None

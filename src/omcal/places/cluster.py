@@ -76,14 +76,14 @@ class OnCluster(Place):
             )
         with self._explaining():
             drafts = drafts_of(self.views, self.n, settings.scale, self.load)
-            survey = Survey(self.views.n, settings, random_states, drafts)
+            survey = Survey(self.views.n, self.views.widths, settings, random_states, drafts)
             seen = _look(self._blocks, survey, self._client)
         self._marks = seen.marks
         return survey.conclude(seen, self.views)
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
         for one in learned:
-            recipe = _Recipe(one, settings.n_clusters, self.views.n)
+            recipe = _Recipe(one.alone, settings.n_clusters, self.views.n)
             with self._explaining():
                 graphs = _build(self._blocks, recipe, self._marks, self._client)
             parts = _merged(graphs, self._blocks.sizes, self._client)

@@ -88,7 +88,9 @@ class OnRanks(Place):
             raise ValueError(
                 "anchors='kmeans-full' would take all rows to one rank; use anchors='kmeans'."
             )
-        survey = Survey(self.n, settings, random_states, self._drafts(settings.scale))
+        survey = Survey(
+            self.n, self.views.widths, settings, random_states, self._drafts(settings.scale)
+        )
         seen = self._collected(lambda: self._share.see(survey, self._first))
 
         def conclude() -> tuple[list[Learned], list[Any]]:

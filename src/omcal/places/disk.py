@@ -16,7 +16,7 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.scratch import Scratch
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule
+from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
 from omcal.places.base import Asked, Place, Wanted, collect
@@ -69,7 +69,7 @@ class OnDisk(Place):
             return learn_in_memory(self.views, settings, random_states)
         with counting_nonfinite(self.views, self._blocks):
             drafts = drafts_of(self.views, self.n, settings.scale, self.load)
-            survey = Survey(self.views.n, settings, random_states, drafts)
+            survey = Survey(self.views.n, self.views.widths, settings, random_states, drafts)
             seen = self.see(survey)
         return survey.conclude(seen, self.views)
 
@@ -99,8 +99,9 @@ class OnDisk(Place):
             for rows, block in read_ahead(self.views.load, self._blocks):
                 require_finite_block(block)
                 require_same(block, rows, self._marks)
-                for one, store in zip(learned, stores, strict=True):
-                    store.put(rows, one.graphs(block, compiled=self.compiled))
+                made = graphs_of_runs(block, learned, compiled=self.compiled)
+                for graphs, store in zip(made, stores, strict=True):
+                    store.put(rows, graphs)
         while stores:
             yield stores.pop(0).rows()
 

@@ -13,16 +13,18 @@ from omcal.machine.memory import require_memory
 from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
 from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule
-from omcal.method.rows import AbstractRows, Assignment, Sums, decide
+from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs, learned_in_span
+from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
+from omcal.method.span import shared_rows, span_pays
 from omcal.method.updates import stacked
 from omcal.places.base import Place, Wanted, collect
 from omcal.views.view import Views
 
 # Graphs up to this size stay with a fitted model, so that it can be described without its data:
-# those of a million samples in five views. Larger ones would fill the memory unnoticed.
+# those of a million samples in five views. Larger ones would fill the memory unnoticed. It is also
+# the most that the graphs of several runs take which are made in one pass.
 LARGEST_KEPT = 1 << 28
 
 # A fixed block size, so that the order of summation depends on nothing but n.
@@ -42,12 +44,21 @@ class InMemory(Place):
         return learn_in_memory(self.views, settings, random_states)
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[MemoryRows]:
-        for one in learned:
-            graphs = one.graphs(self.views, compiled=self.compiled)
-            yield MemoryRows(graphs, settings.n_clusters, compiled=self.compiled)
+        most = max(1, LARGEST_KEPT // self._graph_bytes(settings))
+        for some in row_blocks(len(learned), most):
+            for graphs in graphs_of_runs(self.views, learned[some], compiled=self.compiled):
+                yield MemoryRows(graphs, settings.n_clusters, compiled=self.compiled)
 
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         return collect(rule.blocks(self.views), wanted, self.views.n, out)
+
+    def keeps(self, settings: GraphSettings, n_runs: int = 1) -> bool:
+        return n_runs * self._graph_bytes(settings) <= LARGEST_KEPT
+
+    def _graph_bytes(self, settings: GraphSettings) -> int:
+        s, views = settings, self.views
+        size = row_bytes(len(views), s.n_neighbors, s.n_clusters, s.n_anchors, views.dtype)
+        return views.n * size["graphs"]
 
     def kept(self, rows: AbstractRows) -> AnchorGraphs | None:
         graphs = rows.graphs if isinstance(rows, MemoryRows) else None
@@ -68,6 +79,9 @@ def learn_in_memory(
     """Scalings and anchors of views in memory."""
     s = settings
     scalings = [Scaling.fit(view, s.scale) for view in views]
+    if span_pays(views.n, views.widths, s.n_anchors, s.anchors, len(random_states)):
+        rows = shared_rows(views.n, s.n_anchors, random_states[0])
+        return learned_in_span(views, scalings, s, random_states, rows)
     return [
         Learned(
             scalings,

@@ -13,9 +13,10 @@ from omcal.machine.arrays import Array
 from omcal.method.anchors import anchors_of_sample, check_anchors, sample_rows
 from omcal.method.kinds import sample_slices
 from omcal.method.moments import Moments
-from omcal.method.new_samples import Learned
+from omcal.method.new_samples import Learned, learned_in_span
 from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
 from omcal.method.settings import GraphSettings
+from omcal.method.span import shared_rows, span_pays
 from omcal.views.present import check_present, require_enough
 from omcal.views.view import Matrix, View, Views, count_nonfinite, require_finite
 
@@ -57,6 +58,7 @@ class Survey:
     def __init__(
         self,
         n: int,
+        widths: Sequence[int],
         settings: GraphSettings,
         random_states: Sequence[np.random.RandomState],
         drafts: Sequence[Draft],
@@ -68,8 +70,11 @@ class Survey:
         self.shared: list[Draft] = [draft.shared for draft in drafts]  # what a look needs of them
         self._rows: Array | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
         self._drawn: list[Array | None] = []
-        if isinstance(settings.anchors, str):
-            how = (settings.n_anchors, settings.anchors)
+        how = (settings.n_anchors, settings.anchors)
+        self._in_span = span_pays(n, widths, *how, len(random_states))
+        if self._in_span:
+            self._rows = shared_rows(n, settings.n_anchors, random_states[0])
+        elif isinstance(settings.anchors, str):
             self._drawn = [sample_rows(n, *how, state) for state in random_states]
             known = [rows for rows in self._drawn if rows is not None]
             self._rows = np.unique(np.concatenate(known)) if known else None
@@ -97,6 +102,8 @@ class Survey:
             anchors = check_anchors(s.anchors, s.n_anchors, views.widths)
             return [Learned(scalings, anchors, s.n_neighbors) for _ in self._random_states]
         sample = _joined(seen, views)
+        if self._in_span:
+            return learned_in_span(sample, scalings, s, self._random_states)
         return [
             Learned(scalings, self._anchors(sample, scalings, drawn, state), s.n_neighbors)
             for drawn, state in zip(self._drawn, self._random_states, strict=True)

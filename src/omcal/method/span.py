@@ -1,0 +1,192 @@
+"""Anchors of several runs in one span of few directions, from one look at the rows they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from omcal.machine.arrays import Array
+from omcal.machine.threads import map_blocks, sum_blocks
+from omcal.method.anchors import (
+    SAMPLE_PER_ANCHOR,
+    draw_rows,
+    require_squares,
+    side_by_side,
+    taken_off,
+)
+from omcal.method.kmeans import PART_PER_ANCHOR, lloyd, trials
+from omcal.method.points import Vectors
+from omcal.method.scaling import Scaling
+from omcal.views.view import Matrix, Views
+
+# Runs that look at the same rows have too much in common: of this many times the rows that a run
+# looks at, each draws its own.
+SHARED_SAMPLES = 2
+_POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
+_FEATURES_PER_ANCHOR = 4  # with fewer features, a span would leave as many numbers a row
+_BLOCK_ENTRIES = 1 << 20
+_MEANS_ENTRIES = 1 << 22  # of a block of rows whose sums are taken: those are many numbers, too
+
+
+@dataclass(frozen=True)
+class Span:
+    """In each view the points o + Σ z_i e_i, with coordinates z.
+
+    A sample's products with the e_i are all that its distances to any such points need.
+    """
+
+    origin: list[Array]  # (d_v,) a view
+    directions: list[Array]  # (r_v, d_v) a view
+
+    def points(self, coordinates: Sequence[Array]) -> list[Array]:
+        """The points with these coordinates, one array a view."""
+        given = zip(self.origin, coordinates, self.directions, strict=True)
+        return [origin + Z @ E for origin, Z, E in given]
+
+
+@dataclass(frozen=True)
+class InSpan:
+    """Anchors by their coordinates in a span that several runs share."""
+
+    span: Span
+    coordinates: list[Array]  # (m, r_v) a view
+
+
+def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs: int) -> bool:
+    """Whether several runs share a span: where each looks at a sample of many features."""
+    sampled = isinstance(method, str) and method == "kmeans" and SAMPLE_PER_ANCHOR * n_anchors < n
+    return n_runs > 1 and sampled and sum(widths) >= _FEATURES_PER_ANCHOR * n_anchors
+
+
+def shared_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array | None:
+    """Which of the n rows the runs draw their samples from, ascending; None for all."""
+    size = SHARED_SAMPLES * SAMPLE_PER_ANCHOR * n_anchors
+    return None if size >= n else draw_rows(n, size, random_state)
+
+
+def own_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array:
+    """Which of the n shared rows a run looks at, ascending."""
+    return draw_rows(n, min(SAMPLE_PER_ANCHOR * n_anchors, n), random_state)
+
+
+def anchors_in_span(
+    views: Views,
+    scalings: list[Scaling],
+    n_anchors: int,
+    random_states: Sequence[np.random.RandomState],
+    rows: Array | None = None,
+) -> list[InSpan]:
+    """The anchors of each run, from the shared rows; None: all rows of these views.
+
+    k-means sees the rows by their coordinates in the directions in which some of them vary most.
+    Its clusters have means with all features, which are then taken to the span that is nearest to
+    the means of all runs.
+    """
+    rows = np.arange(views.n) if rows is None else rows
+    mean, E = _main_directions(views, scalings, n_anchors, random_states[0], rows)
+
+    def centred(block: slice) -> Matrix:
+        X = side_by_side(views, scalings, rows[block])
+        if mean is not None:
+            X -= mean
+        return X
+
+    size = max(1, _BLOCK_ENTRIES // len(E))
+    found = map_blocks(lambda block: np.asarray(centred(block) @ E), len(rows), size)
+    coordinates = np.concatenate(found)
+    runs = map_blocks(
+        lambda one: clusters(coordinates, n_anchors, random_states[one.start]),
+        *(len(random_states), 1),
+    )
+    starts = np.concatenate([centres for _, _, centres in runs]) @ E.T
+    means = _means(centred, [run[:2] for run in runs], starts, len(rows))
+    anchors = means if mean is None else means + mean
+    return in_one_span(anchors, views.widths, len(runs), random_states[0])
+
+
+def _main_directions(
+    views: Views,
+    scalings: list[Scaling],
+    n_anchors: int,
+    random_state: np.random.RandomState,
+    rows: Array,
+) -> tuple[Array | None, Array]:
+    """Mean of some of these rows, and as many directions (columns) as a run has anchors.
+
+    Sparse rows keep their origin.
+    """
+    some = draw_rows(len(rows), min(PART_PER_ANCHOR * n_anchors, len(rows)), random_state)
+    X = side_by_side(views, scalings, rows[some])
+    mean = None if sparse.issparse(X) else taken_off(X)
+    largest = np.sqrt(require_squares(X, views).max()) or 1.0
+    start = random_state.normal(size=(X.shape[1], min(n_anchors, *X.shape)))
+    return mean, _powers(X, start.astype(X.dtype), largest)
+
+
+def _powers(X: Matrix, E: Array, size: float) -> Array:
+    """Orthonormal columns that span XᵀX…XᵀX E; rows of X are not longer than `size`."""
+    for _ in range(_POWERS):
+        E, _ = np.linalg.qr(X.T @ ((X @ E) / size))
+    return E
+
+
+def clusters(
+    coordinates: Array, n_anchors: int, random_state: np.random.RandomState
+) -> tuple[Array, Array, Array]:
+    """The rows of a run, the cluster of each by k-means of their coordinates, and its centres."""
+    own = own_rows(len(coordinates), n_anchors, random_state)
+    points = Vectors(coordinates[own])
+    n_trials = trials(points.n, n_anchors, thorough=False)
+    centres = lloyd(points, n_anchors, True, n_trials, random_state)
+    return own, points.nearest(centres)[0], centres
+
+
+def _means(
+    rows_of: Callable[[slice], Matrix],
+    runs: Sequence[tuple[Array, Array]],
+    starts: Array,
+    n: int,
+) -> Array:
+    """Means of the clusters of all runs, one run below the other; empty ones are at their start."""
+    n_clusters = len(starts) // len(runs)
+    columns = np.concatenate([b * n_clusters + labels for b, (_, labels) in enumerate(runs)])
+    own = np.concatenate([own for own, _ in runs])
+    ones = np.ones(len(own), starts.dtype)
+    member = sparse.coo_array((ones, (own, columns)), shape=(n, len(starts))).tocsr()
+
+    def work(block: slice) -> Matrix:
+        sums = member[block].T @ rows_of(block)
+        return sums if sparse.issparse(sums) else sums.astype(np.float64)
+
+    total = sum_blocks(work, n, max(1, _MEANS_ENTRIES // starts.shape[1]))
+    sums = total.toarray() if sparse.issparse(total) else total
+    counts = np.bincount(columns, minlength=len(starts))[:, None]
+    return np.where(counts > 0, sums / np.maximum(counts, 1), starts)
+
+
+def in_one_span(
+    anchors: Array,
+    widths: Sequence[int],
+    n_runs: int,
+    random_state: np.random.RandomState,
+) -> list[InSpan]:
+    """The anchors of all runs, one below the other, taken to one span of the means in each view.
+
+    It has as many directions as a run has anchors: the means of a run differ from those of another
+    by hardly more than the rows that were drawn.
+    """
+    n_anchors, parts = len(anchors) // n_runs, []
+    for points in np.split(anchors, np.cumsum(widths)[:-1], axis=1):
+        origin = points.mean(axis=0)
+        away = points - origin
+        size = np.sqrt(np.square(away).sum(axis=1).mean()) or 1.0
+        E = np.eye(points.shape[1])
+        if n_anchors < len(E):
+            E = _powers(away, random_state.normal(size=(len(E), n_anchors)), size)
+        parts.append((origin, E.T * size, np.split(away @ E / size, n_runs)))
+    span = Span([part[0] for part in parts], [part[1] for part in parts])
+    return [InSpan(span, list(Z)) for Z in zip(*(part[2] for part in parts), strict=True)]

@@ -1,0 +1,244 @@
+"""Anchors of several runs in one span of few directions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from large_fits import overlapping
+from omcal import OMCAL, Consensus
+from omcal.method import new_samples
+from omcal.method.anchors import SAMPLE_PER_ANCHOR
+from omcal.method.graph import anchor_graphs, graphs_in_span
+from omcal.method.new_samples import Learned, graphs_of_runs, learned_in_span
+from omcal.method.scaling import Scaling
+from omcal.method.settings import GraphSettings
+from omcal.method.span import (
+    SHARED_SAMPLES,
+    Span,
+    _means,
+    anchors_in_span,
+    in_one_span,
+    own_rows,
+    shared_rows,
+    span_pays,
+)
+from omcal.views.view import View, Views
+
+quick = settings(max_examples=80, deadline=None, derandomize=True, database=None)
+
+
+def dense(graphs):
+    return graphs.side_by_side().toarray()
+
+
+def random_views(rng, n, V, dtype, kind, scale):
+    """Views of three groups, each with a constant feature, and their scalings."""
+    views, y = [], rng.integers(3, size=n)
+    for v in range(V):
+        d = int(rng.integers(2, 12))
+        X = 3 * rng.normal(size=(3, d))[y] + rng.normal(size=(n, d)) + 10 * rng.normal()
+        X[:, 0] = 4.0
+        present = None
+        if kind == "sparse" and v == 0:
+            X = sparse.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0))
+        elif kind == "gaps":
+            present = rng.random(n) < 0.8
+            present[v::V] = True  # nobody is absent from all
+        views.append(View(f"v{v}", X.astype(dtype), present=present))
+    made = Views(views)
+    return made, [Scaling.fit(view, scale) for view in made]
+
+
+@quick
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 3),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from(["dense", "sparse", "gaps"]),
+    st.sampled_from([None, "standard", "feature", "unit", "view"]),
+    st.booleans(),
+)
+def test_graphs_by_products_with_directions_are_those_by_products_with_anchors(
+    seed, V, dtype, kind, scale, compiled
+):
+    if compiled:
+        pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(20, 150)), int(rng.integers(3, 9))
+    views, scalings = random_views(rng, n, V, dtype, kind, scale)
+    r = int(rng.integers(1, 2 * m))
+    span = Span(
+        [rng.normal(size=d) for d in views.widths], [rng.normal(size=(r, d)) for d in views.widths]
+    )
+    coordinates = [[rng.normal(size=(m, r)) for _ in views] for _ in range(3)]
+    k, rows = int(rng.integers(1, m)), slice(int(rng.integers(0, n // 2)), n)
+    found = graphs_in_span(views, scalings, span, coordinates, k, rows, compiled=compiled)
+    # Weights are quotients of differences of squared distances: near a tie they amplify rounding.
+    limit = 1e-2 if dtype == np.float32 else 1e-8
+    for Z, graphs in zip(coordinates, found, strict=True):
+        direct = anchor_graphs(views, scalings, span.points(Z), k, rows, compiled=compiled)
+        assert graphs.weights.dtype == direct.weights.dtype
+        assert graphs.indices.dtype == direct.indices.dtype
+        off = np.abs(dense(graphs) - dense(direct)).max(axis=1)
+        assert np.mean(off <= limit) >= 0.9
+        assert np.median(off) <= limit / 10
+
+
+def wide_views(kind="dense", dtype=np.float64, n=1100, offset=0.0):
+    """Two views of four groups, and of noise in all directions."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(4, size=n)
+    X = 3 * rng.normal(size=(4, 40))[y] + rng.normal(size=(n, 40)) + offset
+    Y = 3 * rng.normal(size=(4, 3))[y] + rng.normal(size=(n, 3))
+    first = sparse.csr_array(X.astype(dtype)) if kind == "sparse" else X.astype(dtype)
+    return Views([View("a", first), View("b", Y.astype(dtype))]), y
+
+
+def find(views, rows=None, m=4, n_runs=3):
+    states = [np.random.RandomState(s) for s in range(n_runs)]
+    return anchors_in_span(views, [Scaling()] * len(views), m, states, rows)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_anchors_of_clear_groups_are_their_means(kind, dtype):
+    """Whatever the directions are: each run has the mean of its own rows of each group."""
+    views, y = wide_views(kind, dtype, offset=100.0 * (kind == "dense"))
+    rows = np.arange(0, 1100, 2)
+    X = np.concatenate(
+        [v.array.toarray() if v.sparse else v.array for v in views], axis=1, dtype=np.float64
+    )
+    means = np.array([X[rows][y[rows] == j].mean(axis=0) for j in range(4)])
+    for one in find(views, rows):
+        assert [E.shape for E in one.span.directions] == [(4, 40), (3, 3)]
+        anchors = np.concatenate(one.span.points(one.coordinates), axis=1)
+        nearest = ((anchors[:, None] - means) ** 2).sum(axis=2).argmin(axis=0)
+        assert sorted(nearest) == [0, 1, 2, 3]
+        # All runs see all of these rows, which are fewer than a run would look at.
+        assert_allclose(anchors[nearest], means, atol=2e-2 if dtype == np.float32 else 1e-9)
+
+
+def test_runs_draw_rows_of_their_own():
+    views, _ = wide_views(n=SHARED_SAMPLES * SAMPLE_PER_ANCHOR * 4)
+    first, second, _ = find(views)
+    assert first.span is second.span
+    a, b = (one.span.points(one.coordinates)[0] for one in (first, second))
+    order = ((b[:, None] - a) ** 2).sum(axis=2).argmin(axis=0)
+    assert 1e-3 < np.abs(b[order] - a).max() < 0.5
+
+
+def test_means_of_clusters_and_empty_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 6)).astype(np.float32)
+    runs = [(np.arange(0, 50, 2), rng.integers(2, size=25)), (np.arange(30), np.zeros(30, int))]
+    starts = rng.normal(size=(4, 6)).astype(np.float32)
+    own, labels = runs[0]
+    expected = [X[own][labels == 0].mean(axis=0), X[own][labels == 1].mean(axis=0), X[:30].mean(0)]
+    for rows in (X, sparse.csr_array(X)):
+        found = _means(lambda block, rows=rows: rows[block], runs, starts, 50)
+        assert_allclose(found, [*expected, starts[3]], rtol=1e-5)
+
+
+@quick
+@given(st.integers(0, 2**32 - 1))
+def test_the_span_is_nearest_to_the_anchors_of_all_runs(seed):
+    rng = np.random.default_rng(seed)
+    B, m, d = rng.integers(1, 5), rng.integers(1, 6), rng.integers(1, 12)
+    anchors = rng.normal(size=(B * m, d)) * 10.0 ** -np.arange(d) + 3
+    found = in_one_span(anchors, [d], B, np.random.RandomState(0))
+    points = np.concatenate([one.span.points(one.coordinates)[0] for one in found])
+    off = anchors - points
+    assert found[0].span.directions[0].shape == (min(m, d), d)
+    values = np.linalg.svd(anchors - anchors.mean(axis=0), compute_uv=False)
+    best = np.square(values[min(m, d) :]).sum()
+    assert np.square(off).sum() <= 1.05 * best + 1e-12
+
+
+def test_constant_views_and_equal_rows():
+    views = Views([View("a", np.full((1100, 40), 3.0)), View("b", np.zeros((1100, 4)))])
+    for one in find(views):
+        assert_allclose(one.span.points(one.coordinates)[0], 3.0)
+        assert_allclose(one.span.points(one.coordinates)[1], 0.0)
+
+
+def test_values_beyond_their_type_are_refused():
+    X = np.random.default_rng(0).normal(size=(1100, 40)).astype(np.float32) * np.float32(1e25)
+    views = Views([View("a", X), View("b", np.zeros((1100, 4), np.float32))])
+    with pytest.raises(ValueError, match="view 'a' holds values too large to be squared"):
+        find(views)
+    span = Span([np.zeros(40), np.zeros(4)], [np.ones((2, 40)) * 1e14, np.ones((2, 4))])
+    with pytest.raises(ValueError, match="view 'a' holds values too large for products"):
+        graphs_in_span(views, [Scaling()] * 2, span, [[np.eye(5, 2)] * 2] * 2, 2)
+
+
+def test_when_a_span_pays():
+    n, widths = SAMPLE_PER_ANCHOR * 10 + 1, [25, 15]
+    assert span_pays(n, widths, 10, "kmeans", 2)
+    assert not span_pays(n - 1, widths, 10, "kmeans", 2)  # each run looks at all rows
+    assert not span_pays(n, [25, 14], 10, "kmeans", 2)
+    assert not span_pays(n, widths, 10, "kmeans", 1)
+    assert not span_pays(n, widths, 10, "kmeans-full", 2)
+    assert not span_pays(n, widths, 10, [np.zeros((10, 2))], 2)
+
+
+def test_rows_that_are_shared_and_drawn():
+    state = np.random.RandomState(0)
+    most = SHARED_SAMPLES * SAMPLE_PER_ANCHOR * 2
+    assert shared_rows(most, 2, state) is None
+    rows = shared_rows(most + 1, 2, state)
+    assert len(np.unique(rows)) == len(rows) == most
+    own = own_rows(most, 2, state)
+    assert len(np.unique(own)) == len(own) == SAMPLE_PER_ANCHOR * 2
+    assert_array_equal(own_rows(100, 2, state), np.arange(100))
+
+
+def test_gaps_in_the_shared_rows_leave_each_run_to_itself():
+    (views, _), scalings = wide_views(), [Scaling()] * 2
+    present = np.ones(1100, bool)
+    present[5] = False
+    gaps = Views([View("a", views[0].array, present=present), views[1]])
+    asked = GraphSettings(2, 4, 2, None, "kmeans")
+
+    def learn(views, rows):
+        states = [np.random.RandomState(s) for s in range(2)]
+        return learned_in_span(views, scalings, asked, states, rows)
+
+    assert all(one.inside is None for one in learn(gaps, None))
+    assert all(one.inside is not None for one in learn(gaps, np.arange(6, 1100)))
+    assert all(one.inside is not None for one in learn(views, None))
+
+
+def test_runs_with_anchors_of_their_own_are_built_by_themselves(monkeypatch):
+    """A run that goes on with stored anchors is not in the span of the others."""
+    (views, _), scalings = wide_views(), [Scaling()] * 2
+    learned = [Learned(scalings, one.span.points(one.coordinates), 2, one) for one in find(views)]
+    calls = []
+
+    def counting(*given, **options):
+        calls.append(len(given[3]))
+        return graphs_in_span(*given, **options)
+
+    monkeypatch.setattr(new_samples, "graphs_in_span", counting)
+    together = list(graphs_of_runs(views, learned))
+    assert calls == [3]
+    apart = list(graphs_of_runs(views, [one.alone for one in learned]))
+    mixed = list(graphs_of_runs(views, [learned[0].alone, *learned[1:]]))
+    assert calls == [3]
+    for ours, theirs, alone in zip(together, mixed, apart, strict=True):
+        assert_allclose(dense(ours), dense(alone), atol=1e-9)
+        assert_array_equal(dense(theirs), dense(alone))
+
+
+@pytest.mark.parametrize("n", [SAMPLE_PER_ANCHOR * 20 + 1, 6000])
+def test_joined_runs_in_a_span(n, monkeypatch):
+    """Just above the limit and beyond it: as good as runs that work with all features."""
+    views = overlapping(n, widths=(60, 40), dtype=np.float64)
+    found = Consensus(OMCAL(4), n_runs=4, random_state=0).fit(views)
+    assert_array_equal(found.predict(views), found.labels_)
+    assert all(rule.learned.inside is None for rule in found._rule.runs)
+    monkeypatch.setattr("omcal.places.memory.span_pays", lambda *given: False)
+    expected = Consensus(OMCAL(4), n_runs=4, random_state=0).fit(views)
+    assert (found.labels_ == expected.labels_).mean() > 0.99 or found.stability_ > 0.9
