@@ -47,7 +47,8 @@ def predict(
     import numpy as np
 
     model = omcal.load(model_file)
-    getattr(model, "estimator_", model).set_params(**{"device": "cpu", **parameters})
+    fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
+    fitted.set_params(**{"device": "cpu", **parameters})
     outputs = Outputs([*reading.inputs, model_file], {"--out": out})
     require_label_format(out)
     names = options.names(views)

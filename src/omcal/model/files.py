@@ -112,7 +112,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     write_archive(Path(path), header, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> OMCAL | OCAL | Consensus:
     """Read a model that `save` wrote; it predicts as before.
 
     The file may come from anywhere: nothing in it is executed, and no more memory is taken than

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from omcal.machine.arrays import Array
 from omcal.model.certainty import margins
+from omcal.model.describe import ClusterDescription
 from omcal.plots.figures import new_axes, open_frame
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
 
@@ -102,7 +103,7 @@ def cluster_sizes(labels: ArrayLike, ax: Axes | None = None) -> Axes:
 
 
 def cluster_features(
-    description: Any, cluster: int, view: str | None = None, ax: Axes | None = None
+    description: ClusterDescription, cluster: int, view: str | None = None, ax: Axes | None = None
 ) -> Axes:
     """The features that distinguish a cluster, as bars to the side of their effect.
 

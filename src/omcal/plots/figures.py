@@ -14,6 +14,7 @@ from omcal.plots.palette import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
 
@@ -175,7 +176,7 @@ def overview(
     before: ArrayLike,
     after: ArrayLike,
     boundaries: ArrayLike | None = None,
-) -> Any:
+) -> Figure:
     """One figure of a fit: convergence, view weights, similarity before and after learning.
 
     Parameters
@@ -198,9 +199,10 @@ def overview(
     >>> len(figure.axes)
     4
     """
-    figure = require_matplotlib("matplotlib.figure").Figure(figsize=(10, 7.6), layout="constrained")
+    matplotlib = require_matplotlib("matplotlib.figure")
+    figure: Figure = matplotlib.Figure(figsize=(10, 7.6), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=[1, 1.9], hspace=0.06, wspace=0.04)
-    top_left, top_right, left, right = (figure.add_subplot(cell) for cell in grid)
+    top_left, top_right, left, right = (figure.add_subplot(grid[i]) for i in range(4))
     convergence(objective, top_left).set_title("Convergence")
     view_weights(weights, names, top_right).set_title("View weights")
     similarity(before, boundaries, left).set_title("Similarity before learning")

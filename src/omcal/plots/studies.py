@@ -15,6 +15,8 @@ from omcal.plots.palette import LIGHT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from omcal.select import ClusterNumber, Trial
+
 
 def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
     """Weight and agreement of each view, and the result without it; lines are ranges.
@@ -60,7 +62,7 @@ def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def number_of_clusters(found: Any, ax: Axes | None = None) -> Axes:
+def number_of_clusters(found: ClusterNumber, ax: Axes | None = None) -> Axes:
     """Gap, stability and objective over the number of clusters; the suggestion is marked.
 
     Parameters
@@ -108,7 +110,7 @@ def number_of_clusters(found: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def settings(trials: Sequence[Any], ax: Axes | None = None) -> Axes:
+def settings(trials: Sequence[Trial], ax: Axes | None = None) -> Axes:
     """Draw how well the fits of each setting agree, and how much of each view they explain.
 
     Parameters

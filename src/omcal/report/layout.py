@@ -35,7 +35,7 @@ def model_layout(
     *,
     present: PresentLike | None = None,
     random_state: int = 0,
-) -> Any:
+) -> Floats:
     """Positions of the samples of a fitted model for a map, as in its report.
 
     Parameters
