@@ -238,7 +238,7 @@ def test_distances_less_their_common_part(rng):
     d = np.square(X[:, None] - anchors).sum(axis=2)
     common = np.square(X - anchors.mean(axis=0)).sum(axis=1)
     np.testing.assert_allclose(found, d - common[:, None], atol=1e-12)
-    np.testing.assert_allclose(distances.products(X, across=True).T, distances.products(X))
+    np.testing.assert_allclose(distances.products(X, any_order=True), distances.products(X))
 
 
 @pytest.mark.parametrize("scale", ["auto", "standard", "unit", "feature", "sample", "view", None])

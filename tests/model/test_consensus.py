@@ -158,6 +158,15 @@ def test_in_a_span_on_a_cluster_as_in_memory(in_span, client):
     assert_array_equal(np.asarray(found.labels_), expected.labels_)
 
 
+def test_in_a_span_on_a_device_as_in_memory(in_span):
+    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    views, expected = in_span
+    tensors = [torch.from_numpy(view) for view in views]
+    found = clone(expected).fit(tensors)
+    assert_array_equal(np.asarray(found.labels_), expected.labels_)
+    assert_array_equal(found.predict(tensors).numpy(), expected.predict(views))
+
+
 def test_in_a_span_with_samples_that_are_absent(in_span, tmp_path):
     views = [view.copy() for view in in_span[0]]
     views[0][::5] = np.nan

@@ -26,7 +26,7 @@ from omcal.views.view import Matrix, Views
 # Runs that look at the same rows have too much in common: of this many times the rows that a run
 # looks at, each draws its own.
 SHARED_SAMPLES = 2
-_POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
+POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span would leave as many numbers a row
 _BLOCK_ENTRIES = 1 << 20
 _MEANS_ENTRIES = 1 << 22  # of a block of rows whose sums are taken: those are many numbers, too
@@ -129,7 +129,7 @@ def _main_directions(
 
 def _powers(X: Matrix, E: Array, size: float) -> Array:
     """Orthonormal columns that span XᵀX…XᵀX E; rows of X are not longer than `size`."""
-    for _ in range(_POWERS):
+    for _ in range(POWERS):
         E, _ = np.linalg.qr(X.T @ ((X @ E) / size))
     return E
 

@@ -12,9 +12,11 @@ from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule
+from omcal.method.new_samples import JoinedRule, Learned, Rule, learned_in_span
 from omcal.method.rows import AbstractRows, Assignment
+from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
+from omcal.method.span import shared_rows, span_pays
 from omcal.places.base import Place, Wanted, collect, write_blocks
 from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import (
@@ -26,6 +28,7 @@ from omcal.places.gpu.graph import GraphMaker, anchor_graphs
 from omcal.places.gpu.new_samples import DeviceRule, second
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scaling, look
+from omcal.places.gpu.span import anchors_in_span
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.parts import ChunkedRows
 from omcal.places.survey import Seen, Survey
@@ -62,12 +65,30 @@ class OnDevices(Place):
         with working_on(views.device), explaining_out_of_memory(views.device, views.n, n_bytes):
             scalings = [fit_scaling(view, settings.scale) for view in views]
             how = (settings.n_anchors, settings.anchors)
+            if span_pays(views.n, self.views.widths, *how, len(random_states)):
+                return self._learn_in_span(scalings, settings, random_states)
             return [
                 Learned(
                     scalings, choose_anchors(views, scalings, *how, state), settings.n_neighbors
                 )
                 for state in random_states
             ]
+
+    def _learn_in_span(
+        self,
+        scalings: list[Scaling],
+        settings: GraphSettings,
+        random_states: Sequence[np.random.RandomState],
+    ) -> list[Learned]:
+        """Where anchors of one run are found by the host, those of several are, too."""
+        views, m = self._views, settings.n_anchors
+        rows = shared_rows(views.n, m, random_states[0])
+        if views.sparse or self.views.present is not None:
+            return learned_in_span(self.views, scalings, settings, random_states, rows)
+        found = anchors_in_span(views, scalings, m, random_states, rows)
+        anchors = (one.span.points(one.coordinates) for one in found)
+        # A product with the rows takes less here than to share one.
+        return [Learned(scalings, of_run, settings.n_neighbors) for of_run in anchors]
 
     def see(self, survey: Survey, first: int = 0) -> Seen:
         views, n = self._views, self.views.n
@@ -128,18 +149,27 @@ class OnDevices(Place):
 
     def _apply_joined(self, rule: JoinedRule, wanted: Wanted, out: Any) -> Any:
         """The runs here; the small rest on the host."""
-        found = [
-            Assignment(
-                _on_host(self.apply(run, "labels")),
-                0,
-                *map(_on_host, second(torch.as_tensor(self.apply(run, "indicator")))),
-            )
-            for run in rule.runs
-        ]
+        views = DeviceViews(self.views, self._devices[0], keeps=True)
+        with working_on(views.device):
+            found = [self._assign(views, run) for run in rule.runs]
         joined = collect([rule.decide(found)], wanted, self.views.n, None)
         given = device_of(self.views)
         result = joined if given is None else torch.from_numpy(joined).to(given)
         return result if out is None else write_blocks([result], out)
+
+    def _assign(self, views: DeviceViews, run: Rule) -> Assignment:
+        """Labels and runners-up by one run, on the host."""
+        make = GraphMaker(views, run.learned)
+        decide = DeviceRule(run, views.device, torch_dtype(views.dtype))
+        size = decide.rows_at_once(len(views) * run.learned.n_neighbors)
+        parts = []
+        for rows in row_blocks(views.n, size):
+            graphs = make(rows)
+            found = (decide(graphs, "labels"), *second(decide(graphs, "indicator")))
+            parts.append([_on_host(part) for part in found])
+        make.check()
+        labels, runner_up, share = map(np.concatenate, zip(*parts, strict=True))
+        return Assignment(labels, 0, runner_up, share)
 
     def rows_of(self, graphs: AnchorGraphs, n_clusters: int) -> AbstractRows:
         return TorchRows.from_graphs(graphs, n_clusters, self._devices[0])

@@ -1,0 +1,74 @@
+"""Anchors of several runs in one span, on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from omcal.machine import torch
+from omcal.machine.arrays import Array
+from omcal.machine.torch import Tensor, torch_dtype
+from omcal.method import kmeans, span
+from omcal.method.anchors import draw_rows
+from omcal.method.scaling import Scaling
+from omcal.places.gpu.anchors import _lloyd, _nearest, _sums
+from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.scaling import scale_rows
+from omcal.places.gpu.views import DeviceViews
+
+
+def anchors_in_span(
+    views: DeviceViews,
+    scalings: list[Scaling],
+    n_anchors: int,
+    random_states: Sequence[np.random.RandomState],
+    rows: Array | None,
+) -> list[span.InSpan]:
+    """`omcal.method.span.anchors_in_span` of dense views, from the same random numbers."""
+    shared = slice(None) if rows is None else rows
+    blocks = [
+        scale_rows(view.take(shared), scaling)
+        for view, scaling in zip(views, scalings, strict=True)
+    ]
+    X = torch.cat(blocks, dim=1).to(torch_dtype(views.dtype))
+    del blocks
+    mean, E = _main_directions(X, n_anchors, random_states[0])
+    X -= mean
+    coordinates = X @ E
+    means = [_means(X, coordinates, E, n_anchors, state) for state in random_states]
+    anchors = (torch.cat(means).to("cpu", torch.float64) + mean.to("cpu", torch.float64)).numpy()
+    return span.in_one_span(anchors, views.host.widths, len(means), random_states[0])
+
+
+def _main_directions(
+    X: Tensor, n_anchors: int, random_state: np.random.RandomState
+) -> tuple[Tensor, Tensor]:
+    """Mean of some of the rows, and directions in which they vary most."""
+    size = min(kmeans.PART_PER_ANCHOR * n_anchors, len(X))
+    part = _rows(X, draw_rows(len(X), size, random_state))
+    mean = part.mean(dim=0, dtype=wide_type(X.device)).to(X.dtype)
+    part = part - mean
+    start = random_state.normal(size=(part.shape[1], min(n_anchors, *part.shape)))
+    E = torch.from_numpy(start).to(X)
+    largest = torch.linalg.vector_norm(part, dim=1).max()
+    for _ in range(span.POWERS):
+        E, _ = torch.linalg.qr(part.T @ ((part @ E) / torch.where(largest > 0, largest, 1)))
+    return mean, E
+
+
+def _means(
+    X: Tensor, coordinates: Tensor, E: Tensor, n_anchors: int, random_state: np.random.RandomState
+) -> Tensor:
+    """Means of the clusters that a run finds among its rows; empty ones are where they were."""
+    own = span.own_rows(len(X), n_anchors, random_state)
+    points = _rows(coordinates, own)
+    n_trials = kmeans.trials(len(points), n_anchors, thorough=False)
+    centres = _lloyd(points, n_anchors, True, n_trials, random_state)
+    labels, _ = _nearest(points, centres)
+    sums, counts = _sums(_rows(X, own), labels, n_anchors)
+    return torch.where(counts[:, None] > 0, sums / counts[:, None], centres @ E.T)
+
+
+def _rows(X: Tensor, rows: Array) -> Tensor:
+    return X.index_select(0, torch.from_numpy(rows.astype(np.int64)).to(X.device))
