@@ -18,7 +18,7 @@ from omcal.method.new_samples import joined_graph
 from omcal.method.rows import Assignment, decide, second
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import starts
-from omcal.model.consensus import certainty, run_table
+from omcal.model.runs import certainty, run_table
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import validate_views
 

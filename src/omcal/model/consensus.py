@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import MetaEstimatorMixin, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,50 +29,14 @@ from omcal.metrics import ari_of_table
 from omcal.model.asking import AskedModel
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.cost import Estimate
-from omcal.model.doubts import Doubt, cluster_sizes, doubts, warn
+from omcal.model.doubts import Doubt, cluster_sizes, doubts, of_runs, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
+from omcal.model.runs import Run, certainty, on_host, run_table, small
 from omcal.model.watching import Watch, best_of, shown
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
-
-_UNSTABLE = 0.5
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one run gave.
-
-    Attributes
-    ----------
-    labels : array of shape (n,)
-        Cluster of each sample, as the run numbers them.
-    solution : omcal.method.solver.Solution
-        Where the solver ended.
-
-    Examples
-    --------
-    >>> from omcal import OMCAL, Consensus
-    >>> from omcal.datasets import make_multiview
-    >>> data = make_multiview(90, n_clusters=3, random_state=0)
-    >>> runs = Consensus(OMCAL(3, n_anchors=12), n_runs=2, random_state=0).fit(data.views).runs_
-    >>> runs[0].labels.shape, runs[0].view_weights.shape, runs[0].objective > 0
-    ((90,), (3,), True)
-    """
-
-    labels: Array
-    solution: Solution
-
-    @property
-    def view_weights(self) -> Floats:
-        """Weights of the views."""
-        return self.solution.alpha
-
-    @property
-    def objective(self) -> float:
-        """The objective at the end."""
-        return self.solution.history[-1]
 
 
 class Consensus(MetaEstimatorMixin, AskedModel):
@@ -225,7 +188,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             rows = saved.follow(rows, one.anchors, state) if saved else rows
             best, assignment = inner._optimise(rows, one, state, watch, runner_up=True)
             watch.say("run %d of %d: objective %.8g", b + 1, self.n_runs, best.history[-1])
-            return Rule(one, best.consensus), best, _small(assignment, self.n_clusters)
+            return Rule(one, best.consensus), best, small(assignment, self.n_clusters)
 
         finished = list(self._run_all(work, place.build(learned, settings), watch))
         if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
@@ -283,7 +246,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         StS = rows.gram()
         bases = starts("spectral", 1, StS[0, 0], c, random_state)
         solution, assignment = best_of(bases, rows, StS, problem, watch)
-        labels = np.asarray(_on_host(assignment.labels), dtype=np.int32)
+        labels = np.asarray(on_host(assignment.labels), dtype=np.int32)
         tables = [place.total(run_table(run.labels, labels, c)) for run in runs]
         self._publish(rules, runs, tables, solution, Assignment(labels, assignment.n_undecided))
 
@@ -330,25 +293,9 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return best
 
     def _doubts(self, sizes: Array) -> list[Doubt]:
+        converged = [run.solution.converged for run in self.runs_]
         found = doubts(self, self.estimator_._graphs, sizes)
-        late = sum(not run.solution.converged for run in self.runs_)
-        if late:
-            found.append(
-                Doubt(
-                    f"{late} of {len(self.runs_)} runs had not converged after max_iter="
-                    f"{self.estimator_.max_iter} iterations",
-                    "raise max_iter or tol of the estimator",
-                    ConvergenceWarning,
-                )
-            )
-        if self.stability_ < _UNSTABLE:
-            found.append(
-                Doubt(
-                    f"the runs differ: their mean ARI with the result is {self.stability_:.2f}",
-                    "look at certainty_, and compare with fewer clusters or another scale=",
-                )
-            )
-        return found
+        return found + of_runs(converged, self.estimator_.max_iter, self.stability_)
 
     @property
     def _silent(self) -> Mask:
@@ -438,43 +385,3 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def run_table(run: Array, labels: Array, n_clusters: int) -> Array:
-    """Numbers of samples by their cluster in a run, and in the result."""
-    cells = run.astype(np.int64) * n_clusters + labels
-    return np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
-
-
-def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> Floats:
-    """For each sample the share of runs that agree with its label.
-
-    A cluster of a run stands for the cluster of the result that most of its samples are in.
-
-    Examples
-    --------
-    >>> runs, labels = [np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0])], np.array([0, 0, 1, 1])
-    >>> certainty(runs, labels, [run_table(run, labels, 2) for run in runs]).tolist()
-    [1.0, 1.0, 0.5, 1.0]
-    """
-    agreed = np.zeros(len(labels))
-    for run, counts in zip(runs, tables, strict=True):
-        agreed += counts.argmax(axis=1)[run] == labels
-    return agreed / len(runs)
-
-
-def _small(assignment: Assignment, n_clusters: int) -> Assignment:
-    """What a run found, on the host and in as few bytes as hold it."""
-    dtype = np.min_scalar_type(max(n_clusters - 1, 1))
-    labels, second, share = (
-        np.asarray(_on_host(part))
-        for part in (assignment.labels, assignment.second, assignment.share)
-    )
-    return Assignment(labels.astype(dtype), 0, second.astype(dtype), share)
-
-
-def _on_host(part: Any) -> Any:
-    """An array from a device, or from a cluster, in the memory of this process."""
-    if hasattr(part, "cpu"):
-        return part.cpu().numpy()
-    return part.compute() if hasattr(part, "compute") else part

@@ -13,8 +13,9 @@ from omcal.method.rows import Assignment
 from omcal.method.solver import Solution
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
-from omcal.model.consensus import Consensus, Run, run_table
+from omcal.model.consensus import Consensus
 from omcal.model.fitting import AnchorClusterer
+from omcal.model.runs import Run, run_table
 
 
 def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the 
 _ALONE = 500  # samples on which views are clustered by themselves
 _UNLIKE = 0.5  # cosine of two graphs: below it their views may show different groups
 _CLEAR = 0.35  # of a graph that the groups of its own view explain: below it there may be none
+_UNSTABLE = 0.5  # mean adjusted Rand index of runs with their result
 _CHANCE = 0.05  # adjusted Rand index of groups that have nothing to do with one another
 
 
@@ -84,6 +85,29 @@ def unconverged(max_iter: int, tol: float) -> Doubt:
         "raise max_iter or tol",
         ConvergenceWarning,
     )
+
+
+def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> list[Doubt]:
+    """Joined runs that ended too early, or that differ."""
+    found = []
+    late = len(converged) - sum(converged)
+    if late:
+        found.append(
+            Doubt(
+                f"{late} of {len(converged)} runs had not converged after max_iter={max_iter} "
+                "iterations",
+                "raise max_iter or tol of the estimator",
+                ConvergenceWarning,
+            )
+        )
+    if stability < _UNSTABLE:
+        found.append(
+            Doubt(
+                f"the runs differ: their mean ARI with the result is {stability:.2f}",
+                "look at certainty_, and compare with fewer clusters or another scale=",
+            )
+        )
+    return found
 
 
 def _about_views(model: Any) -> Iterator[Doubt]:
