@@ -76,7 +76,9 @@ coverage: $(VENV)/.installed $(TORCH)/.installed  ## lines and branches that the
 	COVERAGE_FILE=.coverage.torch $(TORCH)/$(SCRIPTS)/python -m pytest -m torch -n $(WORKERS) \
 		--cov --cov-report= tests
 	$(BIN)/coverage combine
-	$(BIN)/coverage report
+	mkdir -p out
+	$(BIN)/coverage json -o out/coverage.json
+	$(BIN)/python benchmarks/coverage_table.py
 
 $(MUTMUT)/.installed: pyproject.toml | $(MUTMUT)/.made
 	$(MUTMUT)/$(SCRIPTS)/python $(PIP) -e ".[cli,fast,io,plot]" "mutmut==3.8.0" pytest hypothesis

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from omcal.machine import compiled, unrolled
+from omcal.machine.jit import jit
 from omcal.method.graph import _nearest, _tie_limit
 from omcal.method.scaling import Moments
 
@@ -162,3 +163,26 @@ def test_threads_that_need_a_loop_at_once_compile_it_once(monkeypatch):
         kernels = set(pool.map(first_call, range(4)))
     assert len(kernels) == len(compilations) == 1
     assert before == numba.config.SLP_VECTORIZE
+
+
+def test_without_a_place_for_what_is_compiled_it_is_compiled_anew(monkeypatch):
+    plain, asked = numba.njit, []
+
+    def njit(*functions, cache=False, **options):
+        asked.append(cache)
+        if cache:  # where neither the folder of the source nor a home can be written to
+            raise RuntimeError("cannot cache function 'f': no locator available for file 'f.py'")
+        return plain(*functions, cache=cache, **options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    assert jit(fastmath=True)(lambda x: x + 1)(2) == 3
+    assert asked[:2] == [True, False]
+
+
+def test_other_errors_of_the_compiler_are_not_hidden(monkeypatch):
+    def njit(**options):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(numba, "njit", njit)
+    with pytest.raises(RuntimeError, match="something else"):
+        jit()(len)

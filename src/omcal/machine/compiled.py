@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from omcal.machine.jit import jit
 from omcal.machine.process import once
 from omcal.machine.unrolled import sweep_kernel
 
@@ -72,9 +73,8 @@ def sweep(stacked: Any, R: Any) -> Callable[[Any, Any, Any], tuple[Any, Any, Any
 @once
 def moments_kernel() -> Callable[..., None]:
     """Sums of x − origin and of their squares over the rows x of a block."""
-    import numba
 
-    @numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+    @jit(fastmath={"contract", "nsz"})
     def moments(block, origin, total, squares):  # type: ignore[no-untyped-def]
         n, d = block.shape
         whole = n - n % 4
@@ -100,9 +100,8 @@ def moments_kernel() -> Callable[..., None]:
 @once
 def gram_kernel() -> Callable[..., None]:
     """StS[u, v] += S_uᵀ S_v for the pairs of views u <= v."""
-    import numba
 
-    @numba.njit(nogil=True, cache=True)
+    @jit()
     def gram(indices, weights, StS):  # type: ignore[no-untyped-def]
         n, V, k = indices.shape
         for i in range(n):
@@ -130,9 +129,8 @@ def nearest_kernel() -> Callable[..., bool]:
 
     It returns whether all of the products are finite.
     """
-    import numba
 
-    @numba.njit(nogil=True, cache=True)
+    @jit()
     def nearest(products, bias, tolerance, indices, weights):  # type: ignore[no-untyped-def]
         n, m = products.shape
         k = indices.shape[1]

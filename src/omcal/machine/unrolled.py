@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from omcal.machine.jit import jit
 from omcal.machine.process import ProcessSetting, once
 
 _TILE_ROWS = 512  # rows whose sums of products are taken in the type of the rows
@@ -176,13 +177,10 @@ def sweep_kernel(
 
 def _compiled(name: str, source: list[str], fast: set[str]) -> Callable[..., Any]:
     """The function of this name, compiled when it is first called."""
-    import numba
-
     names: dict[str, Any] = {"np": np, "__name__": __name__}
     # Under the name of this file, so that Numba finds a place for its cache.
     exec(compile("\n".join(source), __file__, "exec"), names)
-    compiled: Callable[..., Any] = numba.njit(nogil=True, cache=True, fastmath=fast)(names[name])
-    return compiled
+    return jit(fastmath=fast)(names[name])
 
 
 def _config() -> Any:

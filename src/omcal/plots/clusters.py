@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from omcal.machine.arrays import Array
 from omcal.model.certainty import margins
-from omcal.model.describe import ClusterDescription
+from omcal.model.feature_effects import ClusterDescription
 from omcal.plots.figures import new_axes, open_frame
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
 
