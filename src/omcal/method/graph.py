@@ -11,7 +11,7 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import abreast_pays, nearest_kernel
-from omcal.machine.threads import map_blocks, thin_product, transposed
+from omcal.machine.threads import map_blocks, sparse_product, thin_product, transposed
 from omcal.machine.unrolled import nearest_abreast_kernel
 from omcal.method.scaling import Scaling
 from omcal.method.span import Span
@@ -245,6 +245,8 @@ class RelativeDistances:
         block = self._scaling.prepare(block)
         if self.origin is not None:
             block = block - self.origin
+        if sparse.issparse(block):
+            return sparse_product(block, self._W)
         return thin_product(block, self._W) if any_order else np.asarray(block @ self._W)
 
 

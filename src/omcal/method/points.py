@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -12,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array
-from omcal.machine.threads import map_blocks, sum_blocks, transposed
+from omcal.machine.threads import map_blocks, sparse_product, sum_blocks, transposed
 from omcal.views.view import Matrix
 
 _FEATURES_PER_CENTRE = 4
@@ -23,6 +24,7 @@ _SHARES_OF_MEANS = 8
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
 _PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
+_FULL_COLUMNS = 16  # a column of sparse rows is full where one row in so many has it
 
 
 class Points(ABC):
@@ -132,12 +134,12 @@ class Vectors(Points):
 
     def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
         """Let `use` have the products of the centres with blocks of rows."""
-        W, entries = centres.T, _BLOCK_ENTRIES
+        W, entries, product = centres.T, _BLOCK_ENTRIES, operator.matmul
         if sparse.issparse(self.X):
-            W, entries = transposed(centres, centres.dtype), _SPARSE_ENTRIES
+            W, entries, product = transposed(W.T, W.dtype), _SPARSE_ENTRIES, sparse_product
 
         def work(rows: slice) -> None:
-            use(rows, safe_sparse_dot(self.X[rows], W, dense_output=True))
+            use(rows, product(self.X[rows], W))
 
         map_blocks(work, self.n, max(1, entries // len(centres)))
 
@@ -280,14 +282,20 @@ def _products(X: Matrix) -> Array:
     """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
     if not sparse.issparse(X):
         return np.asarray(X @ X.T)
-    n, Xt = X.shape[0], X.T.tocsr()
-    products = np.empty((n, n), dtype=X.dtype)
+    n = X.shape[0]
+    # Columns that many rows have make most of the products, and are quicker dense.
+    full = np.bincount(X.indices, minlength=X.shape[1]) > n / _FULL_COLUMNS
+    dense = X[:, np.flatnonzero(full)].toarray()
+    rest = X.copy()
+    rest.data[full[X.indices]] = 0
+    rest.eliminate_zeros()
+    products, turned = dense @ dense.T, rest.T.tocsr()
 
     def work(rows: slice) -> None:
-        (X[rows] @ Xt).toarray(out=products[rows])
+        products[rows] += (rest[rows] @ turned).toarray()
 
     map_blocks(work, n, _PRODUCT_ROWS)
-    return products
+    return np.asarray(products)
 
 
 def _dense(X: Matrix) -> Array:
