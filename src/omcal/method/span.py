@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array
-from omcal.machine.threads import map_blocks, sum_blocks
+from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
 from omcal.method.anchors import (
     SAMPLE_PER_ANCHOR,
     draw_rows,
@@ -28,8 +28,8 @@ from omcal.views.view import Matrix, Views
 SHARED_SAMPLES = 2
 POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span would leave as many numbers a row
-_BLOCK_ENTRIES = 1 << 20
-_MEANS_ENTRIES = 1 << 22  # of a block of rows whose sums are taken: those are many numbers, too
+_BLOCK_ENTRIES = 1 << 18
+_PARTS = 8  # of the rows whose sums are taken at a time
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,11 @@ class InSpan:
 
     span: Span
     coordinates: list[Array]  # (m, r_v) a view
+
+    @property
+    def anchors(self) -> list[Array]:
+        """One (m, d_v) array a view."""
+        return self.span.points(self.coordinates)
 
 
 def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs: int) -> bool:
@@ -99,7 +104,7 @@ def anchors_in_span(
     found = map_blocks(lambda block: np.asarray(centred(block) @ E), len(rows), size)
     coordinates = np.concatenate(found)
     runs = map_blocks(
-        lambda one: clusters(coordinates, n_anchors, random_states[one.start]),
+        lambda one: _clusters(coordinates, n_anchors, random_states[one.start]),
         *(len(random_states), 1),
     )
     starts = np.concatenate([centres for _, _, centres in runs]) @ E.T
@@ -134,7 +139,7 @@ def _powers(X: Matrix, E: Array, size: float) -> Array:
     return E
 
 
-def clusters(
+def _clusters(
     coordinates: Array, n_anchors: int, random_state: np.random.RandomState
 ) -> tuple[Array, Array, Array]:
     """The rows of a run, the cluster of each by k-means of their coordinates, and its centres."""
@@ -158,12 +163,20 @@ def _means(
     ones = np.ones(len(own), starts.dtype)
     member = sparse.coo_array((ones, (own, columns)), shape=(n, len(starts))).tocsr()
 
-    def work(block: slice) -> Matrix:
-        sums = member[block].T @ rows_of(block)
-        return sums if sparse.issparse(sums) else sums.astype(np.float64)
+    def work(part: slice) -> Array:
+        # Those of all runs are many numbers: few parts have sums of their own.
+        sums = np.zeros(starts.shape)
+        for block in row_blocks(part.stop - part.start, max(1, _BLOCK_ENTRIES // len(starts.T))):
+            rows = slice(part.start + block.start, part.start + block.stop)
+            more = member[rows].T @ rows_of(rows)
+            if sparse.issparse(more):
+                more = more.tocoo()
+                sums[more.coords] += more.data
+            else:
+                sums += more
+        return sums
 
-    total = sum_blocks(work, n, max(1, _MEANS_ENTRIES // starts.shape[1]))
-    sums = total.toarray() if sparse.issparse(total) else total
+    sums = sum_blocks(work, n, -(-n // _PARTS))
     counts = np.bincount(columns, minlength=len(starts))[:, None]
     return np.where(counts > 0, sums / np.maximum(counts, 1), starts)
 

@@ -272,8 +272,8 @@ class Estimate:
             "coordinates": (2.0 * shared + threads * self._sample) * m * t,
             "distances": threads * (self._sample * 24.0 + 2.0 * t * _DISTANCES),
             # The means of all runs and their sums, in each thread those of a block of rows.
-            "means": 8.0 * (2 + thread_count()) * self.n_runs * m * width,
-            "workspace": self._workspace + 2.0 * t * thread_count() * 2**22,
+            "means": (16.0 + (8.0 + t) * thread_count()) * self.n_runs * m * width,
+            "workspace": self._workspace,
         } | ({"compiled code": _NUMBA} if compiled_pays(n) else {})
 
     def _anchor_bytes(self) -> dict[str, float]:

@@ -86,9 +86,8 @@ class OnDevices(Place):
         if views.sparse or self.views.present is not None:
             return learned_in_span(self.views, scalings, settings, random_states, rows)
         found = anchors_in_span(views, scalings, m, random_states, rows)
-        anchors = (one.span.points(one.coordinates) for one in found)
-        # A product with the rows takes less here than to share one.
-        return [Learned(scalings, of_run, settings.n_neighbors) for of_run in anchors]
+        # A product with the rows takes less time here than to share one would save.
+        return [Learned(scalings, one.anchors, settings.n_neighbors) for one in found]
 
     def see(self, survey: Survey, first: int = 0) -> Seen:
         views, n = self._views, self.views.n
