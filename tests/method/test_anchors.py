@@ -11,7 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from omcal.method import anchors as module
 from omcal.method import kmeans, points
-from omcal.method.anchors import check_anchors, choose_anchors, draw_rows
+from omcal.method.anchors import check_anchors, choose_anchors, draw_rows, side_by_side
 from omcal.method.scaling import SCALES, Scaling
 from omcal.views.view import View, Views
 
@@ -384,3 +384,46 @@ def test_the_views_are_not_changed_and_may_lie_in_any_order(method):
     for X, unchanged, a, b in zip(views, before, found, turned, strict=True):
         np.testing.assert_array_equal(X, unchanged)
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("rows", [None, np.array([1, 4, 7, 8, 20])])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_rows_that_a_view_lacks_count_as_its_mean(rows, form):
+    views, _ = blobs(n=30)
+    there = np.arange(30) % 3 != 1
+    X = views[0].astype(np.float32)
+    X[~there] = 0
+    other = View("other", form(views[1].astype(np.float32)))
+    joint = side_by_side(Views([View("x", X, present=there), other]), [Scaling(), Scaling()], rows)
+    assert joint.dtype == np.float32
+    joint = joint.toarray() if sparse.issparse(joint) else joint
+    some = np.arange(30) if rows is None else rows
+    mean = X[some][there[some]].mean(axis=0, dtype=np.float64)
+    expected = np.where(there[some, None], X[some], mean)
+    np.testing.assert_allclose(joint[:, :4], expected, rtol=1e-6)
+    np.testing.assert_allclose(joint[:, 4:], views[1][some], rtol=1e-6)
+
+
+@pytest.mark.parametrize("sample", [10, 256])
+def test_anchors_are_means_of_the_rows_that_are_there(monkeypatch, sample):
+    monkeypatch.setattr(module, "SAMPLE_PER_ANCHOR", sample)
+    views, y = blobs(n=400, n_blobs=3, spread=30.0)
+    there = np.arange(400) % 4 > 0  # three in four have the second view
+    full = Views(
+        [View("a", views[0]), View("b", np.where(there[:, None], views[1], 0), present=there)]
+    )
+    found = choose_anchors(full, [Scaling(), Scaling()], 3, "kmeans", np.random.RandomState(0))
+    means = np.array([views[1][there & (y == c)].mean(axis=0) for c in range(3)])
+    gap = np.linalg.norm(found[1][:, None] - means, axis=2)
+    assert sorted(gap.argmin(axis=1)) == [0, 1, 2]
+    assert gap.min(axis=1).max() < 2  # the mean of all would be some 30 away
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scale", ["view", None])
+def test_the_blocks_of_rows_that_are_scaled_do_not_show(monkeypatch, form, scale):
+    views = [form(X) for X in blobs()[0]]
+    whole = choose(views, 9, scale=scale)
+    monkeypatch.setattr(module, "_BLOCK_ENTRIES", 1500)
+    for a, b in zip(whole, choose(views, 9, scale=scale), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)

@@ -168,6 +168,23 @@ def test_duplicate_anchors_share_evenly(build, rng, dtype, value):
     np.testing.assert_allclose(graphs.weights, 1 / 3, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("radius", [1e-6, 0.1, 1e6 / 3])
+def test_anchors_on_a_circle_are_equally_far_from_its_centre(build, dtype, radius):
+    angle = np.arange(7) * 2 * np.pi / 7 + 0.1
+    anchors = radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    graphs = build([np.zeros((3, 2), dtype=dtype)], [anchors], 3)
+    np.testing.assert_allclose(graphs.weights, 1 / 3, rtol=1e-6)
+
+
+def test_what_is_equally_far_is_told_by_each_row_for_itself(build, rng):
+    X, anchors = rng.normal(size=(20, 3)), rng.normal(size=(8, 3))
+    X[4] = 1e14  # beside which the distances of the others are rounding
+    found, expected = full(build([X], [anchors], 3)), eq_2(X, anchors, 3)
+    others = np.arange(20) != 4
+    np.testing.assert_allclose(found[others], expected[others], atol=1e-9)
+
+
 def test_some_duplicate_anchors(build, rng):
     X, anchors = rng.normal(size=(30, 3)), np.repeat(rng.normal(size=(5, 3)), 2, axis=0)
     found = full(build([X], [anchors], 3))
@@ -334,12 +351,23 @@ def test_a_slice_of_the_rows(build, rng):
     np.testing.assert_allclose(part.weights, whole.weights[13:29], atol=1e-12)
 
 
+TOO_LARGE = (
+    r"^view 'v0' holds values too large for products in float32; rescale it, or pass float64\.$"
+)
+
+
+def test_products_too_large_are_refused_without_a_warning(build, rng):
+    X = (1e37 * rng.normal(size=(20, 4))).astype(np.float32)
+    with pytest.raises(ValueError, match=TOO_LARGE):
+        build([X], [1e3 * rng.normal(size=(9, 4))], 5)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("size", "anchor_size"), [(1e30, 1e30), (1.0, 1e25)])
 def test_values_too_large_to_square_are_refused(build, rng, size, anchor_size):
     # Let through, they would leave columns that do not exist in the compiled loops.
     X = (size * rng.normal(size=(20, 4))).astype(np.float32)
-    with pytest.raises(ValueError, match="too large"):
+    with pytest.raises(ValueError, match=TOO_LARGE):
         build([X], [anchor_size * rng.normal(size=(9, 4))], 5)
 
 

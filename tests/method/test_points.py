@@ -220,8 +220,17 @@ def test_of_centres_equally_far_the_first_is_taken():
 
 def test_what_is_equally_far_is_told_by_each_row_for_itself():
     X = np.zeros((2, D))
-    X[:, 0] = 1e9, 1.0
+    X[:, 0] = 1e15, 1.0
     centres = np.zeros((2, D))
     centres[:, 0] = 0.0, 0.9
     points = IncompleteVectors(X, np.ones((2, 3), dtype=bool), WIDTHS)
     assert_array_equal(points.nearest(centres)[0], [1, 1])
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+def test_the_nearest_centre_does_not_depend_on_the_unit(gaps, size):
+    X, present, _ = gaps
+    centres = np.random.default_rng(4).normal(size=(4, D))
+    plain = IncompleteVectors(X, present, WIDTHS).nearest(centres)[0]
+    scaled = IncompleteVectors(size * X, present, WIDTHS).nearest(size * centres)[0]
+    assert_array_equal(scaled, plain)

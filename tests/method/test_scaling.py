@@ -252,6 +252,21 @@ def test_undo_gives_the_prepared_rows_back(X, scale):
     np.testing.assert_allclose(found[:, ~there], np.tile(lost[~there], (50, 1)))
 
 
+@pytest.mark.parametrize("offset", [1e3, -1e5])
+def test_the_centre_is_taken_off_to_more_digits_than_the_type_has(offset):
+    X = (np.random.default_rng(2).normal(size=(400, 3)) + offset + 1 / 3).astype(np.float32)
+    exact = X.astype(np.float64)
+    expected = (exact - exact.mean(axis=0)) / exact.std(axis=0, ddof=1)
+    np.testing.assert_allclose(scaled(X, "feature"), expected, atol=1e-5)
+
+
+def test_unit_is_one_factor_after_the_lengths(X):
+    out = scaled(X, "unit")
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    assert np.ptp(out * lengths / X) == pytest.approx(0, abs=1e-12)
+    assert out.var(axis=0, ddof=1).sum() == pytest.approx(1)
+
+
 def test_one_feature_has_total_variance_1(X):
     for scale in ("standard", "view"):
         assert scaled(X[:, :1], scale).var(ddof=1) == pytest.approx(1)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from omcal import OCAL, OMCAL
 from omcal.baselines import ConcatKMeans
-from omcal.method import graph, kmeans, new_samples, scaling
+from omcal.method import anchors, graph, new_samples, points, scaling
 from omcal.metrics import ari
 from omcal.places import memory
 
@@ -309,7 +309,8 @@ def test_the_blocks_do_not_show(monkeypatch, scale, dtype):
     for module, name, size in (
         (scaling, "_BLOCK_ENTRIES", 100),
         (graph, "_BLOCK_ENTRIES", 333),
-        (kmeans, "_BLOCK_ENTRIES", 500),
+        (anchors, "_BLOCK_ENTRIES", 200),
+        (points, "_BLOCK_ENTRIES", 500),
         (memory, "_BLOCK", 37),
         (new_samples, "BLOCK", 7),
     ):

@@ -38,7 +38,7 @@ def unit_rows(block: Matrix) -> Matrix:
     if sparse.issparse(block):
         rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
         squares = np.square(block.data, dtype=np.float64)
-        inverse = _inverse_root(np.bincount(rows, squares, minlength=block.shape[0]))
+        inverse = _inverse_root(np.bincount(rows, squares))
         return _with_values(block, block.data * inverse.astype(block.dtype)[rows])
     inverse = _inverse_root(np.einsum("ij,ij->i", block, block, dtype=np.float64))
     return block * inverse.astype(block.dtype)[:, None]
