@@ -72,7 +72,7 @@ class Case:
         return GraphSettings(N_CLUSTERS, self.m, K, "feature", "kmeans")
 
 
-FEW = 100_000  # samples that are also fitted from the memory of the host
+FEW = 100_000  # samples that are also predicted from the memory of the host, and joined
 CASES = [
     Case("10⁷ × (128, 256, 64) float32", 10**7, (128, 256, 64), 100, torch.float32, 7),
     Case("60000 × (342, 1024, 64) float32", 60_000, (342, 1024, 64), 30, torch.float32, 20),
@@ -138,7 +138,7 @@ def _once(device: torch.device, work: Callable[[], Any]) -> float:
 
 
 def ceilings(device: torch.device, tiny: bool) -> dict[str, float]:
-    """Bytes a second of a copy, read and written, and operations a second of a float32 product."""
+    """Bytes a second of a copy, read and written, and over the bus; operations of a product."""
     size = 1 << (20 if tiny else 31)
     source = torch.randint(0, 255, (size,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
@@ -150,8 +150,11 @@ def ceilings(device: torch.device, tiny: bool) -> dict[str, float]:
     tall = torch.randn((side * 16, 256), device=device)
     few = torch.randn((256, 100), device=device)
     thin = timed(device, lambda: tall @ few, 10)
+    locked = torch.empty(size // 4, dtype=torch.uint8, pin_memory=device.type == "cuda")
+    bus = timed(device, lambda: target[: size // 4].copy_(locked, non_blocking=True), 10)
     return {
         "bytes_per_s": 2 * size / copy,
+        "bus_bytes_per_s": size // 4 / bus,
         "flops_per_s": 2 * side**3 / product,
         "thin_flops_per_s": 2 * tall.numel() * 100 / thin,
     }
@@ -186,12 +189,15 @@ def estimator(
         for name in ("predict", "transform"):
             work = partial(getattr(model, name), tensors)
             found[f"model.{name}"] = spread(device, work, case.repeats)
-        if case.n <= FEW and case.dtype != torch.float16:
-            arrays = [tensor.cpu().numpy() for tensor in tensors]
-            model.set_params(device=device.type)
-            found["model.fit, arrays"] = spread(device, lambda: model.fit(arrays), case.repeats)
+        if case.dtype == torch.float16:
+            return found
+        arrays = [tensor.cpu().numpy() for tensor in tensors]
+        model.set_params(device=device.type)
+        repeats = case.repeats if case.n <= FEW else 2
+        found["model.fit, arrays"] = spread(device, lambda: model.fit(arrays), repeats)
+        if case.n <= FEW:
             work = partial(model.predict, arrays)
-            found["model.predict, arrays"] = spread(device, work, case.repeats)
+            found["model.predict, arrays"] = spread(device, work, repeats)
             found |= joined(case, device, tensors)
     return found
 
@@ -376,6 +382,7 @@ def print_tables(result: dict[str, Any]) -> None:
     print(
         f"\n{result['device']}, PyTorch {result['torch']}: "
         f"copies {rates['bytes_per_s'] / 1e12:.2f} TB/s, "
+        f"from the host {rates['bus_bytes_per_s'] / 1e9:.1f} GB/s, "
         f"float32 products {rates['flops_per_s'] / 1e12:.1f} TFLOP/s "
         f"({rates['thin_flops_per_s'] / 1e12:.1f} with 100 columns); "
         f"c = {N_CLUSTERS}, k = {K}, {N_ITER} iterations.\n"

@@ -5,7 +5,7 @@ import re
 import subprocess
 import tempfile
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from unittest import mock
@@ -53,6 +53,7 @@ def compiled(name, device, **constants):
     def call(blocks, threads, shared_bytes, *arguments):
         launch(blocks, threads, ctypes.c_size_t(shared_bytes), *map(nvrtc._as_c, arguments))
 
+    call.bound = lambda *given: partial(call, *given)
     return call
 
 

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import reference
 from omcal.method.anchors import choose_anchors as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.graph import anchor_graphs as host_graphs
-from omcal.method.new_samples import Learned
+from omcal.method.new_samples import Learned, Rule
 from omcal.method.scaling import Scaling
+from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
+from omcal.method.updates import ConsensusGraph
 from omcal.places.gpu import anchors as device_anchors
 from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu import nvrtc
@@ -25,8 +28,18 @@ from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scaling
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.memory import MemoryRows
+from omcal.views.reading import validate_views
 from omcal.views.tensors import validate_tensors
-from torch_cases import DEVICES, cut_small, host_views, tensor_views, torch, two_views
+from torch_cases import (
+    DEVICES,
+    applied,
+    cut_small,
+    host_views,
+    placed,
+    tensor_views,
+    torch,
+    two_views,
+)
 
 
 @pytest.fixture(params=DEVICES)
@@ -231,6 +244,21 @@ def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
                 np.testing.assert_allclose(a, b, atol=1e-12)
         cost, wanted = (_cost(arrays, scalings, a) for a in (found, expected))
         assert cost <= 1.02 * wanted
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_seen_on_the_way(device, form, bad):
+    arrays = two_views(n=300)
+    rows = placed(host_views(arrays), GraphSettings(3, 7, 3, "feature", "kmeans"), devices=device)
+    rule = Rule(rows.learned, ConsensusGraph.start(np.full(2, 0.5), np.eye(7, 3)))
+    arrays[1][200, 4] = bad
+    views = validate_views(SimpleNamespace(), [arrays[0], form(arrays[1])], finite=False)
+    for scale in ("feature", None):
+        with pytest.raises(ValueError, match="'view2' contains"):
+            placed(views, GraphSettings(3, 7, 3, scale, "kmeans"), devices=device)
+    with pytest.raises(ValueError, match="'view2' contains"):
+        applied(rule, views, device, "labels")
 
 
 @pytest.mark.parametrize("widths", [(6, 9), (30, 9)])

@@ -9,9 +9,9 @@ import pytest
 
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method import kmeans
-from omcal.method.points import InnerProducts
+from omcal.method.points import InnerProducts, Vectors
 from omcal.method.updates import settle, stacked
-from omcal.places.gpu import cuda, cuda_graphs, cuda_seeds, nvrtc
+from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, nvrtc
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
 from plain_rows import PlainRows, random_graphs
@@ -125,14 +125,39 @@ def test_nearest(on_cpu, n, d, m, k, kind):
 
 @pytest.mark.parametrize(("n", "c"), [(300, 20), (65, 7), (9, 1)])
 def test_seed(on_cpu, monkeypatch, n, c):
-    monkeypatch.setattr(cuda_seeds, "_THREADS", 64)
+    monkeypatch.setattr(cuda_kmeans, "_THREADS", 64)
     rng = np.random.default_rng(n)
     X = rng.normal(size=(n, 3))
     draws = rng.uniform(size=(c - 1, 4))
-    found = cuda_seeds.seed(torch.from_numpy(X), c, 3, torch.from_numpy(draws)).tolist()
+    found = cuda_kmeans.seed(torch.from_numpy(X), c, 3, torch.from_numpy(draws)).tolist()
     numbers = iter([np.array(3.5 / n), *draws])
     state = SimpleNamespace(uniform=lambda size=None: next(numbers))
     assert found == kmeans._seed(InnerProducts(X), c, 4, state)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "m", "dtype"),
+    [(300, 5, 9, np.float64), (70, 20, 20, np.float32), (40, 1, 1, np.float64)],
+)
+def test_lloyd(on_cpu, n, d, m, dtype):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, d)).astype(dtype)
+    centres, points = torch.from_numpy(X[:m].copy()), Vectors(X)
+    iterate = cuda_kmeans.Lloyd(
+        torch.from_numpy(X), centres, torch.tensor(kmeans.TOLERANCE * points.spread)
+    )
+    for _ in range(30):
+        iterate()
+    wanted = kmeans._improved(X[:m], points, m, 30)
+    np.testing.assert_allclose(centres.numpy(), wanted, atol=1e-12 if dtype == np.float64 else 1e-5)
+    assert not iterate.empty
+
+
+def test_lloyd_tells_of_an_empty_cluster(on_cpu):
+    X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]])
+    iterate = cuda_kmeans.Lloyd(X, torch.tensor([[0.1], [100.0]]), torch.tensor(1e-9))
+    iterate()
+    assert iterate.empty
 
 
 def test_sums_in_fixed_point_are_those_in_float64():

@@ -15,7 +15,7 @@ from omcal.method import anchors as on_host
 from omcal.method import kmeans
 from omcal.method.points import span_basis, span_pays
 from omcal.method.scaling import Scaling
-from omcal.places.gpu import cuda_seeds
+from omcal.places.gpu import cuda_kmeans
 from omcal.places.gpu.devices import Repeated, block_entries, wide_type
 from omcal.places.gpu.scaling import scale_rows
 from omcal.places.gpu.views import DeviceViews
@@ -101,7 +101,15 @@ def _improved(start: Tensor, X: Tensor, max_iter: int, *, filling: bool = False)
     Where it then learns that a cluster was empty, it begins again and fills such clusters.
     """
     n_clusters, centres = len(start), start.clone()
-    limit = (kmeans.TOLERANCE * X.var(dim=0, correction=0).mean()).sqrt()
+    limit = kmeans.TOLERANCE * X.var(dim=0, correction=0).mean()
+    if max_iter >= _RECORDED and not filling and cuda_kmeans.iterates(X, n_clusters):
+        iterate_there = cuda_kmeans.Lloyd(X, centres, limit)
+        for _ in range(max_iter):
+            iterate_there()
+        if not iterate_there.empty.item():
+            return centres
+        return _improved(start, X, max_iter, filling=True)
+    limit = limit.sqrt()
     moves = torch.ones((), dtype=torch.bool, device=X.device)
     fewest = torch.full((), len(X), dtype=X.dtype, device=X.device)  # rows of a cluster
 
@@ -144,8 +152,8 @@ def _seed(X: Tensor, n_clusters: int, n_trials: int, random_state: np.random.Ran
     first = int(random_state.uniform() * len(X))
     draws = torch.from_numpy(random_state.uniform(size=(n_clusters - 1, n_trials)))
     draws = draws.to(device=X.device, dtype=wide_type(X.device))
-    if cuda_seeds.serves(X, n_trials):
-        return cuda_seeds.seed(X, n_clusters, first, draws)
+    if cuda_kmeans.seeds(X, n_trials):
+        return cuda_kmeans.seed(X, n_clusters, first, draws)
     return _seed_by_steps(X, n_clusters, first, draws)
 
 

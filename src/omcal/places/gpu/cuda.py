@@ -82,7 +82,6 @@ class _Shape:
     k: int
     n_words: int  # of the sums, or of P
     real: int  # bytes of a number
-    index: int  # bytes of the number of an anchor
 
     @classmethod
     def of(cls, graphs: TorchGraphs, F: Tensor) -> _Shape:
@@ -97,7 +96,6 @@ class _Shape:
             k=graphs.k,
             n_words=rounds * graphs.n_anchors * _WARP,
             real=F.element_size(),
-            index=graphs.indices.element_size(),
         )
 
     def warps(self, room: int) -> int:
@@ -110,10 +108,8 @@ class _Shape:
         tile = -(-_WARP // self.rows_at_once) * self.rows_at_once
         packs = -(-self.c * self.real // (16 * self.views_at_once)) * self.views_at_once
         sums = self.n_words * self.real
-        weights = self.n_views * (self.k * tile + 1) * self.real
-        words = -(-self.k * self.index // 4)
-        anchors = self.n_views * (words * tile + 1) * 4
-        return sums + warps * (sums + 2 * tile * packs * 16 + weights + anchors)
+        entries = self.n_views * (self.k * tile + 1) * 2 * self.real
+        return sums + warps * (sums + 2 * tile * packs * 16 + entries)
 
 
 class Decision:

@@ -10,11 +10,12 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
 from omcal.machine.torch import Tensor
+from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
 from omcal.method.updates import ConsensusGraph
 from omcal.places.gpu import nvrtc, weights
 from omcal.places.gpu.devices import Repeated, working_on
-from omcal.places.gpu.roots import CLOSE, LEAST, inverse_root, steps
+from omcal.places.gpu.roots import CLOSE, LEAST, inverse_root
 
 if TYPE_CHECKING:
     from omcal.places.gpu.rows import TorchRows
@@ -115,18 +116,16 @@ class _State:
         self._least = max(LEAST, _SPARE * host.spread)
         H = np.einsum("uvii->uv", StS)
         rule, faces, given = weights.table(problem, H)
-        tables = [np.concatenate([np.ravel(p) for p in kept]), StS, H, faces, given]
+        factors = [np.array(list(steps(least**0.5))) for least in (LEAST, self._least)]
+        tables = [np.concatenate([np.ravel(p) for p in kept]), StS, H, faces, given, *factors]
         with working_on(self._device):
-            self._kept, *self._tables = (
-                torch.from_numpy(np.ascontiguousarray(t, dtype=np.float64)).to(self._device)
-                for t in tables
-            )
-            self._tables += [steps(self._device), steps(self._device, self._least)]
+            # In one message; the kernel knows how long each is.
+            sent = torch.from_numpy(np.concatenate([np.ravel(t) for t in tables])).to(self._device)
+            self._kept, *self._tables = sent.split([np.size(t) for t in tables])
             self._goes_on = self._kept[-2:]
             self.sums = self._kept.new_empty(V * m * c + 2 * c * c)
-            self._work = self._kept.new_zeros(
-                3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 2 + max(len(faces), V)
-            )
+            n_work = 3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 2 + max(len(faces), V)
+            self._work = self._kept.new_zeros(n_work)
             self._letter = rows.letter(Z.alpha, *first, Z.G)
         self._kernel = nvrtc.compiled(
             "small",
@@ -143,6 +142,10 @@ class _State:
         )
         side = max(c, m if m <= _MOST_ANCHORS else 0)
         self._bytes = 8 * (_THREADS // 32 + 3 * side * side)
+        # What is in use for one launch only is quicker in shared memory.
+        self._shares = self._bytes + 8 * n_work <= nvrtc.room(self._device)
+        self._n_work, self._counts = n_work, [len(faces), *(len(f) for f in factors)]
+        self._launches: dict[int, Any] = {}
         self._once: Any = self._iterate
         if m > _MOST_ANCHORS:
             self._once = Repeated(self._iterate, self._device)
@@ -208,14 +211,16 @@ class _State:
             self._launch(_SHRINKS | _ENDS)
 
     def _launch(self, parts: int) -> None:
-        p, (StS, H, faces, given, of_c, of_m) = self._problem, self._tables
-        self._kernel(
-            *(1, _THREADS, self._bytes),
-            *(self.sums, StS, H, faces, given, of_c, of_m),
-            *(self._kept, self._work, self._letter, self._answers),
-            *(p.beta, p.gamma, p.tau, p.tol, CLOSE),
-            *(self._m, len(of_c), len(of_m), len(faces), parts),
-        )
+        if parts not in self._launches:
+            p = self._problem
+            whole = self._shares and parts == _TURNS | _MULTIPLIES | _TAKES_ROOT | _ENDS
+            self._launches[parts] = self._kernel.bound(
+                *(1, _THREADS, self._bytes + (8 * self._n_work if whole else 0)),
+                *(self.sums, *self._tables, self._kept, None if whole else self._work),
+                *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
+                *(self._m, *self._counts, parts),
+            )
+        self._launches[parts]()
 
     def _root(self) -> None:
         """The inverse root of MᵀM by a library's products."""

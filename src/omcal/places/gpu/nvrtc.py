@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -94,12 +94,22 @@ class Kernel:
 
         The threads of a block share so many bytes.
         """
+        self.bound(blocks, threads, shared_bytes, *arguments)()
+
+    def bound(
+        self, blocks: int, threads: int, shared_bytes: int, *arguments: Any
+    ) -> Callable[[], None]:
+        """What launches it with these arguments each time it is called."""
         values = [_as_c(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
-        launch = _driver().cuLaunchKernel
-        grid = (blocks, 1, 1, threads, 1, 1)
-        _check(launch(self._function, *grid, shared_bytes, stream, pointers, None))
+        run, device = _driver().cuLaunchKernel, self._device
+        shape = (blocks, 1, 1, threads, 1, 1, shared_bytes)
+
+        def launch(kept: Any = (arguments, values)) -> None:
+            stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
+            _check(run(self._function, *shape, stream, pointers, None))
+
+        return launch
 
 
 def _as_c(argument: Any) -> Any:

@@ -43,6 +43,7 @@ class OnDevices(Place):
     """
 
     honours = frozenset({"device"})
+    checks_values = True
 
     @cached_property
     def _devices(self) -> list[Device]:

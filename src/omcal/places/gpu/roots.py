@@ -34,11 +34,6 @@ def inverse_root(A: Tensor, least: float = LEAST) -> Root:
     return Root(inverse, ((inverse @ A @ inverse - eye).abs() <= CLOSE).all())
 
 
-def steps(device: Device, least: float = LEAST) -> Tensor:
-    """Those of `omcal.method.roots` that lead from `least` to the root, for the kernels."""
-    return torch.tensor(list(roots.steps(least**0.5)), dtype=torch.float64, device=device)
-
-
 @cache
 def identity(m: int, device: Device) -> Tensor:
     """The identity matrix in float64."""

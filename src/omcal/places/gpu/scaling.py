@@ -14,6 +14,7 @@ from omcal.method.moments import Moments
 from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
+from omcal.views.view import check_finite as on_host
 from omcal.views.view import require_finite
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 def fit_scaling(view: DeviceView, scale: Scale) -> Scaling:
     """`Scaling.fit` on the device; one read of the view, which also finds NaN and infinity."""
     if view.sparse:
+        check_finite(view)
         return Scaling.fit(view.host, scale)
     sample = sample_of(view.host) if needs_sample(scale, view.name) else None
     if sample is not None and not np.isfinite(sample).all():
@@ -34,6 +36,7 @@ def fit_scaling(view: DeviceView, scale: Scale) -> Scaling:
 def look(view: DeviceView, draft: Draft) -> Moments | None:
     """What a draft is to see in all rows; NaN and infinity are refused on the way."""
     if view.sparse:
+        check_finite(view)
         return moments(view.host, draft) if draft.looks else None
     found = _moments(view, draft) if draft.looks else None
     if found is None or not np.isfinite(found.mean).all():
@@ -42,8 +45,9 @@ def look(view: DeviceView, draft: Draft) -> Moments | None:
 
 
 def check_finite(view: DeviceView) -> None:
-    """Refuse NaN and infinity, unless that was done before the view came here."""
-    if view.checked:
+    """Refuse NaN and infinity."""
+    if view.sparse:
+        on_host(view.host)
         return
     wide = wide_type(view.device)
     # A finite sum proves finite values; only a sum that is not needs the slow look.

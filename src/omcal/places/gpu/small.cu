@@ -61,14 +61,14 @@ __device__ bool orthogonal_factor(
 }
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
-// objective, the age of the momentum, whether it goes on, and how often it did. `work` begins with M'M, its inverse
+// objective, the age of the momentum, whether it goes on, and how often it did. `given_work` begins with M'M, its inverse
 // root, a bound of that root's eigenvalues, and whether it is right.
 extern "C" __global__ void __launch_bounds__(THREADS) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
-    const double* __restrict__ steps_of_m, double* state, double* work, REAL* letter, double* answers,
+    const double* __restrict__ steps_of_m, double* state, double* given_work, REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol, double close,
-    int m, int n_steps_of_c, int n_steps_of_m, int n_faces, int parts
+    int m, int n_faces, int n_steps_of_c, int n_steps_of_m, int parts
 ) {
     extern __shared__ unsigned char memory[];
     double* const shared = reinterpret_cast<double*>(memory);
@@ -88,7 +88,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
     double* const number = goes_on + 1;
     if (!*goes_on) return;
 
-    double* const A = work;  // M'M
+    // What is not given is in use for this launch only.
+    double* const A = given_work ? given_work : room + 3 * (m > C ? mm : C * C);  // M'M
     double* const X = A + mm;
     double* const bound = X + mm;
     double* const right = bound + 1;

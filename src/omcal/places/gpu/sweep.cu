@@ -1,6 +1,4 @@
 // A lane works for one column of F, one of the rows done at once, and every VIEWS_AT_ONCE-th view.
-// Shared memory gives each lane one word a cycle, no matter how many want the same: what takes time
-// is the number of words that a lane reads or writes for a row.
 constexpr int WARP = 32, LANES = ROWS_AT_ONCE * VIEWS_AT_ONCE * C;
 constexpr int ROUNDS = (VIEWS + VIEWS_AT_ONCE - 1) / VIEWS_AT_ONCE, SLOTS = ROUNDS * K;
 constexpr int STEPS = (WARP + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, TILE = STEPS * ROWS_AT_ONCE;
@@ -9,16 +7,13 @@ constexpr int PACKS = (C + VIEWS_AT_ONCE * PER_PACK - 1) / (VIEWS_AT_ONCE * PER_
 constexpr int SHARE = PACKS * PER_PACK;  // of the columns of F, for the lanes of one view
 constexpr int USED = VIEWS_AT_ONCE == 1 ? C : SHARE;
 constexpr int PITCH = SHARE * VIEWS_AT_ONCE, ANCHOR_BYTES = WARP * sizeof(REAL);
-// Of a row in a view: K weights, and the K anchors in as few words as they fit in.
-constexpr int PER_WORD = 4 / sizeof(INDEX), WORDS = (K + PER_WORD - 1) / PER_WORD;
-constexpr unsigned INDEX_BITS = 8 * sizeof(INDEX), INDEX_MASK = ~0u >> (32 - INDEX_BITS);
-// One more than there are, so that views do not meet in a memory bank.
-constexpr int VIEW_WEIGHTS = K * TILE + 1, VIEW_WORDS = WORDS * TILE + 1;
-constexpr int ALL_VIEWS = ROUNDS * VIEWS_AT_ONCE;  // those that are not there included
+// Of the entries of a view: one more than there are, so that views do not meet in a memory bank.
+constexpr int VIEW_ENTRIES = K * TILE + 1, WARP_ENTRIES = ROUNDS * VIEWS_AT_ONCE * VIEW_ENTRIES;
 // Entry (j, j + s) of the symmetric F'F for s up to C / 2, shared out to the lanes of the views.
 constexpr int SHIFTS = C / 2 / VIEWS_AT_ONCE + 1;
 constexpr int TILES_A_FLUSH = 64;  // sums of no more rows than these are in REAL
 
+struct alignas(2 * sizeof(REAL)) Entry { REAL weight; int bytes; };  // bytes: to the anchor
 struct alignas(16) Pack { REAL x[PER_PACK]; };
 
 __device__ REAL& at(REAL* start, int bytes) {
@@ -34,6 +29,21 @@ __device__ void read_share(const REAL* start, REAL (&values)[USED]) {
     }
     #pragma unroll
     for (int i = USED / PER_PACK * PER_PACK; i < USED; ++i) values[i] = start[i];
+}
+
+// What a lane reads of a row: its share of F, and neighbours in its views.
+struct Row {
+    REAL old[USED];
+    Entry entry[SLOTS];
+};
+
+__device__ Row read_row(const REAL* before, const Entry* entries, int number, int view) {
+    Row row;
+    read_share(before + number * PITCH + view * SHARE, row.old);
+    #pragma unroll
+    for (int s = 0; s < SLOTS; ++s)
+        row.entry[s] = entries[s / K * VIEWS_AT_ONCE * VIEW_ENTRIES + s % K * TILE + number];
+    return row;
 }
 
 // The sum over the rows done at once, in the lanes of the first.
@@ -70,13 +80,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     REAL* const tiles = P + words * (1 + WARPS);
     REAL* const before = tiles + 2 * warp * TILE * PITCH;
     REAL* const after = before + TILE * PITCH;
-    REAL* const all_weights = tiles + 2 * WARPS * TILE * PITCH;
-    REAL* const row_weights = all_weights + warp * ALL_VIEWS * VIEW_WEIGHTS;
-    unsigned* const row_anchors = reinterpret_cast<unsigned*>(
-        all_weights + WARPS * ALL_VIEWS * VIEW_WEIGHTS
-    ) + warp * ALL_VIEWS * VIEW_WORDS;
-    const REAL* const my_weights = row_weights + view * VIEW_WEIGHTS;
-    const unsigned* const my_anchors = row_anchors + view * VIEW_WORDS;
+    Entry* const entries =
+        reinterpret_cast<Entry*>(tiles + 2 * WARPS * TILE * PITCH) + warp * WARP_ENTRIES;
+    const Entry* const my_entries = entries + view * VIEW_ENTRIES;
 
     for (int i = threadIdx.x; i < words; i += WARPS * WARP) {
         // Each lane finds the rows of P of its view at the anchor's address.
@@ -84,10 +90,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
         P[i] = busy && v < VIEWS ? matrices[(v * m + anchor) * WIDTH + column] : REAL(0);
     }
     for (int i = lane; i < words; i += WARP) StF[i] = 0;
-    // Those beyond the last view, which stay as they are here, lead to sums that no view has: a lane
-    // that adds nothing still writes back what it read.
-    for (int i = lane; i < ALL_VIEWS * VIEW_WEIGHTS; i += WARP) row_weights[i] = 0;
-    for (int i = lane; i < ALL_VIEWS * VIEW_WORDS; i += WARP) row_anchors[i] = 0;
+    // Entries beyond the last view, which stay as they are here, lead to sums that no view has: a
+    // lane that adds nothing still writes back what it read.
+    for (int i = lane; i < WARP_ENTRIES; i += WARP)
+        entries[i] = {0, i / VIEW_ENTRIES / VIEWS_AT_ONCE * m * ANCHOR_BYTES};
     for (int i = lane; i < 2 * TILE * PITCH; i += WARP) before[i] = 0;
     __syncthreads();
     REAL R[USED], FtF[SHIFTS], FoldtF[USED];
@@ -156,17 +162,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     bool first = true;
     for (int tile = first_tile; tile < n_tiles; tile += n_warps) {
         #pragma unroll
-        for (int v = 0; v < VIEWS; ++v) {
-            unsigned anchors[WORDS] = {};
-            #pragma unroll
-            for (int s = 0; s < K; ++s) {
-                row_weights[v * VIEW_WEIGHTS + s * TILE + lane] = next_weight[v * K + s];
-                anchors[s / PER_WORD] |= (unsigned)next_anchor[v * K + s] << s % PER_WORD * INDEX_BITS;
-            }
-            #pragma unroll
-            for (int w = 0; w < WORDS; ++w)
-                row_anchors[v * VIEW_WORDS + w * TILE + lane] = anchors[w];
-        }
+        for (int s = 0; s < VIEWS * K; ++s)
+            entries[s / K * VIEW_ENTRIES + s % K * TILE + lane] = {
+                next_weight[s], (s / K / VIEWS_AT_ONCE * m + next_anchor[s]) * ANCHOR_BYTES
+            };
         #pragma unroll
         for (int j = 0; j < C; ++j) {
             const int i = j * WARP + lane;
@@ -174,31 +173,19 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
         }
         fetch(tile + n_warps);
         __syncwarp();
-        #pragma unroll 2
+        Row next = read_row(before, my_entries, row_of_lane, view);
+        #pragma unroll 4
         for (int step = 0; step < STEPS; ++step) {
-            const int row = step * ROWS_AT_ONCE + row_of_lane;
-            REAL weight[SLOTS], old[USED], sum[SLOTS], part = 0, other = 0;
-            int bytes[SLOTS];  // to the anchor
-            read_share(before + row * PITCH + view * SHARE, old);
+            const Row row = next;
+            REAL sum[SLOTS], part = 0, other = 0;
             #pragma unroll
-            for (int r = 0; r < ROUNDS; ++r) {
-                unsigned anchors[WORDS];
-                #pragma unroll
-                for (int w = 0; w < WORDS; ++w)
-                    anchors[w] = my_anchors[r * VIEWS_AT_ONCE * VIEW_WORDS + w * TILE + row];
-                #pragma unroll
-                for (int s = 0; s < K; ++s) {
-                    const int place = r * VIEWS_AT_ONCE * VIEW_WEIGHTS + s * TILE + row;
-                    weight[r * K + s] = my_weights[place];
-                    const unsigned anchor = anchors[s / PER_WORD] >> s % PER_WORD * INDEX_BITS;
-                    bytes[r * K + s] = (r * m + (int)(anchor & INDEX_MASK)) * ANCHOR_BYTES;
-                }
-            }
+            for (int i = 0; i < USED; ++i) part += row.old[i] * R[i];
             #pragma unroll
-            for (int i = 0; i < USED; ++i) part += old[i] * R[i];
-            #pragma unroll
-            for (int s = 0; s < SLOTS; ++s) other += weight[s] * at(my_P, bytes[s]);
+            for (int s = 0; s < SLOTS; ++s) other += row.entry[s].weight * at(my_P, row.entry[s].bytes);
             part += other;
+            // The next row is read before anything is written, which might be the same to the compiler.
+            const int following = min(step + 1, STEPS - 1) * ROWS_AT_ONCE + row_of_lane;
+            next = read_row(before, my_entries, following, view);
             REAL f = VIEWS_AT_ONCE == 1 ? part : REAL(0);
             if (VIEWS_AT_ONCE > 1) {
                 #pragma unroll
@@ -208,12 +195,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
             f = busy && f > 0 ? f : REAL(0);
             // The anchors of a row differ, so that its sums can all be read before one is written.
             #pragma unroll
-            for (int s = 0; s < SLOTS; ++s) sum[s] = at(my_StF, bytes[s]);
+            for (int s = 0; s < SLOTS; ++s) sum[s] = at(my_StF, row.entry[s].bytes);
             #pragma unroll
-            for (int s = 0; s < SLOTS; ++s) at(my_StF, bytes[s]) = sum[s] + weight[s] * f;
-            if (busy && view == 0) after[row * PITCH + column] = f;
+            for (int s = 0; s < SLOTS; ++s)
+                at(my_StF, row.entry[s].bytes) = sum[s] + row.entry[s].weight * f;
+            if (busy && view == 0) after[(step * ROWS_AT_ONCE + row_of_lane) * PITCH + column] = f;
             #pragma unroll
-            for (int i = 0; i < USED; ++i) FoldtF[i] += old[i] * f;
+            for (int i = 0; i < USED; ++i) FoldtF[i] += row.old[i] * f;
             #pragma unroll
             for (int i = 0; i < SHIFTS; ++i) {
                 const bool own = VIEWS_AT_ONCE == 1 && i == 0;

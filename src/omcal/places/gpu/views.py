@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from omcal.places.gpu.scaling import prepare
 from omcal.views.tensor_array import TensorArray
 from omcal.views.view import View, Views
 
+_STAGED_BYTES = 1 << 24  # of page-locked memory: few enough for the caches of the host
 _KEPT_SHARE = 8  # a view that takes no more of the free memory than this part may stay
 
 
@@ -38,7 +40,6 @@ class DeviceView:
         self._tensor: Tensor = view.array.tensor if isinstance(view.array, TensorArray) else None
         self._stays = self._tensor is not None and self._tensor.device == device
         self._keeps = keeps
-        self.checked: bool = self._tensor is None and not view.stored  # known to be finite
 
     @property
     def resident(self) -> Tensor | None:
@@ -106,24 +107,30 @@ class DeviceView:
 
     def _stream(self, places: Sequence[slice]) -> Iterator[Tensor]:
         """Send blocks through two page-locked buffers: one is filled while the other travels."""
-        shape = (places[0].stop - places[0].start, self.width)
         dtype = torch_dtype(self.dtype)
         whole = self._room_for_all(places)
+        size = max(1, _STAGED_BYTES // (self.width * self.dtype.itemsize))
+        shape = (min(size, places[0].stop - places[0].start), self.width)
         buffers = [torch.empty(shape, dtype=dtype, pin_memory=True) for _ in range(2)]
-        sent = [torch.cuda.Event() for _ in buffers]
-        for number, place in enumerate(places):
-            buffer, event = buffers[number % 2], sent[number % 2]
-            event.synchronize()  # what this buffer held before has left
-            part = buffer[: place.stop - place.start]
-            if self._tensor is not None:
-                part.copy_(self._tensor[place])
-            else:
-                part.copy_(_from_numpy(self.host.rows(place)))
-            if whole is None:
-                block = part.to(self.device, non_blocking=True)
-            else:
-                block = whole[place].copy_(part, non_blocking=True)
-            event.record()
+        turns = cycle(zip(buffers, [torch.cuda.Event() for _ in buffers], strict=True))
+        for place in places:
+            n = place.stop - place.start
+            block = (
+                torch.empty((n, self.width), dtype=dtype, device=self.device)
+                if whole is None
+                else whole[place]
+            )
+            for piece in row_blocks(n, size):
+                buffer, left = next(turns)
+                left.synchronize()  # what this buffer held before
+                part = buffer[: piece.stop - piece.start]
+                rows = slice(place.start + piece.start, place.start + piece.stop)
+                if self._tensor is not None:
+                    part.copy_(self._tensor[rows])
+                else:
+                    part.copy_(_from_numpy(self.host.rows(rows)))
+                block[piece].copy_(part, non_blocking=True)
+                left.record()
             yield block
         if whole is not None:
             self._tensor, self._stays = whole, True

@@ -1,0 +1,89 @@
+"""k-means in CUDA C++: the whole k-means++ start, and iterations where there are few features."""
+
+from __future__ import annotations
+
+from omcal.machine import torch
+from omcal.machine.torch import Tensor
+from omcal.places.gpu import nvrtc
+
+_MOST_ROWS = 4096  # whose products with each other are kept
+_MOST_TRIALS = 16  # sums of a thread, in its registers
+_THREADS = 1024  # of a start
+_LLOYD_THREADS = 256
+_LLOYD_ROWS = 64  # at a time
+
+
+def seeds(X: Tensor, n_trials: int) -> bool:
+    """Whether `seed` does this."""
+    return (
+        len(X) <= _MOST_ROWS
+        and n_trials <= _MOST_TRIALS
+        and nvrtc.available(X.device)
+        and _seed_bytes(X, n_trials) <= nvrtc.room(X.device)
+    )
+
+
+def seed(X: Tensor, n_clusters: int, first: int, draws: Tensor) -> Tensor:
+    """Numbers of the rows that are chosen, the first of which is given; a row of draws a step."""
+    products, n_trials = X @ X.T, int(draws.shape[1])
+    chosen = torch.empty(n_clusters, dtype=torch.int32, device=X.device)
+    kernel = nvrtc.compiled(
+        "seed",
+        X.device,
+        REAL=nvrtc.TYPES[str(X.dtype)],
+        TRIALS=n_trials,
+        THREADS=_THREADS,
+    )
+    kernel(
+        *(1, _THREADS, _seed_bytes(X, n_trials)),
+        *(products, draws, chosen, len(X), n_clusters, first),
+    )
+    return chosen
+
+
+def _seed_bytes(X: Tensor, n_trials: int) -> int:
+    """Sums in double, distances and lengths, the rows that are tried."""
+    sums = len(X) + _THREADS // 32 * n_trials
+    return 8 * sums + 2 * len(X) * int(X.element_size()) + 4 * (n_trials + 1)
+
+
+def iterates(X: Tensor, n_clusters: int) -> bool:
+    """Whether `Lloyd` does this."""
+    return nvrtc.available(X.device) and _lloyd_bytes(X, n_clusters) <= nvrtc.room(X.device)
+
+
+class Lloyd:
+    """Iterations on the rows of X, which change the centres until they move no more than `limit`.
+
+    They never wait for the device. Nor do they fill clusters that are empty; `empty` says so.
+    """
+
+    def __init__(self, X: Tensor, centres: Tensor, limit: Tensor) -> None:
+        (n, d), m = X.shape, len(centres)
+        blocks = min(nvrtc.processors(X.device), -(-n // _LLOYD_ROWS))
+        movers = -(-m * d // _LLOYD_THREADS)
+        sums = X.new_empty((blocks, m, d + 1))
+        moves = torch.full((movers + 2,), torch.inf, dtype=torch.float64, device=X.device)
+        self.empty = moves[-1].zero_()
+        kernel = nvrtc.compiled(
+            "lloyd",
+            X.device,
+            REAL=nvrtc.TYPES[str(X.dtype)],
+            THREADS=_LLOYD_THREADS,
+            ROWS=_LLOYD_ROWS,
+        )
+        given = (X.contiguous(), centres, sums, moves, limit.double(), n, d, m, blocks, movers)
+        n_bytes = _lloyd_bytes(X, m)
+        self._add_up = kernel.bound(blocks, _LLOYD_THREADS, n_bytes, *given, 1)
+        self._move = kernel.bound(movers, _LLOYD_THREADS, 8 * _LLOYD_THREADS, *given, 0)
+
+    def __call__(self) -> None:
+        self._add_up()
+        self._move()
+
+
+def _lloyd_bytes(X: Tensor, m: int) -> int:
+    """Centres and their lengths, sums and numbers, some rows, least distances and labels."""
+    d, turned = int(X.shape[1]), -(-m // 8) * 8
+    numbers = (d + 1) * (turned + m + _LLOYD_ROWS) + _LLOYD_THREADS
+    return numbers * int(X.element_size()) + 4 * _LLOYD_THREADS
