@@ -123,13 +123,15 @@ def check_fit(device: torch.device, dtype: torch.dtype, V: int, c: int) -> dict[
     start = np.linalg.qr(rng.standard_normal((60, c)))[0]
     settings = GraphSettings(c, 60, K, "feature", anchors)
     host = run(made(InMemory(host_views, Asked()), settings), start)
-    there = run(place(tensors, settings, device), start)
+    there, again = (run(place(tensors, settings, device), start) for _ in range(2))
+    same = there[0].history == again[0].history and there[1].labels.equal(again[1].labels)
+    assert same, f"V={V} c={c}: a second fit ends elsewhere"
     different = int((there[1].labels.cpu().numpy() != host[1].labels).sum())
     objective = abs(there[0].history[-1] / host[0].history[-1] - 1)
     assert different == 0, f"V={V} c={c}: {different} labels are not those of the CPU"
     limit = 1e-7 if dtype == torch.float32 else 1e-12
     assert objective <= limit, f"V={V} c={c}: the objective is off by {objective}"
-    return {"different_labels": different, "objective_off": objective}
+    return {"different_labels": different, "objective_off": objective, "same_bits_twice": same}
 
 
 def check_predict(device: torch.device, V: int, c: int) -> dict[str, float]:

@@ -69,7 +69,7 @@ def recognise(sample: Matrix) -> Kind:
     if n == 0 or not values.size:
         return Kind("standard", "no value to go by")
     negative = bool((values < 0).any())
-    zero = 1.0 - np.count_nonzero(values) / (n * width)
+    zero = 1.0 - np.count_nonzero(values != 0) / (n * width)
     if zero >= _MOSTLY_ZERO and width >= _WIDE:
         if negative:
             return Kind("unit", f"{zero:.0%} of its values are zero, and some are negative")
@@ -98,14 +98,21 @@ def typical_values(sample: Matrix) -> Floats:
 
 
 def _unit_length(sample: Matrix) -> bool:
-    if sparse.issparse(sample):
-        rows = sample.astype(np.float64)
+    for rows in (sample[:_RUN], sample):  # the first few tell of most views
+        squares = _squares(rows)
+        there = squares > 0
+        if (np.abs(np.sqrt(squares[there]) - 1) > _UNIT_LENGTH).any():
+            return False
+    return bool(there.any())
+
+
+def _squares(rows: Matrix) -> Floats:
+    """Of the lengths of rows, in float64."""
+    if sparse.issparse(rows):
+        rows = rows.astype(np.float64)
         with np.errstate(over="ignore"):
-            squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    else:
-        squares = np.einsum("ij,ij->i", sample, sample, dtype=np.float64)
-    there = squares > 0
-    return bool(there.any() and (np.abs(np.sqrt(squares[there]) - 1) <= _UNIT_LENGTH).all())
+            return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
 def _tail(sample: Matrix) -> float:

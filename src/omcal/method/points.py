@@ -13,7 +13,13 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array
-from omcal.machine.threads import map_blocks, sparse_product, sum_blocks, transposed
+from omcal.machine.threads import (
+    map_blocks,
+    small_blas,
+    sparse_product,
+    sum_blocks,
+    transposed,
+)
 from omcal.views.view import Matrix
 
 _FEATURES_PER_CENTRE = 4
@@ -309,7 +315,8 @@ def span_pays(width: int, n_clusters: int) -> bool:
 
 def span_basis(K: Array) -> Array:
     """B with K B the coordinates of centres in their span, for their inner products K."""
-    values, vectors = np.linalg.eigh(K.astype(np.float64))
+    with small_blas(len(K)):
+        values, vectors = np.linalg.eigh(K.astype(np.float64))
     # What is left of centres that are alike is rounding.
     there = values > 4 * len(K) * np.finfo(K.dtype).eps * values[-1]
     return np.asarray((vectors[:, there] / np.sqrt(values[there])).astype(K.dtype))
