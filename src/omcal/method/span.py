@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array
-from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
+from omcal.machine.threads import map_blocks, one_blas_thread, row_blocks, sum_blocks
 from omcal.method.anchors import (
     SAMPLE_PER_ANCHOR,
     draw_rows,
@@ -29,6 +29,7 @@ SHARED_SAMPLES = 2
 POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span would leave as many numbers a row
 _BLOCK_ENTRIES = 1 << 18
+_SUMMED_ENTRIES = 1 << 20  # to add the sums of a block takes time, too
 _PARTS = 8  # of the rows whose sums are taken at a time
 
 
@@ -45,7 +46,8 @@ class Span:
     def points(self, coordinates: Sequence[Array]) -> list[Array]:
         """The points with these coordinates, one array a view."""
         given = zip(self.origin, coordinates, self.directions, strict=True)
-        return [origin + Z @ E for origin, Z, E in given]
+        with one_blas_thread():
+            return [origin + Z @ E for origin, Z, E in given]
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,12 @@ def anchors_in_span(
         lambda one: _clusters(coordinates, n_anchors, random_states[one.start]),
         *(len(random_states), 1),
     )
-    starts = np.concatenate([centres for _, _, centres in runs]) @ E.T
+    with one_blas_thread():
+        starts = np.concatenate([centres for _, _, centres in runs]) @ E.T
     means = _means(centred, [run[:2] for run in runs], starts, len(rows))
     anchors = means if mean is None else means + mean
-    return in_one_span(anchors, views.widths, len(runs), random_states[0])
+    with one_blas_thread():
+        return in_one_span(anchors, views.widths, len(runs), random_states[0])
 
 
 def _main_directions(
@@ -133,9 +137,11 @@ def _main_directions(
 
 
 def _powers(X: Matrix, E: Array, size: float) -> Array:
-    """Orthonormal columns that span XᵀX…XᵀX E; rows of X are not longer than `size`."""
+    """Orthonormal columns that span XᵀX…XᵀX E; rows of X are not much longer than `size`."""
     for _ in range(POWERS):
-        E, _ = np.linalg.qr(X.T @ ((X @ E) / size))
+        product = X.T @ ((X @ E) / size)
+        with one_blas_thread():  # a narrow matrix: threads would wait for one another
+            E, _ = np.linalg.qr(product)
     return E
 
 
@@ -166,7 +172,7 @@ def _means(
     def work(part: slice) -> Array:
         # Those of all runs are many numbers: few parts have sums of their own.
         sums = np.zeros(starts.shape)
-        for block in row_blocks(part.stop - part.start, max(1, _BLOCK_ENTRIES // len(starts.T))):
+        for block in row_blocks(part.stop - part.start, max(1, _SUMMED_ENTRIES // len(starts.T))):
             rows = slice(part.start + block.start, part.start + block.stop)
             more = member[rows].T @ rows_of(rows)
             if sparse.issparse(more):
@@ -186,6 +192,7 @@ def in_one_span(
     widths: Sequence[int],
     n_runs: int,
     random_state: np.random.RandomState,
+    powers: Callable[[Array, Array, float], Array] = _powers,
 ) -> list[InSpan]:
     """The anchors of all runs, one below the other, taken to one span of the means in each view.
 
@@ -199,7 +206,7 @@ def in_one_span(
         size = np.sqrt(np.square(away).sum(axis=1).mean()) or 1.0
         E = np.eye(points.shape[1])
         if n_anchors < len(E):
-            E = _powers(away, random_state.normal(size=(len(E), n_anchors)), size)
+            E = powers(away, random_state.normal(size=(len(E), n_anchors)), size)
         parts.append((origin, E.T * size, np.split(away @ E / size, n_runs)))
     span = Span([part[0] for part in parts], [part[1] for part in parts])
     return [InSpan(span, list(Z)) for Z in zip(*(part[2] for part in parts), strict=True)]

@@ -38,7 +38,13 @@ def anchors_in_span(
     coordinates = X @ E
     means = [_means(X, coordinates, E, n_anchors, state) for state in random_states]
     anchors = (torch.cat(means).to("cpu", torch.float64) + mean.to("cpu", torch.float64)).numpy()
-    return span.in_one_span(anchors, views.host.widths, len(means), random_states[0])
+
+    def powers(away: Array, start: Array, size: float) -> Array:
+        there = (torch.from_numpy(a).to(X.device, wide_type(X.device)) for a in (away, start))
+        found: Array = _powers(next(there), next(there), size).cpu().numpy().astype(np.float64)
+        return found
+
+    return span.in_one_span(anchors, views.host.widths, len(means), random_states[0], powers)
 
 
 def _main_directions(
@@ -52,9 +58,14 @@ def _main_directions(
     start = random_state.normal(size=(part.shape[1], min(n_anchors, *part.shape)))
     E = torch.from_numpy(start).to(X)
     largest = torch.linalg.vector_norm(part, dim=1).max()
+    return mean, _powers(part, E, torch.where(largest > 0, largest, 1))
+
+
+def _powers(X: Tensor, E: Tensor, size: Tensor | float) -> Tensor:
+    """Orthonormal columns that span XᵀX…XᵀX E."""
     for _ in range(span.POWERS):
-        E, _ = torch.linalg.qr(part.T @ ((part @ E) / torch.where(largest > 0, largest, 1)))
-    return mean, E
+        E, _ = torch.linalg.qr(X.T @ ((X @ E) / size))
+    return E
 
 
 def _means(
