@@ -119,3 +119,15 @@ def test_the_deviation_of_a_row_that_is_not_quite_constant(form, dtype):
 def test_no_row_and_rows_of_nothing(step, form):
     assert step(form(np.empty((0, 3)))).shape == (0, 3)
     assert_array_equal(plain(step(form(np.zeros((2, 3)))), np.float64), 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("last", [255.0, 256.0, 2.5, -1.0, -257.0, np.inf])
+def test_counts_from_a_table_are_damped_like_others(last, dtype):
+    x = np.array([[0.0, 1.0, 7.0, last]], dtype=dtype)
+    expected = np.copysign(np.log1p(np.abs(x)), x)
+    for block in (x, sparse.csr_array(x)):
+        found = damped(block, np.ones(4))
+        found = found.toarray() if sparse.issparse(found) else found
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected)

@@ -143,3 +143,28 @@ def test_views_that_do_not_fill_a_round(way, V, c):
     make = made_by(way)
     graphs = random_graphs(np.random.default_rng(), 3001, V, 20, 5, np.float64)
     check(make, graphs, c, seed=None)
+
+
+@pytest.mark.parametrize("runner_up", [False, True])
+def test_rows_without_a_positive_entry_are_decided_alike(runner_up):
+    rng = np.random.default_rng(0)
+    n, V, m, c = 700, 2, 20, 4
+    graphs = random_graphs(rng, n, V, m, 5, np.float64)
+    alpha, G = np.array([0.4, 0.6]), np.linalg.qr(rng.normal(size=(m, c)))[0]
+    P = 0.1 * rng.normal(size=(m, c)) - 0.05
+    P[:6] = 0  # rows near these alone are silent
+    graphs.indices[:50] = np.arange(5)
+    R = 0.05 * np.eye(c)
+    found = []
+    for compiled in (False, True):
+        rows = MemoryRows(graphs, c, compiled=compiled)
+        rows.sweep(alpha, P, R)
+        found.append((rows.assign(alpha, P, R, G, runner_up=runner_up), rows.F))
+    (plain, plain_F), (fast, fast_F) = found
+    assert 50 < plain.n_undecided < n
+    assert fast.n_undecided == plain.n_undecided
+    np.testing.assert_array_equal(fast.labels, plain.labels)
+    np.testing.assert_allclose(fast_F, plain_F, atol=1e-12)
+    if runner_up:
+        np.testing.assert_array_equal(fast.second, plain.second)
+        np.testing.assert_array_equal(fast.share, plain.share)

@@ -168,7 +168,11 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Keep BLAS to one thread: inside our own threads, and for matrices too small to share out."""
+    """Keep BLAS to one thread: inside our own threads, and for matrices too small to share out.
+
+    Its threads go on waiting for work for some 25 ms, and keep a core from ours all that time: so
+    this is also for what comes between one sharing out and the next.
+    """
     return _BLAS.held()
 
 

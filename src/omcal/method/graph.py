@@ -11,7 +11,13 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import abreast_pays, nearest_kernel
-from omcal.machine.threads import map_blocks, sparse_product, thin_product, transposed
+from omcal.machine.threads import (
+    map_blocks,
+    one_blas_thread,
+    sparse_product,
+    thin_product,
+    transposed,
+)
 from omcal.machine.unrolled import nearest_abreast_kernel
 from omcal.method.scaling import Scaling
 from omcal.method.span import Span
@@ -97,7 +103,8 @@ def anchor_graphs(
     """
     given = zip(views, scalings, anchors, strict=True)
     distances = (RelativeDistances(*of_view) for of_view in given)
-    (graphs,) = _graphs(views, distances, [anchors], None, k, rows, compiled)
+    with one_blas_thread():
+        (graphs,) = _graphs(views, distances, [anchors], None, k, rows, compiled)
     return graphs
 
 
@@ -118,8 +125,9 @@ def graphs_in_span(
     """
     given = zip(views, scalings, span.directions, span.origin, strict=True)
     distances = (RelativeDistances(v, s, o + E, o) for v, s, E, o in given)
-    anchors = [span.points(Z) for Z in coordinates]
-    return _graphs(views, distances, anchors, coordinates, k, rows, compiled)
+    with one_blas_thread():
+        anchors = [span.points(Z) for Z in coordinates]
+        return _graphs(views, distances, anchors, coordinates, k, rows, compiled)
 
 
 def _graphs(

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from omcal.machine.arrays import Array
+from omcal.machine.threads import one_blas_thread
 from omcal.method.points import Points
 
 MAX_ITER = 100
@@ -34,22 +35,23 @@ def lloyd(
     random_state: np.random.RandomState,
 ) -> Any:
     """Centres by Lloyd's algorithm; with `sampled` the points are a sample of 256 a centre."""
-    if not sampled:
-        chosen = _seed(points, n_clusters, n_trials, random_state)
-        return _improved(points.at(chosen), points, n_clusters, MAX_ITER)
-    some = _some(points, PART_PER_ANCHOR * n_clusters, random_state)
-    part = points[some]
-    few = part[_some(part, SEED_PER_ANCHOR * n_clusters, random_state)]
-    centres = few.at(_seed(few.among_themselves, n_clusters, n_trials, random_state))
-    if not points.span_pays(n_clusters):
-        centres = _improved(centres, part, n_clusters, MAX_ITER_PART)
-        return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
-    centres = _improved(centres, part, n_clusters, MAX_ITER_COARSE)
-    inside, within = points.spanned(centres)
-    within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
-    within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE)
-    centres, _ = points.means(inside.nearest(within)[0], centres)
-    return _improved(centres, points, n_clusters, 1)
+    with one_blas_thread():
+        if not sampled:
+            chosen = _seed(points, n_clusters, n_trials, random_state)
+            return _improved(points.at(chosen), points, n_clusters, MAX_ITER)
+        some = _some(points, PART_PER_ANCHOR * n_clusters, random_state)
+        part = points[some]
+        few = part[_some(part, SEED_PER_ANCHOR * n_clusters, random_state)]
+        centres = few.at(_seed(few.among_themselves, n_clusters, n_trials, random_state))
+        if not points.span_pays(n_clusters):
+            centres = _improved(centres, part, n_clusters, MAX_ITER_PART)
+            return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
+        centres = _improved(centres, part, n_clusters, MAX_ITER_COARSE)
+        inside, within = points.spanned(centres)
+        within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
+        within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE)
+        centres, _ = points.means(inside.nearest(within)[0], centres)
+        return _improved(centres, points, n_clusters, 1)
 
 
 def _some(points: Points, size: int, random_state: np.random.RandomState) -> Array:

@@ -29,7 +29,7 @@ _MANY_NUMBERS = 1 << 22  # in the rows, or the centres: threads then share out t
 _SHARES_OF_MEANS = 8
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
-_PRODUCT_ROWS = 64  # rows of a block in products of sparse rows
+_PRODUCT_ROWS = 64  # rows of a block in products of rows with each other
 _FULL_COLUMNS = 16  # a column of sparse rows is full where one row in so many has it
 
 
@@ -287,21 +287,33 @@ class InnerProducts(Points):
 def _products(X: Matrix) -> Array:
     """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
     if not sparse.issparse(X):
-        return np.asarray(X @ X.T)
+        return _dense_products(X)
     n = X.shape[0]
     # Columns that many rows have make most of the products, and are quicker dense.
     full = np.bincount(X.indices, minlength=X.shape[1]) > n / _FULL_COLUMNS
-    dense = X[:, np.flatnonzero(full)].toarray()
+    products = _dense_products(X[:, np.flatnonzero(full)].toarray())
     rest = X.copy()
     rest.data[full[X.indices]] = 0
     rest.eliminate_zeros()
-    products, turned = dense @ dense.T, rest.T.tocsr()
+    turned = rest.T.tocsr()
 
     def work(rows: slice) -> None:
         products[rows] += (rest[rows] @ turned).toarray()
 
     map_blocks(work, n, _PRODUCT_ROWS)
-    return np.asarray(products)
+    return products
+
+
+def _dense_products(X: Array) -> Array:
+    n = len(X)
+    products = np.empty((n, n), dtype=X.dtype)
+
+    def work(rows: slice) -> None:
+        products[rows, rows.start :] = X[rows] @ X[rows.start :].T
+        products[rows.stop :, rows] = products[rows, rows.stop :].T
+
+    map_blocks(work, n, _PRODUCT_ROWS)
+    return products
 
 
 def _dense(X: Matrix) -> Array:

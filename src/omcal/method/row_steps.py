@@ -20,9 +20,18 @@ def damped(block: Matrix, unit: Array) -> Matrix:
     """sign(x) · log(1 + |x| / unit), with a unit a feature; zero stays zero."""
     if sparse.issparse(block):
         values = block.data / unit[block.indices].astype(block.dtype)
-        return _with_values(block, np.copysign(np.log1p(np.abs(values)), values))
+        return _with_values(block, np.copysign(_log1p(np.abs(values)), values))
     values = block / unit.astype(block.dtype)
-    return np.copysign(np.log1p(np.abs(values)), values)
+    return np.copysign(_log1p(np.abs(values)), values)
+
+
+def _log1p(sizes: Array) -> Array:
+    """log(1 + x); of small whole numbers, as counts mostly are, from a table."""
+    with np.errstate(invalid="ignore"):
+        whole = sizes.astype(np.uint8)
+    if np.array_equal(whole, sizes):
+        return np.asarray(np.log1p(np.arange(256, dtype=sizes.dtype))[whole])
+    return np.log1p(sizes)
 
 
 def weighted(block: Matrix, weight: Array) -> Matrix:

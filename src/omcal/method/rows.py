@@ -76,6 +76,11 @@ class AbstractRows(ABC):
         return None
 
 
+def silence(dtype: np.dtype, scale: float) -> float:
+    """What is zero to rounding, of numbers of this size."""
+    return 16 * float(np.finfo(dtype).eps) * scale
+
+
 def decide(U: Array, AG: Array, scale: float, *, runner_up: bool = False) -> Assignment:
     """Labels from the unclipped indicator U = A P + F R.
 
@@ -86,7 +91,7 @@ def decide(U: Array, AG: Array, scale: float, *, runner_up: bool = False) -> Ass
     labels = U.argmax(axis=1)
     largest = np.take_along_axis(U, labels[:, None], axis=1)[:, 0]
     undecided = largest <= 0
-    silent = np.abs(U).max(axis=1) <= 16 * np.finfo(U.dtype).eps * scale
+    silent = np.abs(U).max(axis=1) <= silence(U.dtype, scale)
     labels[silent] = AG[silent].argmax(axis=1)
     n_undecided = int(np.count_nonzero(undecided | silent))
     return Assignment(labels.astype(np.int32), n_undecided, *(second(U) if runner_up else ()))

@@ -25,6 +25,7 @@ from omcal.machine.scikit import (
     StrOptions,
     with_callbacks,
 )
+from omcal.machine.threads import one_blas_thread
 from omcal.machine.versions import versions
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
@@ -219,7 +220,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         """Algorithm 1 on these rows, from each start; the best result and its labels."""
         problem = self._problem(len(learned.anchors)).without(learned.silent)
         StS = rows.gram()
-        AtA = mix(problem.alpha, mix(problem.alpha, StS))
+        with one_blas_thread():
+            AtA = mix(problem.alpha, mix(problem.alpha, StS))
         bases = starts(self.init, self.n_init, AtA, int(self.n_clusters), random_state)
         return best_of(bases, rows, StS, problem, watch, runner_up=runner_up)
 

@@ -14,7 +14,7 @@ from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
 from omcal.method.anchors import choose_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs, learned_in_span
-from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes
+from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes, silence
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
@@ -164,12 +164,23 @@ class MemoryRows(AbstractRows):
         scale = float(np.abs(P).max())
 
         def work(rows: slice) -> Assignment:
-            kept = self._sparse.get(rows.start)
-            S = kept[0] if kept else self.graphs[rows].side_by_side()
+            S, _ = self._sparse[rows.start]
             U = S @ Q + self.F[rows] @ R
             self.F[rows] = np.maximum(U, 0)
             return decide(U, S @ basis, scale, runner_up=runner_up)
 
+        def compiled_work(rows: slice) -> Assignment:
+            old = self.F[rows].copy()
+            sweep(rows)
+            U, AG = self.F[rows].copy(), np.zeros_like(old)
+            # Where F is zero, what is below zero decides.
+            some = np.flatnonzero(U.max(axis=1) <= silence(U.dtype, scale))
+            S = self.graphs[rows][some].side_by_side()
+            U[some], AG[some] = S @ Q + old[some] @ R, S @ basis
+            return decide(U, AG, scale, runner_up=runner_up)
+
+        if self._compiled:
+            sweep, work = self._compiled_pass(Q, R), compiled_work
         return Assignment.joined(map_blocks(work, self.graphs.n, _BLOCK))
 
     def _stacked(self, alpha: Floats, P: Floats) -> Array:
