@@ -305,6 +305,7 @@ def main() -> None:
         if m["function"].startswith(tuple(asked.only)) and known.get(m["key"], "alive") == "alive"
     ]
     random.Random(0).shuffle(left)  # what is done after some time is a sample of all
+    left.sort(key=lambda mutant: mutant["key"] in known)
     slow = "" if asked.all else "slow or "
     speed = ["-m", f"not ({slow}torch or data or process or memory)"]
     pytest.main(["-p", "no:cacheprovider", *speed, *TESTS], plugins=[Trial(left, asked)])
