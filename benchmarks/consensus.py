@@ -29,6 +29,7 @@ import labelled_sets as sets
 import numpy as np
 
 from omcal import OMCAL, Consensus
+from omcal.machine.threads import thread_count
 from omcal.method.settings import default_n_anchors
 from omcal.method.span import span_pays
 from omcal.metrics import ari, clustering_accuracy
@@ -36,6 +37,8 @@ from omcal.places import memory
 
 RESULTS = Path(__file__).parent / "results"
 SHAPE = (60_000, (342, 1024, 64))
+LARGE = "Where there are samples enough for it"
+SMALL = "Where there are not, and it is forced"
 MEMORY = """
 import sys
 from pathlib import Path
@@ -75,23 +78,28 @@ def models() -> dict[str, Any]:
 def cost(repeats: int) -> str:
     """Seconds and memory, as a table."""
     views = digits()
-    OMCAL(10, random_state=0).fit(views)  # compiles what is not compiled yet
-    seconds: dict[str, list[float]] = {name: [] for name in models()}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in models()}
+    for model in models().values():
+        model.fit(views)  # compiles what is not compiled yet
     for _ in range(repeats):
         for name, model in models().items():
-            began = time.perf_counter()
+            began = time.perf_counter(), time.process_time()
             model.fit(views)
-            seconds[name].append(time.perf_counter() - began)
-    ratios = np.divide(seconds["ten runs"], seconds["one run"])
+            took = time.perf_counter() - began[0], time.process_time() - began[1]
+            seconds[name].append(took)
+    ratios, of_cores = np.divide(seconds["ten runs"], seconds["one run"]).T
     peaks = {name: _peak(name) for name in models()}
     more = (peaks["ten runs"] - peaks["one run"]) * 1024 / SHAPE[0]
     return "\n".join(
         [
             "| what | value |",
             "|---|---|",
-            f"| one run (s) | {np.median(seconds['one run']):.2f} |",
+            f"| threads | {thread_count()} |",
+            f"| one run (s) | {np.median(seconds['one run'], axis=0)[0]:.2f} |",
             f"| ten runs joined / one run | {np.median(ratios):.2f} ({ratios.min():.2f} to "
             f"{ratios.max():.2f}) |",
+            f"| … in seconds of all cores | {np.median(of_cores):.2f} ({of_cores.min():.2f} to "
+            f"{of_cores.max():.2f}) |",
             f"| memory beyond that of one run, bytes a sample | {more:.0f} |",
             "",
         ]
@@ -125,26 +133,28 @@ def seeds(folder: str, names: list[str], singles: int, joined: int) -> str:
 
 def span(folder: str, names: list[str], n_seeds: int) -> str:
     """Anchors in one span beside anchors that each run finds in all features, a line a set."""
-    head = [
-        "set",
-        *(f"{what}, {way}" for what in ("a run", "ten", "ARI") for way in ("all", "span")),
-    ]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    gains = {}
+    kinds = [f"{what}, {way}" for what in ("a run", "ten", "ARI") for way in ("all", "span")]
+    lines = [f"| set | samples | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
+    gains: dict[str, dict[str, np.ndarray]] = {LARGE: {}, SMALL: {}}
     for name in names:
         views, y = _views(folder, name)
-        c = len(np.unique(y))
-        m = default_n_anchors(len(y), c)
-        if not span_pays(sys.maxsize, [view.shape[1] for view in views], m, "kmeans", 2):
+        n, widths = len(y), [view.shape[1] for view in views]
+        m = default_n_anchors(n, len(np.unique(y)))
+        if not span_pays(sys.maxsize, widths, m, "kmeans", 2):
             continue
+        large = span_pays(n, widths, m, "kmeans", 2)
         scores = np.array([_scores(views, y, way, n_seeds) for way in (False, True)])
-        gains[name] = scores[1, :2].mean(axis=1) - scores[0, :2].mean(axis=1)
+        gains[LARGE if large else SMALL][name] = scores[1, :2].mean(axis=1) - scores[0, :2].mean(
+            axis=1
+        )
         cells = [_mean(column) for what in range(2) for column in scores[:, what]]
         cells += [f"{score:.3f}" for score in scores[:, 2, 0]]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {n} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
-    for what, column in zip(("a run", "ten runs"), np.array(list(gains.values())).T, strict=True):
-        lines.append(f"\nGain of {what} by the span: {_mean(column)} over {len(column)} sets.")
+    for size, found in gains.items():
+        if len(found) > 1:
+            one, ten = np.array(list(found.values())).T
+            lines.append(f"\n{size}: a run gains {_mean(one)}, ten joined {_mean(ten)}.")
     return "\n".join([*lines, ""])
 
 
@@ -175,19 +185,20 @@ def _mean(values: np.ndarray) -> str:
 
 
 def main() -> None:
-    """Measure one of both."""
+    """Measure one of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["cost", "seeds", "span"])
     parser.add_argument("folder", nargs="?", help="where the data files are")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--sets", nargs="+", default=list(sets.YARDSTICK))
+    parser.add_argument("--sets", nargs="+")
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.what == "seeds":
-        text = seeds(options.folder, options.sets, singles=6, joined=5)
+        text = seeds(options.folder, options.sets or list(sets.YARDSTICK), singles=6, joined=5)
     elif options.what == "span":
-        text = span(options.folder, options.sets, options.seeds)
+        images = ("MNIST_halves", "NoisyMNIST", "USPS_halves")
+        text = span(options.folder, options.sets or [*images, *sets.YARDSTICK], options.seeds)
     else:
         text = cost(options.repeats)
     (RESULTS / f"consensus_{options.what}.md").write_text(text)

@@ -21,7 +21,7 @@ MEASURE = """
 import ctypes, gc, json, sys, warnings
 import numpy as np
 from scipy import sparse
-from omcal import OMCAL
+from omcal import OMCAL, Consensus
 warnings.simplefilter("ignore")
 spec = json.loads(sys.argv[1])
 n, dims, densities, dtype = spec["n"], spec["dims"], spec["density"], np.dtype(spec["dtype"])
@@ -43,6 +43,8 @@ def made(width, density):
 
 views = [made(*size) for size in zip(dims, densities)]
 model = OMCAL(10, max_iter=3, beta=0.0, random_state=0)
+if "runs" in spec:
+    model = Consensus(model, n_runs=spec["runs"], random_state=0)
 np.linalg.svd(np.ones((99, 99)))  # BLAS takes its own memory the first time
 gc.collect()
 ctypes.CDLL(None).malloc_trim(0)
@@ -72,6 +74,14 @@ SHAPES = {
         "density": [0.02, None],
         "dtype": "f8",
     },
+    "joined runs in a span": {
+        "n": 40_000,
+        "dims": [300, 200],
+        "density": [None, None],
+        "dtype": "f4",
+        "runs": 10,
+    },
+    "joined runs": {"n": 40_000, "dims": [20, 9], "density": [None] * 2, "dtype": "f8", "runs": 5},
     "many samples": {"n": 200_000, "dims": [20, 9], "density": [None, None], "dtype": "f4"},
 }
 

@@ -29,7 +29,6 @@ SHARED_SAMPLES = 2
 POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span would leave as many numbers a row
 _BLOCK_ENTRIES = 1 << 18
-_SUMMED_ENTRIES = 1 << 20  # to add the sums of a block takes time, too
 _PARTS = 8  # of the rows whose sums are taken at a time
 
 
@@ -172,7 +171,7 @@ def _means(
     def work(part: slice) -> Array:
         # Those of all runs are many numbers: few parts have sums of their own.
         sums = np.zeros(starts.shape)
-        for block in row_blocks(part.stop - part.start, max(1, _SUMMED_ENTRIES // len(starts.T))):
+        for block in row_blocks(part.stop - part.start, max(1, _BLOCK_ENTRIES // len(starts.T))):
             rows = slice(part.start + block.start, part.start + block.stop)
             more = member[rows].T @ rows_of(rows)
             if sparse.issparse(more):
