@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ class Learned:
         """Without what several runs share."""
         return replace(self, inside=None)
 
-    @property
+    @cached_property
     def silent(self) -> Mask:
         """Which views have all anchors in one point: they say nothing about any sample."""
         spread = (np.ptp(A, axis=0).max(initial=0.0) for A in self.anchors)
