@@ -95,9 +95,7 @@ def anchors_of_sample(
             n_trials=trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full"),
             random_state=random_state,
         )
-        # Of a sample of centred features the mean is next to nothing.
-        centred = sampled and present is None and all(s.center is not None for s in scalings)
-        centres = _kmeans(centres, find, present, views, sampled, centred=centred)
+        centres = _kmeans(centres, find, present, views, sampled)
     if sparse.issparse(centres):
         centres = centres.toarray()
     return np.split(centres.astype(np.float64, copy=False), np.cumsum(views.widths)[:-1], axis=1)
@@ -161,11 +159,9 @@ def _kmeans(
     present: Array | None,
     views: Views,
     sampled: bool,
-    *,
-    centred: bool,
 ) -> Array:
-    """The centres of X, moved to its mean unless it is there; `find` gives those of points."""
-    mean = None if centred or sparse.issparse(X) else taken_off(X)
+    """The centres of X, which is moved to its mean; `find` gives those of points."""
+    mean = None if sparse.issparse(X) else taken_off(X)
     norms = require_squares(X, views)
     if present is not None:
         centres = find(IncompleteVectors(X, present, views.widths, norms))

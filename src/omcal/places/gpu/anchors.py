@@ -47,11 +47,9 @@ def choose_anchors(
     mean = 0.0
     if method != "random":
         n_trials = kmeans.trials(len(centres), n_anchors, thorough=method == "kmeans-full")
-        if rows is None or any(scaling.center is None for scaling in scalings):
-            # Distances far from the origin would drown in rounding.
-            mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
-            centres = centres - mean
-        centres = _lloyd(centres, n_anchors, rows is not None, n_trials, random_state)
+        # Distances far from the origin would drown in rounding.
+        mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
+        centres = _lloyd(centres - mean, n_anchors, rows is not None, n_trials, random_state)
     edges = np.cumsum(views.host.widths)[:-1]
     points, mean = (
         torch.as_tensor(part).cpu().numpy().astype(np.float64) for part in (centres, mean)
