@@ -8,6 +8,7 @@ import subprocess
 import tracemalloc
 from collections import Counter
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -173,7 +174,10 @@ def nothing_slow_unmarked(request):
         yield
         return
 
-    platform.processor()  # libraries ask for it once, and Python a process of its own
+    # Libraries ask for these once, and that takes a process of its own.
+    platform.processor()
+    if find_spec("matplotlib"):
+        import_module("matplotlib.font_manager")
 
     def refusal(mark):
         def refuse(*args, **kwargs):
