@@ -65,6 +65,9 @@ def test_files_give_the_result_of_memory(tmp_path, scale, memory_limit, dtype):
 
 
 @pytest.mark.usefixtures("small_blocks")
+@pytest.mark.filterwarnings(
+    "ignore:view .* contradicts"
+)  # by anchors that have nothing to do with it
 @pytest.mark.parametrize("anchors", ["kmeans", "random", "kmeans-full", "given"])
 def test_every_kind_of_anchors(tmp_path, anchors):
     views = overlapping()
