@@ -20,7 +20,7 @@ from omcal.method.span import (
     Span,
     _means,
     anchors_in_span,
-    in_one_span,
+    anchors_of_means,
     own_rows,
     shared_rows,
     span_pays,
@@ -112,7 +112,7 @@ def test_anchors_of_clear_groups_are_their_means(kind, dtype):
         [v.array.toarray() if v.sparse else v.array for v in views], axis=1, dtype=np.float64
     )
     means = np.array([X[rows][y[rows] == j].mean(axis=0) for j in range(4)])
-    for one in find(views, rows):
+    for _, one in find(views, rows):
         assert [E.shape for E in one.span.directions] == [(4, 40), (3, 3)]
         anchors = np.concatenate(one.anchors, axis=1)
         nearest = ((anchors[:, None] - means) ** 2).sum(axis=2).argmin(axis=0)
@@ -123,9 +123,9 @@ def test_anchors_of_clear_groups_are_their_means(kind, dtype):
 
 def test_runs_draw_rows_of_their_own():
     views, _ = wide_views(n=SHARED_SAMPLES * SAMPLE_PER_ANCHOR * 4)
-    first, second, _ = find(views)
-    assert first.span is second.span
-    a, b = (one.anchors[0] for one in (first, second))
+    (first, one), (second, other), _ = find(views)
+    assert one.span is other.span
+    a, b = first[0], second[0]
     order = ((b[:, None] - a) ** 2).sum(axis=2).argmin(axis=0)
     assert 1e-3 < np.abs(b[order] - a).max() < 0.5
 
@@ -150,17 +150,25 @@ def test_the_span_holds_what_the_anchors_of_all_runs_have_in_common(seed):
     B, m, d = rng.integers(1, 5), rng.integers(1, 6), rng.integers(1, 12)
     beside = 1e-4 * rng.normal(size=(B * m, d))
     anchors = rng.normal(size=(B * m, m)) @ rng.normal(size=(m, d)) + 3 + beside
-    found = in_one_span(anchors, [d], B, np.random.RandomState(0))
-    points = np.concatenate([one.anchors[0] for one in found])
-    assert found[0].span.directions[0].shape == (min(m, d), d)
+    found = anchors_of_means(anchors, [d], B, np.random.RandomState(0))
+    points = np.concatenate([anchors[0] for anchors, _ in found])
+    assert found[0][1].span.directions[0].shape == (min(m, d), d)
     assert np.square(anchors - points).sum() <= 2 * np.square(beside).sum() + 1e-20
 
 
 def test_constant_views_and_equal_rows():
     views = Views([View("a", np.full((1100, 40), 3.0)), View("b", np.zeros((1100, 4)))])
-    for one in find(views):
-        assert_allclose(one.anchors[0], 3.0)
-        assert_allclose(one.anchors[1], 0.0)
+    for anchors, _ in find(views):
+        assert_allclose(anchors[0], 3.0)
+        assert_allclose(anchors[1], 0.0)
+
+
+def test_means_that_no_span_is_near_are_the_anchors():
+    means = np.random.default_rng(0).normal(size=(4 * 5, 60))  # in as many directions as there are
+    found = anchors_of_means(means, [40, 20], 4, np.random.RandomState(0))
+    assert all(inside is None for _, inside in found)
+    for b, (anchors, _) in enumerate(found):
+        assert_array_equal(np.concatenate(anchors, axis=1), means[5 * b : 5 * b + 5])
 
 
 def test_values_beyond_their_type_are_refused():
@@ -213,7 +221,7 @@ def test_gaps_in_the_shared_rows_leave_each_run_to_itself():
 def test_runs_with_anchors_of_their_own_are_built_by_themselves(monkeypatch):
     """A run that goes on with stored anchors is not in the span of the others."""
     (views, _), scalings = wide_views(), [Scaling()] * 2
-    learned = [Learned(scalings, one.anchors, 2, one) for one in find(views)]
+    learned = [Learned(scalings, anchors, 2, one) for anchors, one in find(views)]
     calls = []
 
     def counting(*given, **options):

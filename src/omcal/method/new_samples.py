@@ -86,7 +86,7 @@ def learned_in_span(
     present = views.present if views.present is None or rows is None else views.present[rows]
     if present is None or present.all():
         found = anchors_in_span(views, scalings, m, random_states, rows)
-        return [Learned(scalings, one.anchors, k, one) for one in found]
+        return [Learned(scalings, anchors, k, inside) for anchors, inside in found]
     learned = []
     for state in random_states:
         own = own_rows(len(present), m, state)

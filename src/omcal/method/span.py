@@ -26,6 +26,7 @@ from omcal.views.view import Matrix, Views
 # Runs that look at the same rows have too much in common: of this many times the rows that a run
 # looks at, each draws its own.
 SHARED_SAMPLES = 2
+MOST_LOST = 0.1  # of the variance of the means, by which they may move into the span
 POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span would leave as many numbers a row
 _BLOCK_ENTRIES = 1 << 18
@@ -85,12 +86,12 @@ def anchors_in_span(
     n_anchors: int,
     random_states: Sequence[np.random.RandomState],
     rows: Array | None = None,
-) -> list[InSpan]:
+) -> list[tuple[list[Array], InSpan | None]]:
     """The anchors of each run, from the shared rows; None: all rows of these views.
 
     k-means sees the rows by their coordinates in the directions in which some of them vary most.
-    Its clusters have means with all features, which are then taken to the span that is nearest to
-    the means of all runs.
+    Its clusters have means with all features, which are then taken to a span next to the means of
+    all runs. Where that is not next to them, the means are the anchors.
     """
     rows = np.arange(views.n) if rows is None else rows
     mean, E = _main_directions(views, scalings, n_anchors, random_states[0], rows)
@@ -113,7 +114,7 @@ def anchors_in_span(
     means = _means(centred, [run[:2] for run in runs], starts, len(rows))
     anchors = means if mean is None else means + mean
     with one_blas_thread():
-        return in_one_span(anchors, views.widths, len(runs), random_states[0])
+        return anchors_of_means(anchors, views.widths, len(runs), random_states[0])
 
 
 def _main_directions(
@@ -186,26 +187,32 @@ def _means(
     return np.where(counts > 0, sums / np.maximum(counts, 1), starts)
 
 
-def in_one_span(
-    anchors: Array,
+def anchors_of_means(
+    means: Array,
     widths: Sequence[int],
     n_runs: int,
     random_state: np.random.RandomState,
     powers: Callable[[Array, Array, float], Array] = _powers,
-) -> list[InSpan]:
-    """The anchors of all runs, one below the other, taken to one span of the means in each view.
+) -> list[tuple[list[Array], InSpan | None]]:
+    """The means of all runs, one run below the other, taken to one span in each view.
 
-    It has as many directions as a run has anchors: the means of a run differ from those of another
-    by hardly more than the rows that were drawn.
+    It has as many directions as a run has anchors: mostly the means of a run differ from those of
+    another by hardly more than the rows that were drawn. Where they do not, as of rare links and
+    words, they are left as they are.
     """
-    n_anchors, parts = len(anchors) // n_runs, []
-    for points in np.split(anchors, np.cumsum(widths)[:-1], axis=1):
+    m, by_view, parts = len(means) // n_runs, np.split(means, np.cumsum(widths)[:-1], axis=1), []
+    for points in by_view:
         origin = points.mean(axis=0)
         away = points - origin
         size = np.sqrt(np.square(away).sum(axis=1).mean()) or 1.0
         E = np.eye(points.shape[1])
-        if n_anchors < len(E):
-            E = powers(away, random_state.normal(size=(len(E), n_anchors)), size)
-        parts.append((origin, E.T * size, np.split(away @ E / size, n_runs)))
+        if m < len(E):
+            E = powers(away, random_state.normal(size=(len(E), m)), size)
+        Z = away @ E / size
+        if np.square(Z).sum() < (1 - MOST_LOST) * np.square(away / size).sum():
+            runs = zip(*(np.split(points, n_runs) for points in by_view), strict=True)
+            return [(list(anchors), None) for anchors in runs]
+        parts.append((origin, E.T * size, np.split(Z, n_runs)))
     span = Span([part[0] for part in parts], [part[1] for part in parts])
-    return [InSpan(span, list(Z)) for Z in zip(*(part[2] for part in parts), strict=True)]
+    inside = [InSpan(span, list(Z)) for Z in zip(*(part[2] for part in parts), strict=True)]
+    return [(one.anchors, one) for one in inside]

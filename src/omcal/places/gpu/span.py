@@ -24,7 +24,7 @@ def anchors_in_span(
     n_anchors: int,
     random_states: Sequence[np.random.RandomState],
     rows: Array | None,
-) -> list[span.InSpan]:
+) -> list[tuple[list[Array], span.InSpan | None]]:
     """`omcal.method.span.anchors_in_span` of dense views, from the same random numbers."""
     shared = slice(None) if rows is None else rows
     blocks = [
@@ -44,7 +44,7 @@ def anchors_in_span(
         found: Array = _powers(next(there), next(there), size).cpu().numpy().astype(np.float64)
         return found
 
-    return span.in_one_span(anchors, views.host.widths, len(means), random_states[0], powers)
+    return span.anchors_of_means(anchors, views.host.widths, len(means), random_states[0], powers)
 
 
 def _main_directions(
