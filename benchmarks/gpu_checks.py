@@ -88,7 +88,7 @@ def check_shapes() -> str:
     """The tests of every pass over all shapes; the last line they print."""
     tests = Path(__file__).parents[1] / "tests" / "places" / "test_passes.py"
     ways = "GPU or Triton or CUDA"
-    command = [sys.executable, "-m", "pytest", "-q", "-k", ways, str(tests)]
+    command = [sys.executable, "-m", "pytest", "-v", "-k", ways, str(tests)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip().splitlines()[-1]

@@ -78,8 +78,9 @@ static void launch(int blocks, int threads, size_t bytes, std::function<void()> 
         memory.assign(bytes + 128, 0xCD);
         warps.assign(threads / WARP, Barrier());
         block = Barrier();
-        fibers = std::vector<Fiber>(threads);
+        if ((int)fibers.size() != threads) fibers = std::vector<Fiber>(threads);
         for (Fiber& fiber : fibers) {
+            fiber.done = false;
             getcontext(&fiber.context);
             fiber.context.uc_stack.ss_sp = fiber.stack.data();
             fiber.context.uc_stack.ss_size = fiber.stack.size();

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cuda_on_cpu import kernels_on_cpu
+from omcal.method.roots import steps
 from omcal.method.simplex import minimize_on_simplex
 from omcal.method.solver import Iteration, Problem
 from omcal.places.gpu import iteration
 from omcal.places.gpu.iteration import DeviceIteration
-from omcal.places.gpu.roots import inverse_root
+from omcal.places.gpu.roots import LEAST, TiledRoot
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.weights import simplex_faces
 from plain_rows import random_graphs
@@ -29,26 +30,44 @@ def positive(rng, m, least):
     return (Q * values) @ Q.T * rng.uniform(1e-3, 1e5), values
 
 
+def tiled_root(A, device, least):
+    """A^(−½) by many blocks of threads, and whether it is right."""
+    m, plan = len(A), list(steps(least**0.5))
+    size = np.abs(A).sum(axis=0).max()
+    with kernels_on_cpu() if device == "cpu" else nullcontext():
+        right = torch.ones(1, dtype=torch.float64, device=device)
+        root = TiledRoot(right, m, plan)
+        scaled = A / size
+        begun = np.stack([scaled, plan[0][0] * np.eye(m) - plan[0][1] * scaled])
+        root.begun.copy_(torch.from_numpy(begun))
+        root()
+        return root, bool(right.item()), size
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30 if "cuda" in DEVICES else 5, deadline=None)
 @given(st.integers(1, 130), st.floats(1e-6, 1.0), st.integers(0, 2**32))
-def test_inverse_root(device, m, least, seed):
-    A, _ = positive(np.random.default_rng(seed), m, least)
-    found = inverse_root(torch.from_numpy(A).to(device))
+def test_root(device, m, least, seed):
+    A, values = positive(np.random.default_rng(seed), m, least)
+    root, right, size = tiled_root(
+        A, device, 0.5 * np.linalg.eigvalsh(A)[0] / np.abs(A).sum(0).max()
+    )
     values, Q = np.linalg.eigh(A)
-    wanted = (Q / np.sqrt(values)) @ Q.T
-    assert bool(found.right)
-    scale = np.abs(wanted).max()
-    assert_allclose(found.inverse.cpu().numpy(), wanted, rtol=0, atol=1e-9 * scale)
+    wanted = (Q / np.sqrt(values / size)) @ Q.T
+    assert right
+    found, power = (part.cpu().numpy() for part in (root.inverse, root.power))
+    assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
+    sixteenth = np.linalg.matrix_power(wanted, 16)
+    assert_allclose(power, sixteenth, rtol=0, atol=1e-7 * np.abs(sixteenth).max())
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("m", [5, 60])
 @pytest.mark.parametrize("least", [0.0, 1e-13, -0.1, np.nan])
-def test_inverse_root_knows_where_it_is_wrong(device, m, least):
-    A = np.diag(np.linspace(1, 2, m))
+def test_a_root_knows_where_it_is_wrong(device, least):
+    A = np.diag(np.linspace(1, 2, 60))
     A[1, 1] = least
-    assert not bool(inverse_root(torch.from_numpy(A).to(device)).right)
+    assert not tiled_root(A, device, LEAST)[1]
 
 
 @settings(max_examples=60, deadline=None)
@@ -90,8 +109,9 @@ def both(device, graphs, c, problem, seed):
     return ends
 
 
+@pytest.mark.slow  # on a CPU most examples are compiled anew
 @pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25 if "cuda" in DEVICES else 8, deadline=None)
 @given(
     st.sampled_from(["adaptive", "agreement", "distinct", "fixed"]),
     st.tuples(st.integers(1, 4), st.integers(2, 6), st.integers(8, 60)),
@@ -112,6 +132,7 @@ def test_iterations_are_those_of_the_host(device, weighting, size, beta, gamma, 
     assert_allclose(others.F.cpu().numpy(), rows.F.cpu().numpy(), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_device_does_them_unless_values_come_near_the_threshold(device):
     graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
@@ -123,6 +144,7 @@ def test_the_device_does_them_unless_values_come_near_the_threshold(device):
         assert_allclose(found, host, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, 0.3])
 def test_what_is_never_right_there_is_not_tried_for_ever(monkeypatch, beta):
     graphs = random_graphs(np.random.default_rng(0), 500, 2, 12, 3, np.float64)
@@ -152,6 +174,7 @@ def test_one_iteration_is_the_hosts():
     assert_array_equal(two.consensus.T, one.consensus.T)
 
 
+@pytest.mark.slow
 def test_views_that_are_not_heard_stay_without_a_weight():
     graphs = random_graphs(np.random.default_rng(0), 500, 3, 12, 3, np.float64)
     for weighting in ("adaptive", "agreement", "distinct", "fixed"):

@@ -9,13 +9,12 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
-from omcal.machine.torch import Tensor
 from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
 from omcal.method.updates import ConsensusGraph
 from omcal.places.gpu import nvrtc, weights
 from omcal.places.gpu.devices import Repeated, working_on
-from omcal.places.gpu.roots import CLOSE, LEAST, inverse_root
+from omcal.places.gpu.roots import CLOSE, LEAST, TiledRoot
 
 if TYPE_CHECKING:
     from omcal.places.gpu.rows import TorchRows
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _ABOVE = 1.25  # times the threshold: no singular value is near it
 _SPARE = 0.25  # of the least eigenvalue: it may fall so far
 _MOST_CLUSTERS = 64
-_MOST_ANCHORS = 48  # with more, a library's products are quicker than one block of threads
+_MOST_ANCHORS = 48  # with more, many blocks of threads take a root sooner than one
 _THREADS = 512
 # Parts of the kernel `small`.
 _TURNS, _SHRINKS, _MULTIPLIES, _TAKES_ROOT, _ENDS = 1, 2, 4, 8, 16
@@ -113,10 +112,10 @@ class _State:
         # Two places: the host may not have read the last answer yet.
         self._answers = torch.zeros((2, 2), dtype=torch.float64, pin_memory=self._on_card)
         self._sent = self._heard = 0
-        self._least = max(LEAST, _SPARE * host.spread)
         H = np.einsum("uvii->uv", StS)
         rule, faces, given = weights.table(problem, H)
-        factors = [np.array(list(steps(least**0.5))) for least in (LEAST, self._least)]
+        least = max(LEAST, _SPARE * host.spread)
+        factors = [list(steps(least_of**0.5)) for least_of in (LEAST, least)]
         tables = [np.concatenate([np.ravel(p) for p in kept]), StS, H, faces, given, *factors]
         with working_on(self._device):
             # In one message; the kernel knows how long each is.
@@ -124,7 +123,7 @@ class _State:
             self._kept, *self._tables = sent.split([np.size(t) for t in tables])
             self._goes_on = self._kept[-2:]
             self.sums = self._kept.new_empty(V * m * c + 2 * c * c)
-            n_work = 3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 2 + max(len(faces), V)
+            n_work = 3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 3 + max(len(faces), V)
             self._work = self._kept.new_zeros(n_work)
             self._letter = rows.letter(Z.alpha, *first, Z.G)
         self._kernel = nvrtc.compiled(
@@ -147,7 +146,9 @@ class _State:
         self._n_work, self._counts = n_work, [len(faces), *(len(f) for f in factors)]
         self._launches: dict[int, Any] = {}
         self._once: Any = self._iterate
+        self._root: TiledRoot | None = None
         if m > _MOST_ANCHORS:
+            self._root = TiledRoot(self._work[2 * m * m + 1 :], m, factors[1])
             self._once = Repeated(self._iterate, self._device)
         if self._on_card:
             self._events = [torch.cuda.Event() for _ in self._answers]
@@ -200,43 +201,26 @@ class _State:
         times, first = self._problem.small_steps, _TURNS
         for number in range(times):
             last = _ENDS if number + 1 == times else 0
-            if self._m <= _MOST_ANCHORS:
+            if self._root is None:
                 self._launch(first | _MULTIPLIES | _TAKES_ROOT | last)
                 first = 0
             else:
                 self._launch(first | _MULTIPLIES)
-                self._root()
+                if self._problem.tau > 0:
+                    self._root()
                 first = _SHRINKS
-        if self._m > _MOST_ANCHORS:
+        if self._root is not None:
             self._launch(_SHRINKS | _ENDS)
 
     def _launch(self, parts: int) -> None:
         if parts not in self._launches:
-            p = self._problem
+            p, root = self._problem, self._root
             whole = self._shares and parts == _TURNS | _MULTIPLIES | _TAKES_ROOT | _ENDS
             self._launches[parts] = self._kernel.bound(
                 *(1, _THREADS, self._bytes + (8 * self._n_work if whole else 0)),
                 *(self.sums, *self._tables, self._kept, None if whole else self._work),
+                *((root.begun, root.inverse, root.power) if root else (None, None, None)),
                 *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
                 *(self._m, *self._counts, parts),
             )
         self._launches[parts]()
-
-    def _root(self) -> None:
-        """The inverse root of MᵀM by a library's products."""
-        if self._problem.tau == 0:
-            return
-        m = self._m
-        A, X, bound, right = self._work[: 2 * m * m + 2].split([m * m, m * m, 1, 1])
-        root = inverse_root(A.view(m, m), self._least)
-        X.copy_(root.inverse.flatten())
-        bound.copy_(largest_at_most(root.inverse))
-        right.mul_(root.right)
-
-
-def largest_at_most(A: Tensor) -> Tensor:
-    """A bound of the largest eigenvalue of a positive definite matrix, by a sixth too large."""
-    power = A
-    for _ in range(4):
-        power = power @ power
-    return power.square().sum() ** (1 / 32)

@@ -4,7 +4,7 @@
 
 constexpr int WARP = 32, WARPS = THREADS / WARP;
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
-// What a launch does, in this order; a root is taken here or by the host's library in between.
+// What a launch does, in this order; a root is taken here, or by `root.cu` in between.
 enum { TURNS = 1, SHRINKS = 2, MULTIPLIES = 4, TAKES_ROOT = 8, ENDS = 16 };
 
 template <class Work>
@@ -61,12 +61,14 @@ __device__ bool orthogonal_factor(
 }
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
-// objective, the age of the momentum, whether it goes on, and how often it did. `given_work` begins with M'M, its inverse
-// root, a bound of that root's eigenvalues, and whether it is right.
+// objective, the age of the momentum, whether it goes on, and how often it did. `given_work` begins
+// with M'M, its inverse root, a bound of that root's eigenvalues, and whether all is right. A root
+// that is taken elsewhere starts from `begun`, M'M and the first step from it.
 extern "C" __global__ void __launch_bounds__(THREADS) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
-    const double* __restrict__ steps_of_m, double* state, double* given_work, REAL* letter, double* answers,
+    const double* __restrict__ steps_of_m, double* state, double* given_work,
+    double* begun, const double* inverse, const double* power_of_inverse, REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol, double close,
     int m, int n_faces, int n_steps_of_c, int n_steps_of_m, int parts
 ) {
@@ -104,7 +106,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
     double* const weights_of_Z = weights + VIEWS;
     double* const SZ = weights_of_Z + VIEWS;
     double* const totals = SZ + VIEWS;  // sums of the singular values of Z, and of their squares
-    double* const values = totals + 2;  // of the faces
+    double* const scale = totals + 2;  // of an inverse root that is taken elsewhere
+    double* const values = scale + 1;  // of the faces
 
     const double* const StF = sums;
     const double* const FtF = sums + VIEWS * mc;
@@ -186,7 +189,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
             each(VIEWS, [&](int v) { weights[v] = sum > 0 ? values[v] / sum : (given[v] > 0) / heard; });
         }
     };
-    if (parts & SHRINKS) shrink();
+    if (parts & SHRINKS) {
+        if (tau > 0) {
+            each(mm, [&](int i) { X[i] = inverse[i] * *scale; });
+            const double squares =
+                total(partial, mm, [&](int i) { return power_of_inverse[i] * power_of_inverse[i]; });
+            if (threadIdx.x == 0) *bound = pow(squares, 1.0 / 32) * *scale;
+        }
+        shrink();
+    }
 
     if (parts & MULTIPLIES) {
         each(mc, [&](int i) {
@@ -202,6 +213,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
                 sum += one[row * C + k] * next_G[column * C + k] + one[column * C + k] * next_G[row * C + k];
             A[i] = sum * s * s;
         });
+        if (!(parts & TAKES_ROOT) && tau > 0) {
+            // No eigenvalue is larger than the largest sum of a row.
+            each(m, [&](int i) {
+                double sum = 0;
+                for (int j = 0; j < m; ++j) sum += fabs(A[j * m + i]);
+                one[i] = sum;
+            });
+            double size = 0;
+            for (int i = 0; i < m; ++i) size = fmax(size, one[i]);
+            if (threadIdx.x == 0) *scale = 1.0 / sqrt(size);
+            each(mm, [&](int i) {
+                begun[i] = A[i] / size;
+                begun[mm + i] = steps_of_m[0] * (i / m == i % m) - steps_of_m[1] * begun[i];
+            });
+        }
     }
 
     if (parts & TAKES_ROOT) {
