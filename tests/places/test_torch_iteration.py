@@ -1,6 +1,7 @@
 """The small steps of an iteration on a device against those of the host."""
 
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,11 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method.roots import steps
 from omcal.method.simplex import minimize_on_simplex
-from omcal.method.solver import Iteration, Problem
-from omcal.places.gpu import iteration
+from omcal.method.solver import Iteration, Problem, solve
+from omcal.places.gpu import cuda, iteration
 from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.roots import LEAST, TiledRoot
-from omcal.places.gpu.rows import TorchRows
+from omcal.places.gpu.rows import TorchRows, _Mail
 from omcal.places.gpu.weights import simplex_faces
 from plain_rows import random_graphs
 from torch_cases import DEVICES, torch
@@ -183,3 +184,37 @@ def test_views_that_are_not_heard_stay_without_a_weight():
         assert two.alpha[1] == 0
         assert_allclose(two.alpha, one.alpha, atol=1e-9)
         assert_array_equal(two.consensus.alpha > 0, [True, False, True])
+
+
+class CudaPass:
+    """The pass in CUDA C++ alone, which does nothing where it is told to."""
+
+    columns, heeds = 16, True
+
+    def __init__(self, graphs, F):
+        self.dtype, self._sweep = F.dtype, cuda.CudaSweep(graphs, F, self.columns)
+
+    def sweep(self, small, goes_on=None):
+        return self._sweep(small, goes_on)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tol", "stop"), [(0.03, None), (0.0, 4), (0.0, None)])
+def test_the_device_runs_ahead_and_ends_where_the_host_does(monkeypatch, tol, stop):
+    graphs = random_graphs(np.random.default_rng(3), 300, 2, 9, 3, np.float64)
+    problem = Problem(0.1, 0.1, "adaptive", np.full(2, 0.5), 12, tol)
+    G = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 3)))[0]
+    wanted_rows, rows = (TorchRows.from_graphs(graphs, 3) for _ in range(2))
+    StS = rows.gram()
+    with kernels_on_cpu():
+        rows._pass = CudaPass(rows._graphs, rows.F)
+        rows._mail = _Mail(rows._pass, rows._graphs, 3)
+        monkeypatch.setattr(rows, "iteration", partial(DeviceIteration, rows))
+        found = solve(rows, StS, G, problem, lambda number, value: number == stop)
+    # Where it is stopped from outside, the iteration in progress is the last.
+    last = None if stop is None else stop + 1
+    wanted = solve(wanted_rows, StS, G, problem, lambda number, value: number == last)
+    assert found.converged == wanted.converged == (tol > 0)
+    assert_allclose(found.history, wanted.history, rtol=1e-11)
+    assert_allclose(found.consensus.T, wanted.consensus.T, atol=1e-9)
+    assert_allclose(rows.F.numpy(), wanted_rows.F.numpy(), atol=1e-9)
