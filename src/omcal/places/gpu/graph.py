@@ -9,6 +9,7 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Array
+from omcal.machine.threads import one_blas_thread
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs, RelativeDistances
 from omcal.method.new_samples import Learned
@@ -90,7 +91,9 @@ class GraphMaker:
         self._learned = learned
         self._nearest: list[tuple[Any, Tensor | None]] = []
         for view, scaling, centres in zip(views, learned.scalings, learned.anchors, strict=True):
-            distances = RelativeDistances(view.host, scaling, centres)
+            # BLAS's threads would wait for more work while those of PyTorch copy rows.
+            with one_blas_thread():
+                distances = RelativeDistances(view.host, scaling, centres)
             given = (distances._W, distances.bias, 16 * float(np.finfo(view.dtype).eps))
             size = (view.dtype, len(centres), learned.n_neighbors)
             on_cores = not view.sparse and cuda_graphs.serves(views.device, *size)
