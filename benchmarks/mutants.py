@@ -128,7 +128,6 @@ class Trial:
 
     def __init__(self, mutants: list[Mutant], asked: argparse.Namespace) -> None:
         self._mutants, self._asked = mutants, asked
-        self._reached: set[str] = set()
         self._failed = False
         self._tests: dict[str, list[tuple[float, float, Any]]] = defaultdict(list)
 
@@ -147,21 +146,27 @@ class Trial:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._watch(session.items)
-        end = time.monotonic() + self._asked.seconds
-        unchanged = {"key": UNCHANGED, "function": UNCHANGED}
         started: dict[int, str] = {}
-        for mutant in [unchanged, *self._mutants]:
+        self._start({"key": UNCHANGED, "function": UNCHANGED}, started)
+        _wait(started)
+        if outcomes()[UNCHANGED] != "alive":
+            pytest.exit(f"the tests fail without a change; the last line of {RESULTS} says where")
+        end = time.monotonic() + self._asked.seconds
+        for mutant in self._mutants:
             if time.monotonic() > end:
                 break
             if len(started) == self._asked.jobs:
                 _wait(started)
-            pid = os.fork()
-            if not pid:
-                self._try(mutant)
-            started[pid] = mutant["key"]
+            self._start(mutant, started)
         while started:
             _wait(started)
         return True
+
+    def _start(self, mutant: Mutant, started: dict[int, str]) -> None:
+        pid = os.fork()
+        if not pid:
+            self._try(mutant)
+        started[pid] = mutant["key"]
 
     def _watch(self, items: list[Any]) -> None:
         """How long each test takes, and which functions it reaches, where that is not known."""
@@ -194,29 +199,31 @@ class Trial:
         return time.process_time() - start, sorted(reached)
 
     def _try(self, mutant: Mutant) -> None:
-        """In a fork: write down whether, and by which test, the mutant was noticed."""
-        outcome, by = "crashed", ""
+        """In a fork: write down which test, if any, notices the mutant."""
+        by = ""
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
             if mutant["key"] != UNCHANGED:
                 install(mutant)
-            outcome = "alive"
-            tests = self._of(mutant)
-            following = [item for _, item in tests[1:]]
-            for (seconds, item), after in zip_longest(tests, following):
-                signal.setitimer(signal.ITIMER_PROF, 5 + 10 * seconds)
-                signal.alarm(60 + int(20 * seconds))  # where it waits, and takes no time
-                self._failed = False
-                item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
-                if self._failed:
-                    outcome, by = "noticed", item.nodeid
-                    if mutant["key"] != UNCHANGED:
-                        break
-                    _note(key=UNCHANGED, outcome="failed", by=by)
-            _note(key=mutant["key"], outcome=outcome, by=by)
+            by = self._noticing(mutant)
+        except BaseException as error:  # it cannot even be defined
+            by = repr(error)
         finally:
+            _note(key=mutant["key"], outcome="noticed" if by else "alive", by=by)
             os._exit(0)
+
+    def _noticing(self, mutant: Mutant) -> str:
+        tests = self._of(mutant)
+        following = [item for _, item in tests[1:]]
+        self._failed = False
+        for (seconds, item), after in zip_longest(tests, following):
+            signal.setitimer(signal.ITIMER_PROF, 5 + 10 * seconds)
+            signal.alarm(60 + int(20 * seconds))  # where it waits, and takes no time
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
+            if self._failed:
+                return str(item.nodeid)
+        return ""
 
     def _of(self, mutant: Mutant) -> list[tuple[float, Any]]:
         """The tests that reach a mutant: first those that are quick and reach little else."""
