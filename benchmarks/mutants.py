@@ -292,7 +292,12 @@ def page(mutants: list[Mutant], found: dict[str, str]) -> Iterator[str]:
         if chosen:
             yield from ("", f"## {reason} ({len(chosen)})", "", *(f"- `{m}`" for m in chosen))
     if alive:
-        yield from ("", f"## No reason known ({len(alive)})", "", *(f"- `{m}`" for m in alive))
+        yield from (
+            "",
+            f"## What a test should notice ({len(alive)})",
+            "",
+            *(f"- `{m}`" for m in alive),
+        )
 
 
 def main() -> None:

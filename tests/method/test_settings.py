@@ -128,6 +128,7 @@ def test_weights_to_start_from():
     found, alpha = start_weights((1, 0, 3), 3)
     assert found == "fixed"
     assert_array_equal(alpha, [0.25, 0, 0.75])
+    assert_array_equal(start_weights([0.25, 0.25], 2)[1], [0.5, 0.5])
 
 
 @pytest.mark.parametrize(
