@@ -1,7 +1,6 @@
 """The updates of Algorithm 1 on small float64 matrices, in the paper's order; and Eq. 10.
 
-Nothing here has n rows: the rows enter through the sums that one pass over them returns. What has
-no factorisation in it takes tensors, too, and leaves them on their device.
+Nothing here has n rows: the rows enter through the sums that one pass over them returns.
 """
 
 from __future__ import annotations
