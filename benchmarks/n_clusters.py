@@ -127,13 +127,12 @@ def load(folder: Path, name: str, most: int) -> tuple[list[Any], np.ndarray]:
 def run(kind: str, name: str, true: int, views: Any, numbers: list[int]) -> dict[str, Any]:
     began = time.perf_counter()
     found = n_clusters(views, [c for c in numbers if 2 * c < _samples(views)])
-    order = np.argsort(found.score)[::-1]
     return {
         "kind": kind,
         "set": name,
         "true": true,
         "suggested": found.suggestion,
-        "next": [found.candidates[i] for i in order[1:3]],
+        "next": list(found.ranking[1:3]),
         "confidence": round(found.confidence, 3),
         "seconds": round(time.perf_counter() - began, 1),
     }

@@ -275,8 +275,8 @@ def _in_memory(part: Any) -> Any:
 
 def _suggested(views: dict[str, Any], present: Any, params: dict[str, Any]) -> int:
     seed = params.get("random_state") or 0
-    found = suggest_n_clusters(views, present=present, random_state=seed, scale=params["scale"])
-    return found.suggestion
+    same = {name: params[name] for name in ("scale", "weighting") if name in params}
+    return suggest_n_clusters(views, present=present, random_state=seed, **same).suggestion
 
 
 def _scales(data: Any, views: dict[str, Any], use_rep: Keys, layer: Any) -> dict[str, str]:

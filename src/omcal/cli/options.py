@@ -71,6 +71,6 @@ def suggested(
     """The number of clusters; where it is None, what the data suggest, and why."""
     if number is not None:
         return number, None
-    scaled = {name: parameters[name] for name in ("scale",) if name in parameters}
-    found = omcal.select.n_clusters(data.views, present=data.present, random_state=seed, **scaled)
+    same = {name: parameters[name] for name in ("scale", "weighting") if name in parameters}
+    found = omcal.select.n_clusters(data.views, present=data.present, random_state=seed, **same)
     return found.suggestion, found

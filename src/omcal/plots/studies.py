@@ -63,7 +63,7 @@ def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
 
 
 def number_of_clusters(found: ClusterNumber, ax: Axes | None = None) -> Axes:
-    """Gap, stability and objective over the number of clusters; the suggestion is marked.
+    """Modularity and stability over the number of clusters; the suggestion is marked.
 
     Parameters
     ----------
@@ -89,9 +89,8 @@ def number_of_clusters(found: ClusterNumber, ax: Axes | None = None) -> Axes:
     """
     ax = new_axes(ax)
     curves = {
-        "gap": found.gap,
+        "modularity": found.modularity,
         "stability": found.stability,
-        "objective": found.objective,
     }
     for i, (title, values) in enumerate(curves.items()):
         # Each is drawn in parts of its own largest value: only their shapes are compared.

@@ -1,48 +1,33 @@
-"""How many clusters there are: curves without labels from one set of anchor graphs."""
+"""How many clusters there are: fits of every number, judged without labels."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import check_random_state
 
-from omcal.machine.arrays import Array, Floats, Seed
+from omcal.machine.arrays import Array, Seed
 from omcal.machine.threads import one_blas_thread
-from omcal.method.anchors import choose_anchors
-from omcal.method.graph import AnchorGraphs, anchor_weights, nearest_columns
 from omcal.method.scaling import Scale, Scaling
-from omcal.method.solver import Problem
-from omcal.method.updates import mix, stacked
-from omcal.metrics import ari
-from omcal.model.estimators import OMCAL
-from omcal.model.small_fits import GraphFit, fit_graphs, sampled_rows
-from omcal.places.memory import MemoryRows
+from omcal.model.consensus import Consensus
+from omcal.model.estimators import OMCAL, Weighting
+from omcal.model.small_fits import sampled_rows
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import validate_views
-from omcal.views.view import View, Views
+from omcal.views.view import Matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# With fewer anchors to a cluster than neighbours to a sample, graphs would tie clusters together:
-# even one of half the mean size is to have three.
-ANCHORS_A_CLUSTER = 6  # of the largest number
-_LEAST_ANCHORS, _MOST_ANCHORS = 40, 250  # with more, the fits take long
-_SAMPLES_AN_ANCHOR = 3  # with fewer, anchors are little more than samples, and hang together less
-_ROUNDING = 16 * np.finfo(np.float64).eps  # of distances that are equal
-_SOFT = 0.05  # differences between eigenvalues this near to 1 mean little
-_MAX_ITER = 5  # from a spectral start; the curves hardly change later
-_TOL = 1e-4
-_VOTES = 10  # halves of the samples that are asked for a number
+# Clusters that lie apart: whatever the anchors, they are found, and hardly a tie is between them.
+_AGREED, _CROSSING = 0.99, 0.025
+_SAME = 0.001  # stabilities that differ by less are the same
 
 
 @dataclass(frozen=True)
@@ -52,25 +37,21 @@ class ClusterNumber:
     Attributes
     ----------
     suggestion : int
-        The candidate with the largest `score`.
+        The candidate with the largest `modularity`. Where some have clusters that lie apart, with
+        a stability of 0.99 or more and at most 2.5 % of the ties between them: of those on which
+        the runs agree best.
     confidence : float
-        0 to 1: the share of the resamples whose own gaps give the same suggestion, times the
-        stability of its clusters.
+        0 to 1: the stability of its clusters, times the share of the runs whose own modularity
+        gives the same suggestion, unless its clusters lie apart.
     candidates : tuple of int
         The numbers that were tried.
-    gap : tuple of float
-        log((1 − λ_{c+1} + ε) / (1 − λ_c + ε)), where λ_1 = 1 ≥ λ_2 … are the eigenvalues of the
-        normalised mean graph and ε = 0.05: large where c groups hang together and c + 1 do not.
+    modularity : tuple of float
+        How many more neighbours share a cluster than by chance: the share of the ties between
+        neighbours that lie inside clusters, less what is expected of ties at random. It falls with
+        too few clusters, and with too many.
     stability : tuple of float
-        Mean adjusted Rand index of the clusterings that halves of the samples give.
-    objective : tuple of float or None
-        Eq. 10 after a short fit; it falls with c, and an elbow is a hint. None where there is
-        none, because beta leaves nothing of the graphs.
-    score : tuple of float
-        gap × stability.
-    eigenvalues : tuple of float
-        λ_1 to one more than the largest candidate.
-    n_samples, n_anchors, n_resamples : int
+        Mean adjusted Rand index of the runs, which have other anchors, with their joint result.
+    n_samples, n_runs : int
         What this rests on.
 
     Examples
@@ -79,23 +60,19 @@ class ClusterNumber:
     >>> from omcal.select import n_clusters
     >>> data = make_multiview(200, n_clusters=4, noise=0.3, random_state=0)
     >>> found = n_clusters(data.views, range(2, 8))
-    >>> found.suggestion, found.candidates[0], len(found.gap)
+    >>> found.suggestion, found.candidates[0], len(found.modularity)
     (4, 2, 6)
     >>> print(found.sentence())
-    4 clusters, confidence 1.00: halves of the samples agree on it.
+    4 clusters, confidence 1.00: runs with other anchors agree on it.
     """
 
     suggestion: int
     confidence: float
     candidates: tuple[int, ...]
-    gap: tuple[float, ...]
+    modularity: tuple[float, ...]
     stability: tuple[float, ...]
-    objective: tuple[float | None, ...]
-    score: tuple[float, ...]
-    eigenvalues: tuple[float, ...]
     n_samples: int
-    n_anchors: int
-    n_resamples: int
+    n_runs: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, as for JSON.
@@ -125,14 +102,19 @@ class ClusterNumber:
         return number_of_clusters(self, ax)
 
     def __str__(self) -> str:
-        order = np.argsort(self.score)[::-1][:5]
-        lines = [self.sentence(), "", "clusters  gap    stability  objective"]
+        order = [self.candidates.index(c) for c in self.ranking[:5]]
+        lines = [self.sentence(), "", "clusters  modularity  stability"]
         lines += [
-            f"{self.candidates[i]:<8}  {self.gap[i]:.3f}  {self.stability[i]:<9.3f}  "
-            + ("none" if (value := self.objective[i]) is None else f"{value:.6g}")
+            f"{self.candidates[i]:<8}  {self.modularity[i]:<10.3f}  {self.stability[i]:.3f}"
             for i in order
         ]
         return "\n".join(lines)
+
+    @property
+    def ranking(self) -> tuple[int, ...]:
+        """The candidates, the suggestion first and the others by their modularity."""
+        others = [self.candidates[i] for i in np.argsort(self.modularity)[::-1]]
+        return (self.suggestion, *(c for c in others if c != self.suggestion))
 
     def sentence(self) -> str:
         """The suggestion and how far to trust it, in words.
@@ -143,9 +125,9 @@ class ClusterNumber:
             One or two sentences.
         """
         if self.confidence >= 0.8:
-            trust = "halves of the samples agree on it"
+            trust = "runs with other anchors agree on it"
         elif self.confidence >= 0.4:
-            trust = "not all halves of the samples agree on it; look at the next best"
+            trust = "not all runs with other anchors agree on it; look at the next best"
         else:
             trust = "little more than a guess: these data have no clear number of clusters"
         text = f"{self.suggestion} clusters, confidence {self.confidence:.2f}: {trust}."
@@ -161,17 +143,17 @@ def n_clusters(
     views: ColumnsLike | None = None,
     present: PresentLike | None = None,
     scale: Scale = "auto",
-    n_neighbors: int = 3,
-    n_resamples: int = 4,
+    weighting: Weighting = "distinct",
+    n_runs: int = 5,
     max_samples: int = 1500,
     random_state: Seed = 0,
 ) -> ClusterNumber:
     """Suggest a number of clusters, without labels.
 
-    One set of anchor graphs, with anchors enough for the largest candidate, gives all curves:
-    the gaps between the eigenvalues of the mean graph, how well clusterings of halves of the
-    samples agree, and the objective. Clusters that lie apart are counted right; where classes
-    overlap, or fall into parts, their number is not in the data, and the confidence is low.
+    Several runs with other anchors are joined for every candidate, as by `Consensus`. A good
+    number puts neighbours into the same cluster far more often than chance would (modularity), and
+    does so whatever the anchors are (stability). Clusters that lie apart are counted right; where
+    classes overlap, or fall into parts, their number is not in the data, and the confidence is low.
 
     Parameters
     ----------
@@ -184,16 +166,14 @@ def n_clusters(
         Which columns of one table form which view.
     present : as in `OMCAL.fit`
         Samples that are absent from a view are not looked at.
-    scale : as in `OMCAL`, default="auto"
-        How the views are scaled.
-    n_neighbors : int, default=3
-        Anchors a sample is tied to: fewer than in a fit, so that clusters of few anchors count.
-    n_resamples : int, default=4
-        Halves of the samples that are clustered, at least 2.
+    scale, weighting : as in `OMCAL`
+        How the views are scaled, and how they count.
+    n_runs : int, default=5
+        Runs of each candidate, at least 2.
     max_samples : int, default=1500
         Of more samples a random choice is used.
     random_state : int, RandomState or None, default=0
-        Seed of the choice of samples, the anchors and the halves.
+        Seed of the choice of samples, and of the fits.
 
     Returns
     -------
@@ -208,8 +188,8 @@ def n_clusters(
     4
     """
     numbers = None if candidates is None else _checked(candidates)
-    if not isinstance(n_resamples, int | np.integer) or n_resamples < 2:
-        raise ValueError(f"n_resamples={n_resamples!r} must be an integer of at least 2.")
+    if not isinstance(n_runs, int | np.integer) or n_runs < 2:
+        raise ValueError(f"n_runs={n_runs!r} must be an integer of at least 2.")
     rng = check_random_state(random_state)
     everything = validate_views(
         OMCAL(), X, views=views, min_samples=2, lazy=True, absent=True, present=present
@@ -217,18 +197,17 @@ def n_clusters(
     if numbers is None:
         numbers = list(range(2, max(2, min(30, int(everything.n**0.5))) + 1))
     sample = sampled_rows(everything, max_samples, rng, "n_clusters")
-    if sample.n <= 2 * max(numbers[-1], n_neighbors):
+    if sample.n <= 2 * numbers[-1]:
         raise ValueError(
-            f"candidates go up to {numbers[-1]}, and n_neighbors={n_neighbors}, which is too many "
-            f"for {sample.n} samples; try numbers below {sample.n // 2}."
+            f"candidates go up to {numbers[-1]}, which is too many for {sample.n} samples; try "
+            f"numbers below {sample.n // 2}."
         )
-    graphs = _graphs(sample, numbers[-1], scale, n_neighbors, rng)
-    halves = [
-        _Half(graphs[np.sort(rng.permutation(graphs.n)[: graphs.n // 2])])
-        for _ in range(max(n_resamples, _VOTES))
-    ]
-    with one_blas_thread():
-        return _curves(graphs, halves, numbers, n_resamples, rng)
+    scaled = [Scaling.fit(view, scale).apply(view.rows(slice(None))) for view in sample]
+    seed = int(rng.randint(2**31 - 1))
+    with one_blas_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a fit would warn of, the curves show
+        models = [_joined(scaled, c, weighting, n_runs, seed) for c in numbers]
+    return _suggestion(numbers, models, ties_between(scaled))
 
 
 def _checked(candidates: Iterable[int]) -> list[int]:
@@ -238,141 +217,63 @@ def _checked(candidates: Iterable[int]) -> list[int]:
     return [int(c) for c in numbers]
 
 
-def _graphs(
-    sample: Views, most: int, scale: Any, k: int, random_state: np.random.RandomState
-) -> AnchorGraphs:
-    wanted = min(max(ANCHORS_A_CLUSTER * most, _LEAST_ANCHORS), _MOST_ANCHORS)
-    m = max(min(wanted, sample.n // _SAMPLES_AN_ANCHOR), most + 1, k + 1)
-    scalings = [Scaling.fit(view, scale) for view in sample]
-    anchors = choose_anchors(sample, scalings, m, "kmeans", random_state)
-    distances = list(map(_distances, sample, scalings, anchors))
-    leave_out(distances)
-    nearest = [nearest_columns(d, k + 1) for d in distances]
-    return AnchorGraphs(
-        np.stack([columns[:, :-1] for columns, _ in nearest], axis=1),
-        np.stack([anchor_weights(d, _ROUNDING * d[:, -1]) for _, d in nearest], axis=1),
-        m,
-    )
+def _joined(scaled: list[Matrix], c: int, weighting: Any, n_runs: int, seed: int) -> Consensus:
+    inner = OMCAL(c, scale=None, weighting=weighting)
+    return Consensus(inner, n_runs=n_runs, random_state=seed).fit(scaled)
 
 
-def _distances(view: View, scaling: Scaling, anchors: Array) -> Floats:
-    """Squared distances of all samples to the anchors, in the scaled space."""
-    X = scaling.apply(view.rows(slice(None)))
-    if not sparse.issparse(X):
-        # Distances far from the origin would drown in rounding.
-        mean = anchors.mean(axis=0)
-        X, anchors = X - mean, anchors - mean
-    return np.asarray(euclidean_distances(X, anchors, squared=True))
-
-
-def leave_out(distances: list[Floats]) -> None:
-    """Measure each sample from its own anchor as if the sample had no part in it, in place.
-
-    An anchor is the mean of its samples, which makes it near to them in every view, the more so
-    the fewer they are: clusters would seem to fall apart into the samples of each anchor. Without
-    x, the mean of s samples is s / (s - 1) times as far from x. What a single sample leaves behind
-    is as far as the farthest anchor.
-    """
-    own = np.sum(distances, axis=0).argmin(axis=1)
-    rows = np.arange(len(own))
-    size = np.bincount(own)[own]
-    stretch = np.square(size / np.maximum(size - 1, 1))
-    for d in distances:
-        d[rows, own] = np.where(size > 1, stretch * d[rows, own], d.max(axis=1))
-
-
-class _Half:
-    """Graphs, what the solver needs of them, and the spectrum of their mean."""
-
-    def __init__(self, graphs: AnchorGraphs) -> None:
-        self.graphs = graphs
-        self.StS = MemoryRows(graphs, 1).gram()
-        self.alpha = mutual_agreement(self.StS)
-        AtA = mix(self.alpha, mix(self.alpha, self.StS))
-        degree = AtA.sum(axis=1)
-        # An anchor that no sample is tied to has no part in it.
-        scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
-        values, vectors = np.linalg.eigh(scale[:, None] * AtA * scale)
-        self.eigenvalues, self.vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
-
-    def gaps(self, numbers: list[int]) -> Floats:
-        c = np.array(numbers)
-        left = 1 - self.eigenvalues + _SOFT
-        return np.asarray(np.log(left[c] / left[c - 1]))
-
-    def fit(self, c: int, random_state: np.random.RandomState) -> GraphFit | None:
-        problem = Problem(OMCAL().beta, OMCAL().gamma, "fixed", self.alpha, _MAX_ITER, _TOL)
-        return fit_graphs(self.graphs, self._start(c, random_state), problem, self.StS)
-
-    def _start(self, c: int, random_state: np.random.RandomState) -> Floats:
-        """Groups of anchors that hang together, as an orthonormal basis."""
-        places = self.vectors[:, :c]
-        length = np.linalg.norm(places, axis=1, keepdims=True)
-        places = places / np.maximum(length, np.finfo(np.float64).tiny)
-        with warnings.catch_warnings():  # of fewer places than groups
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            groups = KMeans(c, n_init=1, random_state=random_state).fit(places).labels_
-        members = np.equal.outer(groups, np.arange(c)).astype(np.float64)
-        return np.asarray(members / np.sqrt(np.maximum(members.sum(axis=0), 1)))
-
-
-def mutual_agreement(StS: Floats) -> Floats:
-    """Weights of the views by how well their graphs agree with those of the others.
-
-    They are in proportion to the sum of the cosines with the other graphs, less their mean rows: a
-    view of noise, which agrees with none, counts little. Rows of S_v sum to 1, so that S_vᵀ1 is
-    the row sums of S_vᵀS_v.
-    """
-    sums = np.einsum("vvij->vi", StS)
-    H = np.einsum("uvii->uv", StS) - sums @ sums.T / sums[0].sum()
-    size = np.sqrt(np.maximum(np.diag(H), 0))
-    norm = np.outer(size, size)
-    cosines = np.divide(H, norm, out=np.zeros_like(H), where=norm > 0)
-    np.fill_diagonal(cosines, 0)
-    agreement = np.maximum(cosines.sum(axis=1), 0)
-    total = agreement.sum()
-    return agreement / total if total > 0 else np.full(len(StS), 1.0 / len(StS))
-
-
-def _curves(
-    graphs: AnchorGraphs,
-    halves: list[_Half],
-    numbers: list[int],
-    n_resamples: int,
-    random_state: np.random.RandomState,
+def _suggestion(
+    numbers: list[int], models: list[Consensus], ties: sparse.coo_array
 ) -> ClusterNumber:
-    whole = _Half(graphs)
-    S = graphs.side_by_side()
-    stability: list[float] = []
-    objective: list[float | None] = []
-    for c in numbers:
-        fit = whole.fit(c, random_state)
-        objective.append(None if fit is None else fit.solution.history[-1])
-        fits = [half.fit(c, random_state) for half in halves[:n_resamples]]
-        labels = [_labels(fit, S) for fit in fits if fit is not None]
-        pairs = [ari(a, b) for a, b in combinations(labels, 2)]
-        stability.append(float(np.mean(pairs)) if pairs else 0.0)
-    gap = whole.gaps(numbers)
-    firm = np.maximum(stability, 0)
-    best = int(np.argmax(gap * firm))
-    votes = [int(np.argmax(half.gaps(numbers) * firm)) == best for half in halves]
+    """What the joined runs of each number say."""
+    modularity = np.array([modularity_of(ties, model.labels_) for model in models])
+    stability = np.maximum([model.stability_ for model in models], 0)
+    crossing = np.array([1 - _inside(ties, model.labels_) for model in models])
+    apart = (stability >= _AGREED) & (crossing <= _CROSSING)
+    if apart.any():
+        apart &= stability >= stability[apart].max() - _SAME
+    best = int(np.argmax(np.where(apart, modularity, -1) if apart.any() else modularity))
+    of_runs = np.array(
+        [[modularity_of(ties, run.labels) for run in model.runs_] for model in models]
+    )
+    sure = 1.0 if apart.any() else np.mean(of_runs.argmax(axis=0) == best)
     return ClusterNumber(
         suggestion=numbers[best],
-        confidence=float(np.mean(votes) * firm[best]),
+        confidence=float(sure * stability[best]),
         candidates=tuple(numbers),
-        gap=tuple(gap.tolist()),
-        stability=tuple(stability),
-        objective=tuple(objective),
-        score=tuple((gap * firm).tolist()),
-        eigenvalues=tuple(whole.eigenvalues[: numbers[-1] + 1].tolist()),
-        n_samples=graphs.n,
-        n_anchors=graphs.n_anchors,
-        n_resamples=n_resamples,
+        modularity=tuple(modularity.tolist()),
+        stability=tuple(stability.tolist()),
+        n_samples=ties.shape[0],
+        n_runs=of_runs.shape[1],
     )
 
 
-def _labels(fit: GraphFit, S: Any) -> Array:
-    """Labels of all samples by what a half of them gave."""
-    Z = fit.solution.consensus
-    P, _ = Z.f_step()
-    return np.asarray((S @ stacked(Z.alpha, P)).argmax(axis=1))
+def ties_between(scaled: list[Matrix]) -> sparse.coo_array:
+    """How often two samples are neighbours: in how many views, and from one side or both.
+
+    Few samples have small clusters, in which a sample has few neighbours.
+    """
+    n = scaled[0].shape[0]
+    k = max(1, min(round(n**0.5 / 2), n - 1))
+    towards = sum(sparse.csr_array(kneighbors_graph(X, k)) for X in scaled)
+    return sparse.coo_array(towards + towards.T)
+
+
+def modularity_of(ties: sparse.coo_array, labels: Array) -> float:
+    """The share of ties inside clusters, less what ties at random would have there.
+
+    Examples
+    --------
+    >>> two_pairs = sparse.coo_array(np.kron(np.eye(2), [[0, 1], [1, 0]]))
+    >>> modularity_of(two_pairs, np.array([0, 0, 1, 1]))
+    0.5
+    >>> modularity_of(two_pairs, np.array([0, 1, 0, 1]))
+    -0.5
+    """
+    degrees = np.bincount(labels[ties.row], ties.data) / ties.data.sum()
+    return _inside(ties, labels) - float(np.square(degrees).sum())
+
+
+def _inside(ties: sparse.coo_array, labels: Array) -> float:
+    """The share of ties inside clusters."""
+    return float(ties.data[labels[ties.row] == labels[ties.col]].sum() / ties.data.sum())
