@@ -65,6 +65,7 @@ def test_root(device, m, least, seed):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("least", [0.0, 1e-13, -0.1, np.nan])
+@pytest.mark.process
 def test_a_root_knows_where_it_is_wrong(device, least):
     A = np.diag(np.linspace(1, 2, 60))
     A[1, 1] = least
