@@ -136,15 +136,15 @@ def test_in_a_span_in_files_as_in_memory(in_span, tmp_path):
 
 
 def test_in_a_span_with_graphs_one_after_another(in_span, monkeypatch):
-    """Where the graphs of all runs are too large to be held together, none is kept of them."""
+    """Where those of all runs are too large together, two are made at a time, and one again."""
     views, expected = in_span
-    monkeypatch.setattr("omcal.places.memory.LARGEST_KEPT", 1)
+    one = expected.estimator_._graphs
+    monkeypatch.setattr("omcal.places.memory.TOGETHER", 1)
     found = clone(expected).fit(views)
     assert_array_equal(found.labels_, expected.labels_)
-    assert found.estimator_._graphs is None
-    one = expected.estimator_._graphs
-    monkeypatch.setattr("omcal.places.memory.LARGEST_KEPT", 2 * one.nbytes)
-    again = clone(expected).fit(views).estimator_._graphs
+    monkeypatch.setattr("omcal.places.memory.LARGEST_KEPT", 1)
+    assert clone(expected).fit(views).estimator_._graphs is None
+    again = found.estimator_._graphs
     assert_array_equal(again.indices, one.indices)
     assert_allclose(again.weights, one.weights, atol=2e-4)
 

@@ -21,7 +21,7 @@ from omcal.method.points import inner_products_pay
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES, span_pays
-from omcal.places.memory import LARGEST_KEPT
+from omcal.places.memory import TOGETHER
 from omcal.views.view import View
 
 _BLOCK = 8192  # rows of a block in a pass
@@ -315,7 +315,7 @@ class Estimate:
         compiled = compiled_pays(n)
         parts = row_bytes(1, 2 * B, c, B * c, np.dtype(np.float32), compiled=compiled)
         rows = {part: float(n * size) for part, size in parts.items()}
-        if self._graphs_at_once == B:
+        if self._graphs_at_once == B and B * self._graph_bytes <= TOGETHER:
             rows["graphs of the runs"] = B * self._graph_bytes
         rows |= {"labels of the runs": self._runs_bytes(), "labels": 12.0 * n}
         return rows | ({"compiled code": _NUMBA + _COMPILED_LOOPS} if compiled else {})
@@ -331,7 +331,7 @@ class Estimate:
         """Graphs of so many runs are in memory together, where there is no limit for them."""
         if self.memory_limit is not None or self.on_cluster or self.device != "cpu":
             return 1
-        most = max(1, int(LARGEST_KEPT // max(self._graph_bytes, 1.0)))
+        most = max(2, int(TOGETHER // max(self._graph_bytes, 1.0)))
         return min(self.n_runs, most) if self._in_span or self.n_runs <= most else 1
 
     def _row_bytes(self) -> dict[str, float]:

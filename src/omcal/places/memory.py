@@ -23,9 +23,11 @@ from omcal.places.base import Place, Wanted, collect
 from omcal.views.view import Views
 
 # Graphs up to this size stay with a fitted model, so that it can be described without its data:
-# those of a million samples in five views. Larger ones would fill the memory unnoticed. It is also
-# the most that the graphs of several runs take which are made in one pass.
+# those of a million samples in five views. Larger ones would fill the memory unnoticed.
 LARGEST_KEPT = 1 << 28
+# Graphs of several runs are made in one pass where they take less together, and always two. They
+# are to fit into the memory that a run by itself takes to choose its anchors.
+TOGETHER = 1 << 25
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
@@ -44,7 +46,7 @@ class InMemory(Place):
         return learn_in_memory(self.views, settings, random_states)
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[MemoryRows]:
-        most = max(1, LARGEST_KEPT // self._graph_bytes(settings))
+        most = max(2, TOGETHER // self._graph_bytes(settings))
         for some in row_blocks(len(learned), most):
             for graphs in graphs_of_runs(self.views, learned[some], compiled=self.compiled):
                 yield MemoryRows(graphs, settings.n_clusters, compiled=self.compiled)
@@ -53,7 +55,7 @@ class InMemory(Place):
         return collect(rule.blocks(self.views), wanted, self.views.n, out)
 
     def keeps(self, settings: GraphSettings, n_runs: int = 1) -> bool:
-        return n_runs * self._graph_bytes(settings) <= LARGEST_KEPT
+        return n_runs * self._graph_bytes(settings) <= (LARGEST_KEPT if n_runs == 1 else TOGETHER)
 
     def _graph_bytes(self, settings: GraphSettings) -> int:
         s, views = settings, self.views
