@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.neighbors import kneighbors_graph
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Seed
-from omcal.machine.threads import one_blas_thread
+from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL, Weighting
@@ -206,7 +207,11 @@ def n_clusters(
     seed = int(rng.randint(2**31 - 1))
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a fit would warn of, the curves show
-        models = [_joined(scaled, c, weighting, n_runs, seed) for c in numbers]
+        work = Parallel(n_jobs=thread_count(), prefer="threads")
+        # The largest numbers take longest, and are not to be waited for at the end.
+        models = work(
+            delayed(_joined)(scaled, c, weighting, n_runs, seed) for c in reversed(numbers)
+        )[::-1]
     return _suggestion(numbers, models, ties_between(scaled))
 
 
