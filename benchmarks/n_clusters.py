@@ -149,7 +149,7 @@ def _members(views: Any) -> Any:
 
 def tables(records: list[dict[str, Any]]) -> str:
     made = [r for r in records if r["kind"] == "artificial"]
-    lines = ["### Artificial clusters that lie apart", ""]
+    lines = ["### Artificial clusters that lie apart", ""] if made else []
     for name in dict.fromkeys(r["set"] for r in made):
         rows = [r for r in made if r["set"] == name]
         wrong = [f"{r['suggested']} for {r['true']}" for r in rows if r["suggested"] != r["true"]]
