@@ -2,6 +2,7 @@
 
     python benchmarks/n_clusters.py FOLDER
     python benchmarks/n_clusters.py --draws 348 [--jobs 2]
+    python benchmarks/n_clusters.py FOLDER --subsets 162 [--jobs 2]
 
 The artificial ones lie apart: clusters of make_multiview with noise 0.3 in three views, and round
 clusters in one view of six features whose centres are at least eight standard deviations from one
@@ -12,6 +13,11 @@ are used to compare only. The table goes to NAME.md and the records to NAME.json
 --draws takes other artificial sets instead: 2 to 30 round clusters, the centres at least eight
 standard deviations apart in every view; one to four views of 2 to 20 features each, 300 to 1500
 samples, sizes equal or different by up to three times. Its table goes to NAME_draws.md.
+
+--subsets takes some of the classes of the labelled sets, never all: of one set after another, and
+of digits, wine and iris of scikit-learn, 3 to 12 random classes and at most 600 random samples of
+them. This is what to develop on: many problems, whose answers are not those of the whole sets. Its
+table goes to NAME_subsets.md; problems of one set are alike, so standard errors are over the sets.
 """
 
 from __future__ import annotations
@@ -22,11 +28,13 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.datasets import load_digits, load_iris, load_wine
 
 from omcal.datasets import load_paper_dataset, load_views, make_multiview
 from omcal.select import n_clusters
@@ -41,6 +49,8 @@ SETS = (
 FEW = list(range(2, 31))
 MANY = list(range(10, 131, 10))  # for the two sets of about 100 classes
 WITH_MANY = ("100leaves.mat", "caltech101_silhouettes_28.mat")
+BUNDLED = {"digits": load_digits, "wine": load_wine, "iris": load_iris}
+SOURCES = (*(name for name in SETS if name != "WebKB.mat"), *BUNDLED)  # three classes or more
 
 
 def centres_apart(
@@ -107,6 +117,62 @@ def table_of_draws(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@lru_cache(maxsize=2)
+def source(folder: Path, name: str) -> tuple[list[Any], np.ndarray]:
+    """Views and classes of at most 3000 samples; those of scikit-learn cut into two views."""
+    if name not in BUNDLED:
+        return load(folder, name, 3000)
+    X, y = BUNDLED[name](return_X_y=True)
+    half = X.shape[1] // 2
+    return [X[:, :half], X[:, half:]], y
+
+
+def subset(folder: Path, seed: int) -> tuple[int, list[Any], dict[str, Any]]:
+    """The true number, the views, and what there is to know of some classes of a set."""
+    name = SOURCES[seed % len(SOURCES)]
+    views, y = source(folder, name)
+    rng = np.random.RandomState(seed)
+    classes, sizes = np.unique(y, return_counts=True)
+    classes = classes[sizes >= 12]
+    most = min(12, len(classes) - 1)
+    chosen = rng.choice(classes, rng.randint(min(3, most), most + 1), replace=False)
+    rows = rng.permutation(np.flatnonzero(np.isin(y, chosen)))[:600]
+    sizes = np.unique(y[rows], return_counts=True)[1]
+    known = {"source": name, "samples": len(rows), "smallest": int(sizes.min())}
+    return len(sizes), [view[rows] for view in views], known
+
+
+def run_subset(folder: Path, seed: int) -> dict[str, Any]:
+    warnings.simplefilter("ignore")
+    c, views, known = subset(folder, seed)
+    return run("subset", f"seed {seed}", c, views, None) | known
+
+
+def measures(record: dict[str, Any]) -> tuple[float, float, float]:
+    """Right, among the first three, and by what factor (its logarithm) the suggestion is off."""
+    true, found = record["true"], record["suggested"]
+    return true == found, true in (found, *record["next"]), abs(np.log(found / true))
+
+
+def table_of_subsets(records: list[dict[str, Any]]) -> str:
+    lines = ["| set | problems | right | among the first three | off by the factor |"]
+    lines.append("|---" * 5 + "|")
+    means = []
+    for name in dict.fromkeys(r["source"] for r in records):
+        some = [measures(r) for r in records if r["source"] == name]
+        means.append(np.mean(some, axis=0))
+        lines.append(f"| {name} | {len(some)} | {_cells(means[-1])} |")
+    mean, error = np.mean(means, axis=0), np.std(means, axis=0, ddof=1) / len(means) ** 0.5
+    lines.append(f"| all | {len(records)} | {_cells(mean)} |")
+    lines += ["", "Standard errors, over the sets: {:.3f}, {:.3f} and {:.3f} of the".format(*error)]
+    lines[-1] += f" logarithm. Mean seconds: {np.mean([r['seconds'] for r in records]):.1f}."
+    return "\n".join(lines) + "\n"
+
+
+def _cells(means: np.ndarray) -> str:
+    return f"{means[0]:.2f} | {means[1]:.2f} | {np.exp(means[2]):.2f}"
+
+
 def artificial() -> Iterator[tuple[str, int, Any]]:
     for c in range(2, 31):
         yield "three views", c, make_multiview(1200, c, noise=0.3, random_state=c).views
@@ -124,9 +190,9 @@ def load(folder: Path, name: str, most: int) -> tuple[list[Any], np.ndarray]:
     return views, data.labels[rows]
 
 
-def run(kind: str, name: str, true: int, views: Any, numbers: list[int]) -> dict[str, Any]:
+def run(kind: str, name: str, true: int, views: Any, numbers: list[int] | None) -> dict[str, Any]:
     began = time.perf_counter()
-    found = n_clusters(views, [c for c in numbers if 2 * c < _samples(views)])
+    found = n_clusters(views, numbers and [c for c in numbers if 2 * c < _samples(views)])
     return {
         "kind": kind,
         "set": name,
@@ -172,25 +238,34 @@ def tables(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def side_by_side(options: argparse.Namespace, kind: str, work: Any, table: Any) -> None:
+    """Run the problems with the first seeds, several at once, and write their table."""
+    with ProcessPoolExecutor(options.jobs) as pool:
+        text = table(list(pool.map(work, range(getattr(options, kind)))))
+    options.out.with_name(f"{options.out.name}_{kind}.md").write_text(text)
+    print(text, end="")
+
+
 def main() -> None:
     """Run what is not recorded yet; save after each set."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", help="where the data files are")
     parser.add_argument("--draws", type=int, help="so many other artificial sets instead")
-    parser.add_argument("--jobs", type=int, default=2, help="draws side by side")
+    parser.add_argument("--subsets", type=int, help="so many problems of some of the classes")
+    parser.add_argument("--jobs", type=int, default=2, help="draws or problems side by side")
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--fresh", action="store_true", help="forget the recorded runs")
     results = Path(__file__).parent / "results" / "n_clusters"
     parser.add_argument("--out", type=Path, default=results)
     options = parser.parse_args()
-    if options.draws:
-        with ProcessPoolExecutor(options.jobs) as pool:
-            text = table_of_draws(list(pool.map(run_draw, range(options.draws))))
-        options.out.with_name(f"{options.out.name}_draws.md").write_text(text)
-        print(text, end="")
-        return
-    if options.folder is None:
+    if options.folder is None and not options.draws:
         parser.error("name the folder with the data files, or give --draws")
+    if options.draws:
+        side_by_side(options, "draws", run_draw, table_of_draws)
+        return
+    if options.subsets:
+        side_by_side(options, "subsets", partial(run_subset, options.folder), table_of_subsets)
+        return
     path = options.out.with_suffix(".json")
     records = [] if options.fresh or not path.exists() else json.loads(path.read_text())
     warnings.simplefilter("ignore")
