@@ -129,6 +129,30 @@ def test_small_matrices_are_worked_on_by_one_thread_and_large_ones_by_all():
         assert numbers() == {2}
 
 
+def test_a_blas_that_is_loaded_after_a_fit_is_kept_to_one_thread_too(monkeypatch):
+    class Late:
+        num_threads = 2
+
+        def set_num_threads(self, number):
+            self.num_threads = number
+
+    library, select = Late(), ThreadpoolController.select
+
+    def with_late(self, **kinds):
+        found = select(self, **kinds)
+        found.lib_controllers.insert(0, library)
+        return found
+
+    OMCAL(3, **OPTIONS).fit(VIEWS)
+    monkeypatch.setattr(ThreadpoolController, "select", with_late)
+    monkeypatch.setitem(sys.modules, "brings_a_blas", sys)
+    before = settings_of_the_process()
+    with threads.one_blas_thread():
+        assert library.num_threads == 1
+    assert library.num_threads == 2
+    assert settings_of_the_process() == before
+
+
 def test_precision_of_pytorch_is_the_users_again_after_overlapping_blocks():
     torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
     from omcal.places.gpu.devices import _precision_switches, working_on

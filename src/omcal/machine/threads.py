@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -184,23 +185,32 @@ def small_blas(size: int) -> AbstractContextManager[None]:
     return one_blas_thread() if size < 256 else nullcontext()
 
 
-@cache
-def _blas_libraries() -> list[Any]:
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+class _BlasThreads:
+    """Numbers of threads of the BLAS libraries that are loaded.
+
+    They are looked for again only after modules were loaded, as that takes milliseconds: PyTorch
+    brings a BLAS of its own, and may come after the first fit.
+    """
+
+    def __init__(self) -> None:
+        self._modules = 0
+        self._libraries: list[Any] = []
+
+    def read(self) -> list[int]:
+        if self._modules != len(sys.modules):
+            self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+            self._modules = len(sys.modules)
+        return [library.num_threads for library in self._libraries]
+
+    def write(self, numbers: Iterable[int]) -> None:
+        for library, number in zip(self._libraries, numbers, strict=False):
+            library.set_num_threads(number)
 
 
-def _blas_threads() -> list[int]:
-    return [library.num_threads for library in _blas_libraries()]
-
-
-def _set_blas_threads(numbers: Iterable[int]) -> None:
-    for library, number in zip(_blas_libraries(), numbers, strict=False):
-        library.set_num_threads(number)
-
-
+_threads = _BlasThreads()
 # Once the main thread has set a number, OpenBLAS does not heed other threads.
 _BLAS = ProcessSetting(
-    _blas_threads, lambda: _set_blas_threads(repeat(1)), _set_blas_threads, by_main=True
+    _threads.read, lambda: _threads.write(repeat(1)), _threads.write, by_main=True
 )
 
 
