@@ -1,11 +1,16 @@
 """What users import, and how the package is laid out."""
 
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import omcal
+from omcal.datasets import load_views
+from omcal.datasets.loading import LoadOptions
+from omcal.report import ReportOptions, write_report
 
 CLASSES = ["OMCAL", "OCAL", "Consensus"]
 MODULES = ["baselines", "datasets", "experiments", "metrics", "plots", "report", "select", "tl"]
@@ -43,3 +48,15 @@ def test_layout():
     for folder in filter(Path.is_dir, entries):
         first = (folder / "__init__.py").read_text(encoding="utf-8")
         assert first.startswith('"""'), folder
+
+
+@pytest.mark.parametrize(
+    ("options", "function"),
+    [(ReportOptions, write_report), (LoadOptions, load_views)],
+    ids=["report", "describe"],
+)
+def test_options_that_are_passed_on_are_those_of_the_function(options, function):
+    parameters = signature(function).parameters.values()
+    types = get_type_hints(function)
+    keywords = {one.name: types[one.name] for one in parameters if one.kind is one.KEYWORD_ONLY}
+    assert get_type_hints(options) == keywords

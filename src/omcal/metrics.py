@@ -326,7 +326,7 @@ def recall(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     return _recall(_Contingency(y_true, y_pred))
 
 
-def evaluate(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> dict[str, Any]:
+def evaluate(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> dict[str, float]:
     """All scores at once, from one contingency table.
 
     Parameters

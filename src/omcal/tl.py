@@ -6,11 +6,12 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
-from omcal.datasets._data import spread_rows
+from omcal.datasets._data import Matrix, spread_rows
+from omcal.machine.arrays import Mask
 from omcal.model.estimators import OMCAL
 from omcal.model.files import load
 from omcal.report.layout import model_layout
@@ -23,8 +24,26 @@ _PREFERRED = "X_pca"
 Keys = str | Sequence[str] | Mapping[str, str] | None
 
 
+class Cells(Protocol):
+    """What AnnData and MuData have in common."""
+
+    @property
+    def obs(self) -> Any: ...
+
+    @property
+    def obsm(self) -> Any: ...
+
+    @property
+    def uns(self) -> Any: ...
+
+    def copy(self) -> Self: ...
+
+
+Data = TypeVar("Data", bound=Cells)
+
+
 def omcal(
-    data: Any,
+    data: Data,
     n_clusters: int | Literal["auto"] | None = None,
     *,
     use_rep: Keys = None,
@@ -34,7 +53,7 @@ def omcal(
     save_model: str | os.PathLike[str] | None = None,
     copy: bool = False,
     **params: Any,
-) -> Any:
+) -> Data | None:
     """Cluster the cells of a MuData object, its modalities being the views, or of an AnnData.
 
     Parameters
@@ -122,7 +141,7 @@ def omcal(
     return data if copy else None
 
 
-def model_of(data: Any, key: str = "omcal") -> OMCAL:
+def model_of(data: Cells, key: str = "omcal") -> OMCAL:
     """The model that ``omcal.tl.omcal(data, keep_model=True)`` kept.
 
     Parameters
@@ -159,8 +178,8 @@ def model_of(data: Any, key: str = "omcal") -> OMCAL:
 
 
 def views_of(
-    data: Any, *, use_rep: Keys = None, layer: str | Mapping[str, str] | None = None
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    data: Cells, *, use_rep: Keys = None, layer: str | Mapping[str, str] | None = None
+) -> tuple[dict[str, Matrix], dict[str, Mask] | None]:
     """The views that a fit to `data` has, and which cells are in which of them.
 
     Parameters
@@ -197,7 +216,7 @@ def views_of(
     return _parts(data, use_rep, layer), None
 
 
-def _modalities(mdata: Any, use_rep: Keys, layer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _modalities(mdata: Any, use_rep: Keys, layer: Any) -> tuple[dict[str, Matrix], dict[str, Mask]]:
     """A view of each modality, in the order of the cells of the whole, and which it has."""
     if isinstance(use_rep, Mapping):
         keys: dict[str, str | None] = _of_modalities(mdata, use_rep, "use_rep")

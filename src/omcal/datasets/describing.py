@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy import sparse
@@ -12,13 +12,13 @@ from omcal.datasets._contents import Contents
 from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, count_classes
 from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors
-from omcal.datasets.loading import Paths, load_sources, read_sources
+from omcal.datasets.loading import LoadOptions, Paths, load_sources, read_sources
 from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.views.stored import StoredTable
 
 
-def describe(data: Paths | MultiViewData, **options: Any) -> dict[str, Any]:
+def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dict[str, Any]:
     """Describe a file, a folder, several of them, or a loaded data set.
 
     Parameters

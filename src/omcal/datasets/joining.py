@@ -26,6 +26,7 @@ from omcal.datasets._selection import (
 from omcal.datasets.label_files import LabelColumn, label_column
 from omcal.machine.arrays import Array
 from omcal.views.frames import column_names, is_arrow
+from omcal.views.like import TableLike
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Part:
 
 
 def join_views(
-    tables: Mapping[str, Any],
+    tables: Mapping[str, TableLike | str | os.PathLike[str] | MultiViewData],
     on: str | None = None,
     *,
     how: Literal["outer", "inner"] = "outer",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, MultiViewData
@@ -18,6 +18,17 @@ from omcal.datasets.readers import ENDINGS, HEADERED, READERS, TABLE_ENDINGS, fi
 from omcal.datasets.readers.excel_files import read_excel
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class LoadOptions(TypedDict, total=False):
+    """What `load_views` takes beside the path."""
+
+    views: Sequence[str] | None
+    labels: str | bool | os.PathLike[str] | None
+    id: str | bool | None
+    join: Literal["outer", "inner"]
+    transpose: bool
+    header: bool | None
 
 
 @dataclass(frozen=True)

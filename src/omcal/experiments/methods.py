@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 from omcal import baselines
+from omcal.baselines._base import Baseline
+from omcal.machine.arrays import Seed
+from omcal.model.asking import AskedModel
 from omcal.model.consensus import Consensus
 from omcal.model.estimators import OCAL, OMCAL
 
@@ -41,12 +45,12 @@ class Method:
 
     name: str
     title: str
-    cls: Any
+    cls: Callable[..., AskedModel | Baseline]
     multi_view: bool = True
     takes_absent: bool = False
     takes_sparse: bool = True
 
-    def make(self, n_clusters: int | None = None, **parameters: Any) -> Any:
+    def make(self, n_clusters: int | None = None, **parameters: Any) -> AskedModel | Baseline:
         """An estimator that is not fitted yet.
 
         Parameters
@@ -95,7 +99,7 @@ def methods() -> dict[str, Method]:
     return {method.name: method for method in own + others}
 
 
-def _consensus(n_clusters: int = 8, *, random_state: Any = None, **parameters: Any) -> Consensus:
+def _consensus(n_clusters: int = 8, *, random_state: Seed = None, **parameters: Any) -> Consensus:
     return Consensus(OMCAL(n_clusters, **parameters), random_state=random_state)
 
 

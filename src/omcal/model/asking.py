@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 from sklearn.base import (
@@ -15,12 +16,14 @@ from sklearn.base import (
     TransformerMixin,
 )
 
+from omcal.machine.arrays import Seed
 from omcal.places.base import Place, require_shape
-from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.like import PresentLike, Slices, ViewsLike
 
 if TYPE_CHECKING:
     from omcal.model.feature_effects import ClusterDescription
     from omcal.model.view_effects import ViewExplanation
+    from omcal.report import ReportOptions
 
 
 class AskedModel(
@@ -33,7 +36,7 @@ class AskedModel(
     @abstractmethod
     def fit(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
-    ) -> Any:
+    ) -> Self:
         """Cluster the samples of X."""
 
     @abstractmethod
@@ -45,7 +48,9 @@ class AskedModel(
     def _described(self) -> Any:
         """The OMCAL or OCAL that descriptions speak of."""
 
-    def predict(self, X: ViewsLike, out: Any = None, present: PresentLike | None = None) -> Any:
+    def predict(
+        self, X: ViewsLike, out: Slices | None = None, present: PresentLike | None = None
+    ) -> Any:
         """Cluster of each sample of X, which has the views that `fit` had.
 
         Parameters
@@ -110,7 +115,7 @@ class AskedModel(
         path: str | os.PathLike[str],
         X: ViewsLike | None = None,
         y: ArrayLike | None = None,
-        **options: Any,
+        **options: Unpack[ReportOptions],
     ) -> Path:
         """Describe the fit in one HTML file that needs no network.
 
@@ -136,16 +141,29 @@ class AskedModel(
 
         return write_report(self._described, path, X, y, **options)
 
-    def explain_views(self, X: ViewsLike | None = None, **options: Any) -> ViewExplanation:
+    def explain_views(
+        self,
+        X: ViewsLike | None = None,
+        *,
+        present: PresentLike | None = None,
+        n_resamples: int = 5,
+        max_samples: int = 5000,
+        random_state: Seed = 0,
+    ) -> ViewExplanation:
         """Say what each view does: its weight, its agreement, and what changes without it.
 
         Parameters
         ----------
         X : as in `fit`, optional
             The data that the model was fitted to; not needed where `report` does not need it.
-        **options
-            `present`, as in `fit`; `n_resamples=5`, the resamples that ranges are taken over;
-            `max_samples=5000`, of more samples a random choice is used; `random_state=0`.
+        present : as in `fit`
+            For X. Samples that are absent from a view are not looked at.
+        n_resamples : int, default=5
+            Bootstrap samples that ranges are taken over; 0 for none.
+        max_samples : int, default=5000
+            Of more samples a random choice is used.
+        random_state : int, RandomState or None, default=0
+            Seed of what is drawn.
 
         Returns
         -------
@@ -154,18 +172,35 @@ class AskedModel(
         """
         from omcal.model.explain import explain_views
 
-        return explain_views(self._described, X, **options)
+        return explain_views(
+            self._described,
+            X,
+            present=present,
+            n_resamples=n_resamples,
+            max_samples=max_samples,
+            random_state=random_state,
+        )
 
-    def describe_clusters(self, X: ViewsLike, **options: Any) -> ClusterDescription:
+    def describe_clusters(
+        self,
+        X: ViewsLike,
+        *,
+        feature_names: Mapping[str, Collection[object]] | None = None,
+        top: int = 5,
+        present: PresentLike | None = None,
+    ) -> ClusterDescription:
         """Say which features distinguish each cluster, view by view.
 
         Parameters
         ----------
         X : as in `fit`
             The data that the model was fitted to.
-        **options
-            `feature_names`, a mapping from views to the names of their features, where X does not
-            have them; `top=5`, the features of each cluster and view; `present`, as in `fit`.
+        feature_names : mapping, optional
+            View -> the names of its features; those of data frames are known.
+        top : int, default=5
+            Features of each cluster and view.
+        present : as in `fit`
+            For X. A sample that is absent from a view does not count there.
 
         Returns
         -------
@@ -174,7 +209,9 @@ class AskedModel(
         """
         from omcal.model.describe import describe_clusters
 
-        return describe_clusters(self._described, X, **options)
+        return describe_clusters(
+            self._described, X, feature_names=feature_names, top=top, present=present
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `omcal.load` reads; it holds no data.

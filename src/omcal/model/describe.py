@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def describe_clusters(
     model: Any,
     X: ViewsLike,
     *,
-    feature_names: Mapping[str, Sequence[Any]] | None = None,
+    feature_names: Mapping[str, Collection[object]] | None = None,
     top: int = 5,
     present: PresentLike | None = None,
 ) -> ClusterDescription:
@@ -93,7 +93,7 @@ def describe_clusters(
 
 
 def _feature_names(
-    model: Any, views: Views, given: Mapping[str, Sequence[Any]]
+    model: Any, views: Views, given: Mapping[str, Collection[object]]
 ) -> dict[str, list[str]]:
     """Names of the features of each view that has any."""
     unknown = [name for name in given if name not in views.names]

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem
@@ -39,7 +39,7 @@ def explain_views(
     present: PresentLike | None = None,
     n_resamples: int = 5,
     max_samples: int = 5000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> ViewExplanation:
     """Say what each view does in a fitted model.
 
@@ -79,14 +79,14 @@ def explain_views(
             raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
     if len(model.view_names_) < 2:
         raise ValueError("X has one view, and there is nothing to compare it with; give several.")
-    random_state = check_random_state(random_state)
+    rng: np.random.RandomState = check_random_state(random_state)
     if X is None:
-        graphs = sampled_graphs(kept_graphs(model, present), max_samples, random_state)
+        graphs = sampled_graphs(kept_graphs(model, present), max_samples, rng)
     else:
         views = fitted_views(model, X, present)
-        sample = sampled_rows(views, max_samples, random_state, "explain_views")
+        sample = sampled_rows(views, max_samples, rng, "explain_views")
         graphs = model._rule.learned.graphs(sample)
-    return explain_graphs(model, graphs, n_resamples, random_state)
+    return explain_graphs(model, graphs, n_resamples, rng)
 
 
 def sampled_graphs(

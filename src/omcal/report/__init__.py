@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from omcal.machine.files import write_whole
 from omcal.model.consensus import Consensus
 from omcal.model.describe import describe_clusters
+from omcal.model.fitting import AnchorClusterer
 from omcal.model.small_fits import fitted_views, graphs_of
 from omcal.report.findings import find
 from omcal.report.html import page
@@ -26,15 +27,29 @@ from omcal.views.like import PresentLike, ViewsLike
 __all__ = ["model_layout", "write_report"]
 
 
+class ReportOptions(TypedDict, total=False):
+    """What `write_report` takes beside the model, the path, X and y."""
+
+    names: Collection[object] | None
+    feature_names: Mapping[str, Collection[object]] | None
+    columns: Mapping[str, ArrayLike] | None
+    title: str | None
+    source: str
+    seconds: float | None
+    command: str | None
+    present: PresentLike | None
+    random_state: int
+
+
 def write_report(
-    model: Any,
+    model: AnchorClusterer | Consensus,
     path: str | os.PathLike[str],
     X: ViewsLike | None = None,
     y: ArrayLike | None = None,
     *,
-    names: Sequence[Any] | None = None,
-    feature_names: Mapping[str, Sequence[Any]] | None = None,
-    columns: Mapping[str, Any] | None = None,
+    names: Collection[object] | None = None,
+    feature_names: Mapping[str, Collection[object]] | None = None,
+    columns: Mapping[str, ArrayLike] | None = None,
     title: str | None = None,
     source: str = "",
     seconds: float | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from inspect import signature
@@ -108,7 +108,7 @@ def find(
     *,
     data: Views | None = None,
     description: ClusterDescription | None = None,
-    names: Sequence[Any] | None = None,
+    names: Collection[object] | None = None,
     columns: Mapping[str, Any] | None = None,
     title: str | None = None,
     source: str = "",

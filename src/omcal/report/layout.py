@@ -13,6 +13,7 @@ from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
+from omcal.model.fitting import AnchorClusterer
 from omcal.model.small_fits import graphs_of, mixed
 from omcal.views.like import PresentLike, ViewsLike
 
@@ -30,7 +31,7 @@ _GRAVITY = 0.05  # towards the middle, so that groups without a tie do not drift
 
 
 def model_layout(
-    model: Any,
+    model: AnchorClusterer,
     X: ViewsLike | None = None,
     *,
     present: PresentLike | None = None,

@@ -77,7 +77,7 @@ class Trial:
 def tune_without_labels(
     X: ViewsLike,
     n_clusters: int,
-    grid: Mapping[str, Sequence[Any]],
+    grid: Mapping[str, Sequence[object]],
     *,
     present: PresentLike | None = None,
     n_fits: int = 4,

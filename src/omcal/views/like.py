@@ -13,6 +13,15 @@ class Table(Protocol):
     def shape(self) -> Any: ...
 
 
+class Slices(Protocol):
+    """Takes one value a sample by slices: an array, a memory-mapped file, a stored array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __setitem__(self, rows: slice, values: Any, /) -> None: ...
+
+
 TableLike: TypeAlias = ArrayLike | Table
 ViewsLike: TypeAlias = TableLike | Sequence[TableLike] | Mapping[str, TableLike]
 PresentLike: TypeAlias = ArrayLike | Sequence[ArrayLike | None] | Mapping[str, ArrayLike | None]
