@@ -18,7 +18,7 @@ using std::min;
 #define __launch_bounds__(...)
 
 struct Index {
-    int x = 0;
+    int x = 0, y = 0;
 };
 static Index threadIdx, blockIdx, gridDim;
 
@@ -71,10 +71,11 @@ static void run() {
 }
 
 // Unset memory is not zero on a GPU, either.
-static void launch(int blocks, int threads, size_t bytes, std::function<void()> body) {
+static void launch(int blocks, int runs, int threads, size_t bytes, std::function<void()> body) {
     kernel = body;
-    gridDim.x = blocks;
-    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+    gridDim = {blocks, runs};
+    for (int i = 0; i < blocks * runs; ++i) {
+        blockIdx = {i % blocks, i / blocks};
         memory.assign(bytes + 128, 0xCD);
         warps.assign(threads / WARP, Barrier());
         block = Barrier();

@@ -36,8 +36,8 @@ def translated(name, constants):
     defined = "".join(f"#define {key} {value}\n" for key, value in constants.items())
     return (
         f'#include "{HEADER}"\n{defined}{text}\nextern "C" void launch('
-        f"int blocks, int threads, size_t bytes, {parameters}) {{\n"
-        f"    on_cpu::launch(blocks, threads, bytes, [=] {{ {name}({names}); }});\n}}\n"
+        f"int blocks, int runs, int threads, size_t bytes, {parameters}) {{\n"
+        f"    on_cpu::launch(blocks, runs, threads, bytes, [=] {{ {name}({names}); }});\n}}\n"
     )
 
 
@@ -51,7 +51,8 @@ def compiled(name, device, **constants):
     launch = ctypes.CDLL(str(library)).launch
 
     def call(blocks, threads, shared_bytes, *arguments):
-        launch(blocks, threads, ctypes.c_size_t(shared_bytes), *map(nvrtc._as_c, arguments))
+        size = (*nvrtc.grid(blocks), threads, ctypes.c_size_t(shared_bytes))
+        launch(*size, *map(nvrtc._as_c, arguments))
 
     call.bound = lambda *given: partial(call, *given)
     return call

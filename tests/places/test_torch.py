@@ -294,7 +294,7 @@ def test_anchors_of_fewer_different_rows_than_anchors(device):
 def test_an_empty_cluster_of_the_anchors_is_filled(device):
     X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]], dtype=torch.float64, device=device)
     start = torch.tensor([[0.1], [100.0], [200.0]], dtype=torch.float64, device=device)
-    centres = device_anchors._improved(start, X, 100)
+    (centres,) = device_anchors._improved(start[None], X[None], 100)
     np.testing.assert_allclose(np.sort(centres.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
 
 

@@ -126,38 +126,41 @@ def test_nearest(on_cpu, n, d, m, k, kind):
 @pytest.mark.parametrize(("n", "c"), [(300, 20), (65, 7), (9, 1)])
 def test_seed(on_cpu, monkeypatch, n, c):
     monkeypatch.setattr(cuda_kmeans, "_THREADS", 64)
-    rng = np.random.default_rng(n)
-    X = rng.normal(size=(n, 3))
-    draws = rng.uniform(size=(c - 1, 4))
-    found = cuda_kmeans.seed(torch.from_numpy(X), c, 3, torch.from_numpy(draws)).tolist()
-    numbers = iter([np.array(3.5 / n), *draws])
-    state = SimpleNamespace(uniform=lambda size=None: next(numbers))
-    assert found == kmeans._seed(InnerProducts(X), c, 4, state)
+    rng, runs = np.random.default_rng(n), 3
+    X, firsts = rng.normal(size=(runs, n, 3)), rng.integers(n, size=runs)
+    draws = rng.uniform(size=(runs, c - 1, 4))
+    found = cuda_kmeans.seed(*(torch.from_numpy(X), c), *map(torch.from_numpy, (firsts, draws)))
+    for b, first in enumerate(firsts):
+        numbers = iter([np.array((first + 0.5) / n), *draws[b]])
+        state = SimpleNamespace(uniform=lambda size=None, numbers=numbers: next(numbers))
+        assert found[b].tolist() == kmeans._seed(InnerProducts(X[b]), c, 4, state)
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "m", "dtype"),
-    [(300, 5, 9, np.float64), (70, 20, 20, np.float32), (40, 1, 1, np.float64)],
+    ("runs", "n", "d", "m", "dtype"),
+    [(2, 300, 5, 9, np.float64), (3, 70, 20, 20, np.float32), (1, 40, 1, 1, np.float64)],
 )
-def test_lloyd(on_cpu, n, d, m, dtype):
-    rng = np.random.default_rng(n)
-    X = rng.normal(size=(n, d)).astype(dtype)
-    centres, points = torch.from_numpy(X[:m].copy()), Vectors(X)
-    iterate = cuda_kmeans.Lloyd(
-        torch.from_numpy(X), centres, torch.tensor(kmeans.TOLERANCE * points.spread)
-    )
+def test_lloyd(on_cpu, runs, n, d, m, dtype):
+    """Each run comes to rest by itself."""
+    X = np.random.default_rng(n).normal(size=(runs, n, d)).astype(dtype)
+    centres, points = torch.from_numpy(X[:, :m].copy()), [Vectors(of_run) for of_run in X]
+    limits = torch.tensor([kmeans.TOLERANCE * part.spread for part in points])
+    iterate = cuda_kmeans.Lloyd(torch.from_numpy(X), centres, limits)
     for _ in range(30):
         iterate()
-    wanted = kmeans._improved(X[:m], points, m, 30)
-    np.testing.assert_allclose(centres.numpy(), wanted, atol=1e-12 if dtype == np.float64 else 1e-5)
-    assert not iterate.empty
+    for b in range(runs):
+        wanted = kmeans._improved(X[b, :m], points[b], m, 30)
+        close = 1e-12 if dtype == np.float64 else 1e-5
+        np.testing.assert_allclose(centres[b].numpy(), wanted, atol=close)
+    assert not iterate.empty.any()
 
 
 def test_lloyd_tells_of_an_empty_cluster(on_cpu):
-    X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]])
-    iterate = cuda_kmeans.Lloyd(X, torch.tensor([[0.1], [100.0]]), torch.tensor(1e-9))
+    X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]]).repeat(2, 1, 1)
+    centres = torch.tensor([[[0.1], [6.0]], [[0.1], [100.0]]])
+    iterate = cuda_kmeans.Lloyd(X, centres, torch.tensor([1e-9, 1e-9]))
     iterate()
-    assert iterate.empty
+    assert iterate.empty.tolist() == [0, 1]
 
 
 def test_sums_in_fixed_point_are_those_in_float64():

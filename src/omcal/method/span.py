@@ -192,7 +192,6 @@ def anchors_of_means(
     widths: Sequence[int],
     n_runs: int,
     random_state: np.random.RandomState,
-    powers: Callable[[Array, Array, float], Array] = _powers,
 ) -> list[tuple[list[Array], InSpan | None]]:
     """The means of all runs, one run below the other, taken to one span in each view.
 
@@ -207,7 +206,7 @@ def anchors_of_means(
         size = np.sqrt(np.square(away).sum(axis=1).mean()) or 1.0
         E = np.eye(points.shape[1])
         if m < len(E):
-            E = powers(away, random_state.normal(size=(len(E), m)), size)
+            E = _powers(away, random_state.normal(size=(len(E), m)), size)
         Z = away @ E / size
         if np.square(Z).sum() < (1 - MOST_LOST) * np.square(away / size).sum():
             runs = zip(*(np.split(points, n_runs) for points in by_view), strict=True)

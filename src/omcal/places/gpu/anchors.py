@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,8 @@ def choose_anchors(
         n_trials = kmeans.trials(len(centres), n_anchors, thorough=method == "kmeans-full")
         # Distances far from the origin would drown in rounding.
         mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
-        centres = _lloyd(centres - mean, n_anchors, rows is not None, n_trials, random_state)
+        X, sampled = (centres - mean)[None], rows is not None
+        centres = lloyd(X, n_anchors, sampled, n_trials, [random_state])[0]
     edges = np.cumsum(views.host.widths)[:-1]
     points, mean = (
         torch.as_tensor(part).cpu().numpy().astype(np.float64) for part in (centres, mean)
@@ -57,57 +60,79 @@ def choose_anchors(
     return np.split(points + mean, edges, axis=1)
 
 
-def _lloyd(
+def lloyd(
     X: Tensor,
     n_clusters: int,
     sampled: bool,
     n_trials: int,
-    random_state: np.random.RandomState,
+    random_states: Sequence[np.random.RandomState],
 ) -> Tensor:
-    """`omcal.method.kmeans.lloyd` on the device."""
+    """`omcal.method.kmeans.lloyd` of several runs, each on its own rows of X, (runs, n, d)."""
     if not sampled:
-        chosen = _seed(X, n_clusters, n_trials, random_state)
-        return _improved(X.index_select(0, chosen), X, kmeans.MAX_ITER)
-    some = _some(X, kmeans.PART_PER_ANCHOR * n_clusters, random_state)
-    part = X.index_select(0, some)
-    few = part.index_select(0, _some(part, kmeans.SEED_PER_ANCHOR * n_clusters, random_state))
-    centres = few.index_select(0, _seed(few, n_clusters, n_trials, random_state))
-    if not span_pays(X.shape[1], n_clusters):
+        chosen = _seed(X, n_clusters, n_trials, random_states)
+        return _improved(_pick(X, chosen), X, kmeans.MAX_ITER)
+    some = _some(X, kmeans.PART_PER_ANCHOR * n_clusters, random_states)
+    part = _pick(X, some)
+    few = _pick(part, _some(part, kmeans.SEED_PER_ANCHOR * n_clusters, random_states))
+    centres = _pick(few, _seed(few, n_clusters, n_trials, random_states))
+    if not span_pays(X.shape[2], n_clusters):
         centres = _improved(centres, part, kmeans.MAX_ITER_PART)
         return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
     centres = _improved(centres, part, kmeans.MAX_ITER_COARSE)
-    products = centres @ centres.T
-    basis = torch.from_numpy(span_basis(products.cpu().numpy())).to(X.device)
-    inside, within = (X @ centres.T) @ basis, products @ basis
-    within = _improved(within, inside.index_select(0, some), kmeans.MAX_ITER_PART_INSIDE)
+    products = centres @ centres.mT
+    bases = [span_basis(of_run) for of_run in products.cpu().numpy()]
+    basis = torch.from_numpy(np.stack(bases)).to(X.device)
+    inside, within = (X @ centres.mT) @ basis, products @ basis
+    within = _improved(within, _pick(inside, some), kmeans.MAX_ITER_PART_INSIDE)
     within = _improved(within, inside, kmeans.MAX_ITER_INSIDE)
-    labels, _ = _nearest(inside, within)
-    sums, counts = _sums(X, labels, n_clusters)
-    centres = torch.where(counts[:, None] > 0, sums / counts[:, None], centres)
+    centres = torch.stack(list(map(means, X, inside, within, centres)))
     return _improved(centres, X, 1)
 
 
-def _some(X: Tensor, size: int, random_state: np.random.RandomState) -> Tensor:
-    rows = sample_without_replacement(len(X), min(size, len(X)), random_state=random_state)
-    return torch.from_numpy(rows.astype(np.int64)).to(X.device)
+def means(X: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
+    """Means of the rows of X whose points have the same nearest centre; starts where none has."""
+    labels, _ = _nearest(points, centres)
+    sums, counts = _sums(X, labels, len(centres))
+    return torch.where(counts[:, None] > 0, sums / counts[:, None], starts)
 
 
-def _improved(start: Tensor, X: Tensor, max_iter: int, *, filling: bool = False) -> Tensor:
-    """The centres after so many iterations, or as many as change something.
+def _some(X: Tensor, size: int, random_states: Sequence[np.random.RandomState]) -> Tensor:
+    """Numbers of some rows of each run."""
+    n = int(X.shape[1])
+    drawn = (sample_without_replacement(n, min(size, n), random_state=s) for s in random_states)
+    return torch.from_numpy(np.stack(list(drawn)).astype(np.int64)).to(X.device)
 
-    They stand still by themselves from then on, so that the host has to look now and then only.
-    Where it then learns that a cluster was empty, it begins again and fills such clusters.
+
+def _pick(X: Tensor, rows: Tensor) -> Tensor:
+    """Rows of each run."""
+    shift = torch.arange(len(X), device=X.device)[:, None] * X.shape[1]
+    return X.flatten(0, 1).index_select(0, (rows + shift).flatten()).unflatten(0, rows.shape)
+
+
+def _improved(starts: Tensor, X: Tensor, max_iter: int) -> Tensor:
+    """The centres of each run after so many iterations, or as many as change something."""
+    limits = kmeans.TOLERANCE * X.var(dim=1, correction=0).mean(dim=1)
+    by_steps = partial(_improved_by_steps, max_iter=max_iter)
+    if not cuda_kmeans.iterates(X, starts.shape[1]):
+        return torch.stack(list(map(by_steps, starts, X, limits)))
+    centres = starts.clone()
+    iterate = cuda_kmeans.Lloyd(X, centres, limits)
+    for _ in range(max_iter):
+        iterate()
+    for run in iterate.empty.nonzero()[:, 0].tolist():
+        centres[run] = by_steps(starts[run], X[run], limits[run], filling=True)
+    return centres
+
+
+def _improved_by_steps(
+    start: Tensor, X: Tensor, limit: Tensor, max_iter: int, *, filling: bool = False
+) -> Tensor:
+    """`_improved` of one run.
+
+    Its centres stand still by themselves in the end, so that the host has to look now and then
+    only. Where it then learns that a cluster was empty, it begins again and fills such clusters.
     """
-    n_clusters, centres = len(start), start.clone()
-    limit = kmeans.TOLERANCE * X.var(dim=0, correction=0).mean()
-    if max_iter >= _RECORDED and not filling and cuda_kmeans.iterates(X, n_clusters):
-        iterate_there = cuda_kmeans.Lloyd(X, centres, limit)
-        for _ in range(max_iter):
-            iterate_there()
-        if not iterate_there.empty.item():
-            return centres
-        return _improved(start, X, max_iter, filling=True)
-    limit = limit.sqrt()
+    n_clusters, centres, size = len(start), start.clone(), limit.sqrt()
     moves = torch.ones((), dtype=torch.bool, device=X.device)
     fewest = torch.full((), len(X), dtype=X.dtype, device=X.device)  # rows of a cluster
 
@@ -118,7 +143,7 @@ def _improved(start: Tensor, X: Tensor, max_iter: int, *, filling: bool = False)
         sums, counts = _sums(X, labels, n_clusters)
         known = ((counts > 0) & moves)[:, None]
         moved = torch.where(known, sums / counts[:, None], centres)
-        torch.gt(torch.linalg.vector_norm(moved - centres), limit, out=moves)
+        torch.gt(torch.linalg.vector_norm(moved - centres), size, out=moves)
         torch.minimum(fewest, counts.amin(), out=fewest)
         centres.copy_(moved)
 
@@ -129,7 +154,7 @@ def _improved(start: Tensor, X: Tensor, max_iter: int, *, filling: bool = False)
         if iteration % _CHECK_EVERY and iteration < max_iter and not filling:
             continue
         if not filling and fewest.item() == 0:
-            return _improved(start, X, max_iter, filling=True)
+            return _improved_by_steps(start, X, limit, max_iter, filling=True)
         if not moves.item():
             break
     return centres
@@ -142,23 +167,29 @@ def _filled(labels: Tensor, distances: Tensor, n_clusters: int) -> Tensor:
     return labels.index_copy(0, farthest, empty)
 
 
-def _seed(X: Tensor, n_clusters: int, n_trials: int, random_state: np.random.RandomState) -> Tensor:
+def _seed(
+    X: Tensor, n_clusters: int, n_trials: int, random_states: Sequence[np.random.RandomState]
+) -> Tensor:
     """Rows chosen by greedy k-means++: of some drawn by squared distance, the one that helps most.
 
     All random numbers are drawn beforehand, so that nothing here waits for the device.
     """
-    first = int(random_state.uniform() * len(X))
-    draws = torch.from_numpy(random_state.uniform(size=(n_clusters - 1, n_trials)))
-    draws = draws.to(device=X.device, dtype=wide_type(X.device))
+    numbers = [
+        (state.uniform(), state.uniform(size=(n_clusters - 1, n_trials))) for state in random_states
+    ]
+    first, drawn = map(np.stack, zip(*numbers, strict=True))
+    firsts = torch.from_numpy((first * X.shape[1]).astype(np.int64)).to(X.device)
+    draws = torch.from_numpy(drawn).to(device=X.device, dtype=wide_type(X.device))
     if cuda_kmeans.seeds(X, n_trials):
-        return cuda_kmeans.seed(X, n_clusters, first, draws)
-    return _seed_by_steps(X, n_clusters, first, draws)
+        return cuda_kmeans.seed(X, n_clusters, firsts, draws)
+    given = zip(X, firsts, draws, strict=True)
+    return torch.stack([_seed_by_steps(x, n_clusters, *of_run) for x, *of_run in given])
 
 
-def _seed_by_steps(X: Tensor, n_clusters: int, first: int, draws: Tensor) -> Tensor:
+def _seed_by_steps(X: Tensor, n_clusters: int, first: Tensor, draws: Tensor) -> Tensor:
     n, device, wide = len(X), X.device, draws.dtype
     x_norms = X.square().sum(dim=1)
-    chosen = torch.full((n_clusters,), first, device=device)
+    chosen = first.repeat(n_clusters)
     closest = _distances_to(X, x_norms, chosen[:1])[:, 0]
     last = torch.zeros(1, dtype=torch.int64, device=device)  # where in `chosen`
 

@@ -11,22 +11,26 @@ _MOST_TRIALS = 16  # sums of a thread, in its registers
 _THREADS = 1024  # of a start
 _LLOYD_THREADS = 256
 _LLOYD_ROWS = 64  # at a time
+_BLOCKS_AT_ONCE = 4  # of all runs, on a processor
 
 
 def seeds(X: Tensor, n_trials: int) -> bool:
     """Whether `seed` does this."""
     return (
-        len(X) <= _MOST_ROWS
+        X.shape[1] <= _MOST_ROWS
         and n_trials <= _MOST_TRIALS
         and nvrtc.available(X.device)
         and _seed_bytes(X, n_trials) <= nvrtc.room(X.device)
     )
 
 
-def seed(X: Tensor, n_clusters: int, first: int, draws: Tensor) -> Tensor:
-    """Numbers of the rows that are chosen, the first of which is given; a row of draws a step."""
-    products, n_trials = X @ X.T, int(draws.shape[1])
-    chosen = torch.empty(n_clusters, dtype=torch.int32, device=X.device)
+def seed(X: Tensor, n_clusters: int, firsts: Tensor, draws: Tensor) -> Tensor:
+    """Numbers of the rows that each run chooses among its own, the first of which is given.
+
+    X has the rows of a run after those of another, `draws` a row for each further choice of a run.
+    """
+    (n_runs, n, _), n_trials = X.shape, int(draws.shape[2])
+    chosen = torch.empty((n_runs, n_clusters), dtype=torch.int32, device=X.device)
     kernel = nvrtc.compiled(
         "seed",
         X.device,
@@ -35,16 +39,17 @@ def seed(X: Tensor, n_clusters: int, first: int, draws: Tensor) -> Tensor:
         THREADS=_THREADS,
     )
     kernel(
-        *(1, _THREADS, _seed_bytes(X, n_trials)),
-        *(products, draws, chosen, len(X), n_clusters, first),
+        *(n_runs, _THREADS, _seed_bytes(X, n_trials)),
+        *(X @ X.mT, draws, firsts.int(), chosen, n, n_clusters),
     )
     return chosen
 
 
 def _seed_bytes(X: Tensor, n_trials: int) -> int:
     """Sums in double, distances and lengths, the rows that are tried."""
-    sums = len(X) + _THREADS // 32 * n_trials
-    return 8 * sums + 2 * len(X) * int(X.element_size()) + 4 * (n_trials + 1)
+    n = int(X.shape[1])
+    sums = n + _THREADS // 32 * n_trials
+    return 8 * sums + 2 * n * int(X.element_size()) + 4 * (n_trials + 1)
 
 
 def iterates(X: Tensor, n_clusters: int) -> bool:
@@ -53,18 +58,21 @@ def iterates(X: Tensor, n_clusters: int) -> bool:
 
 
 class Lloyd:
-    """Iterations on the rows of X, which change the centres until they move no more than `limit`.
+    """Iterations of runs, each on its own rows of X, (runs, n, d).
 
-    They never wait for the device. Nor do they fill clusters that are empty; `empty` says so.
+    They change the centres of a run until they move no more than its `limit`, and never wait for
+    the device. Nor do they fill clusters that are empty; `empty` says in which runs there are some.
     """
 
     def __init__(self, X: Tensor, centres: Tensor, limit: Tensor) -> None:
-        (n, d), m = X.shape, len(centres)
-        blocks = min(nvrtc.processors(X.device), -(-n // _LLOYD_ROWS))
+        (n_runs, n, d), m = X.shape, int(centres.shape[1])
+        processors = nvrtc.processors(X.device)
+        most = min(processors, -(-_BLOCKS_AT_ONCE * processors // n_runs))
+        blocks = min(most, -(-n // _LLOYD_ROWS))
         movers = -(-m * d // _LLOYD_THREADS)
-        sums = X.new_empty((blocks, m, d + 1))
-        moves = torch.full((movers + 2,), torch.inf, dtype=torch.float64, device=X.device)
-        self.empty = moves[-1].zero_()
+        sums = X.new_empty((n_runs, blocks, m, d + 1))
+        moves = torch.full((n_runs, movers + 2), torch.inf, dtype=torch.float64, device=X.device)
+        self.empty = moves[:, -1].zero_()
         kernel = nvrtc.compiled(
             "lloyd",
             X.device,
@@ -74,8 +82,8 @@ class Lloyd:
         )
         given = (X.contiguous(), centres, sums, moves, limit.double(), n, d, m, blocks, movers)
         n_bytes = _lloyd_bytes(X, m)
-        self._add_up = kernel.bound(blocks, _LLOYD_THREADS, n_bytes, *given, 1)
-        self._move = kernel.bound(movers, _LLOYD_THREADS, 8 * _LLOYD_THREADS, *given, 0)
+        self._add_up = kernel.bound((blocks, n_runs), _LLOYD_THREADS, n_bytes, *given, 1)
+        self._move = kernel.bound((movers, n_runs), _LLOYD_THREADS, 8 * _LLOYD_THREADS, *given, 0)
 
     def __call__(self) -> None:
         self._add_up()
@@ -84,6 +92,6 @@ class Lloyd:
 
 def _lloyd_bytes(X: Tensor, m: int) -> int:
     """Centres and their lengths, sums and numbers, some rows, least distances and labels."""
-    d, turned = int(X.shape[1]), -(-m // 8) * 8
+    d, turned = int(X.shape[2]), -(-m // 8) * 8
     numbers = (d + 1) * (turned + m + _LLOYD_ROWS) + _LLOYD_THREADS
     return numbers * int(X.element_size()) + 4 * _LLOYD_THREADS

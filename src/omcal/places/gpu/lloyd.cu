@@ -1,5 +1,6 @@
 // An iteration of Lloyd's algorithm on rows of few columns, in two launches: each block adds up its
-// own rows by their nearest centres, then each thread adds up one entry of the centres.
+// own rows by their nearest centres, then each thread adds up one entry of the centres. The runs
+// have rows, centres and all else of their own, one after another.
 constexpr int GROUPS = THREADS / ROWS;  // of centres, for the threads of a row
 constexpr int AT_ONCE = 8;  // centres
 
@@ -97,6 +98,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) lloyd(
     const double* __restrict__ limit, int n, int d, int m, int n_blocks, int n_movers, int adds_up
 ) {
     extern __shared__ unsigned char memory[];
+    const int run = blockIdx.y;
+    X += (long long)run * n * d;
+    centres += (long long)run * m * d;
+    sums_of_blocks += (long long)run * n_blocks * m * (d + 1);
+    moves += run * (n_movers + 2);
+    limit += run;
     double* const goes_on = moves + n_movers;
     double* const empty = goes_on + 1;
     if (adds_up) {

@@ -20,6 +20,8 @@ from typing import Any
 from omcal.machine import torch
 from omcal.machine.torch import Device
 
+Blocks = int | tuple[int, int]  # of a launch; or those of each run, and how many runs there are
+
 _MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number of this attribute of a kernel
 
 # Half precision is taken apart by the kernels themselves.
@@ -89,7 +91,7 @@ class Kernel:
             _check(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
             _check(driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED_BYTES, size))
 
-    def __call__(self, blocks: int, threads: int, shared_bytes: int, *arguments: Any) -> None:
+    def __call__(self, blocks: Blocks, threads: int, shared_bytes: int, *arguments: Any) -> None:
         """Launch it on the current stream; None stands for a tensor that is not there.
 
         The threads of a block share so many bytes.
@@ -97,19 +99,24 @@ class Kernel:
         self.bound(blocks, threads, shared_bytes, *arguments)()
 
     def bound(
-        self, blocks: int, threads: int, shared_bytes: int, *arguments: Any
+        self, blocks: Blocks, threads: int, shared_bytes: int, *arguments: Any
     ) -> Callable[[], None]:
         """What launches it with these arguments each time it is called."""
         values = [_as_c(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         run, device = _driver().cuLaunchKernel, self._device
-        shape = (blocks, 1, 1, threads, 1, 1, shared_bytes)
+        shape = (*grid(blocks), 1, threads, 1, 1, shared_bytes)
 
         def launch(kept: Any = (arguments, values)) -> None:
             stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
             _check(run(self._function, *shape, stream, pointers, None))
 
         return launch
+
+
+def grid(blocks: Blocks) -> tuple[int, int]:
+    """Blocks of a run, and runs."""
+    return blocks if isinstance(blocks, tuple) else (blocks, 1)
 
 
 def _as_c(argument: Any) -> Any:

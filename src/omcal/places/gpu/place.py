@@ -88,7 +88,7 @@ class OnDevices(Place):
             return learned_in_span(self.views, scalings, settings, random_states, rows)
         found = anchors_in_span(views, scalings, m, random_states, rows)
         # A product with the rows takes less time here than to share one would save.
-        return [Learned(scalings, anchors, settings.n_neighbors) for anchors, _ in found]
+        return [Learned(scalings, anchors, settings.n_neighbors) for anchors in found]
 
     def see(self, survey: Survey, first: int = 0) -> Seen:
         views, n = self._views, self.views.n

@@ -1,10 +1,15 @@
-// Greedy k-means++ among n points in one block of threads, by their inner products with each other.
+// Greedy k-means++ among n points in one block of threads, by their inner products with each other;
+// each block works for a run of its own.
 constexpr int WARP = 32, WARPS = THREADS / WARP;
 
 extern "C" __global__ void __launch_bounds__(THREADS) seed(
-    const REAL* __restrict__ products, const double* __restrict__ draws, int* chosen,
-    int n, int n_chosen, int first
+    const REAL* __restrict__ products, const double* __restrict__ draws,
+    const int* __restrict__ firsts, int* chosen, int n, int n_chosen
 ) {
+    const int run = blockIdx.x, first = firsts[run];
+    products += (long long)run * n * n;
+    draws += (long long)run * (n_chosen - 1) * TRIALS;
+    chosen += run * n_chosen;
     extern __shared__ unsigned char memory[];
     double* const cumulative = reinterpret_cast<double*>(memory);
     double* const parts = cumulative + n;  // of a sum, of each warp

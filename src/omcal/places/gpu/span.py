@@ -12,7 +12,7 @@ from omcal.machine.torch import Tensor, torch_dtype
 from omcal.method import kmeans, span
 from omcal.method.anchors import draw_rows
 from omcal.method.scaling import Scaling
-from omcal.places.gpu.anchors import _lloyd, _nearest, _sums
+from omcal.places.gpu.anchors import lloyd, means
 from omcal.places.gpu.devices import wide_type
 from omcal.places.gpu.scaling import scale_rows
 from omcal.places.gpu.views import DeviceViews
@@ -24,8 +24,11 @@ def anchors_in_span(
     n_anchors: int,
     random_states: Sequence[np.random.RandomState],
     rows: Array | None,
-) -> list[tuple[list[Array], span.InSpan | None]]:
-    """`omcal.method.span.anchors_in_span` of dense views, from the same random numbers."""
+) -> list[list[Array]]:
+    """`omcal.method.span.anchors_in_span` of dense views, from the same random numbers.
+
+    Of each run the anchors alone: all the work is done here, and needs the host for draws only.
+    """
     shared = slice(None) if rows is None else rows
     blocks = [
         scale_rows(view.take(shared), scaling)
@@ -35,16 +38,20 @@ def anchors_in_span(
     del blocks
     mean, E = _main_directions(X, n_anchors, random_states[0])
     X -= mean
-    coordinates = X @ E
-    means = [_means(X, coordinates, E, n_anchors, state) for state in random_states]
-    anchors = (torch.cat(means).to("cpu", torch.float64) + mean.to("cpu", torch.float64)).numpy()
-
-    def powers(away: Array, start: Array, size: float) -> Array:
-        there = (torch.from_numpy(a).to(X.device, wide_type(X.device)) for a in (away, start))
-        found: Array = _powers(next(there), next(there), size).cpu().numpy().astype(np.float64)
-        return found
-
-    return span.anchors_of_means(anchors, views.host.widths, len(means), random_states[0], powers)
+    drawn = [span.own_rows(len(X), n_anchors, state) for state in random_states]
+    own = _numbers(np.stack(drawn), X)
+    points = (X @ E)[own]
+    n_trials = kmeans.trials(points.shape[1], n_anchors, thorough=False)
+    centres = lloyd(points, n_anchors, True, n_trials, random_states)
+    found = [
+        means(X.index_select(0, own[b]), points[b], centres[b], centres[b] @ E.T)
+        for b in range(len(own))
+    ]
+    wide = wide_type(X.device)
+    anchors = torch.cat(found).to(wide) + mean.to(wide)
+    by_view = _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
+    on_host = [part.cpu().numpy().astype(np.float64, copy=False) for part in by_view]
+    return [[np.split(part, len(own))[b] for part in on_host] for b in range(len(own))]
 
 
 def _main_directions(
@@ -52,34 +59,40 @@ def _main_directions(
 ) -> tuple[Tensor, Tensor]:
     """Mean of some of the rows, and directions in which they vary most."""
     size = min(kmeans.PART_PER_ANCHOR * n_anchors, len(X))
-    part = _rows(X, draw_rows(len(X), size, random_state))
+    part = X.index_select(0, _numbers(draw_rows(len(X), size, random_state), X))
     mean = part.mean(dim=0, dtype=wide_type(X.device)).to(X.dtype)
     part = part - mean
-    start = random_state.normal(size=(part.shape[1], min(n_anchors, *part.shape)))
-    E = torch.from_numpy(start).to(X)
-    largest = torch.linalg.vector_norm(part, dim=1).max()
-    return mean, _powers(part, E, torch.where(largest > 0, largest, 1))
+    size = torch.linalg.vector_norm(part, dim=1).max()
+    return mean, _powers(part, min(n_anchors, *part.shape), size, random_state)
 
 
-def _powers(X: Tensor, E: Tensor, size: Tensor | float) -> Tensor:
-    """Orthonormal columns that span XᵀX…XᵀX E."""
+def _near_one_span(
+    means: Tensor, widths: Sequence[int], n_anchors: int, random_state: np.random.RandomState
+) -> list[Tensor]:
+    """`omcal.method.span.anchors_of_means`: the points of each view."""
+    by_view, inside, lost = means.split(list(widths), dim=1), [], []
+    for points in by_view:
+        origin = points.mean(dim=0)
+        away, near = points - origin, points
+        if n_anchors < points.shape[1]:
+            size = away.square().sum(dim=1).mean().sqrt()
+            E = _powers(away, n_anchors, size, random_state)
+            Z = away @ E
+            lost.append(1 - (Z / size).square().sum() / (away / size).square().sum())
+            near = origin + Z @ E.T
+        inside.append(near)
+    far = bool(lost) and bool((torch.stack(lost) > span.MOST_LOST).any())
+    return [part.contiguous() for part in (by_view if far else inside)]
+
+
+def _powers(X: Tensor, n: int, size: Tensor, random_state: np.random.RandomState) -> Tensor:
+    """Orthonormal columns that span XᵀX…XᵀX and random ones; rows of X are about of this size."""
+    E = torch.from_numpy(random_state.normal(size=(X.shape[1], n))).to(X)
     for _ in range(span.POWERS):
-        E, _ = torch.linalg.qr(X.T @ ((X @ E) / size))
+        E, _ = torch.linalg.qr(X.T @ ((X @ E) / torch.where(size > 0, size, 1)))
     return E
 
 
-def _means(
-    X: Tensor, coordinates: Tensor, E: Tensor, n_anchors: int, random_state: np.random.RandomState
-) -> Tensor:
-    """Means of the clusters that a run finds among its rows; empty ones are where they were."""
-    own = span.own_rows(len(X), n_anchors, random_state)
-    points = _rows(coordinates, own)
-    n_trials = kmeans.trials(len(points), n_anchors, thorough=False)
-    centres = _lloyd(points, n_anchors, True, n_trials, random_state)
-    labels, _ = _nearest(points, centres)
-    sums, counts = _sums(_rows(X, own), labels, n_anchors)
-    return torch.where(counts[:, None] > 0, sums / counts[:, None], centres @ E.T)
-
-
-def _rows(X: Tensor, rows: Array) -> Tensor:
-    return X.index_select(0, torch.from_numpy(rows.astype(np.int64)).to(X.device))
+def _numbers(rows: Array, X: Tensor) -> Tensor:
+    """Numbers of rows, beside them."""
+    return torch.from_numpy(rows.astype(np.int64)).to(X.device)
