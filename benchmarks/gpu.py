@@ -51,7 +51,7 @@ from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import Repeated, resolve_device, working_on
 from omcal.places.gpu.graph import TorchGraphs, anchor_graphs
 from omcal.places.gpu.rows import TorchRows
-from omcal.places.gpu.scaling import fit_scaling
+from omcal.places.gpu.scaling import fit_scalings
 from omcal.places.gpu.views import DeviceViews
 from omcal.views.tensors import validate_tensors
 
@@ -238,7 +238,7 @@ def phases(
 ) -> dict[str, dict[str, float]]:
     """Seconds of each phase and its floor."""
     views = DeviceViews(validate_tensors(SimpleNamespace(), tensors), device)
-    scalings = [fit_scaling(view, "feature") for view in views]
+    scalings = fit_scalings(views, "feature")
 
     def anchors() -> Any:
         return choose_anchors(views, scalings, case.m, "kmeans", np.random.RandomState(0))
@@ -252,7 +252,7 @@ def phases(
     repeats = case.repeats
     kernels = Repeated(lambda: rows._pass.sweep(small), device)
     times = {
-        "scaling": timed(device, lambda: [fit_scaling(v, "feature") for v in views], repeats),
+        "scaling": timed(device, lambda: fit_scalings(views, "feature"), repeats),
         "anchors": timed(device, anchors, repeats),
         "graph": timed(device, lambda: anchor_graphs(views, Learned(scalings, chosen, K)), repeats),
         "gram": timed(device, rows.gram, repeats),

@@ -25,7 +25,7 @@ from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import anchor_graphs
 from omcal.places.gpu.rows import TorchRows
-from omcal.places.gpu.scaling import fit_scaling
+from omcal.places.gpu.scaling import fit_scalings
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import validate_views
@@ -204,8 +204,8 @@ def test_scaling_equals_that_on_the_host(device, small_blocks, scale, dtype):
     X[:, 2] = 7  # constant
     X[5] = 3  # a constant row
     for views in (tensor_views([X], device), host_views([X])):
-        view = DeviceViews(views, device)[0]
-        fitted = fit_scaling(view, scale)
+        views = DeviceViews(views, device)
+        view, (fitted,) = views[0], fit_scalings(views, scale)
         expected = Scaling.fit(host_views([X])[0], scale)
         assert fitted.row == expected.row
         for name in ("center", "factor"):
@@ -222,7 +222,7 @@ def test_scaling_equals_that_on_the_host(device, small_blocks, scale, dtype):
 def test_moments_of_a_feature_far_from_zero(device):
     rng = np.random.default_rng(0)
     X = 1e4 + rng.normal(size=(5000, 3))
-    fitted = fit_scaling(DeviceViews(tensor_views([X], device), device)[0], "feature")
+    (fitted,) = fit_scalings(DeviceViews(tensor_views([X], device), device), "feature")
     np.testing.assert_allclose(fitted.center, X.mean(axis=0), rtol=1e-14)
     np.testing.assert_allclose(fitted.factor, 1 / X.std(axis=0, ddof=1), rtol=1e-9)
 

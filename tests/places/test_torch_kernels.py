@@ -11,7 +11,7 @@ from cuda_on_cpu import kernels_on_cpu
 from omcal.method import kmeans
 from omcal.method.points import InnerProducts, Vectors
 from omcal.method.updates import settle, stacked
-from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, nvrtc
+from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, cuda_moments, nvrtc
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
 from plain_rows import PlainRows, random_graphs
@@ -121,6 +121,18 @@ def test_nearest(on_cpu, n, d, m, k, kind):
     np.testing.assert_allclose(
         weights.numpy().T, wanted / wanted.sum(axis=1, keepdims=True), atol=1e-4
     )
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("cuts", [(), (40,), (1, 700)])
+def test_moments(on_cpu, kind, cuts):
+    rng = np.random.default_rng(len(cuts))
+    X = torch.from_numpy(3 * rng.normal(size=(70, 771)) + 100).to(getattr(torch, kind)).T
+    blocks = torch.tensor_split(X, cuts)
+    mean, squares = cuda_moments.moments(blocks, 70, on_cpu).numpy().reshape(2, -1)
+    wide = X.double().numpy()
+    np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(squares, 771 * wide.var(axis=0), rtol=1e-11)
 
 
 @pytest.mark.parametrize(("n", "c"), [(300, 20), (65, 7), (9, 1)])

@@ -7,6 +7,7 @@ touches and in a memory bank of its own: no atomic operations, no conflicts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ class CudaSweep:
         self._bytes = shape.bytes(self._warps)
         self._blocks = min(nvrtc.processors(F.device), -(-graphs.n // (_WARP * self._warps)))
         size = (graphs.n_views * graphs.n_anchors + 2 * shape.c) * shape.c
-        self._sums = F.new_empty((self._blocks * self._warps, size), dtype=torch.float64)
+        self._sums = F.new_empty((self._blocks, self._warps, size), dtype=torch.float64)
         self._kernel = nvrtc.compiled(
             "sweep",
             F.device,
@@ -53,12 +54,25 @@ class CudaSweep:
 
     def __call__(self, small: Tensor, goes_on: Tensor | None = None) -> Tensor:
         """`FusedPass.sweep`."""
-        g = self._graphs
-        self._kernel(
+        sums: Tensor = self._sums.new_empty(self._sums.shape[-1])
+        self.bound(small, sums, goes_on)()
+        return sums
+
+    def bound(
+        self, small: Tensor, sums: Tensor, goes_on: Tensor | None = None
+    ) -> Callable[[], None]:
+        """What does the pass with these matrices each time it is called."""
+        g, of_blocks = self._graphs, self._sums[:, 0]
+        launch = self._kernel.bound(
             *(self._blocks, _WARP * self._warps, self._bytes),
             *(g.indices, g.weights, self._F, small, self._sums, goes_on, g.n, g.n_anchors),
         )
-        return self._sums.sum(dim=0)
+
+        def work() -> None:
+            launch()
+            torch.sum(of_blocks, dim=0, out=sums)
+
+        return work
 
 
 def serves(graphs: TorchGraphs, F: Tensor) -> bool:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 _ABOVE = 1.25  # times the threshold: no singular value is near it
 _SPARE = 0.25  # of the least eigenvalue: it may fall so far
 _MOST_CLUSTERS = 64
-_MOST_ANCHORS = 48  # with more, many blocks of threads take a root sooner than one
+_MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one finds the eigenvalues
 _THREADS = 512
 # Parts of the kernel `small`.
-_TURNS, _SHRINKS, _MULTIPLIES, _TAKES_ROOT, _ENDS = 1, 2, 4, 8, 16
+_TURNS, _SHRINKS, _MULTIPLIES, _DECOMPOSES, _ENDS = 1, 2, 4, 8, 16
 
 
 def serves(rows: TorchRows, problem: Problem) -> bool:
@@ -37,9 +37,9 @@ def serves(rows: TorchRows, problem: Problem) -> bool:
 class DeviceIteration(AbstractIteration):
     """The device does one iteration after another, and the next before the host asks for it.
 
-    Where singular values come near the threshold, or a basis has no clear directions, what replaces
-    the decompositions there is not right: such iterations are done on the host, until all singular
-    values are well above. So is the first, which starts from another kind of Z.
+    Where a basis has no clear directions, what replaces its decomposition there is not right; nor,
+    with many anchors, where singular values come near the threshold, as they may in the first
+    iterations. Those are done on the host, until all singular values are well above.
     """
 
     def __init__(self, rows: TorchRows, StS: Floats, G: Floats, problem: Problem) -> None:
@@ -48,11 +48,12 @@ class DeviceIteration(AbstractIteration):
         self._there: _State | None = None  # where the iterations are, if not on the host
         self._value = inf  # of the objective, after the last iteration on the host
         self._left = problem.max_iter
-        self._enough = _ABOVE * problem.tau  # for the least singular value
+        self._above = _ABOVE * problem.tau
+        # For the least singular value, which is not known in the beginning.
+        self._enough = self._above if len(G) > _MOST_ANCHORS else 0.0
 
     def step(self) -> float:
-        uncut = self._enough == 0 or self._host.least > self._enough
-        if self._there is None and uncut and self._value < inf:  # the first is the host's
+        if self._there is None and self._host.least >= self._enough:
             self._there = _State(self._rows, self._StS, self._problem, self._host, self._value)
         self._left -= 1
         if self._there is None:
@@ -71,7 +72,7 @@ class DeviceIteration(AbstractIteration):
     def _finish_on_host(self, there: _State) -> float:
         there.leave(self._host)
         self._there = None
-        self._enough = 2 * self._enough or inf  # or it would go there and back
+        self._enough = max(2 * self._enough, self._above) or inf  # or it would go there and back
         if self._host.ahead:
             self._host.ahead.last = self._host.consensus.G  # as after its own pass
         self._value = self._host.finish(self._rows.sums_of(there.sums))
@@ -104,6 +105,8 @@ class _State:
         self._rows, self._problem, self._device = rows, problem, rows.device
         V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
         self._m, Z, ahead = m, host.consensus, host.ahead
+        if value == inf:  # a pass before the first would have left this
+            rows.F.zero_()
         first = Z.f_step(ahead.basis(Z.G) if ahead else None)
         scalars = [value, ahead.age if ahead else 0, True, 0]  # the last: how many were done
         kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
@@ -123,9 +126,12 @@ class _State:
             self._kept, *self._tables = sent.split([np.size(t) for t in tables])
             self._goes_on = self._kept[-2:]
             self.sums = self._kept.new_empty(V * m * c + 2 * c * c)
+            side = m + m % 2
+            self._vectors = self._kept.new_empty(side * side)
             n_work = 3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 3 + max(len(faces), V)
             self._work = self._kept.new_zeros(n_work)
             self._letter = rows.letter(Z.alpha, *first, Z.G)
+            self._pass = rows.pass_there(self._letter, self.sums, self._goes_on)
         self._kernel = nvrtc.compiled(
             "small",
             self._device,
@@ -139,11 +145,11 @@ class _State:
             MOST_ROWS=_MOST_CLUSTERS,
             THREADS=_THREADS,
         )
-        side = max(c, m if m <= _MOST_ANCHORS else 0)
-        self._bytes = 8 * (_THREADS // 32 + 3 * side * side)
+        n_room = 3 * max(c * c, side * side if m <= _MOST_ANCHORS else 0) + side
+        self._bytes = 8 * (_THREADS // 32 + n_room)
         # What is in use for one launch only is quicker in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(self._device)
-        self._n_work, self._counts = n_work, [len(faces), *(len(f) for f in factors)]
+        self._n_work, self._counts = n_work, [len(faces), len(factors[0])]
         self._launches: dict[int, Any] = {}
         self._once: Any = self._iterate
         self._root: TiledRoot | None = None
@@ -179,7 +185,10 @@ class _State:
         """Let the host go on after the last iteration that was right."""
         Z, kept = host.consensus, self._kept.cpu().numpy()
         cuts = np.cumsum(self._sizes)[:-1]
-        alpha, last, host.alpha, G, T, scalars = np.split(kept, cuts)
+        alpha, last, newest, G, T, scalars = np.split(kept, cuts)
+        if scalars[0] == inf:  # there was none
+            return
+        host.alpha = newest
         shape = Z.G.shape
         host.consensus = ConsensusGraph(
             alpha, G.reshape(shape), T.reshape(Z.T.shape), self._problem.gamma
@@ -197,12 +206,12 @@ class _State:
 
     def _iterate(self) -> None:
         """One more iteration, without a word to the host but the answer."""
-        self._rows.sweep_there(self._letter, self._goes_on, self.sums)
+        self._pass()
         times, first = self._problem.small_steps, _TURNS
         for number in range(times):
             last = _ENDS if number + 1 == times else 0
             if self._root is None:
-                self._launch(first | _MULTIPLIES | _TAKES_ROOT | last)
+                self._launch(first | _MULTIPLIES | _DECOMPOSES | last)
                 first = 0
             else:
                 self._launch(first | _MULTIPLIES)
@@ -215,10 +224,16 @@ class _State:
     def _launch(self, parts: int) -> None:
         if parts not in self._launches:
             p, root = self._problem, self._root
-            whole = self._shares and parts == _TURNS | _MULTIPLIES | _TAKES_ROOT | _ENDS
+            whole = self._shares and parts == _TURNS | _MULTIPLIES | _DECOMPOSES | _ENDS
             self._launches[parts] = self._kernel.bound(
                 *(1, _THREADS, self._bytes + (8 * self._n_work if whole else 0)),
-                *(self.sums, *self._tables, self._kept, None if whole else self._work),
+                *(
+                    self.sums,
+                    *self._tables,
+                    self._kept,
+                    self._vectors,
+                    None if whole else self._work,
+                ),
                 *((root.begun, root.inverse, root.power) if root else (None, None, None)),
                 *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
                 *(self._m, *self._counts, parts),

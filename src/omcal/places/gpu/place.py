@@ -27,7 +27,7 @@ from omcal.places.gpu.devices import (
 from omcal.places.gpu.graph import GraphMaker, anchor_graphs
 from omcal.places.gpu.new_samples import DeviceRule, second
 from omcal.places.gpu.rows import TorchRows
-from omcal.places.gpu.scaling import fit_scaling, look
+from omcal.places.gpu.scaling import fit_scalings, look
 from omcal.places.gpu.span import anchors_in_span
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.parts import ChunkedRows
@@ -64,7 +64,7 @@ class OnDevices(Place):
     ) -> list[Learned]:
         views, n_bytes = self._views, self.bytes_per_row(settings)
         with working_on(views.device), explaining_out_of_memory(views.device, views.n, n_bytes):
-            scalings = [fit_scaling(view, settings.scale) for view in views]
+            scalings = fit_scalings(views, settings.scale)
             how = (settings.n_anchors, settings.anchors)
             if span_pays(views.n, self.views.widths, *how, len(random_states)):
                 return self._learn_in_span(scalings, settings, random_states)
@@ -94,8 +94,7 @@ class OnDevices(Place):
         views, n = self._views, self.views.n
         sampled = survey.sampled(slice(first, first + n))
         with working_on(views.device):
-            drafts = zip(views, survey.shared, strict=True)
-            found = tuple(look(view, draft) for view, draft in drafts)
+            found = tuple(look(views, survey.shared))
             sample = tuple(
                 _on_host(view.take(sampled)) if view.host.stored else view.host.rows(sampled)
                 for view in views

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,14 +91,16 @@ class TorchRows(AbstractRows):
 
     @property
     def heeds(self) -> bool:
-        """Whether `sweep_there` does nothing where it is told to."""
+        """Whether `pass_there` does nothing where it is told to."""
         return bool(getattr(self._pass, "heeds", False))
 
-    def sweep_there(self, letter: Tensor, goes_on: Tensor, sums: Tensor) -> None:
-        """A pass without a word to the host."""
-        height = self._graphs.n_views * self._graphs.n_anchors + self._pass.columns
-        more = (goes_on,) if self.heeds else ()
-        sums.copy_(self._pass.sweep(letter[:height], *more))
+    def pass_there(self, letter: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
+        """A pass without a word to the host each time this is called."""
+        small = letter[: self._graphs.n_views * self._graphs.n_anchors + self._pass.columns]
+        if not self.heeds:
+            return lambda: sums.copy_(self._pass.sweep(small))
+        work: Callable[[], None] = self._pass.bound(small, sums, goes_on)
+        return work
 
     def iteration(self, StS: Floats, G: Floats, problem: Problem) -> DeviceIteration | None:
         if isinstance(self._pass, PlainPass) or not iteration.serves(self, problem):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,36 +14,56 @@ from omcal.machine.torch import Tensor
 from omcal.method.kinds import sample_of
 from omcal.method.moments import Moments
 from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
-from omcal.places.gpu import triton_graphs as kernels
+from omcal.places.gpu import cuda_moments
 from omcal.places.gpu.devices import wide_type
 from omcal.views.view import check_finite as on_host
-from omcal.views.view import require_finite
+from omcal.views.view import count_nonfinite, require_finite
 
 if TYPE_CHECKING:
     from omcal.places.gpu.views import DeviceView
 
 
-def fit_scaling(view: DeviceView, scale: Scale) -> Scaling:
-    """`Scaling.fit` on the device; one read of the view, which also finds NaN and infinity."""
-    if view.sparse:
-        check_finite(view)
-        return Scaling.fit(view.host, scale)
-    sample = sample_of(view.host) if needs_sample(scale, view.name) else None
-    if sample is not None and not np.isfinite(sample).all():
-        check_finite(view)
-    draft = Draft.of(view.host, scale, sample)
-    return draft.finish(look(view, draft))
+def fit_scalings(views: Sequence[DeviceView], scale: Scale) -> list[Scaling]:
+    """`Scaling.fit` of each view; one read of each, which also finds NaN and infinity."""
+    drafts = []
+    for view in views:
+        sample = sample_of(view.host) if needs_sample(scale, view.name) else None
+        if sample is not None and any(count_nonfinite(sample)):
+            check_finite(view)
+        drafts.append(Draft.of(view.host, scale, sample))
+    found = look(views, drafts)
+    return [draft.finish(seen) for draft, seen in zip(drafts, found, strict=True)]
 
 
-def look(view: DeviceView, draft: Draft) -> Moments | None:
-    """What a draft is to see in all rows; NaN and infinity are refused on the way."""
-    if view.sparse:
-        check_finite(view)
-        return moments(view.host, draft) if draft.looks else None
-    found = _moments(view, draft) if draft.looks else None
-    if found is None or not np.isfinite(found.mean).all():
-        check_finite(view)
+def look(views: Sequence[DeviceView], drafts: Sequence[Draft]) -> list[Moments | None]:
+    """What drafts are to see in all rows of their views, where NaN and infinity are refused."""
+    found: list[Moments | None] = [None] * len(views)
+    there = []  # in device memory, to be fetched together
+    for v, (view, draft) in enumerate(zip(views, drafts, strict=True)):
+        if view.sparse:
+            check_finite(view)
+            found[v] = moments(view.host, draft) if draft.looks else None
+        elif draft.looks and cuda_moments.serves(view.device) and _count(view):
+            there.append(
+                (v, cuda_moments.moments(_blocks_seen(view, draft), view.width, view.device))
+            )
+        elif draft.looks:
+            parts = (_block_moments(block) for block in _blocks_seen(view, draft))
+            found[v] = reduce(add, parts, Moments.none(view.width))
+    if there:
+        numbers = torch.cat([part for _, part in there]).cpu().numpy()
+        both = np.split(numbers, np.cumsum([len(part) for _, part in there])[:-1])
+        for (v, _), (mean, squares) in zip(there, (np.split(b, 2) for b in both), strict=True):
+            found[v] = Moments(_count(views[v]), mean, squares)
+    for view, seen in zip(views, found, strict=True):
+        if not view.sparse and (seen is None or not np.isfinite(seen.mean).all()):
+            check_finite(view)
     return found
+
+
+def _count(view: DeviceView) -> int:
+    """Samples that have the view."""
+    return view.n if view.host.present is None else int(view.host.present.sum())
 
 
 def check_finite(view: DeviceView) -> None:
@@ -58,26 +80,11 @@ def check_finite(view: DeviceView) -> None:
     require_finite(view.name, n_nan, n_inf)
 
 
-def _moments(view: DeviceView, draft: Draft) -> Moments:
-    """`Draft.look` at all rows."""
-    if view.host.present is not None and not view.host.present.any():
-        return Moments.none(view.width)
-    plain = not draft.steps.prepares
-    if plain and view.resident is not None and kernels.usable(view.device):
-        parts = [kernels.moments(view.resident)]
-    else:
-        parts = [_block_moments(block) for block in _blocks_seen(view, draft)]
-    counts, means, squares = (torch.cat(part) for part in zip(*parts, strict=True))
-    n = view.n if view.host.present is None else int(view.host.present.sum())
-    mean = (counts[:, None] * means).sum(dim=0) / n
-    # Squares about the means of the parts, moved to the common mean (Chan, Golub and LeVeque).
-    spread = squares.sum(dim=0) + (counts[:, None] * (means - mean) ** 2).sum(dim=0)
-    both = torch.stack([mean, spread]).cpu().numpy().astype(np.float64)
-    return Moments(n, both[0], both[1])
-
-
 def _blocks_seen(view: DeviceView, draft: Draft) -> Iterator[Tensor]:
     """What the draft looks at, in blocks of the rows that are there."""
+    if view.resident is not None and not draft.steps.prepares:
+        yield view.resident
+        return
     words = draft.steps.kind.name == "tfidf"  # where they occur
     for place, block in view.blocks(Scaling() if words else draft.steps):
         block = (block != 0).to(block.dtype) if words else block
@@ -88,14 +95,11 @@ def _blocks_seen(view: DeviceView, draft: Draft) -> Iterator[Tensor]:
             yield block[torch.from_numpy(present).to(block.device)]
 
 
-def _block_moments(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Counts, means and sums of squares about them of parts of a block, a row a part."""
-    if kernels.usable(block.device):
-        return kernels.moments(block)
+def _block_moments(block: Tensor) -> Moments:
     wide = block.to(wide_type(block.device))
-    variance, mean = torch.var_mean(wide, dim=0, correction=0, keepdim=True)
-    count = torch.full((1,), len(block), dtype=wide.dtype, device=block.device)
-    return count, mean, variance * len(block)
+    variance, mean = torch.var_mean(wide, dim=0, correction=0)
+    both = torch.stack([mean, variance * len(block)]).cpu().numpy().astype(np.float64)
+    return Moments(len(block), *both)
 
 
 def standardise_rows(block: Tensor) -> Tensor:

@@ -1,11 +1,14 @@
 // What follows from the sums of a pass, as in `method.solver.Iteration.finish`, in one block of
 // threads: G, Z, the weights, the objective, and the matrices that the next pass is sent.
 #include "roots.cuh"
+#include "eigen.cuh"
 
 constexpr int WARP = 32, WARPS = THREADS / WARP;
+constexpr int FRESH = 16;  // iterations whose eigenvectors are turned on; rounding adds up in them
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
-// What a launch does, in this order; a root is taken here, or by `root.cu` in between.
-enum { TURNS = 1, SHRINKS = 2, MULTIPLIES = 4, TAKES_ROOT = 8, ENDS = 16 };
+// What a launch does, in this order; a root is taken by `root.cu` in between, where M'M is too large
+// to be decomposed here.
+enum { TURNS = 1, SHRINKS = 2, MULTIPLIES = 4, DECOMPOSES = 8, ENDS = 16 };
 
 template <class Work>
 __device__ void each(int n, Work work) {
@@ -61,22 +64,23 @@ __device__ bool orthogonal_factor(
 }
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
-// objective, the age of the momentum, whether it goes on, and how often it did. `given_work` begins
-// with M'M, its inverse root, a bound of that root's eigenvalues, and whether all is right. A root
-// that is taken elsewhere starts from `begun`, M'M and the first step from it.
+// objective, the age of the momentum, whether it goes on, and how often it did; so are the
+// eigenvectors of M'M in `vectors`. `given_work` begins with M'M, its inverse root, a bound of that
+// root's eigenvalues, and whether all is right. A root that is taken elsewhere starts from `begun`,
+// M'M and the first step from it.
 extern "C" __global__ void __launch_bounds__(THREADS) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
-    const double* __restrict__ steps_of_m, double* state, double* given_work,
+    const double* __restrict__ steps_of_m, double* state, double* vectors, double* given_work,
     double* begun, const double* inverse, const double* power_of_inverse, REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol, double close,
-    int m, int n_faces, int n_steps_of_c, int n_steps_of_m, int parts
+    int m, int n_faces, int n_steps_of_c, int parts
 ) {
     extern __shared__ unsigned char memory[];
     double* const shared = reinterpret_cast<double*>(memory);
     double* const partial = shared;  // of sums
-    double* const room = shared + WARPS;  // for roots
-    const int mc = m * C, mm = m * m;
+    double* const room = shared + WARPS;  // for roots and decompositions
+    const int mc = m * C, mm = m * m, side = m + m % 2;  // even, for pairs of rows
     const double s = 1.0 / (1.0 + gamma);
 
     double* const alpha_of_Z = state;
@@ -91,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
     if (!*goes_on) return;
 
     // What is not given is in use for this launch only.
-    double* const A = given_work ? given_work : room + 3 * (m > C ? mm : C * C);  // M'M
+    double* const A = given_work ? given_work : room + 3 * (side > C ? side * side : C * C) + side;  // M'M
     double* const X = A + mm;
     double* const bound = X + mm;
     double* const right = bound + 1;
@@ -106,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
     double* const weights_of_Z = weights + VIEWS;
     double* const SZ = weights_of_Z + VIEWS;
     double* const totals = SZ + VIEWS;  // sums of the singular values of Z, and of their squares
-    double* const scale = totals + 2;  // of an inverse root that is taken elsewhere
+    double* const scale = totals + 2;  // of the inverse root of M'M that one of size 1 has
     double* const values = scale + 1;  // of the faces
 
     const double* const StF = sums;
@@ -132,15 +136,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
         each(VIEWS, [&](int v) { weights[v] = alpha[v]; });
     }
 
-    auto shrink = [&] {
-        each(mm, [&](int i) { next_T[i] = (i / m == i % m) - (tau > 0 ? tau * X[i] : 0.0); });
-        const double trace = total(partial, m, [&](int i) { return A[i * m + i]; });
-        const double sigma = tau > 0 ? total(partial, mm, [&](int i) { return A[i] * X[i]; }) : 0.0;
-        if (threadIdx.x == 0) {
-            totals[0] = tau > 0 ? sigma - m * tau : 0.0;
-            totals[1] = trace - 2 * tau * sigma + m * tau * tau;
-            if (tau > 0 && !(tau * *bound < 1)) *right = 0;
-        }
+    // What follows from a new T.
+    auto weigh = [&] {
         each(mc, [&](int i) { TG[i] = entry(next_T, next_G, m, C, i); });
         for (int v = 0; v < VIEWS; ++v) {
             const double* const of_view = StS + (long long)v * VIEWS * mm;
@@ -196,7 +193,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
                 total(partial, mm, [&](int i) { return power_of_inverse[i] * power_of_inverse[i]; });
             if (threadIdx.x == 0) *bound = pow(squares, 1.0 / 32) * *scale;
         }
-        shrink();
+        each(mm, [&](int i) { next_T[i] = (i / m == i % m) - (tau > 0 ? tau * X[i] : 0.0); });
+        const double trace = total(partial, m, [&](int i) { return A[i * m + i]; });
+        const double sigma = tau > 0 ? total(partial, mm, [&](int i) { return A[i] * X[i]; }) : 0.0;
+        if (threadIdx.x == 0) {
+            totals[0] = tau > 0 ? sigma - m * tau : 0.0;
+            totals[1] = trace - 2 * tau * sigma + m * tau * tau;
+            if (tau > 0 && !(tau * *bound < 1)) *right = 0;
+        }
+        __syncthreads();
+        weigh();
     }
 
     if (parts & MULTIPLIES) {
@@ -213,16 +219,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
                 sum += one[row * C + k] * next_G[column * C + k] + one[column * C + k] * next_G[row * C + k];
             A[i] = sum * s * s;
         });
-        if (!(parts & TAKES_ROOT) && tau > 0) {
-            // No eigenvalue is larger than the largest sum of a row.
-            each(m, [&](int i) {
-                double sum = 0;
-                for (int j = 0; j < m; ++j) sum += fabs(A[j * m + i]);
-                one[i] = sum;
-            });
-            double size = 0;
-            for (int i = 0; i < m; ++i) size = fmax(size, one[i]);
-            if (threadIdx.x == 0) *scale = 1.0 / sqrt(size);
+        // No eigenvalue is larger than the largest sum of a row.
+        each(m, [&](int i) {
+            double sum = 0;
+            for (int j = 0; j < m; ++j) sum += fabs(A[j * m + i]);
+            one[i] = sum;
+        });
+        double size = 0;
+        for (int i = 0; i < m; ++i) size = fmax(size, one[i]);
+        if (threadIdx.x == 0) *scale = 1.0 / sqrt(size);
+        __syncthreads();
+        if (!(parts & DECOMPOSES) && tau > 0) {
             each(mm, [&](int i) {
                 begun[i] = A[i] / size;
                 begun[mm + i] = steps_of_m[0] * (i / m == i % m) - steps_of_m[1] * begun[i];
@@ -230,26 +237,43 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
         }
     }
 
-    if (parts & TAKES_ROOT) {
+    if (parts & DECOMPOSES) {
+        double *const turned = room, *const Q = turned + side * side, *const spare = Q + side * side;
+        double* const cut = spare + side * side;  // of each eigenvalue
         if (tau > 0) {
-            double *power = room, *spare = room + mm;
-            const bool well =
-                inverse_root(A, power, spare, spare + mm, steps_of_m, n_steps_of_m, close, m);
-            each(mm, [&](int i) { X[i] = power[i]; });
-            // Its largest eigenvalue is smaller than this, by a sixth at most.
-            for (int times = 0; times < 4; ++times) {
-                each(mm, [&](int i) { spare[i] = entry(power, power, m, m, i); });
-                double* const other = power;
-                power = spare, spare = other;
-            }
-            const double squares = total(partial, mm, [&](int i) { return power[i] * power[i]; });
-            if (threadIdx.x == 0) {
-                *bound = pow(squares, 1.0 / 32);
-                if (!well) *right = 0;
-            }
+            const double factor = *scale * *scale;
+            const bool fresh = (int)*number % FRESH == 0;
+            each(side * side, [&](int i) { Q[i] = fresh ? i / side == i % side : vectors[i]; });
+            each(side * side, [&](int i) {
+                double sum = 0;
+                for (int k = 0; i / side < m && k < m; ++k) sum += A[i / side * m + k] * Q[k * side + i % side];
+                spare[i] = factor * sum;
+            });
+            each(side * side, [&](int i) {
+                double sum = 0;
+                for (int k = 0; k < side; ++k) sum += Q[k * side + i / side] * spare[k * side + i % side];
+                turned[i] = sum;
+            });
+            const bool well = diagonalise(turned, Q, cut, cut + side / 2, side);
+            if (threadIdx.x == 0 && !well) *right = 0;
         }
-        __syncthreads();
-        shrink();
+        auto sigma = [&](int k) { return sqrt(fmax(turned[k * side + k], 0.0)) / *scale; };
+        auto rho = [&](int k) { return fmax(sigma(k) - tau, 0.0); };
+        const double trace = tau > 0 ? 0.0 : total(partial, m, [&](int i) { return A[i * m + i]; });
+        const double sum = tau > 0 ? total(partial, m, [&](int k) { return rho(k); }) : 0.0;
+        const double squares = tau > 0 ? total(partial, m, [&](int k) { return rho(k) * rho(k); }) : trace;
+        if (threadIdx.x == 0) {
+            totals[0] = sum, totals[1] = squares;
+            if (!(squares > 0)) *right = 0;
+        }
+        if (tau > 0) each(m, [&](int k) { cut[k] = tau / fmax(sigma(k), tau); });
+        each(mm, [&](int i) {
+            double sum = i / m == i % m;
+            for (int k = 0; tau > 0 && k < m; ++k) sum -= cut[k] * Q[i / m * side + k] * Q[i % m * side + k];
+            next_T[i] = sum;
+        });
+        if (tau > 0) each(side * side, [&](int i) { vectors[i] = Q[i]; });
+        weigh();
     }
 
     if (parts & ENDS) {
@@ -293,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
             double* const place = answers + 2 * ((int)*number % 2);
             place[0] = found, place[1] = good;
             *number += 1;
-            *goes_on = good && !(fabs(before - found) <= tol * fabs(before));
+            *goes_on = good && !(isfinite(before) && fabs(before - found) <= tol * fabs(before));
             if (good) *value = found, *age = years + MOMENTUM;
         }
     }

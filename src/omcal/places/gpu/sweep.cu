@@ -59,7 +59,8 @@ __device__ void add(double* place, double value, bool first) {
     if (first) *place = value; else atomicAdd(place, value);
 }
 
-// F = max([S_1 ... S_V] P + F R, 0); for each warp the sums S'F, F'F and Fold'F of its rows.
+// F = max([S_1 ... S_V] P + F R, 0); for each warp the sums S'F, F'F and Fold'F of its rows, those of
+// a block in the place of its first warp.
 extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, REAL* __restrict__ F,
     const REAL* __restrict__ matrices, double* __restrict__ sums, const double* goes_on,
@@ -112,7 +113,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
 
     const int n_tiles = (n + WARP - 1) / WARP, n_warps = gridDim.x * WARPS;
     const int first_tile = blockIdx.x * WARPS + warp;
-    double* const mine = sums + (long long)first_tile * (VIEWS * m * C + 2 * C * C);
+    const int size = VIEWS * m * C + 2 * C * C;
+    double* const mine = sums + (long long)first_tile * size;
     // What the next tile needs is on its way while this one is worked on.
     REAL next_weight[VIEWS * K], next_F[C];
     int next_anchor[VIEWS * K];
@@ -222,4 +224,12 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
         }
     }
     if (first || done % TILES_A_FLUSH) flush(first);
+    __syncthreads();
+    double* const of_block = sums + (long long)blockIdx.x * WARPS * size;
+    for (int i = threadIdx.x; i < size; i += WARPS * WARP) {
+        double total = 0;
+        #pragma unroll
+        for (int w = 0; w < WARPS; ++w) total += of_block[(long long)w * size + i];
+        of_block[i] = total;
+    }
 }

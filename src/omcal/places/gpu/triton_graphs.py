@@ -1,4 +1,4 @@
-"""Triton kernels that read the views: moments of the features, nearest anchors.
+"""A Triton kernel that finds nearest anchors.
 
 PyTorch's own operations do the same work where Triton, or a GPU that it serves, is absent.
 """
@@ -17,40 +17,11 @@ _OLDEST = (8, 0)  # compute capability of the first GPUs that the kernels are co
 _ROW_BYTES = 512  # of distances: so many fit in the registers of a thread
 _MAX_ANCHORS = 4096  # a row of distances must fit in the registers of a few warps
 _TILE_BYTES = 4096  # of distances, for a warp: rows that no two warps share need no barriers
-_PARTS, _PART_ROWS = 1024, 256  # the most parts, the fewest rows whose moments are taken together
 MAX_NEIGHBORS = 16  # the kernels are compiled for one number of neighbours, and grow with it
 
 if AVAILABLE:
     import triton
     import triton.language as tl
-
-    @triton.jit
-    def _moments(  # type: ignore[no-untyped-def]
-        X, means, squares, n, width, row_stride, column_stride, part,
-        ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    ):  # fmt: skip
-        # Of one part of the rows and COLUMNS features. Differences to the part's first row keep
-        # the sum of squares from cancelling.
-        columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-        inside = columns < width
-        start = tl.program_id(1).to(tl.int64) * part
-        stop = tl.minimum(start + part, n)
-        at = X + columns.to(tl.int64)[None, :] * column_stride
-        first = tl.load(at + start * row_stride, mask=inside[None, :], other=0.0).to(tl.float64)
-        total = tl.zeros((ROWS, COLUMNS), tl.float64)
-        total_squares = tl.zeros((ROWS, COLUMNS), tl.float64)
-        for top in range(start, stop, ROWS):
-            rows = top + tl.arange(0, ROWS)
-            mask = (rows < stop)[:, None] & inside[None, :]
-            x = tl.load(at + rows[:, None] * row_stride, mask=mask, other=0.0).to(tl.float64)
-            d = tl.where(mask, x - first, 0.0)
-            total += d
-            total_squares += d * d
-        count = (stop - start).to(tl.float64)
-        shift = tl.sum(total, axis=0) / count
-        out = tl.program_id(1) * width + columns
-        tl.store(means + out, tl.sum(first, axis=0) + shift, mask=inside)
-        tl.store(squares + out, tl.sum(total_squares, axis=0) - shift * shift * count, mask=inside)
 
     @triton.jit
     def _nearest(  # type: ignore[no-untyped-def]
@@ -97,23 +68,6 @@ def usable(device: Device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.get_device_capability(device) >= _OLDEST)
     return device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-
-
-def moments(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Counts, means and sums of squares about them of parts of a block, in float64."""
-    n, width = block.shape
-    part = triton.cdiv(n, min(_PARTS, triton.cdiv(n, _PART_ROWS)))
-    parts = triton.cdiv(n, part)
-    means, squares = torch.empty((2, parts, width), dtype=torch.float64, device=block.device)
-    columns = min(128, max(16, triton.next_power_of_2(width)))
-    grid = (triton.cdiv(width, columns), parts)
-    _moments[grid](
-        block, means, squares, n, width, *block.stride(), part,
-        ROWS=2048 // columns, COLUMNS=columns, num_warps=4,
-    )  # fmt: skip
-    counts = torch.full((parts,), float(part), dtype=torch.float64, device=block.device)
-    counts[-1] = n - (parts - 1) * part
-    return counts, means, squares.clamp_(min=0)
 
 
 def serve_nearest(device: Device, n_anchors: int, k: int) -> bool:

@@ -7,6 +7,8 @@ device memory, in the order in which the programs come by: in fixed point, which
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import cuda as _cuda
@@ -129,13 +131,18 @@ class FusedPass:
         """Whether a pass may be told to do nothing."""
         return self._in_cuda is not None
 
-    def sweep(self, small: Tensor, goes_on: Tensor | None = None) -> Tensor:
-        """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R.
+    def bound(self, small: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
+        """What does `sweep` into `sums` each time it is called, where it `heeds`.
 
-        Where it `heeds` and `goes_on` is 0, nothing changes, and the sums are those of before.
+        Where `goes_on` is 0, nothing changes, and the sums are those of before.
         """
+        assert self._in_cuda is not None
+        return self._in_cuda.bound(small, sums, goes_on)
+
+    def sweep(self, small: Tensor) -> Tensor:
+        """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
         if self._in_cuda:
-            return self._in_cuda(small, goes_on)
+            return self._in_cuda(small)
         g, scale = self._graphs, self._scale(small)
         self._sums.zero_()
         _sweep[(self._programs,)](

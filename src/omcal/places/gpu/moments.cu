@@ -1,0 +1,90 @@
+// Means of features, and sums of squares about them. Each block looks at a part of the rows and
+// COLUMNS features; then parts are joined (Chan, Golub and LeVeque), 32 features to a block.
+constexpr int WARP = 32, WARPS = THREADS / WARP, COLUMNS = WARP * A_LANE;
+
+__device__ double number(XT x) {
+    if (X_KIND == 0) return x;
+    float wide;
+    if (X_KIND == 2) wide = __uint_as_float((unsigned)x << 16);
+    else asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"((unsigned short)x));
+    return wide;
+}
+
+// The sum over the warps of what each has for a lane, in all threads.
+__device__ double over_warps(double* room, double value) {
+    const int lane = threadIdx.x % WARP;
+    __syncthreads();
+    room[threadIdx.x] = value;
+    __syncthreads();
+    double sum = 0;
+    for (int w = 0; w < WARPS; ++w) sum += room[w * WARP + lane];
+    return sum;
+}
+
+__device__ void look(
+    const XT* X, double* counts, double* means, double* squares, double* room,
+    int n, int width, long long row_stride, long long column_stride, int part
+) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int tiles = (width + COLUMNS - 1) / COLUMNS, number_of_part = blockIdx.x / tiles;
+    const int left = blockIdx.x % tiles * COLUMNS + lane;
+    const int start = number_of_part * part, stop = start + min(part, n - start);
+    const double count = stop - start;
+    // Differences to the first row of the part keep the sum of squares from cancelling.
+    double first[A_LANE], total[A_LANE] = {}, total_squares[A_LANE] = {};
+    #pragma unroll
+    for (int i = 0; i < A_LANE; ++i) {
+        const int column = min(left + i * WARP, width - 1);
+        first[i] = number(X[start * row_stride + column * column_stride]);
+    }
+    #pragma unroll 4
+    for (int row = start + warp; row < stop; row += WARPS) {
+        #pragma unroll
+        for (int i = 0; i < A_LANE; ++i) {
+            const int column = min(left + i * WARP, width - 1);
+            const double apart = number(X[row * row_stride + column * column_stride]) - first[i];
+            total[i] += apart;
+            total_squares[i] += apart * apart;
+        }
+    }
+    #pragma unroll
+    for (int i = 0; i < A_LANE; ++i) {
+        const double shift = over_warps(room, total[i]) / count;
+        const double about = over_warps(room, total_squares[i]) - shift * shift * count;
+        const int column = left + i * WARP;
+        if (warp > 0 || column >= width) continue;
+        means[(long long)number_of_part * width + column] = first[i] + shift;
+        squares[(long long)number_of_part * width + column] = about > 0 ? about : 0;
+    }
+    if (threadIdx.x == 0) counts[number_of_part] = count;
+}
+
+__device__ void join(
+    const double* counts, const double* means, const double* squares, double* joined, double* room,
+    int width, int parts
+) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int column = blockIdx.x * WARP + lane, from = min(column, width - 1);
+    double rows = 0, total = 0, about = 0;
+    for (int p = warp; p < parts; p += WARPS) {
+        rows += counts[p];
+        total += counts[p] * means[(long long)p * width + from];
+    }
+    const double mean = over_warps(room, total) / over_warps(room, rows);
+    for (int p = warp; p < parts; p += WARPS) {
+        const double apart = means[(long long)p * width + from] - mean;
+        about += squares[(long long)p * width + from] + counts[p] * apart * apart;
+    }
+    about = over_warps(room, about);
+    if (warp == 0 && column < width) joined[column] = mean, joined[width + column] = about;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) moments(
+    const XT* X, double* counts, double* means, double* squares, double* joined,
+    int n, int width, int row_stride, int column_stride, int part, int parts
+) {
+    extern __shared__ unsigned char memory[];
+    double* const room = reinterpret_cast<double*>(memory);
+    if (X) look(X, counts, means, squares, room, n, width, row_stride, column_stride, part);
+    else join(counts, means, squares, joined, room, width, parts);
+}
