@@ -258,6 +258,20 @@ def test_distances_less_their_common_part(rng):
     np.testing.assert_allclose(distances.products(X, any_order=True), distances.products(X))
 
 
+@pytest.mark.parametrize(("offset", "moved"), [(0.0, False), (1e5, True)])
+def test_distances_to_points_between_the_anchors(rng, offset, moved):
+    X, anchors = (rng.normal(size=(n, 4)).astype(np.float32) + np.float32(offset) for n in (9, 5))
+    distances = RelativeDistances(View("x", X), Scaling(), anchors)
+    assert (distances.origin is not None) == moved
+    mean, Z = anchors.mean(axis=0, dtype=np.float64), rng.normal(size=(3, 5))
+    points = mean + Z @ (anchors - mean)
+    by, bias = distances.to_points(Z, points)
+    found = distances.products(X) @ by.T + bias
+    common = np.square(X - mean).sum(axis=1, keepdims=True)
+    expected = np.square(X[:, None] - points).sum(axis=2) - common
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2 if moved else 1e-5)
+
+
 @pytest.mark.parametrize("scale", ["auto", "standard", "unit", "feature", "sample", "view", None])
 @pytest.mark.parametrize("mean", [0.0, 1e3])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-3)])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.optimize import nnls
 
-from omcal.method.simplex import minimize_on_simplex, project_simplex
+from omcal.method.simplex import _shrink_to_interior, minimize_on_simplex, project_simplex
 
 quick = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 finite = st.floats(-1e3, 1e3, width=64)
@@ -253,6 +253,19 @@ def test_values_that_are_not_finite_raise(bad):
     M[1, 1] = bad
     with pytest.raises(ValueError, match=r"finite.*NaN or infinity"):
         minimize_on_simplex(M, m)
+
+
+@quick
+@given(st.integers(2, 6), st.integers(0, 2**32 - 1))
+def test_dropping_vertices_never_raises_the_value(V, seed):
+    rng = np.random.default_rng(seed)
+    factor, m = rng.normal(size=(V, V)), rng.normal(size=V)
+    M, a, support = factor.T @ factor, rng.dirichlet(np.ones(V)), list(range(V))
+    before = value(M, m, a)
+    _shrink_to_interior(M, m, a, support)
+    assert (a >= 0).all() and a.sum() == pytest.approx(1)
+    assert sorted(support) == a.nonzero()[0].tolist()
+    assert value(M, m, a) <= before + 1e-12 * scale_of(M, m)
 
 
 def test_whole_numbers_and_lists():

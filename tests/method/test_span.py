@@ -18,6 +18,7 @@ from omcal.method.settings import GraphSettings
 from omcal.method.span import (
     SHARED_SAMPLES,
     Span,
+    _main_directions,
     _means,
     anchors_in_span,
     anchors_of_means,
@@ -154,6 +155,22 @@ def test_the_span_holds_what_the_anchors_of_all_runs_have_in_common(seed):
     points = np.concatenate([anchors[0] for anchors, _ in found])
     assert found[0][1].span.directions[0].shape == (min(m, d), d)
     assert np.square(anchors - points).sum() <= 2 * np.square(beside).sum() + 1e-20
+
+
+def test_main_directions_are_those_in_which_the_rows_vary_about_their_mean():
+    rng = np.random.default_rng(0)
+    varying = np.linalg.qr(rng.normal(size=(40, 5)))[0].T
+    X = 1e3 + 10 * rng.normal(size=(90, 5)) @ varying + 1e-3 * rng.normal(size=(90, 40))
+    views = Views([View("a", X)])
+    mean, E = _main_directions(views, [Scaling()], 5, np.random.RandomState(0), np.arange(90))
+    assert_allclose(mean, X.mean(axis=0))
+    assert E.shape == (40, 5)
+    assert_allclose(varying @ E @ E.T, varying, atol=1e-3)
+    mean, _ = _main_directions(
+        Views([View("a", sparse.csr_array(X))]),
+        *([Scaling()], 5, np.random.RandomState(0), np.arange(90)),
+    )
+    assert mean is None
 
 
 def test_constant_views_and_equal_rows():
