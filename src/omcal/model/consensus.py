@@ -158,7 +158,18 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return self
 
     @all_or_nothing
-    def _fit(self, inner: AnchorClusterer, X: ViewsLike, present: PresentLike | None) -> bool:
+    def _fit(
+        self,
+        inner: AnchorClusterer,
+        X: ViewsLike,
+        present: PresentLike | None,
+        *,
+        described: bool = True,
+    ) -> bool:
+        """Returns whether Ctrl-C cut it short; without `described` no run is kept, nor doubts.
+
+        Those can take as long as the runs, and who only compares labels needs none.
+        """
         watch = Watch(inner, X, None)
         place = inner._place(X, present, n_runs=self.n_runs)
         settings = inner._graph_settings(place)
@@ -194,6 +205,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
             raise KeyboardInterrupt
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
+        if not described:
+            return watch.interrupted
         best = self._keep_most_similar(inner)
         if not keeps and place.keeps(settings):  # those of one run: they are made once more
             (rows,) = place.build([inner._rule.learned], settings)

@@ -52,10 +52,10 @@ def all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
     """Give the attributes back as they were where the method fails or is interrupted."""
 
     @wraps(method)
-    def guarded(self: Any, *args: Any) -> bool:
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> bool:
         before = dict(vars(self))
         try:
-            return method(self, *args)
+            return method(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)

@@ -224,7 +224,10 @@ def _checked(candidates: Iterable[int]) -> list[int]:
 
 def _joined(scaled: list[Matrix], c: int, weighting: Any, n_runs: int, seed: int) -> Consensus:
     inner = OMCAL(c, scale=None, weighting=weighting)
-    return Consensus(inner, n_runs=n_runs, random_state=seed).fit(scaled)
+    model = Consensus(inner, n_runs=n_runs, random_state=seed)
+    if model._fit(inner, scaled, None, described=False):
+        raise KeyboardInterrupt
+    return model
 
 
 def _suggestion(
