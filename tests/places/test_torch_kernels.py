@@ -11,7 +11,7 @@ from cuda_on_cpu import kernels_on_cpu
 from omcal.method import kmeans
 from omcal.method.points import InnerProducts, Vectors
 from omcal.method.updates import settle, stacked
-from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, cuda_moments, nvrtc
+from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, cuda_views, nvrtc
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
 from plain_rows import PlainRows, random_graphs
@@ -129,10 +129,36 @@ def test_moments(on_cpu, kind, cuts):
     rng = np.random.default_rng(len(cuts))
     X = torch.from_numpy(3 * rng.normal(size=(70, 771)) + 100).to(getattr(torch, kind)).T
     blocks = torch.tensor_split(X, cuts)
-    mean, squares = cuda_moments.moments(blocks, 70, on_cpu).numpy().reshape(2, -1)
+    mean, squares = cuda_views.moments(blocks, 70, on_cpu).numpy().reshape(2, -1)
     wide = X.double().numpy()
     np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-14)
     np.testing.assert_allclose(squares, 771 * wide.var(axis=0), rtol=1e-11)
+
+
+@pytest.mark.parametrize("rows", [None, np.array([3, 3, 8])])
+def test_rows_side_by_side(on_cpu, rows):
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(9, 301)) + 5
+    X = [torch.from_numpy(wide).half()[:, ::2], torch.from_numpy(wide[:, :3].copy())]
+    centre, factor = rng.normal(size=(2, 151))
+    found = cuda_views.side_by_side(
+        X, [(centre, factor), (None, None)], rows, torch.float32
+    ).numpy()
+    wanted = np.hstack([(X[0].double().numpy() - centre) * factor, wide[:, :3]])
+    wanted = wanted if rows is None else wanted[rows]
+    np.testing.assert_array_equal(found, wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize(("m", "rank"), [(1, 1), (2, 2), (15, 15), (24, 9), (40, 40)])
+def test_bases(on_cpu, m, rank):
+    rng = np.random.default_rng(m)
+    X = rng.normal(size=(2, m, rank)) * np.geomspace(1, 1e3, rank)
+    K = X @ X.swapaxes(1, 2)
+    B = cuda_kmeans.bases(torch.from_numpy(K)).numpy()
+    points = K @ B
+    # Coordinates in an orthonormal basis have the same products.
+    np.testing.assert_allclose(points @ points.swapaxes(1, 2), K, atol=1e-9 * np.abs(K).max())
+    assert (np.abs(B).sum(axis=1) > 0).sum() == 2 * rank
 
 
 @pytest.mark.parametrize(("n", "c"), [(300, 20), (65, 7), (9, 1)])

@@ -12,14 +12,14 @@ from sklearn.utils.random import sample_without_replacement
 from omcal.machine import torch
 from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
-from omcal.machine.torch import Tensor, torch_dtype
+from omcal.machine.torch import Tensor
 from omcal.method import anchors as on_host
 from omcal.method import kmeans
 from omcal.method.points import span_basis, span_pays
 from omcal.method.scaling import Scaling
 from omcal.places.gpu import cuda_kmeans
 from omcal.places.gpu.devices import Repeated, block_entries, wide_type
-from omcal.places.gpu.scaling import scale_rows
+from omcal.places.gpu.scaling import scaled_rows
 from omcal.places.gpu.views import DeviceViews
 
 _RECORDED = 6  # iterations that are worth a recording
@@ -41,11 +41,7 @@ def choose_anchors(
     if views.sparse or views.host.present is not None or not isinstance(method, str):
         return on_host.choose_anchors(views.host, scalings, n_anchors, method, random_state)
     rows = on_host.sample_rows(views.n, n_anchors, method, random_state)
-    blocks = [
-        scale_rows(view.take(slice(None) if rows is None else rows), scaling)
-        for view, scaling in zip(views, scalings, strict=True)
-    ]
-    centres = torch.cat(blocks, dim=1).to(torch_dtype(views.dtype))
+    centres = scaled_rows(views, scalings, rows)
     mean = 0.0
     if method != "random":
         n_trials = kmeans.trials(len(centres), n_anchors, thorough=method == "kmeans-full")
@@ -80,13 +76,23 @@ def lloyd(
         return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
     centres = _improved(centres, part, kmeans.MAX_ITER_COARSE)
     products = centres @ centres.mT
-    bases = [span_basis(of_run) for of_run in products.cpu().numpy()]
-    basis = torch.from_numpy(np.stack(bases)).to(X.device)
+    basis = _bases(products)
     inside, within = (X @ centres.mT) @ basis, products @ basis
     within = _improved(within, _pick(inside, some), kmeans.MAX_ITER_PART_INSIDE)
     within = _improved(within, inside, kmeans.MAX_ITER_INSIDE)
     centres = torch.stack(list(map(means, X, inside, within, centres)))
     return _improved(centres, X, 1)
+
+
+def _bases(products: Tensor) -> Tensor:
+    """`span_basis` of the products of each run; columns beyond its basis are zero."""
+    if cuda_kmeans.finds_bases(products):
+        return cuda_kmeans.bases(products)
+    bases = torch.zeros_like(products)
+    for basis, of_run in zip(bases, products.cpu().numpy(), strict=True):
+        found = span_basis(of_run)
+        basis[:, : found.shape[1]] = torch.from_numpy(found)
+    return bases
 
 
 def means(X: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ _OLDEST = (8, 0)  # compute capability of the first GPUs whose tensor cores take
 _MOST_ANCHORS = 256  # whose products with a row fit in the registers of a warp
 _MOST_NEIGHBORS = 16
 _THREADS = ((16, 512), (24, 384), (32, 256))  # by tiles of 8 anchors: registers are shared out
-_KINDS = {"torch.float32": 0, "torch.float16": 1, "torch.bfloat16": 2}
+_TAKEN = ("torch.float32", *nvrtc.HALVES)
 
 
 def serves(device: Device, dtype: np.dtype, n_anchors: int, k: int) -> bool:
@@ -38,7 +38,7 @@ class NearestAnchors:
 
     def takes(self, X: Tensor | None) -> bool:
         """Whether these rows can be read as they are."""
-        return X is not None and str(X.dtype) in _KINDS and X.stride(1) == 1
+        return X is not None and str(X.dtype) in _TAKEN and X.stride(1) == 1
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
         """Write the (k, rows) indices and weights, which are NaN where a distance is not finite."""
@@ -52,7 +52,7 @@ class NearestAnchors:
             "nearest",
             device,
             XT=nvrtc.TYPES[str(X.dtype)],
-            X_KIND=_KINDS[str(X.dtype)],
+            X_KIND=nvrtc.HALVES.get(str(X.dtype), 0),
             INDEX=nvrtc.TYPES[str(indices.dtype)],
             K=len(indices),
             TILES=self._tiles,

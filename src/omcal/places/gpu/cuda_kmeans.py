@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from omcal.machine import torch
-from omcal.machine.torch import Tensor
+from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import nvrtc
 
 _MOST_ROWS = 4096  # whose products with each other are kept
 _MOST_TRIALS = 16  # sums of a thread, in its registers
 _THREADS = 1024  # of a start
 _LLOYD_THREADS = 256
+_BASIS_THREADS = 512
 _LLOYD_ROWS = 64  # at a time
 _BLOCKS_AT_ONCE = 4  # of all runs, on a processor
 
@@ -50,6 +51,28 @@ def _seed_bytes(X: Tensor, n_trials: int) -> int:
     n = int(X.shape[1])
     sums = n + _THREADS // 32 * n_trials
     return 8 * sums + 2 * n * int(X.element_size()) + 4 * (n_trials + 1)
+
+
+def finds_bases(products: Tensor) -> bool:
+    """Whether `bases` does this."""
+    device: Device = products.device
+    return nvrtc.available(device) and _basis_bytes(products) <= nvrtc.room(device)
+
+
+def bases(products: Tensor) -> Tensor:
+    """`omcal.method.points.span_basis` of each matrix of products; zeros beyond a basis."""
+    n_runs, m, _ = products.shape
+    found, kind = torch.empty_like(products), nvrtc.TYPES[str(products.dtype)]
+    kernel = nvrtc.compiled("basis", products.device, REAL=kind, THREADS=_BASIS_THREADS)
+    rounding = 4 * m * torch.finfo(products.dtype).eps
+    kernel(n_runs, _BASIS_THREADS, _basis_bytes(products), products, found, rounding, m)
+    return found
+
+
+def _basis_bytes(products: Tensor) -> int:
+    """The products, eigenvectors, rotations and sizes of rows, in double."""
+    side = int(products.shape[1]) + int(products.shape[1]) % 2
+    return 8 * (2 * side * side + 2 * side)
 
 
 def iterates(X: Tensor, n_clusters: int) -> bool:

@@ -1,14 +1,8 @@
 // Means of features, and sums of squares about them. Each block looks at a part of the rows and
 // COLUMNS features; then parts are joined (Chan, Golub and LeVeque), 32 features to a block.
-constexpr int WARP = 32, WARPS = THREADS / WARP, COLUMNS = WARP * A_LANE;
+#include "number.cuh"
 
-__device__ double number(XT x) {
-    if (X_KIND == 0) return x;
-    float wide;
-    if (X_KIND == 2) wide = __uint_as_float((unsigned)x << 16);
-    else asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"((unsigned short)x));
-    return wide;
-}
+constexpr int WARP = 32, WARPS = THREADS / WARP, COLUMNS = WARP * A_LANE;
 
 // The sum over the warps of what each has for a lane, in all threads.
 __device__ double over_warps(double* room, double value) {

@@ -25,8 +25,7 @@ Blocks = int | tuple[int, int]  # of a launch; or those of each run, and how man
 _MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number of this attribute of a kernel
 
 # Half precision is taken apart by the kernels themselves.
-
-
+HALVES = {"torch.float16": 1, "torch.bfloat16": 2}
 TYPES = {
     "torch.float32": "float",
     "torch.float64": "double",

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.torch import Tensor
+from omcal.machine.arrays import Array
+from omcal.machine.torch import Tensor, torch_dtype
 from omcal.method.kinds import sample_of
 from omcal.method.moments import Moments
 from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
-from omcal.places.gpu import cuda_moments
+from omcal.places.gpu import cuda_views
 from omcal.places.gpu.devices import wide_type
 from omcal.views.view import check_finite as on_host
 from omcal.views.view import count_nonfinite, require_finite
 
 if TYPE_CHECKING:
-    from omcal.places.gpu.views import DeviceView
+    from omcal.places.gpu.views import DeviceView, DeviceViews
 
 
 def fit_scalings(views: Sequence[DeviceView], scale: Scale) -> list[Scaling]:
@@ -43,9 +44,9 @@ def look(views: Sequence[DeviceView], drafts: Sequence[Draft]) -> list[Moments |
         if view.sparse:
             check_finite(view)
             found[v] = moments(view.host, draft) if draft.looks else None
-        elif draft.looks and cuda_moments.serves(view.device) and _count(view):
+        elif draft.looks and cuda_views.serves(view.device) and _count(view):
             there.append(
-                (v, cuda_moments.moments(_blocks_seen(view, draft), view.width, view.device))
+                (v, cuda_views.moments(_blocks_seen(view, draft), view.width, view.device))
             )
         elif draft.looks:
             parts = (_block_moments(block) for block in _blocks_seen(view, draft))
@@ -129,6 +130,18 @@ def prepare(block: Tensor, scaling: Scaling) -> Tensor:
         zero = squares == 0
         return block * torch.where(zero, 0.0, torch.where(zero, 1.0, squares).rsqrt()).to(block)
     return block if scaling.row is None else standardise_rows(block)
+
+
+def scaled_rows(views: DeviceViews, scalings: list[Scaling], rows: Array | None) -> Tensor:
+    """These rows, or all, of dense views side by side, as `Scaling.apply` has them."""
+    here, dtype = [view.resident for view in views], torch_dtype(views.dtype)
+    plain = not any(scaling.prepares for scaling in scalings)
+    if cuda_views.serves(views.device) and plain and all(tensor is not None for tensor in here):
+        steps = [(scaling.center, scaling.factor) for scaling in scalings]
+        return cuda_views.side_by_side(here, steps, rows, dtype)
+    some = slice(None) if rows is None else rows
+    both = zip(views, scalings, strict=True)
+    return torch.cat([scale_rows(view.take(some), how) for view, how in both], dim=1).to(dtype)
 
 
 def scale_rows(block: Tensor, scaling: Scaling) -> Tensor:

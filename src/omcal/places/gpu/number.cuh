@@ -1,0 +1,8 @@
+// What a number of the type XT stands for; half precision is taken apart here.
+__device__ double number(XT x) {
+    if (X_KIND == 0) return x;
+    float wide;
+    if (X_KIND == 2) wide = __uint_as_float((unsigned)x << 16);
+    else asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"((unsigned short)x));
+    return wide;
+}
