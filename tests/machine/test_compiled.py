@@ -13,6 +13,7 @@ from omcal.machine import compiled, unrolled
 from omcal.machine.jit import jit
 from omcal.method.graph import _nearest, _tie_limit
 from omcal.method.scaling import Moments
+from omcal.method.updates import MAX_SWEEPS, settle, settled
 
 numba = pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
 
@@ -86,6 +87,32 @@ def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):
     expected = (S.T @ S).reshape(V, m, V, m).swapaxes(1, 2)
     upper = np.triu_indices(V)
     assert_allclose(StS[upper], expected[upper], atol=1e-4 if real == np.float32 else 1e-10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.sampled_from([0, 1, 63, 64, 65, 200]),
+    V=st.integers(1, 5),
+    k=st.integers(1, 6),
+    c=st.integers(1, 12),
+    norm=st.floats(0, 0.99),
+    real=REALS,
+    seed=st.integers(0, 999),
+)
+def test_rows_settle_as_the_plain_ones_do(n, V, k, c, norm, real, seed):
+    rng = np.random.default_rng(seed)
+    m = k + 3
+    indices, weights = random_graphs(rng, n, V, m, k, real)
+    stacked = rng.normal(size=(V * m, c)).astype(real)
+    R = np.cov(rng.normal(size=(c, c + 3))).reshape(c, c)
+    R *= norm / np.linalg.norm(R, 2)
+    U = np.empty((n, c), real)
+    compiled.settle_kernel()(indices, weights, stacked, R, settled(U.dtype), MAX_SWEEPS, U)
+    expected = settle((dense(indices, weights, m) @ stacked).astype(real), R)
+    size = np.abs(expected).max(initial=1.0)
+    # What is left to change shrinks by the norm of R in each sweep, at worst.
+    near = (1e-6 if real == np.float32 else 1e-9) / (1 - norm)
+    assert_allclose(U, expected, rtol=0, atol=near * size)
 
 
 @settings(max_examples=40, deadline=None)

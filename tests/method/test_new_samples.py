@@ -58,6 +58,17 @@ def test_rows_of_new_samples_are_those_that_the_f_step_settles_at(rule, views, m
         assert_array_equal(labels, expected.argmax(axis=1))
 
 
+def test_compiled_or_not_new_samples_get_the_same_rows(rule, views):
+    pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+    Z = rule.consensus
+    silent = ConsensusGraph(Z.alpha, Z.G, np.diag(np.eye(M)[0]), Z.gamma)
+    graphs = rule.learned.graphs(views)
+    for consensus in (Z, silent):
+        plain, compiled = (indicate(consensus, graphs, compiled=way) for way in (False, True))
+        assert_allclose(compiled[0], plain[0], atol=1e-9)
+        assert_array_equal(compiled[1], plain[1])
+
+
 def test_where_the_rule_says_nothing_the_basis_decides(rule, views):
     Z = rule.consensus
     silent = ConsensusGraph(Z.alpha, Z.G, np.diag(np.eye(M)[0]), Z.gamma)

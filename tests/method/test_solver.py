@@ -37,7 +37,9 @@ class FullRows(AbstractRows):
 
     def assign(self, alpha, P, R, G, *, runner_up=False):
         A = np.tensordot(alpha, self.S, axes=1)
-        return decide(self.step(alpha, P, R), A @ G, np.abs(P).max(), runner_up=runner_up)
+        return decide(
+            self.step(alpha, P, R), (A @ G).__getitem__, np.abs(P).max(), runner_up=runner_up
+        )
 
 
 def problem(**changes):
@@ -241,10 +243,10 @@ def test_labels_of_rows_that_say_little(dtype):
         dtype=dtype,
     )
     AG = np.tile(np.array([0.0, 0.1, 0.7], dtype=dtype), (len(U), 1))
-    found = decide(U, AG, scale)
+    found = decide(U, AG.__getitem__, scale)
     assert_array_equal(found.labels, [1, 1, 2, 0, 0])
     assert found.n_undecided == 3
     assert found.labels.dtype == np.int32
     assert found.second is None and found.share is None
-    more = decide(U, AG, scale, runner_up=True)
+    more = decide(U, AG.__getitem__, scale, runner_up=True)
     assert (more.second.dtype, more.share.dtype) == (np.uint16, np.uint8)

@@ -265,7 +265,7 @@ def test_the_runner_up_is_second_and_shares_by_squares(seed):
     rng = np.random.default_rng(seed)
     n, c = rng.integers(1, 30), rng.integers(1, 9)
     U = np.round(rng.normal(size=(n, c)), 1).astype(rng.choice([np.float32, np.float64]))
-    found = decide(U, U, 1.0, runner_up=True)
+    found = decide(U, U.__getitem__, 1.0, runner_up=True)
     for u, label, runner_up, share in zip(U, found.labels, found.second, found.share, strict=True):
         F = np.maximum(u, 0)
         a, b = F[label] ** 2, F[runner_up] ** 2 if runner_up != label else 0.0

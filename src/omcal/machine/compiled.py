@@ -22,6 +22,7 @@ MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it 
 _IN_REGISTERS = 20  # columns of a row that the registers hold at once
 _MOST_ABREAST = 256  # anchors: with more, most distances are no candidates and not worth a step
 _MOST_PLACES = 16  # neighbours that are worth code of their own
+_ABREAST = 64  # rows that settle together
 _UNROLLED = 5  # neighbours: the default number is worth code of its own
 
 
@@ -115,6 +116,71 @@ def gram_kernel() -> Callable[..., None]:
                             StS[u, v, row, column] += weight * weights[i, v, b]
 
     kernel: Callable[..., None] = gram
+    return kernel
+
+
+@once
+def settle_kernel() -> Callable[..., None]:
+    """U of [S_1 … S_V] stacked at the fixed point of Eq. 13, as `updates.settle` finds it.
+
+    Many rows at a time, cluster by cluster, until none of them changes by more than `small` times
+    the largest entry of what they start from.
+    """
+
+    @jit(fastmath={"contract", "nsz"})
+    def settle(indices, weights, stacked, R, small, max_sweeps, U):  # type: ignore[no-untyped-def]
+        n, V, k = indices.shape
+        c = np.uint64(len(R))
+        m = np.uint64(len(stacked) // V)
+        flat = stacked.ravel()
+        row = np.empty(c, U.dtype)
+        B, F = np.zeros((c, _ABREAST)), np.zeros((c, _ABREAST))
+        f, change = np.empty(_ABREAST), np.empty(_ABREAST)
+        for start in range(0, n, _ABREAST):
+            width = min(_ABREAST, n - start)
+            for t in range(width):
+                row[:] = 0
+                for v in range(V):
+                    for a in range(k):
+                        weight = weights[start + t, v, a]
+                        q = (np.uint64(v) * m + np.uint64(indices[start + t, v, a])) * c
+                        for j in range(c):
+                            row[j] += weight * flat[q + j]
+                for j in range(c):
+                    B[j, t] = row[j]
+            f[:] = 0.0
+            for j in range(c):
+                for t in range(_ABREAST):
+                    b = B[j, t]
+                    F[j, t] = b if b > 0.0 else 0.0
+                    f[t] = abs(b) if abs(b) > f[t] else f[t]
+            limit = small * f[:width].max()
+            for _ in range(max_sweeps):
+                change[:] = 0.0
+                for j in range(c):
+                    f[:] = B[j]
+                    for i in range(c):
+                        r = 0.0 if i == j else R[i, j]
+                        for t in range(_ABREAST):
+                            f[t] += r * F[i, t]
+                    scale = 1.0 / (1.0 - R[j, j])
+                    for t in range(_ABREAST):
+                        new = f[t] * scale
+                        new = new if new > 0.0 else 0.0
+                        moved = abs(new - F[j, t])
+                        change[t] = moved if moved > change[t] else change[t]
+                        F[j, t] = new
+                if change[:width].max() <= limit:
+                    break
+            for j in range(c):
+                f[:] = B[j]
+                for i in range(c):
+                    for t in range(_ABREAST):
+                        f[t] += R[i, j] * F[i, t]
+                for t in range(width):
+                    U[start + t, j] = f[t]
+
+    kernel: Callable[..., None] = settle
     return kernel
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from omcal.machine.compiled import abreast_pays, nearest_kernel
 from omcal.machine.threads import (
     map_blocks,
     one_blas_thread,
+    row_blocks,
     sparse_product,
     thin_product,
     transposed,
@@ -139,7 +141,7 @@ def _graphs(
     rows: slice,
     compiled: bool,
 ) -> list[AnchorGraphs]:
-    """The graphs of each run, from distances of one view after another."""
+    """The graphs of each run."""
     m = len(anchors[0][0])
     start, stop, _ = rows.indices(views.n)
     shape, index = (stop - start, len(views), k), np.min_scalar_type(m - 1)
@@ -148,20 +150,23 @@ def _graphs(
         AnchorGraphs(np.empty(shape, index), np.empty(shape, views.dtype), m, present)
         for _ in anchors
     ]
+    steps: list[Callable[[], None]] = []
     for v, (view, of_view) in enumerate(zip(views, distances, strict=True)):
         means: list[tuple[Array | None, Array]] = [(None, of_view.bias)]
         if coordinates is not None:
             both = zip(coordinates, anchors, strict=True)
             means = [of_view.to_points(Z[v], A[v]) for Z, A in both]
         ties = [(made.indices[:, v], made.weights[:, v]) for made in graphs]
-        _tie(view, of_view, start, means, ties, compiled=compiled)
+        steps += _steps(view, of_view, start, means, ties, compiled=compiled)
+    # Threads share out the blocks of all views at once: they wait for one another at the end only.
+    map_blocks(lambda one: steps[one.start](), len(steps), 1)
     if present is not None:
         for A, made in zip(anchors, graphs, strict=True):
             stand_in(made.indices, made.weights, present, stand_ins(A))
     return graphs
 
 
-def _tie(
+def _steps(
     view: View,
     distances: RelativeDistances,
     start: int,
@@ -169,10 +174,11 @@ def _tie(
     ties: Sequence[tuple[Array, Array]],
     *,
     compiled: bool,
-) -> None:
-    """The graphs of the rows of a view from row `start` on, into (indices, weights) of each run.
+) -> list[Callable[[], None]]:
+    """What is to be done for the graphs of a view, block by block of its rows from `start` on.
 
-    A run has coordinates, or None where it has the distances as they are, and their bias.
+    They go into (indices, weights) of each run. A run has coordinates, or None where it has the
+    distances as they are, and their bias.
     """
     tie = _tie_limit(view.dtype)
     m, (n, k) = len(means[0][1]), ties[0][0].shape
@@ -206,7 +212,7 @@ def _tie(
     # Neither the distances of a block, nor a copy of its rows where one is made, grow large.
     in_a_row = view.array.nnz // max(view.array.shape[0], 1) if view.sparse else view.width
     size = min(_BLOCK_ENTRIES // max(m, 64), _COPY_ENTRIES // max(in_a_row, 1))
-    map_blocks(checked, n, max(1, size))
+    return [partial(checked, block) for block in row_blocks(n, max(1, size))]
 
 
 class RelativeDistances:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omcal.machine.arrays import Array, Mask
-from omcal.machine.compiled import compiled_pays
+from omcal.machine.compiled import compiled_pays, settle_kernel
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.method.anchors import anchors_of_sample
 from omcal.method.graph import AnchorGraphs, anchor_graphs, graphs_in_span
@@ -18,10 +18,10 @@ from omcal.method.rows import Assignment, decide, second
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import InSpan, anchors_in_span, own_rows
-from omcal.method.updates import ConsensusGraph, settle, stacked
+from omcal.method.updates import MAX_SWEEPS, ConsensusGraph, settle, settled, stacked
 from omcal.views.view import Views
 
-BLOCK = 1 << 15  # new samples at a time
+BLOCK = 1 << 16  # new samples at a time
 _SETTLED = 4096  # of these together, so that they stay in the cache
 
 
@@ -110,8 +110,9 @@ class Rule:
     def blocks(self, views: Views) -> Iterator[tuple[Array, Array]]:
         """Unclipped indicator and labels of consecutive blocks of samples in memory."""
         for rows in row_blocks(views.n, BLOCK):
-            graphs = self.learned.graphs(views, rows, compiled=compiled_pays(views.n))
-            yield indicate(self.consensus, graphs)
+            compiled = compiled_pays(views.n)
+            graphs = self.learned.graphs(views, rows, compiled=compiled)
+            yield indicate(self.consensus, graphs, compiled=compiled)
 
     def labels(self, views: Views) -> NDArray[np.int32]:
         """Cluster of each sample."""
@@ -182,16 +183,23 @@ def joined_graph(runs: Sequence[Assignment], n_clusters: int) -> AnchorGraphs:
     return AnchorGraphs(indices, weights, B * n_clusters)
 
 
-def indicate(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[Array, Array]:
+def indicate(
+    Z: ConsensusGraph, graphs: AnchorGraphs, *, compiled: bool = False
+) -> tuple[Array, Array]:
     """Unclipped indicator and labels of the samples of these graphs, as for new ones."""
     P, R = Z.f_step()
     to_P, to_G = (stacked(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
     scale = float(np.abs(P).max())
 
     def work(rows: slice) -> tuple[Array, Array]:
-        S = graphs[rows].side_by_side()
-        U = settle(S @ to_P, R)
-        return U, decide(U, S @ to_G, scale).labels
+        some = graphs[rows]
+        if compiled:
+            U = np.empty((some.n, len(R)), to_P.dtype)
+            how = settled(U.dtype), MAX_SWEEPS
+            settle_kernel()(some.indices, some.weights, to_P, R, *how, U)
+        else:
+            U = settle(some.side_by_side() @ to_P, R)
+        return U, decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
 
     U, labels = zip(*map_blocks(work, graphs.n, _SETTLED), strict=True)
     return np.concatenate(U), np.concatenate(labels)

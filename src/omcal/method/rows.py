@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,19 +81,25 @@ def silence(dtype: np.dtype, scale: float) -> float:
     return 16 * float(np.finfo(dtype).eps) * scale
 
 
-def decide(U: Array, AG: Array, scale: float, *, runner_up: bool = False) -> Assignment:
+def decide(
+    U: Array, AG: Callable[[Array], Array], scale: float, *, runner_up: bool = False
+) -> Assignment:
     """Labels from the unclipped indicator U = A P + F R.
 
     Where U has a positive entry its arg max is that of F = max(U, 0). Where it has none, F is zero
     and the least negative entry of U decides; where U is zero to rounding (`scale` is the size
-    of P), Z has no row there and A G decides.
+    of P), Z has no row there and A G decides, which is asked for these rows alone.
     """
     labels = U.argmax(axis=1)
     largest = np.take_along_axis(U, labels[:, None], axis=1)[:, 0]
+    limit = silence(U.dtype, scale)
     undecided = largest <= 0
-    silent = np.abs(U).max(axis=1) <= silence(U.dtype, scale)
-    labels[silent] = AG[silent].argmax(axis=1)
-    n_undecided = int(np.count_nonzero(undecided | silent))
+    silent = np.flatnonzero(largest <= limit)
+    silent = silent[np.abs(U[silent]).max(axis=1) <= limit]
+    if silent.size:
+        labels[silent] = AG(silent).argmax(axis=1)
+        undecided[silent] = True
+    n_undecided = int(np.count_nonzero(undecided))
     return Assignment(labels.astype(np.int32), n_undecided, *(second(U) if runner_up else ()))
 
 

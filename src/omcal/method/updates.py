@@ -15,6 +15,7 @@ from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import minimize_on_simplex
 
 _SHARPNESS = 50
+MAX_SWEEPS = 1000  # of the rows that settle
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,12 @@ def objective(
     return fusion + beta * shrunk.total + c.gamma * factor
 
 
-def settle(B: Array, R: Floats, max_sweeps: int = 1000) -> Array:
+def settled(dtype: np.dtype) -> float:
+    """The change, relative to the largest number, that counts as none."""
+    return max(1e-10, float(np.finfo(dtype).eps))
+
+
+def settle(B: Array, R: Floats, max_sweeps: int = MAX_SWEEPS) -> Array:
     """U = B + F R at the fixed point F = max(B + F R, 0) of Eq. 13, for rows with A P = B.
 
     The fixed point is the minimiser of a strictly convex quadratic over F ≥ 0 (R is positive
@@ -203,7 +209,7 @@ def settle(B: Array, R: Floats, max_sweeps: int = 1000) -> Array:
     Bt = np.ascontiguousarray(B.T, dtype=np.float64)  # a cluster at a time lies together
     Ft = np.maximum(Bt, 0)
     own = np.diag(R)
-    limit = max(1e-10, np.finfo(B.dtype).eps) * float(np.abs(Bt).max(initial=0.0))
+    limit = settled(B.dtype) * float(np.abs(Bt).max(initial=0.0))
     for _ in range(max_sweeps):
         change = 0.0
         for j in range(len(R)):

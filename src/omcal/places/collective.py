@@ -213,7 +213,7 @@ class RankRows(AbstractRows):
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
         none = np.empty((0, self._shape[2]))
-        own = decide(none, none, 1.0, runner_up=runner_up)
+        own = decide(none, none.__getitem__, 1.0, runner_up=runner_up)
 
         def work() -> Floats:
             nonlocal own

@@ -169,17 +169,18 @@ class MemoryRows(AbstractRows):
             S, _ = self._sparse[rows.start]
             U = S @ Q + self.F[rows] @ R
             self.F[rows] = np.maximum(U, 0)
-            return decide(U, S @ basis, scale, runner_up=runner_up)
+            return decide(U, lambda some: S[some] @ basis, scale, runner_up=runner_up)
 
         def compiled_work(rows: slice) -> Assignment:
             old = self.F[rows].copy()
             sweep(rows)
-            U, AG = self.F[rows].copy(), np.zeros_like(old)
+            U, graphs = self.F[rows].copy(), self.graphs[rows]
             # Where F is zero, what is below zero decides.
-            some = np.flatnonzero(U.max(axis=1) <= silence(U.dtype, scale))
-            S = self.graphs[rows][some].side_by_side()
-            U[some], AG[some] = S @ Q + old[some] @ R, S @ basis
-            return decide(U, AG, scale, runner_up=runner_up)
+            zero = np.flatnonzero(U.max(axis=1) <= silence(U.dtype, scale))
+            U[zero] = graphs[zero].side_by_side() @ Q + old[zero] @ R
+            return decide(
+                U, lambda some: graphs[some].side_by_side() @ basis, scale, runner_up=runner_up
+            )
 
         if self._compiled:
             sweep, work = self._compiled_pass(Q, R), compiled_work
