@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from omcal.method.updates import (
 _SMALL_STEPS = 3  # Z and alpha steps to a pass when accelerated
 MOST_MOMENTUM = 0.9
 
+Result = TypeVar("Result")
 Weighting = Literal["adaptive", "agreement", "distinct", "fixed"]
 
 
@@ -110,9 +111,35 @@ def solve(
     Each iteration takes one sweep over the rows; the rest is small. `progress` is told the
     number of each finished iteration and its objective; it returns whether to stop.
     """
+    return in_turn([solving(rows, StS, G, problem, progress)])[0]
+
+
+def in_turn(works: Iterable[Generator[None, None, Result]]) -> list[Result]:
+    """What each of these comes to, where all of them go on by one step after another."""
+    begun = dict(enumerate(works))
+    results: dict[int, Result] = {}
+    while begun:
+        for number, work in list(begun.items()):
+            try:
+                next(work)
+            except StopIteration as end:
+                results[number] = end.value
+                del begun[number]
+    return [results[number] for number in sorted(results)]
+
+
+def solving(
+    rows: AbstractRows,
+    StS: Floats,
+    G: Floats,
+    problem: Problem,
+    progress: Callable[[int, float], bool],
+) -> Generator[None, None, Solution]:
+    """`solve`, which rests before each iteration: those of other rows may be done with it."""
     work = rows.iteration(StS, G, problem) or Iteration(rows, StS, G, problem)
     history: list[float] = []
     for iteration in range(1, problem.max_iter + 1):
+        yield
         history.append(work.step())
         if progress(iteration, history[-1]):
             history += work.underway()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import chain, count, islice
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -20,7 +21,7 @@ from omcal.machine.arrays import Array, Floats, Mask, Seed
 from omcal.machine.scikit import HasMethods, Interval
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import JoinedRule, Rule, joined_graph
+from omcal.method.new_samples import JoinedRule, Rule
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
@@ -33,10 +34,12 @@ from omcal.model.doubts import Doubt, cluster_sizes, doubts, of_runs, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
 from omcal.model.runs import Run, certainty, on_host, run_table, small
-from omcal.model.watching import Watch, best_of, shown
+from omcal.model.watching import Optimised, Watch, best_of, shown, worked_off
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
+
+Finished = tuple[Rule, Solution, Assignment]  # a run
 
 
 class Consensus(MetaEstimatorMixin, AskedModel):
@@ -119,7 +122,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     @property
     def n_clusters(self) -> int:
         """Number of clusters, which is that of the estimator."""
-        return int(self._inner().n_clusters)
+        return int(self._given().n_clusters)
 
     def fit(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
@@ -192,16 +195,25 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         kept: dict[int, AnchorGraphs | None] = {}
         keeps = place.keeps(settings, self.n_runs)
 
-        def work(b: int, rows: AbstractRows) -> tuple[Rule, Solution, Assignment]:
+        def begin(b: int, rows: AbstractRows) -> Generator[None, None, Optimised]:
             one, state, saved = learned[b].alone, states[b], checkpoints[b]
             if keeps:
                 kept[b] = place.kept(rows)
             rows = saved.follow(rows, one.anchors, state) if saved else rows
-            best, assignment = inner._optimise(rows, one, state, watch, runner_up=True)
-            watch.say("run %d of %d: objective %.8g", b + 1, self.n_runs, best.history[-1])
-            return Rule(one, best.consensus), best, small(assignment, self.n_clusters)
+            return inner._optimise(rows, one, state, watch, runner_up=True)
 
-        finished = list(self._run_all(work, place.build(learned, settings), watch))
+        def work(first: int, some: Sequence[AbstractRows]) -> list[Finished]:
+            begun = [begin(b, rows) for b, rows in enumerate(some, start=first)]
+            found = worked_off(begun, settings.n_anchors, watch)
+            for b, (best, _) in enumerate(found, start=first):
+                watch.say("run %d of %d: objective %.8g", b + 1, self.n_runs, best.history[-1])
+            return [
+                (Rule(one.alone, best.consensus), best, small(assignment, settings.n_clusters))
+                for one, (best, assignment) in zip(learned[first:], found, strict=False)
+            ]
+
+        built, size = place.build(learned, settings), place.together(settings)
+        finished = list(self._run_all(work, built, size, watch))
         if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
             raise KeyboardInterrupt
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
@@ -212,7 +224,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             (rows,) = place.build([inner._rule.learned], settings)
             kept[best] = place.kept(rows)
         inner._graphs = kept.get(best)  # what the model is described by
-        c = self.n_clusters
+        c = settings.n_clusters
         inner.doubts_ = inner._doubts(place.total(cluster_sizes(inner.labels_, c)))
         self.doubts_: list[Doubt] = self._doubts(place.total(cluster_sizes(self.labels_, c)))
         for saved in checkpoints:
@@ -221,23 +233,28 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         return watch.interrupted
 
     def _run_all(
-        self, work: Callable[[int, AbstractRows], Any], built: Iterator[AbstractRows], watch: Watch
-    ) -> Iterator[Any]:
+        self,
+        work: Callable[[int, Sequence[AbstractRows]], list[Finished]],
+        built: Iterator[AbstractRows],
+        size: int,
+        watch: Watch,
+    ) -> Iterator[Finished]:
         """The runs, in their order; graphs of later ones are made when their turn has come."""
+        groups = zip(count(0, size), iter(lambda: list(islice(built, size)), []), strict=False)
         if self.n_jobs in (None, 1):
-            for b, rows in enumerate(built):
-                yield work(b, rows)
-                if rows.agree(watch.interrupted):
+            for first, some in groups:
+                yield from work(first, some)
+                if some[0].agree(watch.interrupted):
                     return
         else:
             jobs = Parallel(n_jobs=self.n_jobs, prefer="threads", pre_dispatch="n_jobs")
-            yield from jobs(delayed(work)(b, rows) for b, rows in enumerate(built))
+            yield from chain.from_iterable(jobs(delayed(work)(*group) for group in groups))
 
     def _join(
         self,
         inner: AnchorClusterer,
         place: Place,
-        finished: Sequence[tuple[Rule, Solution, Assignment]],
+        finished: Sequence[Finished],
         random_state: np.random.RandomState,
         watch: Watch,
     ) -> None:
@@ -253,12 +270,13 @@ class Consensus(MetaEstimatorMixin, AskedModel):
                 f"the runs found {n_found} clusters in all, fewer than n_clusters={c}; lower "
                 "n_clusters."
             )
-        rows = place.rows_of(joined_graph(assigned, c), c)
+        rows = place.join(assigned, c)
         how = (inner.max_iter, inner.tol, inner.accelerate)
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         StS = rows.gram()
         bases = starts("spectral", 1, StS[0, 0], c, random_state)
-        solution, assignment = best_of(bases, rows, StS, problem, watch)
+        work = best_of(bases, rows, StS, problem, watch)
+        ((solution, assignment),) = worked_off([work], StS.shape[-1], watch)
         labels = np.asarray(on_host(assignment.labels), dtype=np.int32)
         tables = [place.total(run_table(run.labels, labels, c)) for run in runs]
         self._publish(rules, runs, tables, solution, Assignment(labels, assignment.n_undecided))
@@ -370,12 +388,15 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         check_is_fitted(self)
         return self.estimator_._place_of_new(X, present)
 
-    def _inner(self) -> AnchorClusterer:
-        """A copy of the estimator to work with."""
+    def _given(self) -> AnchorClusterer:
         given = OMCAL() if self.estimator is None else self.estimator
         if not isinstance(given, AnchorClusterer):
             raise ValueError(f"estimator={given!r} cannot be joined; give OMCAL(...) or OCAL(...).")
-        inner: AnchorClusterer = clone(given)
+        return given
+
+    def _inner(self) -> AnchorClusterer:
+        """A copy of the estimator to work with."""
+        inner: AnchorClusterer = clone(self._given())
         return inner
 
     def _checkpoint(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
@@ -40,7 +40,7 @@ from omcal.model.asking import AskedModel
 from omcal.model.checkpoint import Checkpoint, in_words, naming
 from omcal.model.cost import Estimate, ViewSize, view_sizes
 from omcal.model.doubts import Doubt, cluster_sizes, doubts, unconverged, warn
-from omcal.model.watching import Watch, best_of, plain_interrupts, shown
+from omcal.model.watching import Optimised, Watch, best_of, plain_interrupts, shown, worked_off
 from omcal.places.base import Asked, Place, place_for
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present, require_enough
@@ -165,7 +165,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         watch.say("%d samples in %d views tied to %d anchors", *size)
         for name, scaling in zip(views.names, learned.scalings, strict=True):
             watch.say("view %r is scaled as %s", name, scaling.kind)
-        best, assignment = self._optimise(rows, learned, random_state, watch)
+        work = self._optimise(rows, learned, random_state, watch)
+        ((best, assignment),) = worked_off([work], settings.n_anchors, watch)
 
         self._publish(Rule(learned, best.consensus), best, assignment)
         sizes = cluster_sizes(self.labels_, int(self.n_clusters))
@@ -216,7 +217,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         watch: Watch,
         *,
         runner_up: bool = False,
-    ) -> tuple[Solution, Assignment]:
+    ) -> Generator[None, None, Optimised]:
         """Algorithm 1 on these rows, from each start; the best result and its labels."""
         problem = self._problem(len(learned.anchors)).without(learned.silent)
         StS = rows.gram()

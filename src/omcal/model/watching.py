@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any, TextIO
@@ -14,7 +14,7 @@ from omcal.machine.arrays import Floats
 from omcal.machine.process import ProcessSetting
 from omcal.machine.threads import small_blas
 from omcal.method.rows import AbstractRows, Assignment
-from omcal.method.solver import Problem, Solution, solve
+from omcal.method.solver import Problem, Solution, in_turn, solving
 
 logger: logging.Logger = logging.getLogger("omcal")
 
@@ -139,11 +139,13 @@ class Watch:
     def interrupted(self) -> bool:
         return self._interruption.asked
 
-    @contextmanager
-    def start(self, run: int) -> Iterator[StartTask]:
-        """Around one start of the solver: Ctrl-C ends it with the iteration in progress."""
-        with self._interruption.held():
-            yield self._tasks.start(self._max_iter)
+    def held(self) -> AbstractContextManager[None]:
+        """Around iterations: Ctrl-C ends them with the one in progress."""
+        return self._interruption.held()
+
+    def start(self) -> StartTask:
+        """One start of the solver begins."""
+        return self._tasks.start(self._max_iter)
 
     def progress(
         self, run: int, task: StartTask, agree: Callable[[bool], bool]
@@ -196,6 +198,9 @@ def reporter(verbose: int) -> Callable[..., None]:
     return say
 
 
+Optimised = tuple[Solution, Assignment]
+
+
 def best_of(
     bases: Iterable[Floats],
     rows: AbstractRows,
@@ -204,12 +209,13 @@ def best_of(
     watch: Watch,
     *,
     runner_up: bool = False,
-) -> tuple[Solution, Assignment]:
-    """The best of the solver's results from these starts, and its labels."""
-    best: tuple[Solution, Assignment] | None = None
+) -> Generator[None, None, Optimised]:
+    """The best of the solver's results from these starts, and its labels; see `solving`."""
+    best: Optimised | None = None
     for run, G in enumerate(bases, start=1):
-        with small_blas(len(G)), watch.start(run) as task:
-            solution = solve(rows, StS, G, problem, watch.progress(run, task, rows.agree))
+        task = watch.start()
+        progress = watch.progress(run, task, rows.agree)
+        solution = yield from solving(rows, StS, G, problem, progress)
         if best is None or solution.history[-1] < best[0].history[-1]:
             Z = solution.consensus
             # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
@@ -218,3 +224,11 @@ def best_of(
             break
     assert best is not None
     return best
+
+
+def worked_off(
+    works: Sequence[Generator[None, None, Optimised]], n_anchors: int, watch: Watch
+) -> list[Optimised]:
+    """What these come to, an iteration of each in turn."""
+    with small_blas(n_anchors), watch.held():
+        return in_turn(works)

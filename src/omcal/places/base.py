@@ -14,8 +14,8 @@ import numpy as np
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule
-from omcal.method.rows import AbstractRows, row_bytes
+from omcal.method.new_samples import JoinedRule, Learned, Rule, joined_graph
+from omcal.method.rows import AbstractRows, Assignment, row_bytes
 from omcal.method.settings import GraphSettings
 from omcal.places.survey import Seen, Survey, look
 from omcal.views.view import Views, check_finite
@@ -81,11 +81,18 @@ class Place(ABC):
 
     @abstractmethod
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
-        """Rows made with each of these, one after another: the last must not be needed any more."""
+        """Rows made with each of these, one after another: the last must not be needed any more.
+
+        But for those that are worked on `together`, which may be made at once.
+        """
 
     @abstractmethod
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         """Labels, or F, of the samples by a rule that was fitted before; in `out` if given."""
+
+    def together(self, settings: GraphSettings) -> int:
+        """Of how many runs the next iterations are best done at the same time."""
+        return 1
 
     @property
     def n(self) -> int:
@@ -123,6 +130,10 @@ class Place(ABC):
         from omcal.places.memory import MemoryRows
 
         return MemoryRows(graphs, n_clusters, compiled=compiled_pays(graphs.n))
+
+    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
+        """Rows of the graph between the samples and the clusters of all runs."""
+        return self.rows_of(joined_graph(runs, n_clusters), n_clusters)
 
     def keeps(self, settings: GraphSettings, n_runs: int = 1) -> bool:
         """Whether the graphs of so many runs may stay, all of them in memory."""
