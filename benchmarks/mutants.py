@@ -1,10 +1,11 @@
 """Change `omcal.method` in small ways and count which changes the tests notice.
 
-mutmut writes the changed functions. The tests are loaded and run once, to see which of them reach
-which function; then a fork of that process for each mutant puts the changed code into its function
-and runs the tests that reach it, quick and special ones first, until one fails. Results are kept in
-out/mutants by the changed code: a mutant that was noticed is not tried again. The page is written
-to benchmarks/results/mutants.md, with the reasons of benchmarks/mutants.toml for those alive.
+mutmut writes the changed functions. The tests are loaded, and forks of that process run them once,
+to see that they pass and which of them reach which function; then a fork for each mutant puts the
+changed code into its function and runs the tests that reach it, quick and special ones first, until
+one fails. Results are kept in out/mutants by the changed code: a mutant that was noticed is not
+tried again. The page is written to benchmarks/results/mutants.md, with the reasons of
+benchmarks/mutants.toml for those alive.
 
     make mutants
     make mutants MUTANTS="--only kmeans.Vectors graph --jobs 8"
@@ -28,7 +29,8 @@ import threading
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from textwrap import indent
@@ -49,8 +51,7 @@ TESTS = [
     "tests/views/test_present.py",
 ]
 KEPT = ROOT / "out" / "mutants"
-MADE, REACH, RESULTS = (KEPT / name for name in ("made.json", "reach.json", "results.jsonl"))
-UNCHANGED = "unchanged"  # what the tests must not fail for
+MADE, REACH, RESULTS = (KEPT / name for name in ("made.json", "reach.jsonl", "results.jsonl"))
 WAYS = ("noticed", "too slow", "crashed", "alive", "not tried")
 LIMIT = 8 << 30  # bytes of memory that a mutant may take
 
@@ -59,12 +60,13 @@ Mutant = dict[str, str]
 
 def made() -> list[Mutant]:
     """All mutants, as mutmut makes them, where they are not at hand."""
+    digest = _digest(*sorted(METHOD.glob("*.py")))
     if MADE.exists():
         kept = json.loads(MADE.read_text(encoding="utf-8"))
-        if kept["digest"] == _digest():
+        if kept["digest"] == digest:
             return list(kept["mutants"])
     mutants = _make()
-    MADE.write_text(json.dumps({"digest": _digest(), "mutants": mutants}), encoding="utf-8")
+    MADE.write_text(json.dumps({"digest": digest, "mutants": mutants}), encoding="utf-8")
     return mutants
 
 
@@ -145,44 +147,52 @@ class Trial:
         self._failed |= report.failed
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        self._watch(session.items)
         started: dict[int, str] = {}
-        self._start({"key": UNCHANGED, "function": UNCHANGED}, started)
-        _wait(started)
-        if outcomes()[UNCHANGED] != "alive":
-            pytest.exit(f"the tests fail without a change; the last line of {RESULTS} says where")
+        self._watch(session.items, started)
         end = time.monotonic() + self._asked.seconds
         for mutant in self._mutants:
             if time.monotonic() > end:
                 break
             if len(started) == self._asked.jobs:
                 _wait(started)
-            self._start(mutant, started)
+            started[_fork(partial(self._try, mutant))] = mutant["key"]
         while started:
             _wait(started)
         return True
 
-    def _start(self, mutant: Mutant, started: dict[int, str]) -> None:
-        pid = os.fork()
-        if not pid:
-            self._try(mutant)
-        started[pid] = mutant["key"]
-
-    def _watch(self, items: list[Any]) -> None:
+    def _watch(self, items: list[Any], started: dict[int, str]) -> None:
         """How long each test takes, and which functions it reaches, where that is not known."""
-        kept = json.loads(REACH.read_text(encoding="utf-8")) if REACH.exists() else {}
-        digests = {path: _digest(path) for path in {item.path for item in items}}
-        new = [item for item in items if kept.get(item.nodeid, [0])[0] != digests[item.path]]
-        for item, following in zip_longest(new, new[1:]):
-            kept[item.nodeid] = [digests[item.path], *self._reach(item, following)]
-        REACH.write_text(json.dumps(kept), encoding="utf-8")
+        sources = sorted((ROOT / "src").rglob("*.py"))
+        digests = {path: _digest(*sources, path) for path in {item.path for item in items}}
+        wanted = {item.nodeid: digests[item.path] for item in items}
+        seen = _lines(REACH)
+        known = {line["test"] for line in seen if line["digest"] == wanted.get(line["test"])}
+        new = [item for item in items if item.nodeid not in known]
+        for share in range(self._asked.jobs):
+            look = partial(self._look, new[share :: self._asked.jobs], wanted)
+            started[_fork(look)] = ""
+        while started:
+            _wait(started)
+        seen = {line["test"]: line for line in _lines(REACH)}
         for item in items:
-            _, seconds, functions = kept[item.nodeid]
-            for function in functions:
-                self._tests[function].append((seconds, seconds * len(functions), item))
+            line = seen.get(item.nodeid, {})
+            if line.get("digest") != wanted[item.nodeid]:
+                pytest.exit(f"{item.nodeid} fails without a change")
+            for function in line["functions"]:
+                cost = line["seconds"] * len(line["functions"])
+                self._tests[function].append((line["seconds"], cost, item))
+
+    def _look(self, items: list[Any], digests: dict[str, str]) -> None:
+        """In a fork: write down what each test that passes takes and reaches."""
+        for item, following in zip_longest(items, items[1:]):
+            self._failed = False
+            seconds, functions = self._reach(item, following)
+            if not self._failed:
+                found = {"digest": digests[item.nodeid], "seconds": seconds, "functions": functions}
+                _note(REACH, test=item.nodeid, **found)
 
     def _reach(self, item: Any, following: Any) -> tuple[float, list[str]]:
-        folder, reached = str(METHOD) + os.sep, {UNCHANGED}
+        folder, reached = str(METHOD) + os.sep, set()
 
         def look(frame: Any, event: str, _: Any) -> None:
             code = frame.f_code
@@ -202,16 +212,13 @@ class Trial:
         """In a fork: write down which test, if any, notices the mutant."""
         by = ""
         try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
-            if mutant["key"] != UNCHANGED:
-                install(mutant)
+            install(mutant)
             by = self._noticing(mutant)
         except BaseException as error:  # it cannot even be defined
             by = repr(error)
         finally:
-            _note(key=mutant["key"], outcome="noticed" if by else "alive", by=by)
-            os._exit(0)
+            _note(RESULTS, key=mutant["key"], outcome="noticed" if by else "alive", by=by)
 
     def _noticing(self, mutant: Mutant) -> str:
         tests = self._of(mutant)
@@ -229,40 +236,52 @@ class Trial:
         """The tests that reach a mutant: first those that are quick and reach little else."""
         tests = sorted(self._tests[mutant["function"]], key=lambda test: test[1])
         total = accumulate(seconds for seconds, *_ in tests)
-        most = float("inf") if mutant["key"] == UNCHANGED else self._asked.most
         return [
             (seconds, item)
             for (seconds, _, item), sofar in zip(tests, total, strict=True)
-            if sofar <= most
+            if sofar <= self._asked.most
         ]
+
+
+def _fork(work: Callable[[], None]) -> int:
+    """The number of a process that does this, silently, and ends."""
+    pid = os.fork()
+    if not pid:
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            work()
+        finally:
+            os._exit(0)
+    return pid
 
 
 def _wait(started: dict[int, str]) -> None:
     """Wait for one of the forks; what did not end by itself wrote nothing down."""
     pid, status = os.wait()
     key = started.pop(pid)
-    if os.WIFSIGNALED(status):
+    if os.WIFSIGNALED(status) and key:
         slow = os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGALRM)
-        _note(key=key, outcome="too slow" if slow else "crashed", by="")
+        _note(RESULTS, key=key, outcome="too slow" if slow else "crashed", by="")
 
 
-def _note(**line: str) -> None:
-    with open(RESULTS, "a", encoding="utf-8") as file:
+def _lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _note(path: Path, **line: Any) -> None:
+    with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
 
 def _digest(*paths: Path) -> str:
-    """Of these files and of the method."""
-    sources = [path.read_bytes() for path in (*sorted(METHOD.glob("*.py")), *paths)]
-    return hashlib.sha256(b"".join(sources)).hexdigest()
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def outcomes() -> dict[str, str]:
     """The last outcome of each mutant, by its key."""
-    if not RESULTS.exists():
-        return {}
-    lines = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
-    return {line["key"]: line["outcome"] for line in lines}
+    return {line["key"]: line["outcome"] for line in _lines(RESULTS)}
 
 
 def page(mutants: list[Mutant], found: dict[str, str]) -> Iterator[str]:
