@@ -110,7 +110,8 @@ def test_nearest(on_cpu, n, d, m, k, kind):
     X = torch.from_numpy(rng.normal(size=(n, d)) + 1).to(getattr(torch, kind))
     W, bias = (rng.normal(size=size).astype(np.float32) for size in ((d, m), m))
     W[:, m // 2], bias[m // 2] = W[:, 0], bias[0]  # an anchor twice
-    nearest = cuda_graphs.NearestAnchors(W, bias, 1e-6, on_cpu)
+    given = (torch.from_numpy(W), torch.from_numpy(bias), 1e-6, float(np.abs(bias).max()))
+    nearest = cuda_graphs.NearestAnchors(*given)
     indices, weights = torch.zeros((k, n), dtype=torch.uint8), torch.zeros((k, n))
     nearest(X, indices, weights)
     distances = X.double().numpy() @ W.astype(np.float64) + bias

@@ -65,18 +65,22 @@ def _mark_absent(views: Views, given: Any) -> Views:
     """`omcal.views.view.mark_absent` for tensors."""
     masks = read_masks(given, views.names, views.n)
     marked = []
-    for view in views:
-        here = _rows_present(view.array.tensor)
+    for view, doubtful in zip(views, _doubtful(views), strict=True):
+        here = _rows_present(view.array.tensor) if doubtful else None
         known = masks.get(view.name)
         both = here if known is None else known if here is None else known & here
         marked.append(replace(view, present=None if both is None or both.all() else both))
     return Views(marked)
 
 
+def _doubtful(views: Views) -> list[bool]:
+    """Whether there are NaN in the first column of each view; one answer for all."""
+    found: list[bool] = torch.stack([v.array.tensor[:, 0].isnan().any() for v in views]).tolist()
+    return found
+
+
 def _rows_present(tensor: Tensor) -> Mask | None:
     """False for the rows that are NaN throughout; None where there is no such row."""
-    if not tensor.is_floating_point():
-        return None
     # A number in its first column proves most rows to be there.
     doubtful = tensor[:, 0].isnan().nonzero()[:, 0]
     absent = doubtful[tensor[doubtful].isnan().all(dim=1)].cpu().numpy()

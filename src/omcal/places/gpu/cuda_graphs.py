@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.arrays import Array
 from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import nvrtc
 
@@ -30,11 +29,11 @@ def serves(device: Device, dtype: np.dtype, n_anchors: int, k: int) -> bool:
 class NearestAnchors:
     """Eq. 2 for rows of a view on a device, from the relative distances (rows @ W) + bias."""
 
-    def __init__(self, W: Array, bias: Array, tie: float, device: Device) -> None:
+    def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: float) -> None:
         self._d, self._m = W.shape
         self._tiles = -(-self._m // 8)
-        self._W, self._bias = (torch.from_numpy(a).to(device) for a in (W, bias))
-        self._limits = (tie, float(np.abs(bias).max()))
+        self._W, self._bias = W, bias
+        self._limits = (tie, largest_bias)
 
     def takes(self, X: Tensor | None) -> bool:
         """Whether these rows can be read as they are."""

@@ -11,6 +11,7 @@ from omcal.machine import torch
 from omcal.machine.arrays import Array
 from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import nvrtc
+from omcal.places.gpu.devices import send
 
 _THREADS = 256
 _ROOM = 8 * _THREADS
@@ -62,15 +63,15 @@ def side_by_side(
     device, widths = tensors[0].device, [int(tensor.shape[1]) for tensor in tensors]
     n = len(tensors[0]) if rows is None else len(rows)
     X = torch.empty((n, sum(widths)), dtype=dtype, device=device)
-    where = None if rows is None else torch.from_numpy(rows.astype(np.int64)).to(device)
     given = [part for both in steps for part in both if part is not None]
-    sent = torch.from_numpy(np.concatenate([*given, [0.0]])).to(device)  # in one message
-    parts = iter(sent.split([*map(len, given), 1]))
-    for target, tensor, both in zip(X.split(widths, dim=1), tensors, steps, strict=True):
+    parts = iter(send([*given, *([] if rows is None else [rows.astype(np.int64)])], device))
+    factors = [[None if part is None else next(parts) for part in both] for both in steps]
+    where = next(parts, None)
+    for target, tensor, both in zip(X.split(widths, dim=1), tensors, factors, strict=True):
         kernel = _kernel("gather", device, tensor.dtype, REAL=nvrtc.TYPES[str(dtype)])
         kernel(
             *(min(n, _PICKING_BLOCKS), _THREADS, 0),
-            *(tensor, where, *(None if part is None else next(parts) for part in both), target),
+            *(tensor, where, *both, target),
             *(n, tensor.shape[1], *tensor.stride(), X.shape[1]),
         )
     return X

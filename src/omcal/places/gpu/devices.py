@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from threading import Lock
 from typing import Any
 
+import numpy as np
+
 from omcal.machine import torch
+from omcal.machine.arrays import Array
 from omcal.machine.memory import format_bytes
 from omcal.machine.process import ProcessSetting
-from omcal.machine.torch import Device
+from omcal.machine.torch import Device, Tensor, torch_dtype
 
 _RECORDING = Lock()  # one thread at a time
+_ALIGNED = 16  # bytes
 
 
 class MissingDeviceError(ValueError, RuntimeError):
@@ -88,6 +92,21 @@ def working_on(device: Device) -> Iterator[None]:
     current = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with torch.no_grad(), _TRUE_FLOAT32.held(), current:
         yield
+
+
+def send(arrays: Sequence[Array], device: Device) -> list[Tensor]:
+    """Copies of small arrays on the device, which go there in one message."""
+    sizes = [-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]
+    letter = np.empty(sum(sizes), dtype=np.uint8)
+    starts = np.cumsum([0, *sizes])[:-1].tolist()
+    for array, start in zip(arrays, starts, strict=True):
+        flat = np.ascontiguousarray(array).reshape(-1)
+        letter[start : start + array.nbytes] = flat.view(np.uint8)
+    there = torch.from_numpy(letter).to(device)
+    return [
+        there[start : start + array.nbytes].view(torch_dtype(array.dtype)).view(array.shape)
+        for array, start in zip(arrays, starts, strict=True)
+    ]
 
 
 class Repeated:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.arrays import Array
 from omcal.machine.threads import one_blas_thread
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs, RelativeDistances
 from omcal.method.new_samples import Learned
 from omcal.places.gpu import cuda_graphs
 from omcal.places.gpu import triton_graphs as kernels
-from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.devices import send, wide_type
 from omcal.places.gpu.scaling import check_finite
 from omcal.places.gpu.views import DeviceViews
 from omcal.views.present import stand_in, stand_ins
@@ -89,22 +88,24 @@ class GraphMaker:
     def __init__(self, views: DeviceViews, learned: Learned) -> None:
         self._views = views
         self._learned = learned
+        # BLAS's threads would wait for more work while those of PyTorch copy rows.
+        with one_blas_thread():
+            distances = [
+                RelativeDistances(view.host, scaling, centres)
+                for view, scaling, centres in zip(
+                    views, learned.scalings, learned.anchors, strict=True
+                )
+            ]
+        given = [part for d in distances for part in (d._W, d.bias, d.origin) if part is not None]
+        sent = iter(send(given, views.device))
         self._nearest: list[tuple[Any, Tensor | None]] = []
-        for view, scaling, centres in zip(views, learned.scalings, learned.anchors, strict=True):
-            # BLAS's threads would wait for more work while those of PyTorch copy rows.
-            with one_blas_thread():
-                distances = RelativeDistances(view.host, scaling, centres)
-            given = (distances._W, distances.bias, 16 * float(np.finfo(view.dtype).eps))
-            size = (view.dtype, len(centres), learned.n_neighbors)
+        for view, of_view in zip(views, distances, strict=True):
+            size = (view.dtype, len(of_view.bias), learned.n_neighbors)
             on_cores = not view.sparse and cuda_graphs.serves(views.device, *size)
             way = cuda_graphs.NearestAnchors if on_cores else _ByProducts
-            origin = distances.origin
-            self._nearest.append(
-                (
-                    way(*given, views.device),
-                    None if origin is None else torch.from_numpy(origin).to(views.device),
-                )
-            )
+            limits = (16 * float(np.finfo(view.dtype).eps), float(np.abs(of_view.bias).max()))
+            nearest = way(next(sent), next(sent), *limits)
+            self._nearest.append((nearest, None if of_view.origin is None else next(sent)))
         self._weight = torch.zeros(len(views), dtype=wide_type(views.device), device=views.device)
 
     def __call__(self, rows: slice) -> TorchGraphs:
@@ -154,8 +155,8 @@ def anchor_graphs(views: DeviceViews, learned: Learned, rows: slice = slice(None
 class _ByProducts:
     """`cuda_graphs.NearestAnchors` from a library's products, on any device."""
 
-    def __init__(self, W: Array, bias: Array, tie: float, device: Device) -> None:
-        self._W, self._bias = (torch.from_numpy(a).to(device) for a in (W, bias))
+    def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: float) -> None:
+        self._W, self._bias = W, bias
         self._tie = tie
 
     def takes(self, X: Tensor | None) -> bool:
