@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_laplacian
 from omcal.baselines._spectral import kmeans_labels, smallest_eigenvectors
-from omcal.machine.arrays import Array, Seed
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
@@ -144,7 +144,7 @@ class AMGL(Baseline):
             )
         self.view_weights_ = weights
         self.embedding_ = F
-        self.objective_ = np.array(objective)
+        self.objective_: Floats = np.array(objective)
         self.n_iter_: int = len(objective)
         return kmeans_labels(F, self.n_clusters, random_state, self.n_init)
 

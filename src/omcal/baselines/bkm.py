@@ -17,7 +17,7 @@ from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import column_sums, row_sums
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array, Seed
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -131,7 +131,7 @@ class BKM(Baseline):
             )
         self.feature_labels_: Array = solution.q
         self.block_means_: Array = solution.s
-        self.objective_ = np.array(solution.objective)
+        self.objective_: Floats = np.array(solution.objective)
         self.n_iter_: int = len(solution.objective) - 1
         return solution.p
 

@@ -137,7 +137,7 @@ class CGFKM(Baseline):
                 stacklevel=3,
             )
         self.filter_weights_: Array = solution.beta
-        self.objective_ = np.array(solution.objective)
+        self.objective_: Floats = np.array(solution.objective)
         self.n_iter_: int = len(solution.objective) // 2
         return solution.labels
 

@@ -13,7 +13,7 @@ from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._partitions import column_sums, refill_empty, row_sums
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array, Seed
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.view import Matrix, Views
 
@@ -135,7 +135,7 @@ class FNMTF(Baseline):
             )
         self.feature_labels_: Array = solution.g
         self.block_means_: Array = solution.S
-        self.objective_ = np.array(solution.objective)
+        self.objective_: Floats = np.array(solution.objective)
         self.n_iter_: int = len(solution.objective) - 1
         return solution.f
 

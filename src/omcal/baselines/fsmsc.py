@@ -12,7 +12,7 @@ from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._linalg import procrustes, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
-from omcal.machine.arrays import Array, Seed
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.method.simplex import project_simplex
 from omcal.views.like import ColumnsLike
@@ -139,7 +139,7 @@ class FSMSC(Baseline):
         factors, objective = factorize(
             X, joined, self.n_clusters, self.tau, self.lam1, self.lam2, self.max_iter
         )
-        self.objective_ = np.array(objective)
+        self.objective_: Floats = np.array(objective)
         self.anchor_graph_: Array = factors.Z
         self.n_iter_: int = self.max_iter
         U = row_normalized(left_singular_vectors(factors.Z, self.n_clusters))

@@ -18,7 +18,7 @@ from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._spectral import some_eigenpairs
-from omcal.machine.arrays import Array, Seed
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.graph import nearest_columns
 from omcal.method.simplex import project_simplex
@@ -157,7 +157,7 @@ class KMM(Baseline):
                 break
         best = next((graph for graph in reversed(solved) if graph.converged), solved[-1])
         self.n_iter_: int = len(solved)
-        self.objective_ = np.array([graph.objective for graph in solved])
+        self.objective_: Floats = np.array([graph.objective for graph in solved])
         self.graph_: Any = best.Z
         self.prototype_labels_: Array = best.nearest
         return best.labels

@@ -160,7 +160,7 @@ class MCGC(Baseline):
         self.graph_ = S
         self.view_graphs_ = graphs
         self.view_components_: list[int] = [int(component_labels(W).max()) + 1 for W in graphs]
-        self.objective_ = np.array(objective)
+        self.objective_: Floats = np.array(objective)
         self.n_iter_: int = self.max_iter
         return component_labels(S)
 

@@ -166,7 +166,7 @@ class MLAN(Baseline):
             self._warn(f"did not reach them in max_iter={self.max_iter} iterations")
         self.graph_ = S
         self.view_weights_ = weights
-        self.objective_ = np.array(objective)
+        self.objective_: Floats = np.array(objective)
         self.n_iter_: int = len(objective)
         return component_labels(S)
 

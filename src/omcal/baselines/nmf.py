@@ -134,7 +134,7 @@ class NMFClustering(Baseline):
         self.memberships_: Array
         self.components_: Array
         self.memberships_, self.components_ = unit_components(F, model.components_)
-        self.objective_ = float(model.reconstruction_err_) ** 2
+        self.objective_: float = float(model.reconstruction_err_) ** 2
         self.n_iter_: int = int(model.n_iter_)
         if self.labels == "argmax":
             return np.asarray(self.memberships_.argmax(axis=1))

@@ -166,7 +166,7 @@ class BestSingleView(Baseline):
         for name, X in zip(views.names, _scaled(views, self.scale), strict=True):
             labels[name] = kmeans_labels(X, self.n_clusters, random_state, self.n_init)
             self.scores_[name] = _silhouette(X[scored], labels[name][scored])
-        self.best_view_ = max(self.scores_, key=self.scores_.__getitem__)
+        self.best_view_: str = max(self.scores_, key=self.scores_.__getitem__)
         return labels[self.best_view_]
 
     def _memory_needed(self, views: Views) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._smc import AbstractSMC, anchor_codes, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array, Seed
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
@@ -139,7 +139,7 @@ class SMC(AbstractSMC):
         costs = [
             _cost(x, z, self.anchor_indices_, self.alpha) for x, z in zip(X, codes, strict=True)
         ]
-        self.objective_ = np.array([sum(costs)])
+        self.objective_: Floats = np.array([sum(costs)])
         self.n_iter_ = 1
         U = stacked_embedding(codes, self.n_clusters)
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)

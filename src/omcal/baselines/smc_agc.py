@@ -125,7 +125,7 @@ class SMCAGC(AbstractSMC):
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = self._filtered_views(views, random_state)
         graphs = [dense_anchor_graph(x, x[self.anchor_indices_], self.n_nearest) for x in X]
-        self.objective_ = np.array([sum(cost for _, cost in graphs)])
+        self.objective_: Floats = np.array([sum(cost for _, cost in graphs)])
         self.n_iter_ = 1
         U = stacked_embedding([S for S, _ in graphs], self.n_clusters)
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)

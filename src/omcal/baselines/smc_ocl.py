@@ -172,7 +172,7 @@ class SMCOCL(AbstractSMC):
         solution, labels = consensus(codes, G, problem)
         self.view_weights_: Floats = solution.alpha
         self.basis_: Floats = solution.consensus.G
-        self.objective_ = np.array(solution.history)
+        self.objective_: Floats = np.array(solution.history)
         self.n_iter_: int = solution.n_iter
         if not solution.converged:
             warnings.warn(

@@ -28,15 +28,26 @@ from omcal.cli.tune import tune
 
 # The modules of the commands load the rest of omcal only when they run: help, completion and
 # mistyped words are answered at once.
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="omcal",
     help="Multi-view clustering in one step, in time linear in the number of samples.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
-for command in (demo, inspect, convert, cluster, explain, predict, score, tune, compare, reproduce):
-    app.command()(command)
+for _command in (
+    demo,
+    inspect,
+    convert,
+    cluster,
+    explain,
+    predict,
+    score,
+    tune,
+    compare,
+    reproduce,
+):
+    app.command()(_command)
 
 _BAD_INPUT = (ValueError, OSError, ImportError, MemoryError)
 _INTERRUPTED = 130
