@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.sparse import csr_array
 
 import reference
 from omcal.method.anchors import choose_anchors as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.graph import anchor_graphs as host_graphs
+from omcal.method.kinds import kind_of, recognise
 from omcal.method.new_samples import Learned, Rule
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
@@ -24,6 +26,7 @@ from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import anchor_graphs
+from omcal.places.gpu.kinds import OfTensor
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings
 from omcal.places.gpu.views import DeviceViews
@@ -40,6 +43,7 @@ from torch_cases import (
     torch,
     two_views,
 )
+from view_kinds import KINDS
 
 
 @pytest.fixture(params=DEVICES)
@@ -217,6 +221,22 @@ def test_scaling_equals_that_on_the_host(device, small_blocks, scale, dtype):
         blocks = torch.cat([block for _, block in view.blocks(expected)]).cpu().numpy()
         standardised = expected.prepare(host_views([X])[0].rows(slice(None)))
         np.testing.assert_allclose(blocks, standardised, atol=2e-6, rtol=2e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kinds_are_those_that_the_host_tells(device, kind, dtype):
+    X = KINDS[kind]
+    X = (X.toarray() if sparse.issparse(X) else X).astype(dtype)
+    found = kind_of(OfTensor(torch.from_numpy(X).to(device)))
+    assert found == recognise(X)
+    assert found.name == kind
+    (fitted,) = fit_scalings(DeviceViews(tensor_views([X], device), device), "auto")
+    expected = Scaling.fit(host_views([X])[0], "auto")
+    assert fitted.kind == expected.kind
+    for name in ("unit", "weight", "center", "factor"):
+        assert (getattr(fitted, name) is None) == (getattr(expected, name) is None)
+    np.testing.assert_allclose(fitted.factor, expected.factor, rtol=1e-5)
 
 
 def test_moments_of_a_feature_far_from_zero(device):

@@ -5,7 +5,7 @@ The same rows are looked at wherever the view is, so that the kind does not depe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,7 @@ from omcal.machine.threads import row_blocks
 from omcal.views.view import Matrix, View
 
 SAMPLE_ROWS = 2048
-_RUN = 64  # rows that lie together, so that files are read in few pieces
+RUN = 64  # rows that lie together, so that files are read in few pieces
 
 _MOSTLY_ZERO = 0.7
 _WIDE = 100  # features; fewer are a table with zeros, not words
@@ -24,6 +24,7 @@ _LONG_TAIL = 4.0  # times a usual value, reached by one value in a hundred
 _TAIL_OF_COUNTS = 2.5  # of whole numbers; pixels and histograms stay below 2
 _COLUMNS = 256  # of which the tails are looked at
 _LEAST_POSITIVE = 10  # values of a feature, to speak of its tail
+TAIL_QUANTILES = (0.99, 0.5)
 
 
 class Kind(NamedTuple):
@@ -43,46 +44,116 @@ def sample_slices(n: int) -> list[slice]:
     """The rows to look at: all of few, else runs of rows spread evenly."""
     if n <= SAMPLE_ROWS:
         return [slice(0, n)]
-    starts = np.linspace(0, n - _RUN, SAMPLE_ROWS // _RUN).astype(int)
-    return [slice(start, start + _RUN) for start in starts.tolist()]
+    starts = np.linspace(0, n - RUN, SAMPLE_ROWS // RUN).astype(int)
+    return [slice(start, start + RUN) for start in starts.tolist()]
+
+
+def sample_rows(view: View) -> Array:
+    """Numbers of the rows to look at of a view, without those of absent samples."""
+    parts = sample_slices(int(view.array.shape[0]))
+    rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+    return rows if view.present is None else rows[view.present[rows]]
 
 
 def sample_of(view: View) -> Matrix:
-    """The rows to look at of a view in memory, without those of absent samples."""
-    parts = sample_slices(int(view.array.shape[0]))
-    rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
-    if view.present is not None:
-        rows = rows[view.present[rows]]
-    return view.rows(rows)
+    """The rows to look at of a view in memory."""
+    return view.rows(sample_rows(view))
+
+
+class Facts(Protocol):
+    """What is asked of some rows of a view to tell its kind, as far as it is needed."""
+
+    @property
+    def n(self) -> int:
+        """Number of the rows."""
+
+    @property
+    def width(self) -> int:
+        """Number of the features."""
+
+    @property
+    def n_values(self) -> int:
+        """How many values are not zero."""
+
+    @property
+    def negative(self) -> bool:
+        """Whether there is a negative value."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all values are whole numbers."""
+
+    @property
+    def unit_length(self) -> bool:
+        """Whether rows have length 1, but for those of zeros alone."""
+
+    @property
+    def tail(self) -> float:
+        """How far the positive values of a usual feature reach: 99 % quantile over the median."""
 
 
 def recognise(sample: Matrix) -> Kind:
-    """The kind of numbers that these rows hold.
+    """The kind of numbers that these rows hold."""
+    if not (sample.data if sparse.issparse(sample) else sample).size:
+        return Kind("standard", "no value to go by")
+    return kind_of(_OfMatrix(sample))
+
+
+def kind_of(facts: Facts) -> Kind:
+    """The kind of numbers that rows with these facts hold.
 
     Mostly zero and wide: counts, terms or links without negative values ("tfidf"), or something
     else with them ("unit"). Rows of length 1 are left as they are ("view"). Long tails are those of
     counts where whole numbers are wide ("tfidf": how much was counted in a row says nothing), else
     damped ("log"). Everything else, binary and one-hot columns too, has its features standardised.
     """
-    n, width = sample.shape
-    values = sample.data if sparse.issparse(sample) else sample
-    if n == 0 or not values.size:
-        return Kind("standard", "no value to go by")
-    negative = bool((values < 0).any())
-    zero = 1.0 - np.count_nonzero(values != 0) / (n * width)
+    width, negative = facts.width, facts.negative
+    zero = 1.0 - facts.n_values / (facts.n * width)
     if zero >= _MOSTLY_ZERO and width >= _WIDE:
         if negative:
             return Kind("unit", f"{zero:.0%} of its values are zero, and some are negative")
         return Kind("tfidf", f"{zero:.0%} of its values are zero, as in counts, terms or links")
-    if width > 3 and _unit_length(sample):
+    if width > 3 and facts.unit_length:
         return Kind("view", "its rows have length 1, as embeddings have")
-    tail = 0.0 if negative else _tail(sample)
+    tail = 0.0 if negative else facts.tail
     text = f"one value in a hundred is {tail:.1f} times a usual one, or more"
-    if tail >= _TAIL_OF_COUNTS and width >= _WIDE and np.array_equal(values, np.rint(values)):
+    if tail >= _TAIL_OF_COUNTS and width >= _WIDE and facts.whole:
         return Kind("tfidf", f"whole numbers, and {text}, as in counts")
     if tail >= _LONG_TAIL:
         return Kind("log", text)
     return Kind("standard", "numbers without anything special")
+
+
+class _OfMatrix:
+    """Facts of rows in memory."""
+
+    def __init__(self, sample: Matrix) -> None:
+        self._sample = sample
+        self._values = sample.data if sparse.issparse(sample) else sample
+        self.n, self.width = map(int, sample.shape)
+
+    @property
+    def n_values(self) -> int:
+        return int(np.count_nonzero(self._values != 0))
+
+    @property
+    def negative(self) -> bool:
+        return bool((self._values < 0).any())
+
+    @property
+    def whole(self) -> bool:
+        return np.array_equal(self._values, np.rint(self._values))
+
+    @property
+    def unit_length(self) -> bool:
+        first = _squares(self._sample[:RUN])  # they tell of most views
+        return of_length_one(first) is not False and bool(of_length_one(_squares(self._sample)))
+
+    @property
+    def tail(self) -> float:
+        sizes, counts = _sizes(self._sample[:, tail_columns(self.width)])
+        high, middle = (_quantile(sizes, counts, q) for q in TAIL_QUANTILES)
+        return usual_tail(high, middle, counts)
 
 
 def typical_values(sample: Matrix) -> Floats:
@@ -97,13 +168,10 @@ def typical_values(sample: Matrix) -> Floats:
     return typical
 
 
-def _unit_length(sample: Matrix) -> bool:
-    for rows in (sample[:_RUN], sample):  # the first few tell of most views
-        squares = _squares(rows)
-        there = squares > 0
-        if (np.abs(np.sqrt(squares[there]) - 1) > _UNIT_LENGTH).any():
-            return False
-    return bool(there.any())
+def of_length_one(squares: Floats) -> bool | None:
+    """Whether rows with these squared lengths have length 1; None where all are zero."""
+    there = squares[squares > 0]
+    return bool((np.abs(np.sqrt(there) - 1) <= _UNIT_LENGTH).all()) if there.size else None
 
 
 def _squares(rows: Matrix) -> Floats:
@@ -115,16 +183,15 @@ def _squares(rows: Matrix) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
-def _tail(sample: Matrix) -> float:
-    """How far the positive values of a usual feature reach: their 99 % quantile over the median."""
-    width = sample.shape[1]
-    columns = np.unique(np.linspace(0, width - 1, min(width, _COLUMNS)).astype(int))
-    sizes, counts = _sizes(sample[:, columns])
+def tail_columns(width: int) -> Array:
+    """The features whose tails are looked at."""
+    return np.unique(np.linspace(0, width - 1, min(width, _COLUMNS)).astype(int))
+
+
+def usual_tail(high: Floats, middle: Floats, counts: Array) -> float:
+    """`Facts.tail` from these quantiles of each feature, and how many values it has."""
     enough = counts >= _LEAST_POSITIVE
-    if not enough.any():
-        return 0.0
-    high, middle = (_quantile(sizes[:, enough], counts[enough], q) for q in (0.99, 0.5))
-    return float(np.median(high / middle))
+    return float(np.median(high[enough] / middle[enough])) if enough.any() else 0.0
 
 
 def _sizes(sample: Matrix) -> tuple[Floats, Array]:
@@ -136,5 +203,5 @@ def _sizes(sample: Matrix) -> tuple[Floats, Array]:
 
 def _quantile(sizes: Floats, counts: Array, q: float) -> Floats:
     """A quantile of the first `counts` values of each column, which are in descending order."""
-    rows = np.rint((1 - q) * (counts - 1)).astype(int)
+    rows = np.rint((1 - q) * np.maximum(counts - 1, 0)).astype(int)
     return np.asarray(sizes[rows, np.arange(len(counts))])

@@ -115,10 +115,11 @@ class Draft:
     sample: Matrix | None = None  # where the total variance is that of a sample
 
     @classmethod
-    def of(cls, view: View, scale: Scale, sample: Matrix | None) -> Draft:
-        """The draft for a view, from some of its rows where `scale` needs them."""
+    def of(cls, view: View, scale: Scale, sample: Matrix | None, kind: Kind | None = None) -> Draft:
+        """The draft for a view, from some of its rows where `scale` or its kind needs them."""
         asked = scale_of(scale, view.name)
-        kind = recognise(sample) if asked == "auto" else Kind(asked)
+        if kind is None:
+            kind = recognise(sample) if asked == "auto" else Kind(asked)
         centred = not view.sparse
         if kind.name == "tfidf":
             assert sample is not None

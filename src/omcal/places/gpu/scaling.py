@@ -12,11 +12,12 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array
 from omcal.machine.torch import Tensor, torch_dtype
-from omcal.method.kinds import sample_of
+from omcal.method.kinds import kind_of, sample_of, sample_rows
 from omcal.method.moments import Moments
-from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
+from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample, scale_of
 from omcal.places.gpu import cuda_views
 from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.kinds import OfTensor
 from omcal.views.view import check_finite as on_host
 from omcal.views.view import count_nonfinite, require_finite
 
@@ -26,14 +27,22 @@ if TYPE_CHECKING:
 
 def fit_scalings(views: Sequence[DeviceView], scale: Scale) -> list[Scaling]:
     """`Scaling.fit` of each view; one read of each, which also finds NaN and infinity."""
-    drafts = []
-    for view in views:
-        sample = sample_of(view.host) if needs_sample(scale, view.name) else None
-        if sample is not None and any(count_nonfinite(sample)):
-            check_finite(view)
-        drafts.append(Draft.of(view.host, scale, sample))
+    drafts = [_draft(view, scale) for view in views]
     found = look(views, drafts)
     return [draft.finish(seen) for draft, seen in zip(drafts, found, strict=True)]
+
+
+def _draft(view: DeviceView, scale: Scale) -> Draft:
+    """What some rows tell; they come to the host only where they are needed there."""
+    kind = None
+    if scale_of(scale, view.name) == "auto" and view.resident is not None:
+        kind = kind_of(OfTensor(view.take(sample_rows(view.host))))
+    sample = None
+    if needs_sample(scale, view.name) if kind is None else kind.name in ("tfidf", "log"):
+        sample = sample_of(view.host)
+        if any(count_nonfinite(sample)):
+            check_finite(view)
+    return Draft.of(view.host, scale, sample, kind)
 
 
 def look(views: Sequence[DeviceView], drafts: Sequence[Draft]) -> list[Moments | None]:
