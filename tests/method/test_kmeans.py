@@ -73,9 +73,12 @@ def test_empty_clusters_get_the_points_farthest_from_their_centres():
     labels = np.array([0, 0, 2, 2, 2])
     distances = np.array([1.0, 5.0, 5.0, 0.0, 9.0])
     # 9 is the farthest; of the two at 5 the first comes next.
-    assert_array_equal(kmeans._filled(labels.copy(), distances, 4), [0, 3, 2, 2, 1])
-    assert_array_equal(kmeans._filled(labels % 2, distances, 1), labels % 2)
-    many = kmeans._filled(np.zeros(100, dtype=int), np.ones(100), 41)
+    assert_array_equal(
+        kmeans._filled(labels.copy(), lambda: (labels, distances), 4), [0, 3, 2, 2, 1]
+    )
+    assert_array_equal(kmeans._filled(labels % 2, pytest.fail, 1), labels % 2)
+    zeros = np.zeros(100, dtype=int)
+    many = kmeans._filled(zeros, lambda: (zeros, np.ones(100)), 41)
     assert_array_equal(many, [*range(1, 41), *[0] * 60])
 
 

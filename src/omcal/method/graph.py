@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from omcal.machine.arrays import Array, Mask
+from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import abreast_pays, nearest_kernel
 from omcal.machine.threads import (
     map_blocks,
     one_blas_thread,
     row_blocks,
     sparse_product,
+    sum_blocks,
     thin_product,
-    transposed,
 )
 from omcal.machine.unrolled import nearest_abreast_kernel
 from omcal.method.scaling import Scaling
@@ -28,6 +28,7 @@ from omcal.views.view import Matrix, View, Views, check_finite
 
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
 _COPY_ENTRIES = 1 << 20
+_FOLDED_ENTRIES = 1 << 18  # of the anchors, where these are folded into a product
 _MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
 _FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
 
@@ -227,24 +228,33 @@ class RelativeDistances:
     def __init__(
         self, view: View, scaling: Scaling, anchors: Array, mean: Array | None = None
     ) -> None:
-        centres = anchors.astype(np.float64, copy=False)
-        mean = centres.mean(axis=0) if mean is None else mean
-        twice = mean - centres
-        twice *= 2.0
-        W, shift = scaling.fold(twice.T)
-        bias = shift - 0.5 * np.einsum("jd,jd->j", centres + mean, twice)
         self._scaling = scaling
-        self._W = transposed(W.T, view.dtype)
+        self._mean = anchors.mean(axis=0, dtype=np.float64) if mean is None else mean
+        self._W = np.empty((len(self._mean), len(anchors)), view.dtype)
+        origin = scaling.undo(self._mean).astype(view.dtype)
+
+        def work(some: slice) -> Floats:
+            """Fill some rows of W, and what they add to each of these sums."""
+            centres, middle = anchors[:, some].astype(np.float64, copy=False), self._mean[some]
+            twice = 2.0 * (middle - centres)
+            W, shift = scaling.fold(twice.T, some)
+            self._W[some] = W
+            half = 0.5 * np.einsum("jd,jd->j", centres + middle, twice)
+            if view.sparse:  # rows of which nothing is taken off
+                return np.stack([shift, half])
+            there = origin[some] @ W, np.abs(origin[some]) @ np.abs(W)
+            return np.stack([shift, half, *there, np.einsum("jd,jd->j", twice, twice)])
+
+        size = max(1, _FOLDED_ENTRIES // len(anchors))
+        self._shift, half, *dense = sum_blocks(work, len(self._mean), size)
         self.origin: Array | None = None
-        if not view.sparse:
-            origin = scaling.undo(mean).astype(view.dtype)
-            rounding = np.finfo(view.dtype).eps * (np.abs(origin) @ np.abs(W)).max()
-            if rounding > 0.25 * _MOST_ROUNDING * np.square(twice).sum(axis=1).mean():
+        if dense:
+            there, sizes, squares = dense
+            rounding = np.finfo(view.dtype).eps * sizes.max()
+            if rounding > 0.25 * _MOST_ROUNDING * squares.mean():
                 self.origin = origin
-                bias += origin @ W
-                shift = shift + origin @ W
-        self._mean, self._shift = mean, shift
-        self.bias: Array = bias.astype(view.dtype)
+                self._shift = self._shift + there
+        self.bias: Array = (self._shift - half).astype(view.dtype)
 
     def to_points(self, Z: Array, points: Array) -> tuple[Array, Array]:
         """For distances to c̄ + Σ z_i (c_i − c̄): Z, by which the products are taken, and the bias.

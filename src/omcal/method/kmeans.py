@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,8 +51,9 @@ def lloyd(
         centres = _improved(centres, part, n_clusters, MAX_ITER_COARSE)
         inside, within = points.spanned(centres)
         within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
-        within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE)
-        centres, _ = points.means(inside.nearest(within)[0], centres)
+        search = inside.search(n_clusters)
+        within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE, search)
+        centres, _ = points.means(search(within), centres)
         return _improved(centres, points, n_clusters, 1)
 
 
@@ -59,14 +62,21 @@ def _some(points: Points, size: int, random_state: np.random.RandomState) -> Arr
     return np.asarray(sample_without_replacement(points.n, size, random_state=random_state))
 
 
-def _improved(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
+def _improved(
+    centres: Any,
+    points: Points,
+    n_clusters: int,
+    max_iter: int,
+    search: Callable[[Any], Array] | None = None,
+) -> Any:
     """The centres after so many iterations, or as many as change something."""
     labels = np.full(points.n, -1)
+    search = search or points.search(n_clusters if max_iter > 1 else 0)
     for _ in range(max_iter):
-        new_labels, distances = points.nearest(centres)
+        new_labels = search(centres)
         if np.array_equal(new_labels, labels):
             break
-        labels = _filled(new_labels, distances, n_clusters)
+        labels = _filled(new_labels, partial(points.nearest, centres), n_clusters)
         centres, moved = points.means(labels, centres)
         if moved <= TOLERANCE * points.spread:
             break
@@ -83,10 +93,11 @@ def trials(n: int, n_clusters: int, thorough: bool) -> int:
     return max(few, min(n_clusters, _TRIED_DISTANCES // n)) if thorough else few
 
 
-def _filled(labels: Array, distances: Array, n_clusters: int) -> Array:
-    """Give each empty cluster the point farthest from its own centre."""
+def _filled(labels: Array, nearest: Callable[[], tuple[Array, Array]], n_clusters: int) -> Array:
+    """Give each empty cluster the point farthest from its own centre, as `nearest` finds it."""
     empty = np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0)
     if empty.size:
+        _, distances = nearest()
         labels[np.argsort(-distances, kind="stable")[: empty.size]] = empty
     return labels
 

@@ -20,6 +20,7 @@ from omcal.machine.threads import (
     sum_blocks,
     transposed,
 )
+from omcal.method.bounds import MovingCentres
 from omcal.views.view import Matrix
 
 _FEATURES_PER_CENTRE = 4
@@ -30,6 +31,7 @@ _SHARES_OF_MEANS = 8
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
 _PRODUCT_ROWS = 64  # rows of a block in products of rows with each other
+_MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less than they save
 _FULL_COLUMNS = 16  # a column of sparse rows is full where one row in so many has it
 
 
@@ -45,6 +47,10 @@ class Points(ABC):
     def among_themselves(self) -> Points:
         """The same points where only distances between them are asked for, each many times."""
         return self
+
+    def search(self, n_clusters: int) -> Callable[[Any], Array]:
+        """Labels of the nearest centres, as a function of centres that move little by little."""
+        return lambda centres: self.nearest(centres)[0]
 
     def span_pays(self, n_clusters: int) -> bool:
         """Whether `spanned` is there, and leaves few of many features."""
@@ -138,6 +144,30 @@ class Vectors(Points):
         self._products_with(centres, use)
         return labels, np.maximum(distances + self._norms, 0)
 
+    def search(self, n_clusters: int) -> Callable[[Array], Array]:
+        if sparse.issparse(self.X) or self.n * n_clusters < _MANY_DISTANCES:
+            return super().search(n_clusters)
+        return MovingCentres(self._two_nearest, self._norms)
+
+    def _two_nearest(self, centres: Array, some: Array | None) -> tuple[Array, Array, Array]:
+        """Label of the nearest centre of some points, and the squared distances to two centres."""
+        points = self if some is None else self[some]
+        labels = np.empty(points.n, dtype=np.int32)
+        distances = np.empty((2, points.n), dtype=centres.dtype)
+        norms = self._centre_norms(centres)
+
+        def use(rows: slice, d: Array) -> None:
+            d *= -2.0
+            d += norms(rows)
+            labels[rows] = nearest = d.argmin(axis=1)
+            each = np.arange(len(d))
+            distances[0, rows] = d[each, nearest]
+            d[each, nearest] = np.inf
+            distances[1, rows] = d.min(axis=1)
+
+        points._products_with(centres, use)
+        return labels, *np.maximum(distances + points._norms, 0)
+
     def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
         """Let `use` have the products of the centres with blocks of rows."""
         W, entries, product = centres.T, _BLOCK_ENTRIES, operator.matmul
@@ -202,6 +232,9 @@ class IncompleteVectors(Vectors):
 
     def span_pays(self, n_clusters: int) -> bool:
         return False  # what is absent has no coordinates
+
+    def search(self, n_clusters: int) -> Callable[[Array], Array]:
+        return Points.search(self, n_clusters)  # nor a distance to centres that bounds could hold
 
     def at(self, chosen: Sequence[int] | Array) -> Array:
         """The chosen rows; what they lack is taken from the nearest row that has it."""

@@ -18,11 +18,13 @@ _BLOCK_ENTRIES = 1 << 18
 
 def damped(block: Matrix, unit: Array) -> Matrix:
     """sign(x) · log(1 + |x| / unit), with a unit a feature; zero stays zero."""
-    if sparse.issparse(block):
-        values = block.data / unit[block.indices].astype(block.dtype)
-        return _with_values(block, np.copysign(_log1p(np.abs(values)), values))
-    values = block / unit.astype(block.dtype)
-    return np.copysign(_log1p(np.abs(values)), values)
+    values = block.data if sparse.issparse(block) else block
+    if (unit != 1).any():
+        each = unit[block.indices] if sparse.issparse(block) else unit
+        values = values / each.astype(block.dtype)
+    counts = values.min(initial=0.0) >= 0
+    found = _log1p(values) if counts else np.copysign(_log1p(np.abs(values)), values)
+    return _with_values(block, found) if sparse.issparse(block) else found
 
 
 def _log1p(sizes: Array) -> Array:
@@ -37,7 +39,9 @@ def _log1p(sizes: Array) -> Array:
 def weighted(block: Matrix, weight: Array) -> Matrix:
     """Each feature times its weight."""
     if sparse.issparse(block):
-        return _with_values(block, block.data * weight[block.indices].astype(block.dtype))
+        alike = weight.size > 0 and (weight == weight[0]).all()
+        each = weight[0] if alike else weight.astype(block.dtype)[block.indices]
+        return _with_values(block, block.data * each.astype(block.dtype))
     return block * weight.astype(block.dtype)
 
 

@@ -95,10 +95,10 @@ class Scaling:
             points = np.divide(points, self.factor, out=np.zeros_like(points), where=there)
         return points if self.center is None else points + self.center
 
-    def fold(self, W: Array) -> tuple[Floats, Floats]:
-        """(W', b) such that apply(x)·W == prepare(x)·W' + b, for W with a row a feature."""
-        folded = W if self.factor is None else W * self.factor[:, None]
-        shift = np.zeros(W.shape[1]) if self.center is None else -(self.center @ folded)
+    def fold(self, W: Array, some: slice = slice(None)) -> tuple[Floats, Floats]:
+        """(W', b) such that apply(x)·W == prepare(x)·W' + b, for W with a row for some features."""
+        folded = W if self.factor is None else W * self.factor[some, None]
+        shift = np.zeros(W.shape[1]) if self.center is None else -(self.center[some] @ folded)
         return folded, shift
 
 
