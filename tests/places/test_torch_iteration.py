@@ -12,13 +12,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method.roots import steps
 from omcal.method.simplex import minimize_on_simplex
-from omcal.method.solver import Iteration, Problem, solve
+from omcal.method.solver import Iteration, Problem, in_turn, solve, solving
 from omcal.places.gpu import cuda, iteration
+from omcal.places.gpu import triton_pass as _triton
+from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.roots import LEAST, TiledRoot
-from omcal.places.gpu.rows import TorchRows, _Mail
+from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.weights import simplex_faces
-from plain_rows import random_graphs
+from plain_rows import PlainRows, random_graphs
 from torch_cases import DEVICES, torch
 
 pytestmark = pytest.mark.torch
@@ -32,17 +34,18 @@ def positive(rng, m, least):
 
 
 def tiled_root(A, device, least):
-    """A^(−½) by many blocks of threads, and whether it is right."""
+    """A^(−½) by many blocks of threads beside that of another matrix, and whether it is right."""
     m, plan = len(A), list(steps(least**0.5))
     size = np.abs(A).sum(axis=0).max()
     with kernels_on_cpu() if device == "cpu" else nullcontext():
-        right = torch.ones(1, dtype=torch.float64, device=device)
+        right = torch.ones((2, 3), dtype=torch.float64, device=device)[:, 0]
         root = TiledRoot(right, m, plan)
-        scaled = A / size
+        scaled = np.stack([np.eye(m), A / size])
         begun = np.stack([scaled, plan[0][0] * np.eye(m) - plan[0][1] * scaled])
         root.begun.copy_(torch.from_numpy(begun))
         root()
-        return root, bool(right.item()), size
+        assert right[0]
+        return root, bool(right[1]), size
 
 
 @pytest.mark.slow
@@ -57,7 +60,7 @@ def test_root(device, m, least, seed):
     values, Q = np.linalg.eigh(A)
     wanted = (Q / np.sqrt(values / size)) @ Q.T
     assert right
-    found, power = (part.cpu().numpy() for part in (root.inverse, root.power))
+    found, power = (part[1].cpu().numpy() for part in (root.inverse, root.power))
     assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
     sixteenth = np.linalg.matrix_power(wanted, 16)
     assert_allclose(power, sixteenth, rtol=0, atol=1e-7 * np.abs(sixteenth).max())
@@ -100,9 +103,9 @@ def both(device, graphs, c, problem, seed):
     ends = []
     for kind in (Iteration, DeviceIteration):
         rows = TorchRows.from_graphs(graphs, c, device)
-        work = kind(rows, rows.gram(), G, problem)
-        values = [np.inf]
+        StS, values = rows.gram(), [np.inf]
         with kernels_on_cpu() if device == "cpu" else nullcontext():
+            work = kind(rows, StS, G, problem)
             for _ in range(7):
                 values.append(work.step())
                 if values[-1] > values[-2]:
@@ -155,14 +158,14 @@ def test_what_is_never_right_there_is_not_tried_for_ever(monkeypatch, beta):
     graphs = random_graphs(np.random.default_rng(0), 500, 2, 12, 3, np.float64)
     tried = []
 
-    def wrong(state, wanted):
+    def wrong(state, number):
         tried.append(state)
-        step(state, wanted)
-        state.leave = lambda host: None  # as if nothing had been kept
+        hear(state, number)
+        state.leave = lambda number, host: None  # as if nothing had been kept
         return np.nan, False
 
-    step = iteration._State.step
-    monkeypatch.setattr(iteration._State, "step", wrong)
+    hear = iteration._State.hear
+    monkeypatch.setattr(iteration._State, "hear", wrong)
     problem = problems("distinct", 2, beta=beta, gamma=0.1)
     (host, _, _), (found, work, _) = both("cpu", graphs, 3, problem, 0)
     assert_allclose(found, host, rtol=1e-12)
@@ -176,9 +179,11 @@ def test_the_first_iteration_does_not_look_at_the_last_f(device):
     graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
     rows = TorchRows.from_graphs(graphs, 3, device)
     G, problem = np.eye(9, 3), problems("fixed", 2, beta=0.1, gamma=0.1)
-    one, two = (kind(rows, rows.gram(), G, problem) for kind in (Iteration, DeviceIteration))
+    StS = rows.gram()
+    one = Iteration(rows, StS, G, problem)
     value = one.step()
     with kernels_on_cpu() if device == "cpu" else nullcontext():
+        two = DeviceIteration(rows, StS, G, problem)
         assert_allclose(two.step(), value, rtol=1e-12)
     assert_allclose(two.consensus.T, one.consensus.T, atol=1e-12)
 
@@ -204,23 +209,47 @@ class CudaPass:
         self.bound = self.sweep.bound
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("tol", "stop"), [(0.03, None), (0.0, 4), (0.0, None)])
-def test_the_device_runs_ahead_and_ends_where_the_host_does(monkeypatch, tol, stop):
-    graphs = random_graphs(np.random.default_rng(3), 300, 2, 9, 3, np.float64)
-    problem = Problem(0.1, 0.1, "adaptive", np.full(2, 0.5), 12, tol)
-    G = np.linalg.qr(np.random.default_rng(0).normal(size=(9, 3)))[0]
-    wanted_rows, rows = (TorchRows.from_graphs(graphs, 3) for _ in range(2))
-    StS = rows.gram()
+@pytest.fixture
+def in_cuda(monkeypatch):
+    """Rows on the CPU whose pass is the one in CUDA C++."""
+    monkeypatch.setattr(_triton, "FusedPass", CudaPass)
     with kernels_on_cpu():
-        rows._pass = CudaPass(rows._graphs, rows.F)
-        rows._mail = _Mail(rows._pass, rows._graphs, 3)
-        monkeypatch.setattr(rows, "iteration", partial(DeviceIteration, rows))
-        found = solve(rows, StS, G, problem, lambda number, value: number == stop)
-    # Where it is stopped from outside, the iteration in progress is the last.
-    last = None if stop is None else stop + 1
-    wanted = solve(wanted_rows, StS, G, problem, lambda number, value: number == last)
-    assert found.converged == wanted.converged == (tol > 0)
-    assert_allclose(found.history, wanted.history, rtol=1e-11)
-    assert_allclose(found.consensus.T, wanted.consensus.T, atol=1e-9)
-    assert_allclose(rows.F.numpy(), wanted_rows.F.numpy(), atol=1e-9)
+        yield partial(TorchRows.of_runs, fused=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tol", "stop"), [(0.002, None), (0.0, 4), (0.0, None)])
+@pytest.mark.parametrize(
+    ("runs", "few", "weighting", "fast"),
+    [(1, True, "adaptive", False), (3, True, "distinct", True), (3, False, "adaptive", True)],
+)
+def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
+    in_cuda, monkeypatch, tol, stop, runs, few, weighting, fast
+):
+    """Each at its own iteration; with many anchors they come to the device one after another."""
+    monkeypatch.setattr(iteration, "_MOST_ANCHORS", 9 if few else 8)
+    rng = np.random.default_rng(3)
+    host = [random_graphs(rng, 250 + 50 * runs, 2, 9, 3, np.float64) for _ in range(runs)]
+    Gs = [np.linalg.qr(rng.normal(size=(9, 3)))[0] for _ in range(runs)]
+    alphas = [np.full(2, 0.5), np.array([0.0, 1.0]), np.full(2, 0.5)]  # one hears one view only
+    asked = [Problem(0.1, 0.1, weighting, alpha, 12, tol, fast) for alpha in alphas[:runs]]
+    there = [TorchGraphs.from_host(graphs, torch.device("cpu")) for graphs in host]
+    rows = in_cuda(TorchGraphs.of_runs(there), 3)
+    progress = [lambda number, value: number == stop, *[lambda number, value: False] * runs]
+    given = list(
+        zip(rows, [PlainRows(g, 3).gram() for g in host], Gs, asked, progress, strict=False)
+    )
+    found = in_turn([solving(*of_run) for of_run in given])
+    for b, (_, StS, G, problem, _) in enumerate(given):
+        plain = TorchRows.from_graphs(host[b], 3)
+        last = None
+        if stop is not None and b == 0:  # from outside: iterations in progress are the last
+            last = len(found[b].history)
+            assert last == stop + 1 or (last > stop and not few)
+        wanted = solve(plain, StS, G, problem, lambda number, value, last=last: number == last)
+        assert found[b].converged == wanted.converged == (tol > 0)
+        assert_allclose(found[b].history, wanted.history, rtol=1e-11)
+        assert_allclose(found[b].alpha, wanted.alpha, atol=1e-9)
+        assert_allclose(found[b].consensus.T, wanted.consensus.T, atol=1e-9)
+        assert_allclose(rows[b].F.numpy(), plain.F.numpy(), atol=1e-9)
+    assert runs == 1 or tol == 0 or len({len(of_run.history) for of_run in found}) > 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from omcal.machine import torch
@@ -30,7 +31,7 @@ _MOST_FIXED = 1 << 22  # rows whose products can be added there in 64 bits
 
 
 class CudaSweep:
-    """The pass for these graphs and F, where `serves` says so."""
+    """The pass for these graphs and F, of one run or several, where `serves` says so."""
 
     def __init__(self, graphs: TorchGraphs, F: Tensor, width: int) -> None:
         self._graphs = graphs
@@ -38,9 +39,10 @@ class CudaSweep:
         shape = _Shape.of(graphs, F)
         self._warps = shape.warps(nvrtc.room(F.device))
         self._bytes = shape.bytes(self._warps)
-        self._blocks = min(nvrtc.processors(F.device), -(-graphs.n // (_WARP * self._warps)))
+        runs, most = graphs.n_runs, max(1, nvrtc.processors(F.device) // graphs.n_runs)
+        self._blocks = min(most, -(-graphs.n // (_WARP * self._warps)))
         size = (graphs.n_views * graphs.n_anchors + 2 * shape.c) * shape.c
-        self._sums = F.new_empty((self._blocks, self._warps, size), dtype=torch.float64)
+        self._shape = (runs, self._blocks, self._warps, size)
         self._kernel = nvrtc.compiled(
             "sweep",
             F.device,
@@ -52,25 +54,31 @@ class CudaSweep:
             WARPS=self._warps,
         )
 
-    def __call__(self, small: Tensor, goes_on: Tensor | None = None) -> Tensor:
+    @cached_property
+    def _sums(self) -> Tensor:
+        """Of each warp; made when needed, as runs that are worked on together have others."""
+        return self._F.new_empty(self._shape, dtype=torch.float64)
+
+    def __call__(self, small: Tensor) -> Tensor:
         """`FusedPass.sweep`."""
-        sums: Tensor = self._sums.new_empty(self._sums.shape[-1])
-        self.bound(small, sums, goes_on)()
-        return sums
+        sums: Tensor = self._sums.new_empty((1, self._sums.shape[-1]))
+        self.bound(small[None], sums)()
+        return sums[0]
 
     def bound(
         self, small: Tensor, sums: Tensor, goes_on: Tensor | None = None
     ) -> Callable[[], None]:
-        """What does the pass with these matrices each time it is called."""
-        g, of_blocks = self._graphs, self._sums[:, 0]
+        """What does the pass with these matrices each time it is called; all have a row a run."""
+        g, of_blocks = self._graphs, self._sums[:, :, 0]
+        apart = (small.stride(0), 0 if goes_on is None else goes_on.stride(0))
         launch = self._kernel.bound(
-            *(self._blocks, _WARP * self._warps, self._bytes),
-            *(g.indices, g.weights, self._F, small, self._sums, goes_on, g.n, g.n_anchors),
+            *((self._blocks, g.n_runs), _WARP * self._warps, self._bytes),
+            *(g.indices, g.weights, self._F, small, self._sums, goes_on, g.n, g.n_anchors, *apart),
         )
 
         def work() -> None:
             launch()
-            torch.sum(of_blocks, dim=0, out=sums)
+            torch.sum(of_blocks, dim=1, out=sums)
 
         return work
 
@@ -80,7 +88,7 @@ def serves(graphs: TorchGraphs, F: Tensor) -> bool:
     device: Device = F.device
     if not nvrtc.available(device):
         return False
-    if F.shape[1] > MAX_CLUSTERS or graphs.n_views * graphs.k > _MOST_SLOTS:
+    if F.shape[-1] > MAX_CLUSTERS or graphs.n_views * graphs.k > _MOST_SLOTS:
         return False
     return _Shape.of(graphs, F).warps(nvrtc.room(device)) >= _FEWEST_WARPS
 
@@ -99,7 +107,7 @@ class _Shape:
 
     @classmethod
     def of(cls, graphs: TorchGraphs, F: Tensor) -> _Shape:
-        c = int(F.shape[1])
+        c = int(F.shape[-1])
         views_at_once = min(graphs.n_views, _WARP // c)
         rounds = -(-graphs.n_views // views_at_once)
         return cls(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,8 @@ from omcal.views.present import stand_in, stand_ins
 class TorchGraphs:
     """`omcal.method.graph.AnchorGraphs` on a device, with the rows last.
 
-    So neighbouring threads, which work on neighbouring rows, read neighbouring numbers.
+    So neighbouring threads, which work on neighbouring rows, read neighbouring numbers. Those of
+    several runs have one more axis, the first.
     """
 
     indices: Tensor  # (V, k, n), the smallest integers that hold m
@@ -40,6 +42,14 @@ class TorchGraphs:
         return cls(indices, torch.empty(shape, dtype=torch_dtype(dtype), device=device), n_anchors)
 
     @classmethod
+    def of_runs(cls, runs: Sequence[TorchGraphs]) -> TorchGraphs:
+        """Those of several runs as one."""
+        indices, weights = (
+            torch.stack([getattr(run, name) for run in runs]) for name in ("indices", "weights")
+        )
+        return cls(indices, weights, runs[0].n_anchors)
+
+    @classmethod
     def from_host(cls, graphs: AnchorGraphs, device: Device) -> TorchGraphs:
         indices = np.ascontiguousarray(graphs.indices.transpose(1, 2, 0)).astype(np.int32)
         weights = np.ascontiguousarray(graphs.weights.transpose(1, 2, 0))
@@ -51,19 +61,27 @@ class TorchGraphs:
 
     @property
     def n(self) -> int:
-        return int(self.indices.shape[2])
+        return int(self.indices.shape[-1])
 
     @property
     def n_views(self) -> int:
-        return int(self.indices.shape[0])
+        return int(self.indices.shape[-3])
 
     @property
     def k(self) -> int:
-        return int(self.indices.shape[1])
+        return int(self.indices.shape[-2])
 
     @property
     def device(self) -> Device:
         return self.indices.device
+
+    @property
+    def n_runs(self) -> int:
+        return len(self.indices) if self.indices.ndim == 4 else 1
+
+    def of_run(self, number: int) -> TorchGraphs:
+        """Those of one of the runs, in the same memory."""
+        return TorchGraphs(self.indices[number], self.weights[number], self.n_anchors)
 
     def columns(self, rows: slice) -> Tensor:
         """(rows, V·k): where the entries of these rows are in [S_1 … S_V]."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
+from omcal.machine.torch import Tensor
 from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
 from omcal.method.updates import ConsensusGraph
@@ -17,14 +18,15 @@ from omcal.places.gpu.devices import Repeated, working_on
 from omcal.places.gpu.roots import CLOSE, LEAST, TiledRoot
 
 if TYPE_CHECKING:
-    from omcal.places.gpu.rows import TorchRows
+    from omcal.places.gpu.rows import Together, TorchRows
 
 _ABOVE = 1.25  # times the threshold: no singular value is near it
 _SPARE = 0.25  # of the least eigenvalue: it may fall so far
 _MOST_CLUSTERS = 64
 _MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one finds the eigenvalues
 _THREADS = 512
-# Parts of the kernel `small`.
+# What the kernel `small` keeps of a run behind its matrices, and its parts.
+_SCALARS = ("objective", "age", "goes on", "number", "most")
 _TURNS, _SHRINKS, _MULTIPLIES, _DECOMPOSES, _ENDS = 1, 2, 4, 8, 16
 
 
@@ -37,9 +39,10 @@ def serves(rows: TorchRows, problem: Problem) -> bool:
 class DeviceIteration(AbstractIteration):
     """The device does one iteration after another, and the next before the host asks for it.
 
-    Where a basis has no clear directions, what replaces its decomposition there is not right; nor,
-    with many anchors, where singular values come near the threshold, as they may in the first
-    iterations. Those are done on the host, until all singular values are well above.
+    Those of runs that are worked on together are done at the same time. Where a basis has no clear
+    directions, what replaces its decomposition there is not right; nor, with many anchors, where
+    singular values come near the threshold, as they may in the first iterations. Those are done on
+    the host, until all singular values are well above.
     """
 
     def __init__(self, rows: TorchRows, StS: Floats, G: Floats, problem: Problem) -> None:
@@ -51,31 +54,43 @@ class DeviceIteration(AbstractIteration):
         self._above = _ABOVE * problem.tau
         # For the least singular value, which is not known in the beginning.
         self._enough = self._above if len(G) > _MOST_ANCHORS else 0.0
+        self._enter()
+
+    def _enter(self) -> None:
+        """Go on there, if that will be right."""
+        if self._there is None and self._host.least >= self._enough:
+            given = (self._rows, self._StS, self._problem, self._host, self._value, self._left)
+            self._there = enter(*given)
 
     def step(self) -> float:
-        if self._there is None and self._host.least >= self._enough:
-            self._there = _State(self._rows, self._StS, self._problem, self._host, self._value)
+        self._enter()
         self._left -= 1
         if self._there is None:
             self._value = self._host.step()
             return self._value
-        return self._answer(self._there, 1 + min(1, self._left))
+        self._there.send(self._rows.number)
+        return self._hear(self._there)
 
     def underway(self) -> list[float]:
-        there = self._there
-        return [self._answer(there, 1)] if there is not None and there.is_ahead() else []
+        values: list[float] = []
+        if self._there is not None:
+            self._there.stop(self._rows.number)
+        while self._there is not None and self._there.is_ahead(self._rows.number):
+            values.append(self._hear(self._there))
+        return values
 
-    def _answer(self, there: _State, wanted: int) -> float:
-        value, right = there.step(wanted)
+    def _hear(self, there: _State) -> float:
+        value, right = there.hear(self._rows.number)
         return value if right else self._finish_on_host(there)
 
     def _finish_on_host(self, there: _State) -> float:
-        there.leave(self._host)
+        there.leave(self._rows.number, self._host)
         self._there = None
         self._enough = max(2 * self._enough, self._above) or inf  # or it would go there and back
         if self._host.ahead:
             self._host.ahead.last = self._host.consensus.G  # as after its own pass
-        self._value = self._host.finish(self._rows.sums_of(there.sums))
+        sums = self._rows.sums_of(there.sums[self._rows.number])
+        self._value = self._host.finish(sums)
         return self._value
 
     def restart(self) -> None:
@@ -92,53 +107,83 @@ class DeviceIteration(AbstractIteration):
 
     def _newest(self) -> Iteration:
         if self._there is not None:
-            self._there.leave(self._host)
+            self._there.leave(self._rows.number, self._host)
         return self._host
 
 
-class _State:
-    """What changes from one iteration to the next, on the device."""
-
-    def __init__(
-        self, rows: TorchRows, StS: Floats, problem: Problem, host: Iteration, value: float
-    ) -> None:
-        self._rows, self._problem, self._device = rows, problem, rows.device
-        V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
-        self._m, Z, ahead = m, host.consensus, host.ahead
+def enter(
+    rows: TorchRows, StS: Floats, problem: Problem, host: Iteration, value: float, most: int
+) -> _State:
+    """Let the device go on with at most so many iterations of a run."""
+    together, Z, ahead = rows.together, host.consensus, host.ahead
+    # Runs may differ in the least eigenvalue, for which the steps of a root are chosen.
+    least = max(LEAST, _SPARE * host.spread) if together.n_runs == 1 else LEAST
+    rule, faces, given = weights.table(problem, np.einsum("uvii->uv", StS))
+    with working_on(rows.device):
         if value == inf:  # a pass before the first would have left this
             rows.F.zero_()
-        first = Z.f_step(ahead.basis(Z.G) if ahead else None)
-        scalars = [value, ahead.age if ahead else 0, True, 0]  # the last: how many were done
+        letter = rows.letter(Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None), Z.G)
+        there: _State | None = together.state
+        if there is None or not there.takes(problem, least):
+            size = (StS.shape[-1], rows.F.shape[1], rule, len(faces))
+            there = together.state = _State(together, letter, problem, len(StS), *size, least)
+        scalars = [value, ahead.age if ahead else 0, True, 0, most]
         kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
-        self._sizes = [np.size(part) for part in kept]
-        self._on_card = self._device.type == "cuda"
-        # Two places: the host may not have read the last answer yet.
-        self._answers = torch.zeros((2, 2), dtype=torch.float64, pin_memory=self._on_card)
-        self._sent = self._heard = 0
         H = np.einsum("uvii->uv", StS)
-        rule, faces, given = weights.table(problem, H)
-        least = max(LEAST, _SPARE * host.spread)
+        there.begin(
+            rows.number,
+            letter,
+            np.concatenate([np.ravel(part) for part in (*kept, StS, H, faces, given)]),
+        )
+    return there
+
+
+class _State:
+    """What changes from one iteration to the next, of runs that do them at the same time.
+
+    A launch is an iteration of all runs that go on. The host hears of each run by itself; when it
+    wants to know of an iteration, the next is on its way.
+    """
+
+    def __init__(
+        self, together: Together, letter: Tensor, problem: Problem, V: int, m: int, c: int,
+        rule: int, n_faces: int, least: float,
+    ) -> None:  # fmt: skip
+        runs, device = together.n_runs, letter.device
+        self._device, self._on_card = device, device.type == "cuda"
+        self._problem, self._least, self._heeds = problem, least, together.heeds
+        self._m, self._runs = m, runs
+        self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
+        tables = [sum(self._sizes), V * V * m * m, V * V, n_faces * V * (V + 1), V]
+        self._slots = torch.zeros((runs, sum(tables)), dtype=torch.float64, device=device)
+        self._kept, *self._tables = self._slots.split(tables, dim=1)
+        self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
         factors = [list(steps(least_of**0.5)) for least_of in (LEAST, least)]
-        tables = [np.concatenate([np.ravel(p) for p in kept]), StS, H, faces, given, *factors]
-        with working_on(self._device):
-            # In one message; the kernel knows how long each is.
-            sent = torch.from_numpy(np.concatenate([np.ravel(t) for t in tables])).to(self._device)
-            self._kept, *self._tables = sent.split([np.size(t) for t in tables])
-            self._goes_on = self._kept[-2:]
-            self.sums = self._kept.new_empty(V * m * c + 2 * c * c)
-            side = m + m % 2
-            self._vectors = self._kept.new_empty(side * side)
-            n_work = 3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 3 + max(len(faces), V)
-            self._work = self._kept.new_zeros(n_work)
-            self._letter = rows.letter(Z.alpha, *first, Z.G)
-            self._pass = rows.pass_there(self._letter, self.sums, self._goes_on)
+        sent = torch.tensor(
+            [number for f in factors for pair in f for number in pair], dtype=torch.float64
+        )
+        self._steps = sent.to(device).split([2 * len(f) for f in factors])
+        self.sums = self._kept.new_zeros((runs, V * m * c + 2 * c * c))
+        side = m + m % 2
+        self._vectors = self._kept.new_empty((runs, side * side))
+        n_work = 3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
+        self._work = self._kept.new_zeros((runs, n_work))
+        self._letter = letter.new_zeros((runs, V * m + letter.shape[1], letter.shape[1]))
+        self._pass = together.bound(self._letter, self.sums, self._goes_on)
+        # The host may not have read the last answers of all runs yet.
+        shape = (runs, runs + 2, 3)
+        self._answers = torch.zeros(shape, dtype=torch.float64, pin_memory=self._on_card)
+        self._events = [torch.cuda.Event() for _ in range(runs + 2)] if self._on_card else []
+        self._launched = 0
+        self._first, self._sent, self._heard = np.zeros((3, runs), dtype=np.int64)  # iterations
+        self._on = np.zeros(runs, dtype=bool)  # which go on, as far as the host knows
         self._kernel = nvrtc.compiled(
             "small",
-            self._device,
-            REAL=nvrtc.TYPES[str(self._letter.dtype)],
+            device,
+            REAL=nvrtc.TYPES[str(letter.dtype)],
             VIEWS=V,
             C=c,
-            WIDTH=self._letter.shape[1],
+            WIDTH=letter.shape[1],
             RULE=rule,
             MOMENTUM=int(problem.accelerate),
             MOST_MOMENTUM=MOST_MOMENTUM,
@@ -148,42 +193,64 @@ class _State:
         n_room = 3 * max(c * c, side * side if m <= _MOST_ANCHORS else 0) + side
         self._bytes = 8 * (_THREADS // 32 + n_room)
         # What is in use for one launch only is quicker in shared memory.
-        self._shares = self._bytes + 8 * n_work <= nvrtc.room(self._device)
-        self._n_work, self._counts = n_work, [len(faces), len(factors[0])]
+        self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
+        self._counts = [n_faces, len(factors[0])]
         self._launches: dict[int, Any] = {}
         self._once: Any = self._iterate
         self._root: TiledRoot | None = None
         if m > _MOST_ANCHORS:
-            self._root = TiledRoot(self._work[2 * m * m + 1 :], m, factors[1])
-            self._once = Repeated(self._iterate, self._device)
-        if self._on_card:
-            self._events = [torch.cuda.Event() for _ in self._answers]
+            self._root = TiledRoot(self._work[:, 2 * m * m + 1], m, factors[1])
+            self._once = Repeated(self._iterate, device)
 
-    def step(self, wanted: int) -> tuple[float, bool]:
-        """The objective after the next iteration, and whether it is right.
+    def takes(self, problem: Problem, least: float) -> bool:
+        """Whether iterations of this problem can be done here."""
+        names = ("beta", "gamma", "weighting", "tol", "accelerate")
+        same = all(getattr(self._problem, name) == getattr(problem, name) for name in names)
+        return same and self._least <= least
 
-        So many are to be under way before it is waited for, where one too many does no harm.
-        """
-        wanted = wanted if self._rows.heeds else 1
+    def begin(self, number: int, letter: Tensor, slot: Floats) -> None:
+        """Take a run in, in one message; the kernel knows how long each part of it is."""
+        self._slots[number] = torch.from_numpy(slot).to(self._device)
+        self._letter[number] = letter[: self._letter.shape[1]]
+        self._first[number], self._sent[number], self._heard[number] = self._launched, 0, 0
+        self._on[number] = True
+
+    def send(self, number: int) -> None:
+        """Have the next iteration of this run under way, and one more where that does no harm."""
         with working_on(self._device):
-            while self._sent < self._heard + wanted:
+            if self._sent[number] == self._heard[number]:
                 self._send()
-        place = self._heard % 2
+            ahead = (self._sent - self._heard)[self._on]
+            if self._heeds and ahead.max(initial=0) <= 1:
+                self._send()
+
+    def hear(self, number: int) -> tuple[float, bool]:
+        """The objective after the next iteration of this run, and whether it is right."""
         if self._on_card:
-            self._events[place].synchronize()
-        self._heard += 1
-        value, right = self._answers[place].tolist()
+            launch = self._first[number] + self._heard[number]
+            self._events[launch % len(self._events)].synchronize()
+        place = self._heard[number] % self._answers.shape[1]
+        value, right, goes_on = self._answers[number, place].tolist()
+        self._heard[number] += 1
+        self._on[number] &= goes_on > 0
         return value, right > 0
 
-    def is_ahead(self) -> bool:
+    def is_ahead(self, number: int) -> bool:
         """Whether an iteration was done that the host has not heard of."""
         if self._on_card:
             torch.cuda.current_stream(self._device).synchronize()
-        return self._sent > self._heard and bool(self._answers[self._heard % 2].isfinite().all())
+        place = self._heard[number] % self._answers.shape[1]
+        known = self._answers[number, place].isfinite().all()
+        return bool(self._sent[number] > self._heard[number] and known)
 
-    def leave(self, host: Iteration) -> None:
-        """Let the host go on after the last iteration that was right."""
-        Z, kept = host.consensus, self._kept.cpu().numpy()
+    def stop(self, number: int) -> None:
+        """No more iterations of this run."""
+        self._goes_on[number] = 0
+        self._on[number] = False
+
+    def leave(self, number: int, host: Iteration) -> None:
+        """Let the host go on after the last iteration of this run that was right."""
+        Z, kept = host.consensus, self._kept[number].cpu().numpy()
         cuts = np.cumsum(self._sizes)[:-1]
         alpha, last, newest, G, T, scalars = np.split(kept, cuts)
         if scalars[0] == inf:  # there was none
@@ -197,12 +264,13 @@ class _State:
             host.ahead.last, host.ahead.age = last.reshape(shape), int(scalars[1])
 
     def _send(self) -> None:
-        place = self._sent % 2
-        self._answers[place] = torch.nan
+        on = np.flatnonzero(self._on)
+        self._answers.numpy()[on, self._sent[on] % self._answers.shape[1]] = np.nan
         self._once()
         if self._on_card:
-            self._events[place].record()
-        self._sent += 1
+            self._events[self._launched % len(self._events)].record()
+        self._launched += 1
+        self._sent[on] += 1
 
     def _iterate(self) -> None:
         """One more iteration, without a word to the host but the answer."""
@@ -223,19 +291,15 @@ class _State:
 
     def _launch(self, parts: int) -> None:
         if parts not in self._launches:
-            p, root = self._problem, self._root
+            p, root, n_work = self._problem, self._root, self._work.stride(0)
             whole = self._shares and parts == _TURNS | _MULTIPLIES | _DECOMPOSES | _ENDS
+            apart = (self._slots.stride(0), n_work, self._letter.stride(0))
             self._launches[parts] = self._kernel.bound(
-                *(1, _THREADS, self._bytes + (8 * self._n_work if whole else 0)),
-                *(
-                    self.sums,
-                    *self._tables,
-                    self._kept,
-                    self._vectors,
-                    None if whole else self._work,
-                ),
+                *((1, self._runs), _THREADS, self._bytes + (8 * n_work if whole else 0)),
+                *(self.sums, *self._tables, *self._steps, self._kept, self._vectors),
+                None if whole else self._work,
                 *((root.begun, root.inverse, root.power) if root else (None, None, None)),
                 *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
-                *(self._m, *self._counts, parts),
+                *(self._m, *self._counts, self._answers.shape[1], *apart, parts),
             )
         self._launches[parts]()

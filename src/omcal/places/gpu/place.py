@@ -24,7 +24,7 @@ from omcal.places.gpu.devices import (
     resolve_devices,
     working_on,
 )
-from omcal.places.gpu.graph import GraphMaker, anchor_graphs
+from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
 from omcal.places.gpu.new_samples import DeviceRule, second
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings, look
@@ -34,6 +34,8 @@ from omcal.places.parts import ChunkedRows
 from omcal.places.survey import Seen, Survey
 from omcal.views.tensors import device_of
 from omcal.views.view import Views
+
+_TOGETHER = 1 << 30  # bytes of runs that are worked on at the same time
 
 
 class OnDevices(Place):
@@ -103,25 +105,37 @@ class OnDevices(Place):
         here = np.ones((n, len(views)), bool) if present is None else present
         return Seen(found, (sample,), (here[sampled],), n - here.sum(axis=0))
 
+    def together(self, settings: GraphSettings) -> int:
+        """As many runs as leave most of a GPU's memory free, where few rows leave it idle."""
+        if len(self._devices) > 1:
+            return 1
+        return max(1, _TOGETHER // (self.views.n * self.bytes_per_row(settings)))
+
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+        if len(self._devices) == 1:
+            for some in row_blocks(len(learned), self.together(settings)):
+                yield from self._runs(self._devices[0], slice(None), learned[some], settings)
+            return
         shares = list(row_blocks(self.views.n, -(-self.views.n // len(self._devices))))
         for one in learned:
             parts = [
-                self._part(there, rows, one, settings)
+                self._runs(there, rows, [one], settings)[0]
                 for there, rows in zip(self._devices, shares, strict=False)
             ]
-            yield parts.pop() if len(parts) == 1 else ChunkedRows(parts, at_once=True)
+            yield ChunkedRows(parts, at_once=True)
             del parts
 
-    def _part(
-        self, there: Device, rows: slice, learned: Learned, settings: GraphSettings
-    ) -> TorchRows:
-        n, n_bytes = rows.stop - rows.start, self.bytes_per_row(settings)
+    def _runs(
+        self, there: Device, rows: slice, learned: Sequence[Learned], settings: GraphSettings
+    ) -> list[TorchRows]:
+        """Some rows of each run."""
+        start, stop, _ = rows.indices(self.views.n)
+        n, n_bytes = stop - start, len(learned) * self.bytes_per_row(settings)
         on_host = len(self._devices) > 1 or device_of(self.views) is None
         with working_on(there), explaining_out_of_memory(there, n, n_bytes):
             views = self._views if there == self._devices[0] else DeviceViews(self.views, there)
-            graphs = anchor_graphs(views, learned, rows)
-            return TorchRows(graphs, settings.n_clusters, labels_on_host=on_host)
+            graphs = TorchGraphs.of_runs([anchor_graphs(views, one, rows) for one in learned])
+            return TorchRows.of_runs(graphs, settings.n_clusters, labels_on_host=on_host)
 
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         if isinstance(rule, JoinedRule):

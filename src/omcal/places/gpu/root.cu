@@ -1,11 +1,12 @@
 // linear I + factor L R of m × m matrices, a tile of the result to a block; or that and at the same
-// time other_L other_R. A step of `method.roots` is made of such products.
+// time other_L other_R. A step of `method.roots` is made of such products. The runs have matrices one
+// after another; what says that they are right is so many numbers apart.
 constexpr int THREADS = SIDE * SIDE, PITCH = DEPTH + 1;
 
 extern "C" __global__ void __launch_bounds__(THREADS) root(
     const double* __restrict__ L, const double* __restrict__ R, double* result,
     const double* __restrict__ other_L, const double* __restrict__ other_R, double* other_result,
-    double* right, double linear, double factor, double close, int m
+    double* right, double linear, double factor, double close, int m, int apart
 ) {
     extern __shared__ unsigned char memory[];
     double* const lines = reinterpret_cast<double*>(memory);  // of L
@@ -13,6 +14,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) root(
     const int tiles = (m + SIDE - 1) / SIDE, tile = blockIdx.x % (tiles * tiles);
     const bool other = blockIdx.x >= tiles * tiles;
     if (other) L = other_L, R = other_R, result = other_result, linear = 0, factor = 1;
+    const long long shift = (long long)blockIdx.y * m * m;
+    L += shift, R += shift, result += shift;
     const int top = tile / tiles * SIDE, left = tile % tiles * SIDE;
     const int y = threadIdx.x / SIDE, x = threadIdx.x % SIDE;
     double sum = 0;
@@ -31,6 +34,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) root(
     const int row = top + y, column = left + x;
     if (row >= m || column >= m) return;
     // Near its end a root has X Y near the identity.
-    if (right && !other && !(fabs(sum - (row == column)) <= close)) *right = 0;
+    if (right && !other && !(fabs(sum - (row == column)) <= close)) right[blockIdx.y * apart] = 0;
     result[row * m + column] = linear * (row == column) + factor * sum;
 }

@@ -26,27 +26,29 @@ class TiledRoot:
     Parameters
     ----------
     right : Tensor
-        Its first entry becomes 0 where the root is not right.
+        An entry a matrix, which becomes 0 where its root is not right.
     m : int
     steps : list of pairs of float
 
     Attributes
     ----------
     begun : Tensor
-        Where A is to be, no eigenvalue above 1, and the first step a I − b A behind it.
+        Where the matrices A are to be, no eigenvalue above 1, and the first steps a I − b A behind
+        them.
     inverse : Tensor
-        The root.
+        The roots.
     power : Tensor
-        Its 16th power.
+        Their 16th powers.
     """
 
     def __init__(self, right: Tensor, m: int, steps: list[tuple[float, float]]) -> None:
-        self._m, self._launches = m, list[Callable[[], None]]()
+        self._m, self._apart, self._launches = m, right.stride(0), list[Callable[[], None]]()
         device = right.device
         tiles = -(-m // _SIDE)
         self._kernel = nvrtc.compiled("root", device, SIDE=_SIDE, DEPTH=_DEPTH)
-        self._size = (tiles**2, _SIDE**2, 8 * (_SIDE * (_DEPTH + 1) + _SIDE * _DEPTH))
-        self.begun, room = torch.empty((8, m, m), dtype=torch.float64, device=device).split([2, 6])
+        self._size = (tiles**2, len(right), _SIDE**2, 8 * (_SIDE * (_DEPTH + 1) + _SIDE * _DEPTH))
+        matrices = torch.empty((8, len(right), m, m), dtype=torch.float64, device=device)
+        self.begun, room = matrices.split([2, 6])
         Y, X = self.begun
         self.power, H, *spare = room
         Xs, Ys = spare[:2], spare[2:]
@@ -77,8 +79,10 @@ class TiledRoot:
         also: Any = None,
         right: Tensor | None = None,
     ) -> None:
-        blocks, *rest = self._size
+        blocks, runs, *rest = self._size
         blocks *= 1 if also is None else 2
         given = (left, right_one, target, *(also or (None, None, None)), right)
-        launch = self._kernel.bound(blocks, *rest, *given, linear, factor, CLOSE, self._m)
+        launch = self._kernel.bound(
+            (blocks, runs), *rest, *given, linear, factor, CLOSE, self._m, self._apart
+        )
         self._launches.append(launch)

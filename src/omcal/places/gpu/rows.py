@@ -41,6 +41,8 @@ class TorchRows(AbstractRows):
         where they can and there are enough rows.
     labels_on_host : bool, default=True
         False leaves the labels of `assign` on the device.
+    F : Tensor, optional
+        Where F is to be, zero.
     """
 
     def __init__(
@@ -50,17 +52,30 @@ class TorchRows(AbstractRows):
         *,
         fused: bool | None = None,
         labels_on_host: bool = True,
+        F: Tensor | None = None,
     ) -> None:
         self.device = graphs.device
         self._graphs = graphs
         self._labels_on_host = labels_on_host
-        self.F = torch.zeros(
-            (graphs.n, n_clusters), dtype=graphs.weights.dtype, device=graphs.device
-        )
+        self.F: Tensor = graphs.weights.new_zeros((graphs.n, n_clusters)) if F is None else F
         if fused is None:
             fused = graphs.n >= _FEWEST_ROWS and _triton.serves(graphs.device, n_clusters)
         self._pass: Any = (_triton.FusedPass if fused else PlainPass)(graphs, self.F)
         self._mail = _Mail(self._pass, graphs, n_clusters)
+        self.together = Together(self._pass, 1)
+        self.number = 0  # of these rows in there
+
+    @classmethod
+    def of_runs(cls, graphs: TorchGraphs, n_clusters: int, **options: Any) -> list[TorchRows]:
+        """Rows of several runs, which do their iterations at the same time where they can."""
+        F = graphs.weights.new_zeros((graphs.n_runs, graphs.n, n_clusters))
+        parts = [graphs.of_run(number) for number in range(len(F))]
+        rows = [cls(part, n_clusters, F=f, **options) for part, f in zip(parts, F, strict=True)]
+        if rows[0].together.heeds:
+            together = Together(_triton.FusedPass(graphs, F), len(rows))
+            for number, one in enumerate(rows):
+                one.together, one.number = together, number
+        return rows
 
     @classmethod
     def from_graphs(
@@ -89,19 +104,6 @@ class TorchRows(AbstractRows):
         """What a pass is sent, on the device, where it may change."""
         return self._mail.send(alpha, P, R, G)
 
-    @property
-    def heeds(self) -> bool:
-        """Whether `pass_there` does nothing where it is told to."""
-        return bool(getattr(self._pass, "heeds", False))
-
-    def pass_there(self, letter: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
-        """A pass without a word to the host each time this is called."""
-        small = letter[: self._graphs.n_views * self._graphs.n_anchors + self._pass.columns]
-        if not self.heeds:
-            return lambda: sums.copy_(self._pass.sweep(small))
-        work: Callable[[], None] = self._pass.bound(small, sums, goes_on)
-        return work
-
     def iteration(self, StS: Floats, G: Floats, problem: Problem) -> DeviceIteration | None:
         if isinstance(self._pass, PlainPass) or not iteration.serves(self, problem):
             return None
@@ -117,6 +119,30 @@ class TorchRows(AbstractRows):
             if self._labels_on_host:
                 found = tuple(part.cpu().numpy() for part in found)
             return Assignment(found[0], int(undecided), *found[1:])
+
+
+class Together:
+    """The pass of runs that do their iterations at the same time, and where these iterations are.
+
+    Most often of one run.
+    """
+
+    def __init__(self, work: Any, n_runs: int) -> None:
+        self._work = work
+        self.n_runs = n_runs
+        self.state: Any = None  # as `iteration` left it
+
+    @property
+    def heeds(self) -> bool:
+        """Whether `bound` does nothing for runs where it is told to."""
+        return bool(getattr(self._work, "heeds", False))
+
+    def bound(self, letter: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
+        """A pass without a word to the host each time this is called; all have a row a run."""
+        if not self.heeds:
+            return lambda: sums.copy_(self._work.sweep(letter[0]))
+        work: Callable[[], None] = self._work.bound(letter, sums, goes_on)
+        return work
 
 
 class _Mail:

@@ -1,10 +1,11 @@
 // What follows from the sums of a pass, as in `method.solver.Iteration.finish`, in one block of
-// threads: G, Z, the weights, the objective, and the matrices that the next pass is sent.
+// threads for each run: G, Z, the weights, the objective, and the matrices that the next pass is sent.
 #include "roots.cuh"
 #include "eigen.cuh"
 
 constexpr int WARP = 32, WARPS = THREADS / WARP;
 constexpr int FRESH = 16;  // iterations whose eigenvectors are turned on; rounding adds up in them
+constexpr int ANSWER = 3;  // numbers: the objective, whether it is right, whether it goes on
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
 // What a launch does, in this order; a root is taken by `root.cu` in between, where M'M is too large
 // to be decomposed here.
@@ -64,17 +65,17 @@ __device__ bool orthogonal_factor(
 }
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
-// objective, the age of the momentum, whether it goes on, and how often it did; so are the
-// eigenvectors of M'M in `vectors`. `given_work` begins with M'M, its inverse root, a bound of that
-// root's eigenvalues, and whether all is right. A root that is taken elsewhere starts from `begun`,
-// M'M and the first step from it.
+// objective, the age of the momentum, whether it goes on, how often it did, and how often it may; so
+// are the eigenvectors of M'M in `vectors`. `given_work` begins with M'M, its inverse root, a bound of
+// that root's eigenvalues, and whether all is right. A root that is taken elsewhere starts from
+// `begun`, M'M and the first step from it. Of two runs, the tables and the state are `apart`.
 extern "C" __global__ void __launch_bounds__(THREADS) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
     const double* __restrict__ steps_of_m, double* state, double* vectors, double* given_work,
     double* begun, const double* inverse, const double* power_of_inverse, REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol, double close,
-    int m, int n_faces, int n_steps_of_c, int parts
+    int m, int n_faces, int n_steps_of_c, int n_places, int apart, int work_apart, int letters_apart, int parts
 ) {
     extern __shared__ unsigned char memory[];
     double* const shared = reinterpret_cast<double*>(memory);
@@ -82,6 +83,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
     double* const room = shared + WARPS;  // for roots and decompositions
     const int mc = m * C, mm = m * m, side = m + m % 2;  // even, for pairs of rows
     const double s = 1.0 / (1.0 + gamma);
+
+    const int run = blockIdx.y, n_runs = gridDim.y;
+    sums += run * (VIEWS * mc + 2 * C * C);
+    const long long shift = (long long)run * apart;
+    StS += shift, H += shift, faces += shift, given += shift, state += shift;
+    vectors += run * side * side;
+    if (given_work) given_work += (long long)run * work_apart;
+    begun += run * mm, inverse += run * mm, power_of_inverse += run * mm;
+    letter += run * letters_apart;
+    answers += run * n_places * ANSWER;
 
     double* const alpha_of_Z = state;
     double* const last_G = alpha_of_Z + VIEWS;
@@ -92,6 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
     double* const age = value + 1;
     double* const goes_on = age + 1;
     double* const number = goes_on + 1;
+    double* const most = number + 1;
     if (!*goes_on) return;
 
     // What is not given is in use for this launch only.
@@ -232,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
         if (!(parts & DECOMPOSES) && tau > 0) {
             each(mm, [&](int i) {
                 begun[i] = A[i] / size;
-                begun[mm + i] = steps_of_m[0] * (i / m == i % m) - steps_of_m[1] * begun[i];
+                begun[n_runs * mm + i] = steps_of_m[0] * (i / m == i % m) - steps_of_m[1] * begun[i];
             });
         }
     }
@@ -314,10 +326,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
         }
         __syncthreads();
         if (threadIdx.x == 0) {
-            double* const place = answers + 2 * ((int)*number % 2);
-            place[0] = found, place[1] = good;
+            double* const place = answers + (int)*number % n_places * ANSWER;
             *number += 1;
-            *goes_on = good && !(isfinite(before) && fabs(before - found) <= tol * fabs(before));
+            *goes_on = good && *number < *most && !(isfinite(before) && fabs(before - found) <= tol * fabs(before));
+            place[0] = found, place[1] = good, place[2] = *goes_on;
             if (good) *value = found, *age = years + MOMENTUM;
         }
     }

@@ -60,13 +60,19 @@ __device__ void add(double* place, double value, bool first) {
 }
 
 // F = max([S_1 ... S_V] P + F R, 0); for each warp the sums S'F, F'F and Fold'F of its rows, those of
-// a block in the place of its first warp.
+// a block in the place of its first warp. The runs have all this one after another; the matrices
+// and flags of two are so many numbers apart.
 extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, REAL* __restrict__ F,
     const REAL* __restrict__ matrices, double* __restrict__ sums, const double* goes_on,
-    int n, int m
+    int n, int m, int matrices_apart, int flags_apart
 ) {
-    if (goes_on && !*goes_on) return;
+    const long long run = blockIdx.y;
+    if (goes_on && !goes_on[run * flags_apart]) return;
+    indices += run * VIEWS * K * n;
+    weights += run * VIEWS * K * n;
+    F += run * n * C;
+    matrices += run * matrices_apart;
     extern __shared__ unsigned char memory[];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, words = ROUNDS * m * WARP;
     // Lanes that are left over follow the first ones and add zeros.
@@ -114,6 +120,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     const int n_tiles = (n + WARP - 1) / WARP, n_warps = gridDim.x * WARPS;
     const int first_tile = blockIdx.x * WARPS + warp;
     const int size = VIEWS * m * C + 2 * C * C;
+    sums += run * n_warps * size;
     double* const mine = sums + (long long)first_tile * size;
     // What the next tile needs is on its way while this one is worked on.
     REAL next_weight[VIEWS * K], next_F[C];

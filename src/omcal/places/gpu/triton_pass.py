@@ -105,7 +105,7 @@ class FusedPass:
     def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
         self._graphs = graphs
         self._F = F
-        self._c = int(F.shape[1])
+        self._c = int(F.shape[-1])
         self.columns = max(16, triton.next_power_of_2(self._c))
         self.dtype = F.dtype
         # A tile of F of so many bytes, by the compiler's counts of registers and instructions.
@@ -134,7 +134,7 @@ class FusedPass:
     def bound(self, small: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
         """What does `sweep` into `sums` each time it is called, where it `heeds`.
 
-        Where `goes_on` is 0, nothing changes, and the sums are those of before.
+        All have a row a run. Where `goes_on` is 0, nothing changes, and its sums are as before.
         """
         assert self._in_cuda is not None
         return self._in_cuda.bound(small, sums, goes_on)

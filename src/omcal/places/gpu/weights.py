@@ -28,9 +28,11 @@ def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
     given[some] = 1.0
     within = H[np.ix_(some, some)]
     if problem.weighting == "adaptive":
+        # As many for all runs; those that are not there are outside everywhere.
         found = simplex_faces(within)
-        faces = np.zeros((len(found), V, V + 1))
-        faces[:, some[:, None], [*some, V]] = found
+        faces = np.zeros((2**V - 1, V, V + 1))
+        faces[len(found) :, :, V] = -1.0
+        faces[: len(found), some[:, None], [*some, V]] = found
     elif problem.weighting == "distinct":
         given[some] /= copies(within)
     return {"fixed": 0, "adaptive": 1}.get(problem.weighting, 2), faces, given
