@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin_min
@@ -179,6 +180,35 @@ def test_what_k_means_is_told(monkeypatch):
     choose([X[:80]], 4)  # a sample would be all of them
     choose([X], 4, "kmeans-full")
     assert told == [(80, True, 3, 4), (80, False, 3, 4), (81, False, 4, 4)]
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("width", [3, 400])  # vectors, and inner products
+@pytest.mark.parametrize("method", ["kmeans", "kmeans-full", "random"])
+def test_runs_share_the_rows_and_get_the_anchors_they_would_get_alone(
+    monkeypatch, method, width, make
+):
+    prepared, init = [], module.Sample.__init__
+
+    def counted(sample, *given, **settings):
+        prepared.append(sample)
+        init(sample, *given, **settings)
+
+    monkeypatch.setattr(module.Sample, "__init__", counted)
+    X = np.random.default_rng(0).normal(size=(90, width))
+    views = Views([View("a", make(X)), View("b", X[:, :2])])
+    given = views, [Scaling(), Scaling()], 5, method
+    together = module.choose_for_runs(*given, list(map(np.random.RandomState, range(3))))
+    assert len(prepared) == (0 if method == "random" else 1)
+    monkeypatch.setattr(module, "SAMPLE_PER_ANCHOR", 10)  # each run has a sample of its own
+    sampled = module.choose_for_runs(*given, list(map(np.random.RandomState, range(3))))
+    assert len(prepared) == {"kmeans": 4, "kmeans-full": 2, "random": 0}[method]
+    for size, found in ((256, together), (10, sampled)):
+        monkeypatch.setattr(module, "SAMPLE_PER_ANCHOR", size)
+        for seed, anchors in enumerate(found):
+            alone = choose_anchors(*given, np.random.RandomState(seed))
+            for one, other in zip(anchors, alone, strict=True):
+                assert_array_equal(one, other)
 
 
 @pytest.mark.slow

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -41,18 +40,29 @@ def choose_anchors(
     "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows and with more
     care for its start, "random" takes samples as they are. Given anchors are checked.
     """
+    (anchors,) = choose_for_runs(views, scalings, n_anchors, method, [random_state])
+    return anchors
+
+
+def choose_for_runs(
+    views: Views,
+    scalings: list[Scaling],
+    n_anchors: int,
+    method: Any,
+    random_states: Sequence[np.random.RandomState],
+) -> list[list[Array]]:
+    """`choose_anchors` with each of these random states."""
     if not isinstance(method, str):
-        return check_anchors(method, n_anchors, views.widths)
-    rows = sample_rows(views.n, n_anchors, method, random_state)
-    return anchors_of_sample(
-        views, scalings, n_anchors, method, random_state, rows, sampled=rows is not None
-    )
+        return [check_anchors(method, n_anchors, views.widths) for _ in random_states]
+    samples = [sample_rows(views.n, n_anchors, method, state) for state in random_states]
+    how = n_anchors, method, random_states, samples
+    return anchors_of_runs(views, scalings, *how, sampled=samples[0] is not None)
 
 
 def sample_rows(
     n: int, n_anchors: int, method: str, random_state: np.random.RandomState
 ) -> Array | None:
-    """Which of the n rows `anchors_of_sample` is to see, ascending; None for all."""
+    """Which of the n rows `anchors_of_runs` is to see, ascending; None for all."""
     size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
     if method == "kmeans-full" or size >= n:
         return None
@@ -72,32 +82,76 @@ def draw_rows(n: int, size: int, random_state: np.random.RandomState) -> Array:
     return drawn
 
 
-def anchors_of_sample(
+def anchors_of_runs(
     views: Views,
     scalings: list[Scaling],
     n_anchors: int,
     method: str,
-    random_state: np.random.RandomState,
-    rows: Array | None = None,
+    random_states: Sequence[np.random.RandomState],
+    samples: Sequence[Array | None],
     *,
     sampled: bool,
-) -> list[Array]:
-    """The anchors from the rows that `sample_rows` named; None: all that these views have."""
-    centres = side_by_side(views, scalings, rows)
-    if method != "random":
+) -> list[list[Array]]:
+    """The anchors of each run from the rows that `sample_rows` named for it.
+
+    None stands for all that these views have: they are prepared once for all runs.
+    """
+    whole: Sample | None = None
+    found = []
+    for random_state, rows in zip(random_states, samples, strict=True):
+        if method == "random":
+            X = side_by_side(views, scalings, rows)
+            found.append(_cut(X.toarray() if sparse.issparse(X) else X, views))
+            continue
+        sample = whole if rows is None else None
+        if sample is None:
+            sample = Sample(views, scalings, rows, sampled=sampled)
+        whole = sample if rows is None else whole
+        found.append(sample.anchors(n_anchors, method == "kmeans-full", random_state))
+    return found
+
+
+class Sample:
+    """Rows that k-means finds anchors of, scaled and moved to their mean."""
+
+    def __init__(
+        self, views: Views, scalings: list[Scaling], rows: Array | None, *, sampled: bool
+    ) -> None:
+        X = side_by_side(views, scalings, rows)
         present = views.present
         if present is not None and rows is not None:
             present = present[rows]
-        find = partial(
-            lloyd,
+        self._views, self._sampled = views, sampled
+        self._mean = None if sparse.issparse(X) else taken_off(X)
+        norms = require_squares(X, views)
+        self._points: Points
+        if present is not None:
+            self._points = IncompleteVectors(X, present, views.widths, norms)
+        elif not sampled and inner_products_pay(*X.shape):
+            self._points = InnerProducts(X)
+        else:
+            self._points = Vectors(X, norms)
+
+    def anchors(
+        self, n_anchors: int, thorough: bool, random_state: np.random.RandomState
+    ) -> list[Array]:
+        """One (m, d_v) array a view."""
+        points = self._points
+        centres = lloyd(
+            points,
             n_clusters=n_anchors,
-            sampled=sampled,
-            n_trials=trials(centres.shape[0], n_anchors, thorough=method == "kmeans-full"),
+            sampled=self._sampled,
+            n_trials=trials(points.n, n_anchors, thorough=thorough),
             random_state=random_state,
         )
-        centres = _kmeans(centres, find, present, views, sampled)
-    if sparse.issparse(centres):
-        centres = centres.toarray()
+        if isinstance(points, InnerProducts):
+            centres = points.rows(centres)
+        wide = np.asarray(centres, dtype=np.float64)
+        return _cut(wide if self._mean is None else wide + self._mean, self._views)
+
+
+def _cut(centres: Array, views: Views) -> list[Array]:
+    """Points with the features of all views as one array a view."""
     return np.split(centres.astype(np.float64, copy=False), np.cumsum(views.widths)[:-1], axis=1)
 
 
@@ -151,27 +205,6 @@ def _fill(block: Array, view: View, scaling: Scaling, rows: Array | None) -> Non
     there = view.present if rows is None else view.present[rows]
     if there.any() and not there.all():
         block[~there] = block[there].mean(axis=0, dtype=np.float64).astype(view.dtype)
-
-
-def _kmeans(
-    X: Matrix,
-    find: Callable[[Points], Any],
-    present: Array | None,
-    views: Views,
-    sampled: bool,
-) -> Array:
-    """The centres of X, which is moved to its mean; `find` gives those of points."""
-    mean = None if sparse.issparse(X) else taken_off(X)
-    norms = require_squares(X, views)
-    if present is not None:
-        centres = find(IncompleteVectors(X, present, views.widths, norms))
-    elif not sampled and inner_products_pay(*X.shape):
-        points = InnerProducts(X)
-        centres = points.rows(find(points))
-    else:
-        centres = find(Vectors(X, norms))
-    wide = np.asarray(centres, dtype=np.float64)
-    return wide if mean is None else wide + mean
 
 
 def taken_off(X: Array) -> Array:

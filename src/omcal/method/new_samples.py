@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import compiled_pays, settle_kernel
 from omcal.machine.threads import map_blocks, row_blocks
-from omcal.method.anchors import anchors_of_sample
+from omcal.method.anchors import anchors_of_runs
 from omcal.method.graph import AnchorGraphs, anchor_graphs, graphs_in_span
 from omcal.method.rows import Assignment, decide, second
 from omcal.method.scaling import Scaling
@@ -87,13 +87,11 @@ def learned_in_span(
     if present is None or present.all():
         found = anchors_in_span(views, scalings, m, random_states, rows)
         return [Learned(scalings, anchors, k, inside) for anchors, inside in found]
-    learned = []
-    for state in random_states:
-        own = own_rows(len(present), m, state)
-        seen = own if rows is None else rows[own]
-        anchors = anchors_of_sample(views, scalings, m, "kmeans", state, seen, sampled=True)
-        learned.append(Learned(scalings, anchors, k))
-    return learned
+    own = [own_rows(len(present), m, state) for state in random_states]
+    seen = own if rows is None else [rows[one] for one in own]
+    how = m, "kmeans", random_states, seen
+    anchors_of = anchors_of_runs(views, scalings, *how, sampled=True)
+    return [Learned(scalings, anchors, k) for anchors in anchors_of]
 
 
 @dataclass(frozen=True)

@@ -202,8 +202,9 @@ class Vectors(Points):
         def work(some: slice) -> float:
             sums = safe_sparse_dot(member[some], self.X, dense_output=True)
             np.divide(sums, np.maximum(counts[some], 1), out=means[some])
-            np.copyto(means[some], centres[some], where=counts[some] == 0)
-            change = means[some] - centres[some]
+            if not counts[some].all():
+                np.copyto(means[some], centres[some], where=counts[some] == 0)
+            change = np.subtract(means[some], centres[some], out=sums)
             return float(np.vdot(change, change))
 
         return means, sum_blocks(work, len(centres), size)

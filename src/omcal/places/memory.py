@@ -11,7 +11,7 @@ from omcal.machine import compiled as kernels
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.memory import require_memory
 from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
-from omcal.method.anchors import choose_anchors
+from omcal.method.anchors import choose_for_runs
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs, learned_in_span
 from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes, silence
@@ -84,14 +84,8 @@ def learn_in_memory(
     if span_pays(views.n, views.widths, s.n_anchors, s.anchors, len(random_states)):
         rows = shared_rows(views.n, s.n_anchors, random_states[0])
         return learned_in_span(views, scalings, s, random_states, rows)
-    return [
-        Learned(
-            scalings,
-            choose_anchors(views, scalings, s.n_anchors, s.anchors, random_state),
-            s.n_neighbors,
-        )
-        for random_state in random_states
-    ]
+    found = choose_for_runs(views, scalings, s.n_anchors, s.anchors, random_states)
+    return [Learned(scalings, anchors, s.n_neighbors) for anchors in found]
 
 
 class MemoryRows(AbstractRows):

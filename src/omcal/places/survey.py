@@ -10,11 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array
-from omcal.method.anchors import anchors_of_sample, check_anchors, sample_rows
+from omcal.method.anchors import anchors_of_runs, check_anchors, sample_rows
 from omcal.method.kinds import sample_slices
 from omcal.method.moments import Moments
 from omcal.method.new_samples import Learned, learned_in_span
-from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample
+from omcal.method.scaling import Draft, Scale, moments, needs_sample
 from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
 from omcal.views.present import check_present, require_enough
@@ -104,23 +104,15 @@ class Survey:
         sample = _joined(seen, views)
         if self._in_span:
             return learned_in_span(sample, scalings, s, self._random_states)
-        return [
-            Learned(scalings, self._anchors(sample, scalings, drawn, state), s.n_neighbors)
-            for drawn, state in zip(self._drawn, self._random_states, strict=True)
-        ]
+        how = s.n_anchors, s.anchors, self._random_states, list(map(self._among_seen, self._drawn))
+        anchors_of = anchors_of_runs(sample, scalings, *how, sampled=self._drawn[0] is not None)
+        return [Learned(scalings, anchors, s.n_neighbors) for anchors in anchors_of]
 
-    def _anchors(
-        self,
-        sample: Views,
-        scalings: list[Scaling],
-        drawn: Array | None,
-        random_state: np.random.RandomState,
-    ) -> list[Array]:
-        rows = None
-        if drawn is not None and self._rows is not None and len(drawn) < len(self._rows):
-            rows = np.searchsorted(self._rows, drawn)
-        how = (self._settings.n_anchors, self._settings.anchors, random_state, rows)
-        return anchors_of_sample(sample, scalings, *how, sampled=drawn is not None)
+    def _among_seen(self, drawn: Array | None) -> Array | None:
+        """Which of the rows of the samples of all runs a run has drawn; None for all."""
+        if drawn is None or self._rows is None or len(drawn) == len(self._rows):
+            return None
+        return np.searchsorted(self._rows, drawn)
 
 
 def _joined(seen: Seen, views: Views) -> Views:
