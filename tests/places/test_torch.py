@@ -15,6 +15,9 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.graph import anchor_graphs as host_graphs
 from omcal.method.kinds import kind_of, recognise
 from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import joined_graph as host_joined_graph
+from omcal.method.rows import Assignment
+from omcal.method.rows import second as host_second
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
@@ -27,6 +30,7 @@ from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import anchor_graphs
 from omcal.places.gpu.kinds import OfTensor
+from omcal.places.gpu.new_samples import joined_graph, second
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings
 from omcal.places.gpu.views import DeviceViews
@@ -316,6 +320,23 @@ def test_an_empty_cluster_of_the_anchors_is_filled(device):
     start = torch.tensor([[0.1], [100.0], [200.0]], dtype=torch.float64, device=device)
     (centres,) = device_anchors._improved(start[None], X[None], 100)
     np.testing.assert_allclose(np.sort(centres.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
+
+
+@pytest.mark.parametrize("c", [1, 2, 5])
+def test_the_graph_of_joined_runs_is_that_of_the_host(device, c):
+    """Where F has no second positive entry, or none, the anchors of a row differ all the same."""
+    rng = np.random.default_rng(c)
+    U = rng.normal(size=(3, 200, c)) - 0.7
+    U[:, ::5] = np.where(np.arange(c) == 0, 0.5, -1.0)
+    host = [Assignment(of_run.argmax(axis=1), 0, *host_second(of_run)) for of_run in U]
+    F = torch.from_numpy(np.maximum(U, 0)).to(device)
+    labels = torch.from_numpy(U.argmax(axis=2)).to(device)
+    parts = [second(*of_run) for of_run in zip(F, labels, strict=True)]
+    found = joined_graph(labels, *map(torch.stack, zip(*parts, strict=True)), c)
+    expected = host_joined_graph(host, c).side_by_side().toarray()
+    np.testing.assert_allclose(found.dense(slice(None), torch.float32).cpu(), expected, atol=1e-6)
+    row = found.columns(slice(None)).cpu().numpy()
+    assert all(len(np.unique(columns)) == len(columns) for columns in row)
 
 
 @pytest.mark.parametrize("scale", ["feature", "sample", None])

@@ -260,8 +260,12 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     ) -> None:
         """One more fit, to the graph of the runs' clusters."""
         rules, solutions, assigned = (list(part) for part in zip(*finished, strict=True))
-        runs = [Run(part.labels, best) for part, best in zip(assigned, solutions, strict=True)]
         c = inner.n_clusters
+        few = np.min_scalar_type(max(c - 1, 1))
+        runs = [
+            Run(on_host(part.labels).astype(few, copy=False), best)
+            for part, best in zip(assigned, solutions, strict=True)
+        ]
         n_found = sum(
             int(np.count_nonzero(place.total(np.bincount(run.labels, minlength=c)))) for run in runs
         )

@@ -72,12 +72,14 @@ def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> 
 
 
 def small(assignment: Assignment, n_clusters: int) -> Assignment:
-    """What a run found, on the host and in as few bytes as hold it."""
-    dtype = np.min_scalar_type(max(n_clusters - 1, 1))
+    """What a run found, in as few bytes as hold it; what is on a device stays there as it is."""
+    if hasattr(assignment.labels, "cpu"):
+        return assignment
     labels, second, share = (
         np.asarray(on_host(part))
         for part in (assignment.labels, assignment.second, assignment.share)
     )
+    dtype = np.min_scalar_type(max(n_clusters - 1, 1))
     return Assignment(labels.astype(dtype), 0, second.astype(dtype), share)
 
 

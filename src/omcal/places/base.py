@@ -125,15 +125,12 @@ class Place(ABC):
         rows = slice(first, first + self.views.n)
         return look(self.views, first, survey.sampled(rows), survey.shared)
 
-    def rows_of(self, graphs: AnchorGraphs, n_clusters: int) -> AbstractRows:
-        """Rows of graphs that were made elsewhere, in the memory of this machine."""
+    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
+        """Rows of the graph between the samples and the clusters of these runs."""
         from omcal.places.memory import MemoryRows
 
+        graphs = joined_graph(runs, n_clusters)
         return MemoryRows(graphs, n_clusters, compiled=compiled_pays(graphs.n))
-
-    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
-        """Rows of the graph between the samples and the clusters of all runs."""
-        return self.rows_of(joined_graph(runs, n_clusters), n_clusters)
 
     def keeps(self, settings: GraphSettings, n_runs: int = 1) -> bool:
         """Whether the graphs of so many runs may stay, all of them in memory."""

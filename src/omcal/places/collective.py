@@ -14,7 +14,6 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
-from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import sample_slices
 from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows, Assignment, Sums, decide
@@ -160,9 +159,9 @@ class OnRanks(Place):
             self._ranks.each(work)
             yield RankRows(self._ranks, made.pop() if made else None, shape)
 
-    def rows_of(self, graphs: AnchorGraphs, n_clusters: int) -> AbstractRows:
-        rows = self._share.rows_of(graphs, n_clusters) if graphs.n else None
-        return RankRows(self._ranks, rows, (graphs.n_views, graphs.n_anchors, n_clusters))
+    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
+        rows = self._share.join(runs, n_clusters) if self.views.n else None
+        return RankRows(self._ranks, rows, (1, len(runs) * n_clusters, n_clusters))
 
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         return self._share.apply(rule, wanted, out)

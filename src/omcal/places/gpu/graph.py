@@ -38,7 +38,7 @@ class TorchGraphs:
         cls, n: int, n_views: int, k: int, n_anchors: int, dtype: np.dtype, device: Device
     ) -> TorchGraphs:
         shape = (n_views, k, n)
-        indices = torch.empty(shape, dtype=_index_type(n_anchors), device=device)
+        indices = torch.empty(shape, dtype=index_type(n_anchors), device=device)
         return cls(indices, torch.empty(shape, dtype=torch_dtype(dtype), device=device), n_anchors)
 
     @classmethod
@@ -54,7 +54,7 @@ class TorchGraphs:
         indices = np.ascontiguousarray(graphs.indices.transpose(1, 2, 0)).astype(np.int32)
         weights = np.ascontiguousarray(graphs.weights.transpose(1, 2, 0))
         return cls(
-            torch.from_numpy(indices).to(_index_type(graphs.n_anchors)).to(device),
+            torch.from_numpy(indices).to(index_type(graphs.n_anchors)).to(device),
             torch.from_numpy(weights).to(device),
             graphs.n_anchors,
         )
@@ -227,7 +227,8 @@ def _nearest_columns(d: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return some.gather(1, ordered.indices), ordered.values
 
 
-def _index_type(n_anchors: int) -> Any:
+def index_type(n_anchors: int) -> Any:
+    """The smallest integers that hold the numbers of so many anchors."""
     if n_anchors <= 1 << 8:
         return torch.uint8
     return torch.int16 if n_anchors <= 1 << 15 else torch.int32

@@ -9,12 +9,12 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array
 from omcal.machine.torch import Device, Tensor
-from omcal.method.new_samples import Rule
+from omcal.method.new_samples import JoinedRule, Rule
 from omcal.method.updates import stacked
 from omcal.places.base import Wanted
 from omcal.places.gpu import cuda
 from omcal.places.gpu.devices import block_entries, wide_type
-from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.graph import TorchGraphs, index_type
 
 _TOLERANCE = 1e-10
 _MAX_SWEEPS = 1000
@@ -23,7 +23,7 @@ _MAX_SWEEPS = 1000
 class DeviceRule:
     """Labels, or rows of F, of new samples by a fitted rule, from their graphs."""
 
-    def __init__(self, rule: Rule, device: Device, dtype: Any) -> None:
+    def __init__(self, rule: Rule | JoinedRule, device: Device, dtype: Any) -> None:
         Z = rule.consensus
         P, R = Z.f_step()
         self._c = rule.n_clusters
@@ -92,10 +92,29 @@ def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
     return labels.to(torch.int32), ((largest <= 0) | silent).sum()
 
 
-def second(F: Tensor) -> tuple[Tensor, Tensor]:
-    """`omcal.method.rows.second`: runners-up, and the share of the label in 255ths."""
-    largest, first = F.max(dim=1)
-    rest, runner_up = F.scatter(1, first[:, None], 0).max(dim=1)
-    both = largest.square() + rest.square()
-    share = torch.where(both > 0, largest.square() / both, 1)
-    return runner_up.to(torch.int32), (255 * share).round().to(torch.uint8)
+def joined_graph(
+    labels: Tensor, runners_up: Tensor, shares: Tensor, n_clusters: int
+) -> TorchGraphs:
+    """`omcal.method.new_samples.joined_graph` on the device, of runs one below the other."""
+    B = len(labels)
+    clusters, parts = [labels, runners_up], [shares, 255 - shares]
+    if n_clusters == 1:  # there are no runners-up, and the anchors of a row have to differ
+        clusters, parts = [labels], [shares]
+    first = torch.arange(B, dtype=torch.int32, device=labels.device)[:, None, None] * n_clusters
+    indices = (torch.stack(clusters, dim=1) + first).to(index_type(B * n_clusters))
+    weights = torch.stack(parts, dim=1).to(torch.float32) / (255 * B)
+    return TorchGraphs(indices.flatten(0, 1)[None], weights.flatten(0, 1)[None], B * n_clusters)
+
+
+def second(F: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """`omcal.method.rows.second`: runners-up, and the share of the label in 255ths.
+
+    A runner-up is never the label, as the anchors of a row have to differ.
+    """
+    first = labels.long()[:, None]
+    rest, runner_up = F.scatter(1, first, -1).max(dim=1)
+    largest, rest = F.gather(1, first)[:, 0].square(), rest.clamp_(min=0).square()
+    both = largest + rest
+    share = torch.where(both > 0, largest / both, 1)
+    few = index_type(F.shape[1])
+    return runner_up.to(few), (255 * share).round().to(torch.uint8)

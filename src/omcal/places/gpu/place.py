@@ -11,13 +11,12 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
-from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule, learned_in_span
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
-from omcal.places.base import Place, Wanted, collect, write_blocks
+from omcal.places.base import Place, Wanted
 from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import (
     explaining_out_of_memory,
@@ -25,7 +24,7 @@ from omcal.places.gpu.devices import (
     working_on,
 )
 from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
-from omcal.places.gpu.new_samples import DeviceRule, second
+from omcal.places.gpu.new_samples import DeviceRule, joined_graph, second
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings, look
 from omcal.places.gpu.span import anchors_in_span
@@ -138,9 +137,8 @@ class OnDevices(Place):
             return TorchRows.of_runs(graphs, settings.n_clusters, labels_on_host=on_host)
 
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
-        if isinstance(rule, JoinedRule):
-            return self._apply_joined(rule, wanted, out)
-        views, given, at = DeviceViews(self.views, self._devices[0]), device_of(self.views), 0
+        keeps, given, at = isinstance(rule, JoinedRule), device_of(self.views), 0
+        views = DeviceViews(self.views, self._devices[0], keeps=keeps)
 
         def deliver(block: Tensor) -> Any:
             """As a tensor where the views are tensors, else as an array; in `out` if given."""
@@ -151,41 +149,50 @@ class OnDevices(Place):
             at += len(block)
 
         with working_on(views.device):
-            make = GraphMaker(views, rule.learned)
-            decide = DeviceRule(rule, views.device, torch_dtype(views.dtype))
-            size = decide.rows_at_once(len(views) * rule.learned.n_neighbors)
-            parts = [deliver(decide(make(rows), wanted)) for rows in row_blocks(views.n, size)]
-            make.check()
+            if isinstance(rule, JoinedRule):
+                blocks = _joined(views, rule, wanted)
+            else:
+                blocks = (block for (block,) in _decided(views, rule, wanted))
+            parts = [deliver(block) for block in blocks]
         if out is not None:
             return out
         return np.concatenate(parts) if given is None else torch.cat(parts)
 
-    def _apply_joined(self, rule: JoinedRule, wanted: Wanted, out: Any) -> Any:
-        """The runs here; the small rest on the host."""
-        views = DeviceViews(self.views, self._devices[0], keeps=True)
-        with working_on(views.device):
-            found = [self._assign(views, run) for run in rule.runs]
-        joined = collect([rule.decide(found)], wanted, self.views.n, None)
-        given = device_of(self.views)
-        result = joined if given is None else torch.from_numpy(joined).to(given)
-        return result if out is None else write_blocks([result], out)
+    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
+        there = self._devices[0]
+        with working_on(there):
+            labels, runners_up, shares = (
+                torch.stack([torch.as_tensor(getattr(run, name)).to(there) for run in runs])
+                for name in ("labels", "second", "share")
+            )
+            return TorchRows(joined_graph(labels, runners_up, shares, n_clusters), n_clusters)
 
-    def _assign(self, views: DeviceViews, run: Rule) -> Assignment:
-        """Labels and runners-up by one run, on the host."""
-        make = GraphMaker(views, run.learned)
-        decide = DeviceRule(run, views.device, torch_dtype(views.dtype))
-        size = decide.rows_at_once(len(views) * run.learned.n_neighbors)
-        parts = []
-        for rows in row_blocks(views.n, size):
-            graphs = make(rows)
-            found = (decide(graphs, "labels"), *second(decide(graphs, "indicator")))
-            parts.append([_on_host(part) for part in found])
-        make.check()
-        labels, runner_up, share = map(np.concatenate, zip(*parts, strict=True))
-        return Assignment(labels, 0, runner_up, share)
 
-    def rows_of(self, graphs: AnchorGraphs, n_clusters: int) -> AbstractRows:
-        return TorchRows.from_graphs(graphs, n_clusters, self._devices[0])
+def _decided(views: DeviceViews, rule: Rule, *wanted: Wanted) -> Iterator[list[Tensor]]:
+    """What is wanted of blocks of new samples, by one run."""
+    make = GraphMaker(views, rule.learned)
+    decide = DeviceRule(rule, views.device, torch_dtype(views.dtype))
+    size = decide.rows_at_once(len(views) * rule.learned.n_neighbors)
+    for rows in row_blocks(views.n, size):
+        graphs = make(rows)
+        yield [decide(graphs, what) for what in wanted]
+    make.check()
+
+
+def _joined(views: DeviceViews, rule: JoinedRule, wanted: Wanted) -> Iterator[Tensor]:
+    """What is wanted of blocks of new samples, by the clusters that several runs put them into."""
+    runs = []
+    for run in rule.runs:
+        blocks = [
+            (labels, *second(F, labels))
+            for labels, F in _decided(views, run, "labels", "indicator")
+        ]
+        runs.append([torch.cat(parts) for parts in zip(*blocks, strict=True)])
+    labels, runners_up, shares = (torch.stack(parts) for parts in zip(*runs, strict=True))
+    decide = DeviceRule(rule, views.device, torch.float32)
+    for rows in row_blocks(views.n, decide.rows_at_once(2 * len(runs))):
+        some = (labels[:, rows], runners_up[:, rows], shares[:, rows])
+        yield decide(joined_graph(*some, rule.n_clusters), wanted)
 
 
 def _on_host(labels: Any) -> Any:

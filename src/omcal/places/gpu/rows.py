@@ -21,7 +21,7 @@ from omcal.places.gpu.devices import (
     wide_type,
     working_on,
 )
-from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.graph import TorchGraphs, index_type
 from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.new_samples import second, silence
 from omcal.places.gpu.plain_pass import PlainPass
@@ -115,9 +115,11 @@ class TorchRows(AbstractRows):
         limit = silence(P, self.F.dtype)
         with working_on(self.device):
             labels, undecided = self._pass.assign(self._mail.send(alpha, P, R, G), limit)
-            found = (labels, *(second(self.F) if runner_up else ()))
+            found = [labels]
+            if runner_up:  # in few bytes, as those of all runs will be there
+                found = [labels.to(index_type(self.F.shape[1])), *second(self.F, labels)]
             if self._labels_on_host:
-                found = tuple(part.cpu().numpy() for part in found)
+                found = [part.cpu().numpy() for part in found]
             return Assignment(found[0], int(undecided), *found[1:])
 
 
