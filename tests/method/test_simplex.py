@@ -285,6 +285,14 @@ def test_what_cannot_be_solved_says_why():
         minimize_on_simplex(np.diag([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 2.0]), np.ones(3) / 3)
 
 
+def test_a_matrix_that_is_not_semi_definite_is_given_up():
+    M = np.array([[4, 2, -1], [2, 4, 4], [-1, 4, 6]])
+    with pytest.raises(
+        RuntimeError, match=r"^no optimum after 150 supports; is M positive semi-definite\?$"
+    ):
+        minimize_on_simplex(M, [1, 2, 1])
+
+
 def test_a_linear_term_outside_the_range_is_solved_or_refused():
     # Then the objective is linear along some direction; a wrong answer must never be returned.
     rng = np.random.default_rng(0)
