@@ -180,6 +180,8 @@ static unsigned __ballot_sync(unsigned, bool mine) {
     return all;
 }
 static bool __any_sync(unsigned, bool mine) { return __ballot_sync(~0u, mine); }
+static double rsqrt(double x) { return 1 / std::sqrt(x); }
+static float rsqrtf(float x) { return 1 / std::sqrt(x); }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 template <class Place, class Value>
 static Place atomicAdd(Place* place, Value value) {

@@ -30,8 +30,7 @@ class TensorArray:
         """The tensor's type in NumPy's terms; half precision counts as float32."""
         if self.tensor.dtype in (torch.float16, torch.bfloat16):
             return np.dtype(np.float32)
-        same: Array = torch.empty(0, dtype=self.tensor.dtype).numpy()
-        return same.dtype
+        return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
 
     @property
     def device(self) -> Device:

@@ -10,12 +10,21 @@ __device__ void rows_of_pair(int k, int step, int side, int& i, int& j) {
     j = k == 0 ? others : down < 0 ? down + others : down;
 }
 
+// Cosine and sine of the angle that brings (beside) to zero, for the difference of the two entries on
+// the diagonal. An angle of 20 bits is enough; that it is a rotation has to be exact.
+__device__ void rotation(double apart, double beside, double& c, double& s) {
+    const float x = float(apart), y = 2 * float(beside), squares = x * x + y * y;
+    const double tangent = y / (x + copysignf(squares * rsqrtf(squares), x));
+    c = rsqrt(1 + tangent * tangent), s = tangent * c;
+}
+
 // A becomes diagonal: Q'AQ. Q is given, and turned along; no eigenvalue may be larger than 1 in size.
 // `side` is even, a row and column of zeros may help out. Returns whether it has converged.
 __device__ bool diagonalise(double* A, double* Q, double* cosines, double* sines, int side) {
-    const int pairs = side / 2;
-    // As many lanes as a power of two that is enough for the pairs, to a row of them.
-    const int lanes = pairs <= 16 ? 16 : 32;
+    const int pairs = side / 2, folded = (pairs + 1) / 2;
+    // A row of pairs and one more to a power of two of lanes, so that nothing has to be divided.
+    int lanes = 1;
+    while (lanes < pairs + 1 && lanes < THREADS) lanes *= 2;
     const int lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = THREADS / lanes;
     for (int sweep = 0; sweep < MOST_SWEEPS; ++sweep) {
         bool moved = false;
@@ -24,38 +33,44 @@ __device__ bool diagonalise(double* A, double* Q, double* cosines, double* sines
             for (int k = threadIdx.x; k < pairs; k += THREADS) {
                 int i, j;
                 rows_of_pair(k, step, side, i, j);
-                const double beside = A[i * side + j], apart = A[j * side + j] - A[i * side + i];
+                const double beside = A[i * side + j];
                 double c = 1, s = 0;
                 if (fabs(beside) > NEGLIGIBLE) {
-                    // An angle of 24 bits is enough; that it is a rotation has to be exact.
-                    const float x = float(apart), y = 2 * float(beside);
-                    const double tangent = y / (x + copysignf(sqrtf(x * x + y * y), x));
-                    c = 1 / sqrt(1 + tangent * tangent), s = tangent * c;
+                    rotation(A[j * side + j] - A[i * side + i], beside, c, s);
                     turns = true;
                 }
                 cosines[k] = c, sines[k] = s;
             }
             if (__syncthreads_and(!turns)) continue;
             moved = true;
-            for (int row = group; row < pairs + side; row += groups) {
-                for (int k = lane; k < pairs; k += lanes) {
-                    int i, j;
-                    rows_of_pair(k, step, side, i, j);
-                    const double c = cosines[k], s = sines[k];
-                    if (row >= pairs) {
-                        double* const line = Q + (row - pairs) * side;
-                        const double x = line[i], y = line[j];
+            for (int row = group; row < folded + pairs; row += groups) {
+                for (int k = lane; k <= pairs; k += lanes) {
+                    if (row >= folded) {  // two rows of Q
+                        if (k == pairs) continue;
+                        int i, j;
+                        rows_of_pair(k, step, side, i, j);
+                        const double c = cosines[k], s = sines[k];
+                        double* const line = Q + 2 * (row - folded) * side;
+                        const double x = line[i], y = line[j], u = line[side + i], v = line[side + j];
                         line[i] = c * x - s * y, line[j] = s * x + c * y;
+                        line[side + i] = c * u - s * v, line[side + j] = s * u + c * v;
                         continue;
                     }
-                    int upper, lower;
-                    rows_of_pair(row, step, side, upper, lower);
-                    const double C2 = cosines[row], S2 = sines[row];
-                    double *const up = A + upper * side, *const down = A + lower * side;
-                    const double xu = c * up[i] - s * up[j], yu = s * up[i] + c * up[j];
-                    const double xd = c * down[i] - s * down[j], yd = s * down[i] + c * down[j];
-                    up[i] = C2 * xu - S2 * xd, up[j] = C2 * yu - S2 * yd;
-                    down[i] = S2 * xu + C2 * xd, down[j] = S2 * yu + C2 * yd;
+                    // Rows of the triangle of pairs of pairs, the last behind the first.
+                    const int a = k > row ? row : pairs - 1 - row, b = k > row ? k - 1 : pairs - 1 - k;
+                    if (k <= row && 2 * row + 1 == pairs) continue;  // the middle one is alone
+                    int i, j, p, q;
+                    rows_of_pair(a, step, side, p, q);
+                    rows_of_pair(b, step, side, i, j);
+                    const double c = cosines[b], s = sines[b], d = cosines[a], t = sines[a];
+                    const double pi = A[p * side + i], pj = A[p * side + j];
+                    const double qi = A[q * side + i], qj = A[q * side + j];
+                    const double up = c * pi - s * pj, vp = s * pi + c * pj;
+                    const double uq = c * qi - s * qj, vq = s * qi + c * qj;
+                    A[p * side + i] = A[i * side + p] = d * up - t * uq;
+                    A[p * side + j] = A[j * side + p] = d * vp - t * vq;
+                    A[q * side + i] = A[i * side + q] = t * up + d * uq;
+                    A[q * side + j] = A[j * side + q] = t * vp + d * vq;
                 }
             }
             __syncthreads();

@@ -37,6 +37,7 @@ TYPES = {
 }
 
 
+@cache
 def available(device: Device) -> bool:
     """Whether kernels can be compiled for this device and run there."""
     if device.type != "cuda" or torch.version.cuda is None:
@@ -48,11 +49,13 @@ def available(device: Device) -> bool:
     return True
 
 
+@cache
 def processors(device: Device) -> int:
     """Multiprocessors of the GPU."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
+@cache
 def room(device: Device) -> int:
     """Bytes of shared memory that a block of threads can have."""
     return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
@@ -103,12 +106,13 @@ class Kernel:
         """What launches it with these arguments each time it is called."""
         values = [_as_c(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        run, device = _driver().cuLaunchKernel, self._device
+        run, stream_of = _driver().cuLaunchKernel, torch._C._cuda_getCurrentRawStream
+        function, device = self._function, self._device.index
         shape = (*grid(blocks), 1, threads, 1, 1, shared_bytes)
 
         def launch(kept: Any = (arguments, values)) -> None:
-            stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
-            _check(run(self._function, *shape, stream, pointers, None))
+            # To ask torch.cuda.current_stream takes as long as the launch.
+            _check(run(function, *shape, stream_of(device), pointers, None))
 
         return launch
 
@@ -170,7 +174,10 @@ def _compiler() -> Any:
 
 @cache
 def _driver() -> Any:
-    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    pointer, number = ctypes.c_void_p, ctypes.c_uint
+    driver.cuLaunchKernel.argtypes = [pointer, *(7 * [number]), *(3 * [pointer])]
+    return driver
 
 
 def _check(error: int) -> None:

@@ -44,25 +44,23 @@ def simplex_faces(M: Floats) -> Floats:
     The minimum lies inside the face of some vertices, where it is that of the whole plane through
     them. Those whose vertices are not independent are never needed. Smaller faces come first.
     """
-    V = len(M)
-    planes = (
-        _plane(M, np.array(face))
-        for size in range(1, V + 1)
-        for face in combinations(range(V), size)
-    )
-    return np.stack([np.column_stack(plane) for plane in planes if plane is not None])
+    V, parts = len(M), []
+    for size in range(1, V + 1):
+        of_size = np.array(list(combinations(range(V), size)))
+        parts.append(_planes(M, of_size))
+    return np.concatenate(parts)
 
 
-def _plane(M: Floats, face: Array) -> tuple[Floats, Floats] | None:
-    """(L, l) with L m + l the minimum on the plane through these vertices; None if not unique."""
-    V, size = len(M), len(face)
-    bordered = np.zeros((size + 1, size + 1))
-    bordered[:size, :size] = M[np.ix_(face, face)]
-    bordered[size, :size] = bordered[:size, size] = np.abs(M).max()
-    if np.linalg.cond(bordered) > 1e12:
-        return None
-    inverse = np.linalg.inv(bordered)[:size]
-    linear, constant = np.zeros((V, V)), np.zeros(V)
-    linear[np.ix_(face, face)] = 0.5 * inverse[:, :size]
-    constant[face] = inverse[:, size] * np.abs(M).max()
-    return linear, constant
+def _planes(M: Floats, faces: Array) -> Floats:
+    """[L l] of the plane through the vertices of each of these faces, where that is unique."""
+    V, (n, size) = len(M), faces.shape
+    bordered = np.zeros((n, size + 1, size + 1))
+    bordered[:, :size, :size] = M[faces[:, :, None], faces[:, None, :]]
+    bordered[:, size, :size] = bordered[:, :size, size] = np.abs(M).max()
+    unique = np.linalg.cond(bordered) <= 1e12
+    faces, inverse = faces[unique], np.linalg.inv(bordered[unique])[:, :size]
+    found = np.zeros((len(faces), V, V + 1))
+    number, rows = np.arange(len(faces))[:, None, None], faces[:, :, None]
+    found[number, rows, faces[:, None, :]] = 0.5 * inverse[:, :, :size]
+    found[number[:, :, 0], faces, V] = inverse[:, :, size] * np.abs(M).max()
+    return found
