@@ -180,6 +180,9 @@ def test_what_k_means_is_told(monkeypatch):
     choose([X[:80]], 4)  # a sample would be all of them
     choose([X], 4, "kmeans-full")
     assert told == [(80, True, 3, 4), (80, False, 3, 4), (81, False, 4, 4)]
+    monkeypatch.setattr(kmeans, "_TRIED_DISTANCES", 81 * 3 + 1)  # fewer for more rows, not columns
+    choose([X], 4, "kmeans-full")
+    assert told[-1] == (81, False, 3, 4)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -414,6 +417,14 @@ def test_the_views_are_not_changed_and_may_lie_in_any_order(method):
     for X, unchanged, a, b in zip(views, before, found, turned, strict=True):
         np.testing.assert_array_equal(X, unchanged)
         np.testing.assert_array_equal(a, b)
+
+
+def test_rows_that_a_view_lacks_altogether_are_zero():
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    views = Views([View("a", X, present=np.arange(6) < 4)])
+    for rows, expected in (([4, 5], np.zeros((2, 3))), ([0, 3], X[[0, 3]])):
+        found = side_by_side(views, [Scaling()], np.array(rows))
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("rows", [None, np.array([1, 4, 7, 8, 20])])

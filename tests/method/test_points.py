@@ -120,6 +120,14 @@ def test_when_inner_products_pay():
     assert not inner_products_pay(4096, 8191) and not inner_products_pay(4097, 10**6)
 
 
+def test_products_of_sparse_rows_with_full_and_rare_columns():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(130, 90)) * (
+        rng.random((130, 90)) < np.where(np.arange(90) < 7, 0.5, 0.02)
+    )
+    assert_allclose(module._products(sparse.csr_array(X)), X @ X.T, atol=1e-12)
+
+
 @pytest.mark.parametrize(("form", "most"), [(np.asarray, 20), (sparse.csr_array, 2)])
 def test_products_among_the_points_take_no_more_than_twice_their_rows(form, most, monkeypatch):
     X = np.random.default_rng(0).random((most, 10))

@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.spatial.distance import cdist
 
 from large_fits import overlapping
 from omcal import OMCAL, Consensus
 from omcal.method import new_samples
-from omcal.method.anchors import SAMPLE_PER_ANCHOR
+from omcal.method import span as span_module
+from omcal.method.anchors import SAMPLE_PER_ANCHOR, Sample
 from omcal.method.graph import anchor_graphs, graphs_in_span
 from omcal.method.new_samples import Learned, graphs_of_runs, learned_in_span
 from omcal.method.scaling import Scaling
@@ -132,16 +134,18 @@ def test_runs_draw_rows_of_their_own():
     assert 1e-3 < np.abs(b[order] - a).max() < 0.5
 
 
-def test_means_of_clusters_and_empty_ones():
+@pytest.mark.parametrize("entries", [1 << 18, 12])  # all rows of a part at a time, and two
+def test_means_of_clusters_and_empty_ones(monkeypatch, entries):
+    monkeypatch.setattr(span_module, "_BLOCK_ENTRIES", entries)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 6)).astype(np.float32)
-    runs = [(np.arange(0, 50, 2), rng.integers(2, size=25)), (np.arange(30), np.zeros(30, int))]
-    starts = rng.normal(size=(4, 6)).astype(np.float32)
-    own, labels = runs[0]
-    expected = [X[own][labels == 0].mean(axis=0), X[own][labels == 1].mean(axis=0), X[:30].mean(0)]
+    labels = np.append(rng.integers(2, size=24), 2)  # the last is of one row
+    runs = [(np.arange(0, 50, 2), labels), (np.arange(30), np.zeros(30, int))]
+    starts = rng.normal(size=(6, 6)).astype(np.float32)
+    expected = [X[::2][labels == j].mean(axis=0) for j in range(3)] + [X[:30].mean(axis=0)]
     for rows in (X, sparse.csr_array(X)):
         found = _means(lambda block, rows=rows: rows[block], runs, starts, 50)
-        assert_allclose(found, [*expected, starts[3]], rtol=1e-5)
+        assert_allclose(found, [*expected, *starts[4:]], rtol=1e-4, atol=1e-6)
 
 
 @quick
@@ -183,9 +187,10 @@ def test_constant_views_and_equal_rows():
 
 def test_means_that_no_span_is_near_are_the_anchors():
     means = np.random.default_rng(0).normal(size=(4 * 5, 60))  # in as many directions as there are
-    found = anchors_of_means(means, [40, 20], 4, np.random.RandomState(0))
-    assert all(inside is None for _, inside in found)
+    found = anchors_of_means(means, [40, 15, 5], 4, np.random.RandomState(0))
+    assert [inside for _, inside in found] == [None] * 4
     for b, (anchors, _) in enumerate(found):
+        assert [one.shape for one in anchors] == [(5, 40), (5, 15), (5, 5)]
         assert_array_equal(np.concatenate(anchors, axis=1), means[5 * b : 5 * b + 5])
 
 
@@ -213,27 +218,47 @@ def test_rows_that_are_shared_and_drawn():
     state = np.random.RandomState(0)
     most = SHARED_SAMPLES * SAMPLE_PER_ANCHOR * 2
     assert shared_rows(most, 2, state) is None
-    rows = shared_rows(most + 1, 2, state)
+    rows = shared_rows(most + 1, 2, np.random.RandomState(3))
+    assert_array_equal(shared_rows(most + 1, 2, np.random.RandomState(3)), rows)
     assert len(np.unique(rows)) == len(rows) == most
     own = own_rows(most, 2, state)
     assert len(np.unique(own)) == len(own) == SAMPLE_PER_ANCHOR * 2
     assert_array_equal(own_rows(100, 2, state), np.arange(100))
 
 
-def test_gaps_in_the_shared_rows_leave_each_run_to_itself():
-    (views, _), scalings = wide_views(), [Scaling()] * 2
-    present = np.ones(1100, bool)
-    present[5] = False
-    gaps = Views([View("a", views[0].array, present=present), views[1]])
+def learn(views, rows, n_runs=2):
+    states = [np.random.RandomState(s) for s in range(n_runs)]
     asked = GraphSettings(2, 4, 2, None, "kmeans")
+    return learned_in_span(views, [Scaling()] * 2, asked, states, rows)
 
-    def learn(views, rows):
-        states = [np.random.RandomState(s) for s in range(2)]
-        return learned_in_span(views, scalings, asked, states, rows)
 
+def with_a_gap():
+    """Views of four groups, their groups, and the views without one sample of the first two."""
+    views, y = wide_views()
+    present = np.ones(1100, bool)
+    present[np.flatnonzero(y < 2)[0]] = False
+    return views, y, Views([View("a", views[0].array, present=present), views[1]])
+
+
+def test_gaps_in_the_shared_rows_leave_each_run_to_itself():
+    views, _, gaps = with_a_gap()
     assert all(one.inside is None for one in learn(gaps, None))
-    assert all(one.inside is not None for one in learn(gaps, np.arange(6, 1100)))
+    assert all(one.inside is not None for one in learn(gaps, np.flatnonzero(gaps[0].present)))
     assert all(one.inside is not None for one in learn(views, None))
+
+
+def test_anchors_are_of_the_shared_rows():
+    views, y, gaps = with_a_gap()
+    means = np.array([views[0].array[y == j].mean(axis=0) for j in range(4)])
+    some = np.flatnonzero(y < 2)
+    for one in learn(views, some):
+        assert set(cdist(one.anchors[0], means).argmin(axis=1)) == {0, 1}
+    for rows in (some, np.arange(1100)):
+        for s, one in enumerate(learn(gaps, None if len(rows) == 1100 else rows)):
+            state = np.random.RandomState(s)
+            own = rows[own_rows(len(rows), 4, state)]
+            alone = Sample(gaps, [Scaling()] * 2, own, sampled=True)
+            assert_array_equal(one.anchors[0], alone.anchors(4, False, state)[0])
 
 
 def test_runs_with_anchors_of_their_own_are_built_by_themselves(monkeypatch):
