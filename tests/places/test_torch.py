@@ -24,7 +24,7 @@ from omcal.method.solver import Problem, solve
 from omcal.method.updates import ConsensusGraph
 from omcal.places.gpu import anchors as device_anchors
 from omcal.places.gpu import cuda as _cuda
-from omcal.places.gpu import nvrtc
+from omcal.places.gpu import nvrtc, staging
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.anchors import choose_anchors
 from omcal.places.gpu.devices import resolve_device
@@ -225,6 +225,22 @@ def test_scaling_equals_that_on_the_host(device, small_blocks, scale, dtype):
         blocks = torch.cat([block for _, block in view.blocks(expected)]).cpu().numpy()
         standardised = expected.prepare(host_views([X])[0].rows(slice(None)))
         np.testing.assert_allclose(blocks, standardised, atol=2e-6, rtol=2e-6)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_rows_of_any_array_arrive(device, monkeypatch, keeps):
+    monkeypatch.setattr(staging, "_PIECE_BYTES", 1000)
+    X = np.random.default_rng(0).normal(size=(501, 14))
+    still = X.astype(np.float32)
+    still.flags.writeable = False
+    gaps = X.copy()
+    gaps[7] = np.nan
+    arrays = [X[::-1, ::2], np.asfortranarray(X), still, (9 * X).astype(np.int16), gaps]
+    views = DeviceViews(host_views(arrays), device, keeps=keeps)
+    for view, array in zip(views, arrays, strict=True):
+        found = torch.cat([block for _, block in view.blocks(Scaling())])
+        wanted = np.nan_to_num(array).astype(view.dtype)
+        np.testing.assert_array_equal(found.cpu().numpy(), wanted)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,21 @@ from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.scaling import Scaling
 from omcal.places.gpu.devices import block_entries
 from omcal.places.gpu.scaling import prepare
+from omcal.places.gpu.staging import fill
 from omcal.views.tensor_array import TensorArray
 from omcal.views.view import View, Views
 
-_STAGED_BYTES = 1 << 24  # of page-locked memory: few enough for the caches of the host
 _KEPT_SHARE = 8  # a view that takes no more of the free memory than this part may stay
 
 
 class DeviceView:
     """One view, read in blocks that lie on the device in the floating type to compute in.
 
-    A tensor that is on the device is used where it is; other rows are sent block by block. Where
-    it `keeps` them, and they take little of the free memory, they are sent once.
+    A tensor that is on the device is used where it is; other rows are sent block by block, or once
+    where they `keep`.
     """
 
-    def __init__(self, view: View, device: Device, keeps: bool) -> None:
+    def __init__(self, view: View, device: Device) -> None:
         self.host = view
         self.name: str = view.name
         self.device = device
@@ -39,7 +38,6 @@ class DeviceView:
         self.sparse: bool = view.sparse
         self._tensor: Tensor = view.array.tensor if isinstance(view.array, TensorArray) else None
         self._stays = self._tensor is not None and self._tensor.device == device
-        self._keeps = keeps
 
     @property
     def resident(self) -> Tensor | None:
@@ -106,53 +104,47 @@ class DeviceView:
             yield from self._stream(places)
 
     def _stream(self, places: Sequence[slice]) -> Iterator[Tensor]:
-        """Send blocks through two page-locked buffers: one is filled while the other travels."""
-        dtype = torch_dtype(self.dtype)
-        whole = self._room_for_all(places)
-        size = max(1, _STAGED_BYTES // (self.width * self.dtype.itemsize))
-        shape = (min(size, places[0].stop - places[0].start), self.width)
-        buffers = [torch.empty(shape, dtype=dtype, pin_memory=True) for _ in range(2)]
-        turns = cycle(zip(buffers, [torch.cuda.Event() for _ in buffers], strict=True))
+        """Send blocks one after another."""
         for place in places:
-            n = place.stop - place.start
-            block = (
-                torch.empty((n, self.width), dtype=dtype, device=self.device)
-                if whole is None
-                else whole[place]
-            )
-            for piece in row_blocks(n, size):
-                buffer, left = next(turns)
-                left.synchronize()  # what this buffer held before
-                part = buffer[: piece.stop - piece.start]
-                rows = slice(place.start + piece.start, place.start + piece.stop)
-                if self._tensor is not None:
-                    part.copy_(self._tensor[rows])
-                else:
-                    part.copy_(_from_numpy(self.host.rows(rows)))
-                block[piece].copy_(part, non_blocking=True)
-                left.record()
+            shape = (place.stop - place.start, self.width)
+            block = torch.empty(shape, dtype=torch_dtype(self.dtype), device=self.device)
+            self._fill(block, place.start)
             yield block
-        if whole is not None:
+
+    def keep(self) -> None:
+        """Send all rows at once, to stay, where they take little of the free memory."""
+        if self._stays or self.sparse or self.device.type != "cuda":
+            return
+        free, _ = torch.cuda.mem_get_info(self.device)
+        if self.n * self.width * self.dtype.itemsize <= free // _KEPT_SHARE:
+            shape = (self.n, self.width)
+            whole = torch.empty(shape, dtype=torch_dtype(self.dtype), device=self.device)
+            self._fill(whole, 0)
             self._tensor, self._stays = whole, True
 
-    def _room_for_all(self, places: Sequence[slice]) -> Tensor | None:
-        """Memory for the whole view, if it is to be kept, is read whole, and there is plenty."""
-        if not self._keeps or places[0].start > 0 or places[-1].stop < self.n:
-            return None
-        free, _ = torch.cuda.mem_get_info(self.device)
-        if self.n * self.width * self.dtype.itemsize > free // _KEPT_SHARE:
-            return None
-        shape = (self.n, self.width)
-        return torch.empty(shape, dtype=torch_dtype(self.dtype), device=self.device)
+    def _fill(self, target: Tensor, first: int) -> None:
+        """Rows of the view from number `first` on."""
+
+        def fetch(rows: slice) -> Array:
+            there = slice(first + rows.start, first + rows.stop)
+            if self._tensor is None:
+                found: Array = self.host.rows(there)
+            else:
+                found = self._tensor[there].to(torch_dtype(self.dtype)).numpy()
+            return found
+
+        fill(target, fetch, by_threads=not self.host.stored)
 
 
 class DeviceViews(Sequence[DeviceView]):
-    """Views of the same samples, read on one device."""
+    """Views of the same samples, read on one device; more than once, if it is to keep them."""
 
     def __init__(self, views: Views, device: Device, *, keeps: bool = False) -> None:
         self.host = views
         self.device = device
-        self._views = tuple(DeviceView(view, device, keeps) for view in views)
+        self._views = tuple(DeviceView(view, device) for view in views)
+        for view in self if keeps else ():
+            view.keep()
 
     def __getitem__(self, index: Any) -> Any:
         return self._views[index]
