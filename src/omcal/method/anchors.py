@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.random import sample_without_replacement
 
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import map_blocks, sum_blocks
 from omcal.method.kmeans import lloyd, trials
 from omcal.method.points import (
@@ -182,7 +182,7 @@ def _sparse_rows(n: int, view: View, scaling: Scaling, rows: Array | None) -> Ma
         return scaling.apply(view.rows(part if rows is None else rows[part]))
 
     in_a_row = view.array.nnz // max(view.array.shape[0], 1)
-    parts = map_blocks(work, n, max(1, _BLOCK_ENTRIES // max(in_a_row, 1)))
+    parts = map_blocks(work, n, _rows_of(in_a_row))
     return sparse.vstack(parts, format="csr") if len(parts) > 1 else parts[0]
 
 
@@ -197,9 +197,9 @@ def _fill(block: Array, view: View, scaling: Scaling, rows: Array | None) -> Non
     """Put the scaled rows of a dense view into `block`; absent ones count as its mean."""
 
     def work(part: slice) -> None:
-        block[part] = scaling.apply(view.rows(part if rows is None else rows[part]))
+        scaling.apply(view.rows(part if rows is None else rows[part]), out=block[part])
 
-    map_blocks(work, len(block), max(1, _BLOCK_ENTRIES // view.width))
+    map_blocks(work, len(block), _rows_of(view.width))
     if view.present is None:
         return
     there = view.present if rows is None else view.present[rows]
@@ -207,14 +207,25 @@ def _fill(block: Array, view: View, scaling: Scaling, rows: Array | None) -> Non
         block[~there] = block[there].mean(axis=0, dtype=np.float64).astype(view.dtype)
 
 
+def _rows_of(width: int) -> int:
+    """How many rows of so many numbers make a block."""
+    return max(1, _BLOCK_ENTRIES // max(width, 1))
+
+
 def taken_off(X: Array) -> Array:
     """The mean of the rows of X, which is taken off them: far away, distances are rounding."""
-    size = max(1, _BLOCK_ENTRIES // X.shape[1])
-    total = sum_blocks(lambda rows: X[rows].sum(axis=0, dtype=np.float64), len(X), size)
-    mean: Array = (total / len(X)).astype(X.dtype)
+    size = _rows_of(X.shape[1])
+
+    def sums(rows: slice) -> Floats:
+        # Any point near the mean will do: sums of few rows in their own type are near enough.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(X[rows].sum(axis=0), dtype=np.float64)
+
+    mean: Array = (sum_blocks(sums, len(X), size) / len(X)).astype(X.dtype)
 
     def work(rows: slice) -> None:
-        X[rows] -= mean
+        with np.errstate(over="ignore", invalid="ignore"):
+            X[rows] -= mean
 
     map_blocks(work, len(X), size)
     return mean
@@ -222,13 +233,18 @@ def taken_off(X: Array) -> Array:
 
 def require_squares(X: Matrix, views: Views) -> Array:
     """Squared lengths of the rows of X; refused where they leave the range of their type."""
-    with np.errstate(over="ignore"):
-        norms = row_norms(X, squared=True)
+
+    def work(rows: slice) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(row_norms(X[rows], squared=True))
+
+    n, width = X.shape
+    norms = np.concatenate(map_blocks(work, n, n if sparse.issparse(X) else _rows_of(width)))
     if not np.isfinite(norms).all():
         raise ValueError(_beyond(X, views, "large"))
     if not norms.any() and abs(X).max() > 0:
         raise ValueError(_beyond(X, views, "small"))
-    return np.asarray(norms)
+    return norms
 
 
 def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[Array]:

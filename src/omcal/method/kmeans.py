@@ -72,13 +72,13 @@ def _improved(
     """The centres after so many iterations, or as many as change something."""
     labels = np.full(points.n, -1)
     search = search or points.search(n_clusters if max_iter > 1 else 0)
-    for _ in range(max_iter):
+    for left in reversed(range(max_iter)):
         new_labels = search(centres)
         if np.array_equal(new_labels, labels):
             break
         labels = _filled(new_labels, partial(points.nearest, centres), n_clusters)
         centres, moved = points.means(labels, centres)
-        if moved <= TOLERANCE * points.spread:
+        if not left or moved <= TOLERANCE * points.spread:
             break
     return centres
 

@@ -25,8 +25,9 @@ from omcal.views.view import Matrix
 
 _FEATURES_PER_CENTRE = 4
 _BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
+_ROW_ENTRIES = 1 << 20  # of their rows
 _SPARSE_ENTRIES = 1 << 18  # the same where SciPy copies the rows of a block
-_MANY_NUMBERS = 1 << 22  # in the rows, or the centres: threads then share out the means
+_MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out the means
 _SHARES_OF_MEANS = 8
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
@@ -170,14 +171,16 @@ class Vectors(Points):
 
     def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
         """Let `use` have the products of the centres with blocks of rows."""
-        W, entries, product = centres.T, _BLOCK_ENTRIES, operator.matmul
+        W, product = centres.T, operator.matmul
+        size = min(_BLOCK_ENTRIES // len(centres), _ROW_ENTRIES // max(self.X.shape[1], 1))
         if sparse.issparse(self.X):
-            W, entries, product = transposed(W.T, W.dtype), _SPARSE_ENTRIES, sparse_product
+            W, product = transposed(W.T, W.dtype), sparse_product
+            size = _SPARSE_ENTRIES // len(centres)
 
         def work(rows: slice) -> None:
             use(rows, product(self.X[rows], W))
 
-        map_blocks(work, self.n, max(1, entries // len(centres)))
+        map_blocks(work, self.n, max(1, size))
 
     def _smallest(self, d: Array) -> Array:
         """Column of the smallest entry of each row."""

@@ -71,22 +71,21 @@ class Scaling:
             return block
         return unit_rows(block) if self.row == "unit" else standard_rows(block)
 
-    def apply(self, block: Matrix) -> Matrix:
-        """Scaled copy of a block of rows, in its own floating type."""
+    def apply(self, block: Matrix, out: Array | None = None) -> Matrix:
+        """Scaled copy of a block of rows, in its own floating type; of dense ones in `out`."""
         block = self.prepare(block)
-        if self.factor is None:
-            return block
-        factor = self.factor.astype(block.dtype)
         if sparse.issparse(block):
-            return weighted(block, factor)
-        if self.center is None:
-            return block * factor
-        center = self.center.astype(block.dtype)
-        scaled = block - center
-        # What the type cannot hold of the centre counts where features are far from zero.
-        scaled -= (self.center - center).astype(block.dtype)
-        scaled *= factor
-        return scaled
+            return block if self.factor is None else weighted(block, self.factor)
+        if self.center is not None:
+            center = self.center.astype(block.dtype)
+            block = block - center
+            # What the type cannot hold of the centre counts where features are far from zero.
+            block -= (self.center - center).astype(block.dtype)
+        if self.factor is not None:
+            return np.multiply(block, self.factor.astype(block.dtype), out=out)
+        if out is not None:
+            out[:] = block
+        return block
 
     def undo(self, points: Array) -> Floats:
         """Prepared rows that `apply` maps to these points."""
