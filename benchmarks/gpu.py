@@ -244,7 +244,7 @@ def phases(
         return choose_anchors(views, scalings, case.m, "kmeans", np.random.RandomState(0))
 
     chosen = anchors()
-    graphs = anchor_graphs(views, Learned(scalings, chosen, K))
+    graphs = anchor_graphs(views, [Learned(scalings, chosen, K)]).of_run(0)
     rows = TorchRows(graphs, N_CLUSTERS, labels_on_host=False)
     V = len(tensors)
     alpha, R = np.full(V, 1 / V), 0.1 * np.eye(N_CLUSTERS)
@@ -254,7 +254,9 @@ def phases(
     times = {
         "scaling": timed(device, lambda: fit_scalings(views, "feature"), repeats),
         "anchors": timed(device, anchors, repeats),
-        "graph": timed(device, lambda: anchor_graphs(views, Learned(scalings, chosen, K)), repeats),
+        "graph": timed(
+            device, lambda: anchor_graphs(views, [Learned(scalings, chosen, K)]), repeats
+        ),
         "gram": timed(device, rows.gram, repeats),
         "pass, kernels": timed(device, kernels, 3 * repeats),
         "pass, to and fro": timed(device, lambda: rows.sweep(alpha, G, R), 3 * repeats),
@@ -362,7 +364,7 @@ def sweep_settings(device: torch.device, tiny: bool) -> dict[str, Any]:
     for bits in (14, 16) if tiny else (22, 23, 24, 25, 26):
         with setting(device_views, "block_entries", lambda device, bits=bits: 1 << bits):
             found[f"graph n={n} d=128 m=100 block=2^{bits}"] = timed(
-                device, lambda: anchor_graphs(views, Learned([Scaling()], anchors, K)), 5
+                device, lambda: anchor_graphs(views, [Learned([Scaling()], anchors, K)]), 5
             )
     for name, seconds in found.items():
         print(f"sweep {name}: {seconds * 1e3:.3f} ms", flush=True)

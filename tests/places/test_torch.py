@@ -366,7 +366,8 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
     anchors = host_anchors(views, scalings, m, "random", rng)
     expected = host_graphs(views, scalings, anchors, 5)
     for source in (views, tensor_views(arrays, device)):
-        found = anchor_graphs(DeviceViews(source, device), Learned(scalings, anchors, 5))
+        learned = Learned(scalings, anchors, 5)
+        found = anchor_graphs(DeviceViews(source, device), [learned]).of_run(0)
         assert found.indices.element_size() == (1 if m <= 256 else 2)
         close = 2e-3 if dtype == np.float32 else 1e-8
         np.testing.assert_allclose(
@@ -374,10 +375,13 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
             expected.side_by_side().toarray(),
             atol=close,
         )
-        part = anchor_graphs(
-            DeviceViews(source, device), Learned(scalings, anchors, 5), slice(40, 90)
+        other = Learned(scalings, [A[::-1].copy() for A in anchors], 5)
+        part = anchor_graphs(DeviceViews(source, device), [other, learned], slice(40, 90))
+        assert torch.equal(part.indices[1], found.indices[:, :, 40:90])
+        turned = part.of_run(0).dense(slice(None), torch.float64).unflatten(1, (2, m)).flip(2)
+        np.testing.assert_allclose(
+            turned.flatten(1).cpu(), found.dense(slice(40, 90), torch.float64).cpu(), atol=close
         )
-        assert torch.equal(part.indices, found.indices[:, :, 40:90])
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -395,7 +399,8 @@ def test_graphs_of_any_shape_equal_those_in_float64(device, shape, kind, seed):
     wide = X.double().numpy()
     expected = host_graphs(host_views([wide]), learned.scalings, anchors, k)
     views = DeviceViews(validate_tensors(SimpleNamespace(), [X.to(device)]), device)
-    found = anchor_graphs(views, learned).dense(slice(None), torch.float64).cpu().numpy()
+    found = anchor_graphs(views, [learned]).of_run(0).dense(slice(None), torch.float64)
+    found = found.cpu().numpy()
     # Weights change continuously with the distances, most where those differ least.
     distances = np.sort(np.square(wide[:, None] - anchors[0]).sum(axis=2), axis=1)[:, : k + 1]
     spread = (distances[:, -1:] - distances[:, :-1]).sum(axis=1, keepdims=True)
@@ -408,9 +413,8 @@ def test_equal_distances_share_the_weight_in_the_order_of_the_anchors(device):
     anchors = [np.repeat(np.array([[1.0, 0.0], [0.0, 1.0]]), 4, axis=0)]
     X = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     expected = host_graphs(host_views([X]), [Scaling()], anchors, 3)
-    found = anchor_graphs(
-        DeviceViews(tensor_views([X], device), device), Learned([Scaling()], anchors, 3)
-    )
+    views = DeviceViews(tensor_views([X], device), device)
+    found = anchor_graphs(views, [Learned([Scaling()], anchors, 3)]).of_run(0)
     np.testing.assert_array_equal(found.indices.cpu().numpy().transpose(2, 0, 1), expected.indices)
     np.testing.assert_allclose(found.weights.cpu().numpy().transpose(2, 0, 1), expected.weights)
 
@@ -420,4 +424,4 @@ def test_values_too_large_for_products_are_refused(device):
     views = DeviceViews(tensor_views([X], device), device)
     anchors = [1e3 * np.random.default_rng(0).normal(size=(5, 3))]
     with pytest.raises(ValueError, match="view 'view1' holds values too large"):
-        anchor_graphs(views, Learned([Scaling()], anchors, 2))
+        anchor_graphs(views, [Learned([Scaling()], anchors, 2)])

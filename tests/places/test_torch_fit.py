@@ -371,7 +371,7 @@ def test_bytes_per_row_are_those_of_the_tensors(device):
     for m in (10, 300):
         settings = GraphSettings(3, m, 4, None, [np.zeros((m, 6)), np.zeros((m, 9))])
         views = tensor_views(arrays, device)
-        graphs = TorchGraphs.empty(50, 2, 4, m, views.dtype, device)
+        graphs = TorchGraphs.empty(1, 50, 2, 4, m, views.dtype, device)
         rows = TorchRows(graphs, 3)
         held = sum(t.numel() * t.element_size() for t in (graphs.indices, graphs.weights, rows.F))
         assert OnDevices(views, Asked()).bytes_per_row(settings) == held / 50 + 4

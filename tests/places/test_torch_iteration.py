@@ -234,7 +234,8 @@ def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
     alphas = [np.full(2, 0.5), np.array([0.0, 1.0]), np.full(2, 0.5)]  # one hears one view only
     asked = [Problem(0.1, 0.1, weighting, alpha, 12, tol, fast) for alpha in alphas[:runs]]
     there = [TorchGraphs.from_host(graphs, torch.device("cpu")) for graphs in host]
-    rows = in_cuda(TorchGraphs.of_runs(there), 3)
+    both = (torch.stack([getattr(g, name) for g in there]) for name in ("indices", "weights"))
+    rows = in_cuda(TorchGraphs(*both, 9), 3)
     progress = [lambda number, value: number == stop, *[lambda number, value: False] * runs]
     given = list(
         zip(rows, [PlainRows(g, 3).gram() for g in host], Gs, asked, progress, strict=False)

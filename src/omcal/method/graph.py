@@ -29,7 +29,7 @@ from omcal.views.view import Matrix, View, Views, check_finite
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
 _COPY_ENTRIES = 1 << 20
 _FOLDED_ENTRIES = 1 << 18  # of the anchors, where these are folded into a product
-_MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
+MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
 _FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
 
 
@@ -251,7 +251,7 @@ class RelativeDistances:
         if dense:
             there, sizes, squares = dense
             rounding = np.finfo(view.dtype).eps * sizes.max()
-            if rounding > 0.25 * _MOST_ROUNDING * squares.mean():
+            if rounding > 0.25 * MOST_ROUNDING * squares.mean():
                 self.origin = origin
                 self._shift = self._shift + there
         self.bias: Array = (self._shift - half).astype(view.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,8 @@ class Learned:
     scalings: list[Scaling]
     anchors: list[Array]
     n_neighbors: int
-    inside: InSpan | None = None  # the span that the anchors share with those of other runs
+    # The span that the anchors share with those of other runs, or what a device knows of them.
+    inside: Any = None
 
     @property
     def alone(self) -> Learned:
@@ -59,7 +61,7 @@ def graphs_of_runs(
     views: Views, learned: Sequence[Learned], *, compiled: bool = False
 ) -> Iterator[AnchorGraphs]:
     """The graphs of several runs: from one product with the rows where they share a span."""
-    shared = [one.inside for one in learned if one.inside is not None]
+    shared = [one.inside for one in learned if isinstance(one.inside, InSpan)]
     if len(shared) < max(len(learned), 2) or len({id(inside.span) for inside in shared}) > 1:
         for one in learned:
             yield one.graphs(views, compiled=compiled)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.threads import one_blas_thread
 from omcal.machine.torch import Device, Tensor, torch_dtype
-from omcal.method.graph import AnchorGraphs, RelativeDistances
+from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import Learned
 from omcal.places.gpu import cuda_graphs
 from omcal.places.gpu import triton_graphs as kernels
-from omcal.places.gpu.devices import send, wide_type
+from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.distances import relative_distances
 from omcal.places.gpu.scaling import check_finite
 from omcal.places.gpu.views import DeviceViews
 from omcal.views.present import stand_in, stand_ins
@@ -35,19 +35,11 @@ class TorchGraphs:
 
     @classmethod
     def empty(
-        cls, n: int, n_views: int, k: int, n_anchors: int, dtype: np.dtype, device: Device
+        cls, n_runs: int, n: int, n_views: int, k: int, n_anchors: int, dtype: Any, device: Device
     ) -> TorchGraphs:
-        shape = (n_views, k, n)
+        shape = (n_runs, n_views, k, n)
         indices = torch.empty(shape, dtype=index_type(n_anchors), device=device)
         return cls(indices, torch.empty(shape, dtype=torch_dtype(dtype), device=device), n_anchors)
-
-    @classmethod
-    def of_runs(cls, runs: Sequence[TorchGraphs]) -> TorchGraphs:
-        """Those of several runs as one."""
-        indices, weights = (
-            torch.stack([getattr(run, name) for run in runs]) for name in ("indices", "weights")
-        )
-        return cls(indices, weights, runs[0].n_anchors)
 
     @classmethod
     def from_host(cls, graphs: AnchorGraphs, device: Device) -> TorchGraphs:
@@ -98,54 +90,51 @@ class TorchGraphs:
 
 
 class GraphMaker:
-    """`omcal.method.graph.anchor_graphs` on the device, for any rows of these views.
+    """`omcal.method.graph.anchor_graphs` of several runs on the device, for any rows of the views.
 
     Each view is read once; no more distances than those of a block exist at a time.
     """
 
-    def __init__(self, views: DeviceViews, learned: Learned) -> None:
+    def __init__(self, views: DeviceViews, learned: Sequence[Learned]) -> None:
         self._views = views
         self._learned = learned
-        # BLAS's threads would wait for more work while those of PyTorch copy rows.
-        with one_blas_thread():
-            distances = [
-                RelativeDistances(view.host, scaling, centres)
-                for view, scaling, centres in zip(
-                    views, learned.scalings, learned.anchors, strict=True
-                )
-            ]
-        given = [part for d in distances for part in (d._W, d.bias, d.origin) if part is not None]
-        sent = iter(send(given, views.device))
-        self._nearest: list[tuple[Any, Tensor | None]] = []
-        for view, of_view in zip(views, distances, strict=True):
-            size = (view.dtype, len(of_view.bias), learned.n_neighbors)
-            on_cores = not view.sparse and cuda_graphs.serves(views.device, *size)
+        k = learned[0].n_neighbors
+        self._nearest: list[list[tuple[Any, Tensor | None]]] = []  # of each view those of the runs
+        for view, of_view in zip(views, relative_distances(views, learned), strict=True):
+            m, tie = int(of_view.bias.shape[1]), 16 * float(np.finfo(view.dtype).eps)
+            on_cores = not view.sparse and cuda_graphs.serves(views.device, view.dtype, m, k)
             way = cuda_graphs.NearestAnchors if on_cores else _ByProducts
-            limits = (16 * float(np.finfo(view.dtype).eps), float(np.abs(of_view.bias).max()))
-            nearest = way(next(sent), next(sent), *limits)
-            self._nearest.append((nearest, None if of_view.origin is None else next(sent)))
+            given = zip(of_view.W, of_view.bias, of_view.largest_bias, of_view.origin, strict=True)
+            self._nearest.append(
+                [(way(W, bias, tie, largest), origin) for W, bias, largest, origin in given]
+            )
         self._weight = torch.zeros(len(views), dtype=wide_type(views.device), device=views.device)
 
     def __call__(self, rows: slice) -> TorchGraphs:
-        """The graphs of these rows."""
-        views, m, k = self._views, len(self._learned.anchors[0]), self._learned.n_neighbors
+        """The graphs of these rows, with an axis for the runs."""
+        views, first = self._views, self._learned[0]
         start, stop, _ = rows.indices(views.n)
-        graphs = TorchGraphs.empty(stop - start, len(views), k, m, views.dtype, views.device)
-        for v, (view, scaling) in enumerate(zip(views, self._learned.scalings, strict=True)):
-            nearest, origin = self._nearest[v]
-            blocks = view.blocks(scaling, m, rows)
+        size = (stop - start, len(views), first.n_neighbors, len(first.anchors[0]))
+        graphs = TorchGraphs.empty(len(self._learned), *size, views.dtype, views.device)
+        for v, (view, scaling) in enumerate(zip(views, first.scalings, strict=True)):
             resident = view.resident
-            if origin is None and not scaling.prepares and nearest.takes(resident):
+            blocks = view.blocks(scaling, size[-1], rows)
+            if not scaling.prepares and all(
+                origin is None and nearest.takes(resident) for nearest, origin in self._nearest[v]
+            ):
                 blocks = iter([(slice(start, stop), resident[rows])])  # type: ignore[index]
             for place, block in blocks:
-                block = block if origin is None else block - origin
                 here = slice(place.start - start, place.stop - start)
-                nearest(block, graphs.indices[v, :, here], graphs.weights[v, :, here])
+                for b, (nearest, origin) in enumerate(self._nearest[v]):
+                    moved = block if origin is None else block - origin
+                    nearest(moved, graphs.indices[b, v, :, here], graphs.weights[b, v, :, here])
         if views.host.present is not None:
             present = torch.from_numpy(views.host.present[rows]).to(views.device)
-            by_row = (graphs.indices.permute(2, 0, 1), graphs.weights.permute(2, 0, 1))
-            stand_in(*by_row, present, stand_ins(self._learned.anchors))
-        self._weight += graphs.weights.sum(dim=(1, 2), dtype=self._weight.dtype)
+            for b, one in enumerate(self._learned):
+                of_run = graphs.of_run(b)
+                by_row = (of_run.indices.permute(2, 0, 1), of_run.weights.permute(2, 0, 1))
+                stand_in(*by_row, present, stand_ins(one.anchors))
+        self._weight += graphs.weights.sum(dim=(0, 2, 3), dtype=self._weight.dtype)
         return graphs
 
     def check(self) -> None:
@@ -162,8 +151,10 @@ class GraphMaker:
                 )
 
 
-def anchor_graphs(views: DeviceViews, learned: Learned, rows: slice = slice(None)) -> TorchGraphs:
-    """The graphs of these rows, checked."""
+def anchor_graphs(
+    views: DeviceViews, learned: Sequence[Learned], rows: slice = slice(None)
+) -> TorchGraphs:
+    """The graphs of these rows of each run, checked."""
     make = GraphMaker(views, learned)
     graphs = make(rows)
     make.check()

@@ -23,7 +23,7 @@ from omcal.places.gpu.devices import (
     resolve_devices,
     working_on,
 )
-from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
+from omcal.places.gpu.graph import GraphMaker, anchor_graphs
 from omcal.places.gpu.new_samples import DeviceRule, joined_graph, second
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings, look
@@ -89,7 +89,7 @@ class OnDevices(Place):
             return learned_in_span(self.views, scalings, settings, random_states, rows)
         found = anchors_in_span(views, scalings, m, random_states, rows)
         # A product with the rows takes less time here than to share one would save.
-        return [Learned(scalings, anchors, settings.n_neighbors) for anchors in found]
+        return [Learned(scalings, on_host, settings.n_neighbors, there) for on_host, there in found]
 
     def see(self, survey: Survey, first: int = 0) -> Seen:
         views, n = self._views, self.views.n
@@ -133,12 +133,11 @@ class OnDevices(Place):
         on_host = len(self._devices) > 1 or device_of(self.views) is None
         with working_on(there), explaining_out_of_memory(there, n, n_bytes):
             views = self._views if there == self._devices[0] else DeviceViews(self.views, there)
-            graphs = TorchGraphs.of_runs([anchor_graphs(views, one, rows) for one in learned])
+            graphs = anchor_graphs(views, learned, rows)
             return TorchRows.of_runs(graphs, settings.n_clusters, labels_on_host=on_host)
 
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
-        keeps, given, at = isinstance(rule, JoinedRule), device_of(self.views), 0
-        views = DeviceViews(self.views, self._devices[0], keeps=keeps)
+        views, given, at = DeviceViews(self.views, self._devices[0]), device_of(self.views), 0
 
         def deliver(block: Tensor) -> Any:
             """As a tensor where the views are tensors, else as an array; in `out` if given."""
@@ -152,7 +151,7 @@ class OnDevices(Place):
             if isinstance(rule, JoinedRule):
                 blocks = _joined(views, rule, wanted)
             else:
-                blocks = (block for (block,) in _decided(views, rule, wanted))
+                blocks = (block for ((block,),) in _decided(views, [rule], wanted))
             parts = [deliver(block) for block in blocks]
         if out is not None:
             return out
@@ -168,31 +167,28 @@ class OnDevices(Place):
             return TorchRows(joined_graph(labels, runners_up, shares, n_clusters), n_clusters)
 
 
-def _decided(views: DeviceViews, rule: Rule, *wanted: Wanted) -> Iterator[list[Tensor]]:
-    """What is wanted of blocks of new samples, by one run."""
-    make = GraphMaker(views, rule.learned)
-    decide = DeviceRule(rule, views.device, torch_dtype(views.dtype))
-    size = decide.rows_at_once(len(views) * rule.learned.n_neighbors)
-    for rows in row_blocks(views.n, size):
+def _decided(
+    views: DeviceViews, rules: Sequence[Rule], *wanted: Wanted
+) -> Iterator[list[list[Tensor]]]:
+    """What is wanted of blocks of new samples, by each run."""
+    make = GraphMaker(views, [rule.learned for rule in rules])
+    decide = [DeviceRule(rule, views.device, torch_dtype(views.dtype)) for rule in rules]
+    entries = len(rules) * len(views) * rules[0].learned.n_neighbors
+    for rows in row_blocks(views.n, decide[0].rows_at_once(entries)):
         graphs = make(rows)
-        yield [decide(graphs, what) for what in wanted]
+        yield [
+            [by_run(graphs.of_run(b), what) for what in wanted] for b, by_run in enumerate(decide)
+        ]
     make.check()
 
 
 def _joined(views: DeviceViews, rule: JoinedRule, wanted: Wanted) -> Iterator[Tensor]:
     """What is wanted of blocks of new samples, by the clusters that several runs put them into."""
-    runs = []
-    for run in rule.runs:
-        blocks = [
-            (labels, *second(F, labels))
-            for labels, F in _decided(views, run, "labels", "indicator")
-        ]
-        runs.append([torch.cat(parts) for parts in zip(*blocks, strict=True)])
-    labels, runners_up, shares = (torch.stack(parts) for parts in zip(*runs, strict=True))
     decide = DeviceRule(rule, views.device, torch.float32)
-    for rows in row_blocks(views.n, decide.rows_at_once(2 * len(runs))):
-        some = (labels[:, rows], runners_up[:, rows], shares[:, rows])
-        yield decide(joined_graph(*some, rule.n_clusters), wanted)
+    for found in _decided(views, rule.runs, "labels", "indicator"):
+        parts = zip(*((labels, *second(F, labels)) for labels, F in found), strict=True)
+        labels, runners_up, shares = map(torch.stack, parts)
+        yield decide(joined_graph(labels, runners_up, shares, rule.n_clusters), wanted)
 
 
 def _on_host(labels: Any) -> Any:

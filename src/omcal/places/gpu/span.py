@@ -14,6 +14,7 @@ from omcal.method.anchors import draw_rows
 from omcal.method.scaling import Scaling
 from omcal.places.gpu.anchors import lloyd, means
 from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.distances import Found
 from omcal.places.gpu.scaling import scale_rows
 from omcal.places.gpu.views import DeviceViews
 
@@ -24,10 +25,10 @@ def anchors_in_span(
     n_anchors: int,
     random_states: Sequence[np.random.RandomState],
     rows: Array | None,
-) -> list[list[Array]]:
+) -> list[tuple[list[Array], Found]]:
     """`omcal.method.span.anchors_in_span` of dense views, from the same random numbers.
 
-    Of each run the anchors alone: all the work is done here, and needs the host for draws only.
+    Of each run the anchors, on the host and here: the host is needed for draws only.
     """
     shared = slice(None) if rows is None else rows
     blocks = [
@@ -49,9 +50,15 @@ def anchors_in_span(
     ]
     wide = wide_type(X.device)
     anchors = torch.cat(found).to(wide) + mean.to(wide)
-    by_view = _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
+    by_view = [
+        part.unflatten(0, (len(own), n_anchors))
+        for part in _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
+    ]
     on_host = [part.cpu().numpy().astype(np.float64, copy=False) for part in by_view]
-    return [[np.split(part, len(own))[b] for part in on_host] for b in range(len(own))]
+    return [
+        ([part[b] for part in on_host], Found([part[b] for part in by_view]))
+        for b in range(len(own))
+    ]
 
 
 def _main_directions(
