@@ -233,14 +233,11 @@ def test_rows_of_any_array_arrive(device, monkeypatch, keeps):
     X = np.random.default_rng(0).normal(size=(501, 14))
     still = X.astype(np.float32)
     still.flags.writeable = False
-    gaps = X.copy()
-    gaps[7] = np.nan
-    arrays = [X[::-1, ::2], np.asfortranarray(X), still, (9 * X).astype(np.int16), gaps]
+    arrays = [X[::-1, ::2], np.asfortranarray(X), still, (9 * X).astype(np.int16)]
     views = DeviceViews(host_views(arrays), device, keeps=keeps)
     for view, array in zip(views, arrays, strict=True):
         found = torch.cat([block for _, block in view.blocks(Scaling())])
-        wanted = np.nan_to_num(array).astype(view.dtype)
-        np.testing.assert_array_equal(found.cpu().numpy(), wanted)
+        np.testing.assert_array_equal(found.cpu().numpy(), array.astype(view.dtype))
 
 
 @pytest.mark.parametrize("kind", KINDS)

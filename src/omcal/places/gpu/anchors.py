@@ -111,6 +111,8 @@ def _some(X: Tensor, size: int, random_states: Sequence[np.random.RandomState]) 
 
 def _pick(X: Tensor, rows: Tensor) -> Tensor:
     """Rows of each run."""
+    if len(X) == 1:
+        return X[0].index_select(0, rows[0])[None]
     shift = torch.arange(len(X), device=X.device)[:, None] * X.shape[1]
     return X.flatten(0, 1).index_select(0, (rows + shift).flatten()).unflatten(0, rows.shape)
 
@@ -159,9 +161,10 @@ def _improved_by_steps(
         iterate_on_device()
         if iteration % _CHECK_EVERY and iteration < max_iter and not filling:
             continue
-        if not filling and fewest.item() == 0:
+        some_moved, least = torch.stack([moves.to(fewest), fewest]).tolist()
+        if not filling and least == 0:
             return _improved_by_steps(start, X, limit, max_iter, filling=True)
-        if not moves.item():
+        if not some_moved:
             break
     return centres
 

@@ -14,7 +14,7 @@ from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
 from omcal.method.updates import ConsensusGraph
 from omcal.places.gpu import nvrtc, weights
-from omcal.places.gpu.devices import Repeated, working_on
+from omcal.places.gpu.devices import Repeated, on_device, working_on
 from omcal.places.gpu.roots import CLOSE, LEAST, TiledRoot
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class _State:
 
     def send(self, number: int) -> None:
         """Have the next iteration of this run under way, and one more where that does no harm."""
-        with working_on(self._device):
+        with on_device(self._device):
             if self._sent[number] == self._heard[number]:
                 self._send()
             ahead = (self._sent - self._heard)[self._on]
@@ -230,7 +230,7 @@ class _State:
             launch = self._first[number] + self._heard[number]
             self._events[launch % len(self._events)].synchronize()
         place = self._heard[number] % self._answers.shape[1]
-        value, right, goes_on = self._answers[number, place].tolist()
+        value, right, goes_on = self._answers.numpy()[number, place].tolist()
         self._heard[number] += 1
         self._on[number] &= goes_on > 0
         return value, right > 0
