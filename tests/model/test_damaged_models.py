@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from damage import archive_of, checksum_of, members_of, mutated, npy_that_declares
-from omcal import OMCAL
+from omcal import OMCAL, Consensus
 from omcal.datasets import make_multiview
 from omcal.model.files import ModelError, load
 
@@ -248,6 +248,61 @@ def test_damaged_files_are_refused(saved, tmp_path, damage):
     with pytest.raises(ModelError, match=rf"(?s)^{path}: .*{message}") as raised:
         load(path)
     assert len(str(raised.value)) < 1000
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "joined.omcal"
+    model = Consensus(OMCAL(3, n_anchors=13), n_runs=2, random_state=0)
+    model.fit(MADE.views).save(path)
+    return path.read_bytes()
+
+
+TABLES = np.full((2, 3, 3), 40).tolist()  # of more samples than the labels of this process
+JOINED = {
+    "cluster 3 of a run": (
+        with_member("run.1.labels.npy", npy(np.full(60, 3, np.uint8))),
+        "the labels of a run are not those of a model",
+    ),
+    "cluster 3": (
+        with_member("joint.labels.npy", npy(np.full(60, 3, np.int32))),
+        "the labels are not those of a model",
+    ),
+    "cluster -1": (
+        with_member("joint.labels.npy", npy(np.full(60, -1, np.int32))),
+        "the labels are not those of a model",
+    ),
+    "weights below zero": (
+        with_member("run.0.alpha.npy", npy(np.array([-1.0, 1.0, 1.0]))),
+        "the weights or the basis of a run are not those of a model",
+    ),
+    "too few tables": (with_header(consensus__tables=TABLES[:1]), "the tables of the runs"),
+    "tables of another shape": (with_header(consensus__tables=[[[40]]] * 2), "the tables of the"),
+    "counts below zero": (
+        with_header(consensus__tables=np.negative(TABLES).tolist()),
+        "the tables of the runs",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", JOINED)
+def test_damaged_files_of_joined_runs_are_refused(joined, tmp_path, damage):
+    change, message = JOINED[damage]
+    path = tmp_path / "joined.omcal"
+    path.write_bytes(change(joined))
+    with pytest.raises(ModelError, match=rf"(?s)^{path}: .*{message}"):
+        load(path)
+
+
+def test_tables_of_the_samples_of_all_processes_stay_with_the_model(joined, tmp_path):
+    path = tmp_path / "joined.omcal"
+    path.write_bytes(with_header(consensus__tables=TABLES)(joined))
+    model = load(path)
+    assert model.stability_ < 0.01  # each run is spread evenly over the clusters of the result
+    model.save(path)
+    assert load(path).stability_ == model.stability_
+    path.write_bytes(joined)
+    assert load(path).stability_ > 0.5
 
 
 def test_the_undamaged_file_loads(saved, tmp_path):
