@@ -62,9 +62,16 @@ def test_gram(on_cpu, monkeypatch, room):
     """In shared memory, and where it does not fit there."""
     monkeypatch.setattr(nvrtc, "room", lambda device: room)
     monkeypatch.setattr(cuda, "_GRAM_THREADS", 64)
-    host, graphs = graphs_of(0, 3100, 3, 12, 4, np.float32)
-    wanted = PlainRows(host, 2).gram().swapaxes(1, 2).reshape(36, 36)
-    np.testing.assert_allclose(cuda.gram(graphs).numpy(), wanted, atol=3100 * 2.0**-41)
+    host, graphs = zip(
+        *(graphs_of(seed, 3100, 3, 12, 4, np.float32) for seed in (0, 1)), strict=True
+    )
+    both = (torch.stack([getattr(g, name) for g in graphs]) for name in ("indices", "weights"))
+    wanted = [PlainRows(g, 2).gram().swapaxes(1, 2).reshape(36, 36) for g in host]
+    for found, some in (
+        (cuda.gram(TorchGraphs(*both, 12)), wanted),
+        (cuda.gram(graphs[0]), wanted[:1]),
+    ):
+        np.testing.assert_allclose(found.numpy(), some, atol=3100 * 2.0**-41)
 
 
 @pytest.mark.parametrize(

@@ -207,8 +207,8 @@ def _decision_bytes(n_clusters: int) -> int:
 
 
 def gram(graphs: TorchGraphs) -> Tensor:
-    """[S_1 … S_V]ᵀ[S_1 … S_V], which comes out the same each time."""
-    V, m, device = graphs.n_views, graphs.n_anchors, graphs.device
+    """[S_1 … S_V]ᵀ[S_1 … S_V] of each run, which comes out the same each time."""
+    V, m, runs, device = graphs.n_views, graphs.n_anchors, graphs.n_runs, graphs.device
     in_shared = 8 * m * m <= nvrtc.room(device)
     n_bytes = 8 * m * m if in_shared else 0
     kernel = nvrtc.compiled(
@@ -221,34 +221,39 @@ def gram(graphs: TorchGraphs) -> Tensor:
     pairs = V * (V - 1) // 2
     at_once = nvrtc.processors(device) * (min(2, nvrtc.room(device) // n_bytes) if in_shared else 2)
     # A view with itself has about half the products of two views.
-    alone = max(1, at_once // (V + 2 * pairs))
+    alone = max(1, at_once // (runs * (V + 2 * pairs)))
     blocks = (alone, 2 * alone)
-    size = (V * alone + pairs * 2 * alone, _GRAM_THREADS, n_bytes)
+    of_run = V * alone + pairs * 2 * alone
+    size = ((of_run, runs), _GRAM_THREADS, n_bytes)
     if not in_shared:
         return _mirrored(_gram_in_whole(kernel, graphs, size, blocks))
-    sums = torch.empty((size[0], m, m), dtype=torch.float64, device=device)
+    sums = torch.empty((runs, of_run, m, m), dtype=torch.float64, device=device)
     kernel(*size, graphs.indices, graphs.weights, sums, graphs.n, m, *blocks)
-    half = torch.zeros((V, V, m, m), dtype=torch.float64, device=device)
-    half.diagonal(dim1=0, dim2=1).copy_(
-        sums[: V * alone].unflatten(0, (V, alone)).sum(dim=1).permute(1, 2, 0)
+    half = torch.zeros((runs, V, V, m, m), dtype=torch.float64, device=device)
+    half.diagonal(dim1=1, dim2=2).copy_(
+        sums[:, : V * alone].unflatten(1, (V, alone)).sum(dim=2).permute(0, 2, 3, 1)
     )
     if pairs:
         u, v = torch.triu_indices(V, V, 1, device=device)
-        half[u, v] = sums[V * alone :].unflatten(0, (pairs, 2 * alone)).sum(dim=1)
-    return _mirrored(half.swapaxes(1, 2).reshape(V * m, V * m))
+        half[:, u, v] = sums[:, V * alone :].unflatten(1, (pairs, 2 * alone)).sum(dim=2)
+    return _mirrored(half.swapaxes(2, 3).reshape(runs, V * m, V * m))
 
 
 def _gram_in_whole(
-    kernel: nvrtc.Kernel, graphs: TorchGraphs, size: tuple[int, int, int], blocks: tuple[int, int]
+    kernel: nvrtc.Kernel,
+    graphs: TorchGraphs,
+    size: tuple[tuple[int, int], int, int],
+    blocks: tuple[int, int],
 ) -> Tensor:
     """The sums of the pairs of views u <= v in device memory, where there is room for more."""
     width = graphs.n_views * graphs.n_anchors
-    total = torch.zeros((width, width), dtype=torch.float64, device=graphs.device)
+    shape = (graphs.n_runs, width, width)
+    total = torch.zeros(shape, dtype=torch.float64, device=graphs.device)
     for rows in row_blocks(graphs.n, _MOST_FIXED):
-        part = torch.zeros((width, width), dtype=torch.int64, device=graphs.device)
+        part = torch.zeros(shape, dtype=torch.int64, device=graphs.device)
         some = TorchGraphs(
-            graphs.indices[:, :, rows].contiguous(),
-            graphs.weights[:, :, rows].contiguous(),
+            graphs.indices[..., rows].contiguous(),
+            graphs.weights[..., rows].contiguous(),
             graphs.n_anchors,
         )
         kernel(*size, some.indices, some.weights, part, some.n, some.n_anchors, *blocks)
@@ -257,7 +262,7 @@ def _gram_in_whole(
 
 
 def _mirrored(half: Tensor) -> Tensor:
-    return half + half.T - half.diagonal().diag()
+    return half + half.mT - half.diagonal(dim1=1, dim2=2).diag_embed()
 
 
 def _of_graphs(graphs: TorchGraphs) -> dict[str, Any]:

@@ -16,11 +16,16 @@ __device__ unsigned long long fixed(double product) {
 }
 
 // The first blocks do the views with themselves, blocks_alone each; the others do two views each.
+// The runs have graphs and sums one after another.
 extern "C" __global__ void __launch_bounds__(THREADS) gram(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, double* sums,
     int n, int m, int blocks_alone, int blocks_of_two
 ) {
     extern __shared__ unsigned char memory[];
+    const long long run = blockIdx.y;
+    indices += run * VIEWS * K * n;
+    weights += run * VIEWS * K * n;
+    sums += run * (IN_SHARED ? gridDim.x : VIEWS * VIEWS) * m * m;
     unsigned* const high = reinterpret_cast<unsigned*>(memory);
     unsigned* const low = high + m * m;
     int u = blockIdx.x / blocks_alone, v = u, share = blockIdx.x % blocks_alone;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ class TorchRows(AbstractRows):
     def gram(self) -> Floats:
         V, m = self._graphs.n_views, self._graphs.n_anchors
         with working_on(self.device):
-            flat = self._pass.gram().cpu().numpy().astype(np.float64)
+            flat = self.together.grams[self.number]
         return np.ascontiguousarray(flat.reshape(V, m, V, m).transpose(0, 2, 1, 3))
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
@@ -133,6 +134,12 @@ class Together:
         self._work = work
         self.n_runs = n_runs
         self.state: Any = None  # as `iteration` left it
+
+    @cached_property
+    def grams(self) -> Floats:
+        """[S_1 … S_V]ᵀ[S_1 … S_V] of each run, in one message."""
+        flat: Floats = self._work.gram().cpu().numpy().astype(np.float64, copy=False)
+        return flat.reshape(self.n_runs, *flat.shape[-2:])
 
     @property
     def heeds(self) -> bool:

@@ -122,9 +122,10 @@ class FusedPass:
         self._products = F.new_empty((self._programs, 2 * self._c**2), dtype=torch.float64)
 
     def gram(self) -> Tensor:
+        """[S_1 … S_V]ᵀ[S_1 … S_V] of each run."""
         if nvrtc.available(self._F.device):
             return _cuda.gram(self._graphs)
-        return PlainPass(self._graphs, self._F).gram()
+        return PlainPass(self._graphs, self._F).gram()[None]
 
     @property
     def heeds(self) -> bool:
