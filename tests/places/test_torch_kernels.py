@@ -186,12 +186,13 @@ def test_seed(on_cpu, monkeypatch, n, c):
     ("runs", "n", "d", "m", "dtype"),
     [(2, 300, 5, 9, np.float64), (3, 70, 20, 20, np.float32), (1, 40, 1, 1, np.float64)],
 )
-def test_lloyd(on_cpu, runs, n, d, m, dtype):
+@pytest.mark.parametrize("kind", [cuda_kmeans.Lloyd, cuda_kmeans.WideLloyd])
+def test_lloyd(on_cpu, kind, runs, n, d, m, dtype):
     """Each run comes to rest by itself."""
     X = np.random.default_rng(n).normal(size=(runs, n, d)).astype(dtype)
     centres, points = torch.from_numpy(X[:, :m].copy()), [Vectors(of_run) for of_run in X]
     limits = torch.tensor([kmeans.TOLERANCE * part.spread for part in points])
-    iterate = cuda_kmeans.Lloyd(torch.from_numpy(X), centres, limits)
+    iterate = kind(torch.from_numpy(X), centres, limits)
     for _ in range(30):
         iterate()
     for b in range(runs):
@@ -201,10 +202,11 @@ def test_lloyd(on_cpu, runs, n, d, m, dtype):
     assert not iterate.empty.any()
 
 
-def test_lloyd_tells_of_an_empty_cluster(on_cpu):
+@pytest.mark.parametrize("kind", [cuda_kmeans.Lloyd, cuda_kmeans.WideLloyd])
+def test_lloyd_tells_of_an_empty_cluster(on_cpu, kind):
     X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]]).repeat(2, 1, 1)
     centres = torch.tensor([[[0.1], [6.0]], [[0.1], [100.0]]])
-    iterate = cuda_kmeans.Lloyd(X, centres, torch.tensor([1e-9, 1e-9]))
+    iterate = kind(X, centres, torch.tensor([1e-9, 1e-9]))
     iterate()
     assert iterate.empty.tolist() == [0, 1]
 

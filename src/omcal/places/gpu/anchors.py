@@ -120,11 +120,11 @@ def _pick(X: Tensor, rows: Tensor) -> Tensor:
 def _improved(starts: Tensor, X: Tensor, max_iter: int) -> Tensor:
     """The centres of each run after so many iterations, or as many as change something."""
     limits = kmeans.TOLERANCE * X.var(dim=1, correction=0).mean(dim=1)
-    by_steps = partial(_improved_by_steps, max_iter=max_iter)
-    if not cuda_kmeans.iterates(X, starts.shape[1]):
+    by_steps, m = partial(_improved_by_steps, max_iter=max_iter), int(starts.shape[1])
+    centres, narrow = starts.clone(), cuda_kmeans.iterates(X, m)
+    if not narrow and (max_iter > _CHECK_EVERY or not cuda_kmeans.iterates_wide(X, m)):
         return torch.stack(list(map(by_steps, starts, X, limits)))
-    centres = starts.clone()
-    iterate = cuda_kmeans.Lloyd(X, centres, limits)
+    iterate = (cuda_kmeans.Lloyd if narrow else cuda_kmeans.WideLloyd)(X, centres, limits)
     for _ in range(max_iter):
         iterate()
     for run in iterate.empty.nonzero()[:, 0].tolist():

@@ -5,12 +5,14 @@ from __future__ import annotations
 from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import nvrtc
+from omcal.places.gpu.devices import block_entries
 
 _MOST_ROWS = 4096  # whose products with each other are kept
 _MOST_TRIALS = 16  # sums of a thread, in its registers
 _THREADS = 1024  # of a start
 _LLOYD_THREADS = 256
 _BASIS_THREADS = 512
+_WIDE_THREADS = 128
 _LLOYD_ROWS = 64  # at a time
 _BLOCKS_AT_ONCE = 4  # of all runs, on a processor
 
@@ -118,3 +120,38 @@ def _lloyd_bytes(X: Tensor, m: int) -> int:
     d, turned = int(X.shape[2]), -(-m // 8) * 8
     numbers = (d + 1) * (turned + m + _LLOYD_ROWS) + _LLOYD_THREADS
     return numbers * int(X.element_size()) + 4 * _LLOYD_THREADS
+
+
+def iterates_wide(X: Tensor, n_clusters: int) -> bool:
+    """Whether `WideLloyd` does this: what it keeps for each row and cluster is not too much."""
+    entries = X.shape[1] * n_clusters
+    return nvrtc.available(X.device) and entries <= block_entries(X.device)
+
+
+class WideLloyd:
+    """`Lloyd` for rows of any number of columns, around the products of a library."""
+
+    def __init__(self, X: Tensor, centres: Tensor, limits: Tensor) -> None:
+        (runs, n, d), m, device = X.shape, int(centres.shape[1]), X.device
+        self._X, self._centres, self._number = X, centres, 0
+        self._products, self._member = X.new_empty((2, runs, n, m))
+        self._sums, norms = torch.empty_like(centres), X.new_empty((runs, m))
+        counts = torch.zeros((runs, m), dtype=torch.int32, device=device)
+        moves = torch.empty((runs, 2, m), dtype=torch.float64, device=device)
+        self.empty = torch.zeros(runs, dtype=torch.float64, device=device)
+        kind = nvrtc.TYPES[str(X.dtype)]
+        self._kernel = nvrtc.compiled("wide", device, REAL=kind, THREADS=_WIDE_THREADS)
+        self._given = (
+            *(self._products, self._member, self._sums, centres, norms, counts, moves),
+            *(self.empty, limits.double(), n, d, m),
+        )
+        self._rows = ((-(-n // _WIDE_THREADS), runs), _WIDE_THREADS, 4 * m)
+        self._move = ((m, runs), _WIDE_THREADS, 8 * _WIDE_THREADS // 32)
+        self._kernel(*self._move, *self._given, 0, 1)
+
+    def __call__(self) -> None:
+        self._number += 1
+        torch.bmm(self._X, self._centres.mT, out=self._products)
+        self._kernel(*self._rows, *self._given, self._number, 0)
+        torch.bmm(self._member.mT, self._X, out=self._sums)
+        self._kernel(*self._move, *self._given, self._number, 1)
