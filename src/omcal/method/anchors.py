@@ -101,7 +101,8 @@ def anchors_of_runs(
     for random_state, rows in zip(random_states, samples, strict=True):
         if method == "random":
             X = side_by_side(views, scalings, rows)
-            found.append(_cut(X.toarray() if sparse.issparse(X) else X, views))
+            X = X.toarray() if sparse.issparse(X) else X
+            found.append(_cut(X.astype(np.float64, copy=False), views))
             continue
         sample = whole if rows is None else None
         if sample is None:
@@ -146,13 +147,20 @@ class Sample:
         )
         if isinstance(points, InnerProducts):
             centres = points.rows(centres)
-        wide = np.asarray(centres, dtype=np.float64)
-        return _cut(wide if self._mean is None else wide + self._mean, self._views)
+        wide = np.empty(centres.shape)
+
+        def work(rows: slice) -> None:
+            wide[rows] = centres[rows]
+            if self._mean is not None:
+                wide[rows] += self._mean
+
+        map_blocks(work, n_anchors, _rows_of(wide.shape[1]))
+        return _cut(wide, self._views)
 
 
 def _cut(centres: Array, views: Views) -> list[Array]:
     """Points with the features of all views as one array a view."""
-    return np.split(centres.astype(np.float64, copy=False), np.cumsum(views.widths)[:-1], axis=1)
+    return np.split(centres, np.cumsum(views.widths)[:-1], axis=1)
 
 
 def side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> Matrix:

@@ -53,7 +53,9 @@ class Moments:
         """
         n, width = block.shape
         if sparse.issparse(block):
-            counts = np.bincount(block.indices[block.data != 0], minlength=width)
+            stored = block.data != 0
+            columns = block.indices if stored.all() else block.indices[stored]
+            counts = np.bincount(columns, minlength=width)
         else:
             counts = np.count_nonzero(block, axis=0)
         sound = not any(count_nonfinite(block))

@@ -44,9 +44,13 @@ class Learned:
     @cached_property
     def silent(self) -> Mask:
         """Which views have all anchors in one point: they say nothing about any sample."""
-        spread = (np.ptp(A, axis=0).max(initial=0.0) for A in self.anchors)
-        sizes = (np.abs(A).max(initial=0.0) for A in self.anchors)
-        return np.array([s <= 1e-12 * size for s, size in zip(spread, sizes, strict=True)])
+        sizes = [max(A.max(initial=0.0), -A.min(initial=0.0)) for A in self.anchors]
+        return np.array(
+            [
+                all(np.abs(row - A[0]).max(initial=0.0) <= 1e-12 * size for row in A)
+                for A, size in zip(self.anchors, sizes, strict=True)
+            ]
+        )
 
     def graphs(
         self, views: Views, rows: slice = slice(None), *, compiled: bool = False

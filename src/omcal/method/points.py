@@ -108,7 +108,10 @@ class Vectors(Points):
         return span_pays(int(self.X.shape[1]), n_clusters)
 
     def spanned(self, centres: Array) -> tuple[Vectors, Array]:
-        K = centres @ centres.T
+        K = sum_blocks(
+            lambda some: centres[:, some] @ centres[:, some].T,
+            *(centres.shape[1], max(1, _SPARSE_ENTRIES // len(centres))),
+        )
         to_basis = span_basis(K)
         inside = np.empty((self.n, to_basis.shape[1]), dtype=K.dtype)
 
@@ -387,7 +390,8 @@ def _squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
 
 def _members(labels: Array, n_clusters: int, dtype: Any) -> Any:
     """The (clusters × points) matrix with a one where the point is in the cluster."""
-    order = np.argsort(labels, kind="stable").astype(np.int32)  # as SciPy has it
-    starts = np.searchsorted(labels[order], np.arange(n_clusters + 1))
+    small = labels.astype(np.min_scalar_type(n_clusters))  # sorted by counting
+    order = np.argsort(small, kind="stable").astype(np.int32)  # as SciPy has it
+    starts = np.append(0, np.cumsum(np.bincount(labels, minlength=n_clusters)))
     ones = np.ones(len(labels), dtype=dtype)
     return sparse.csr_array((ones, order, starts), shape=(n_clusters, len(labels)))
