@@ -11,9 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import Learned
+from omcal.method.scaling import Scaling
 from omcal.places.gpu import cuda, nvrtc, triton_pass
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import MemoryRows
+from omcal.views.present import stand_in, stand_ins
 from plain_rows import PlainRows, random_graphs
 
 TILES = (1, 32, 64, 128, 512, 2048, 8192)  # rows that some way takes at a time
@@ -143,6 +147,81 @@ def test_views_that_do_not_fill_a_round(way, V, c):
     make = made_by(way)
     graphs = random_graphs(np.random.default_rng(), 3001, V, 20, 5, np.float64)
     check(make, graphs, c, seed=None)
+
+
+def plain_graphs(X, scalings, anchors, present, k):
+    """Eq. 2 as it is written down, and how much rounding moves the weights of each row."""
+    n, V, m = len(X[0]), len(X), len(anchors[0])
+    indices, weights = np.zeros((n, V, k), np.intp), np.zeros((n, V, k))
+    loose = np.zeros((n, V))
+    for v, (x, how, A) in enumerate(zip(X, scalings, anchors, strict=True)):
+        d = np.square(((x - how.center) * how.factor)[:, None] - A).sum(axis=2)
+        order = np.argsort(d, axis=1, kind="stable")[:, : k + 1]
+        near = np.take_along_axis(d, order, axis=1)
+        gaps = near[:, -1:] - near[:, :-1]
+        total = gaps.sum(axis=1, keepdims=True)
+        indices[:, v], weights[:, v] = order[:, :k], gaps / total
+        loose[:, v] = d.max(axis=1) / total[:, 0]
+    stand_in(indices, weights, present, stand_ins(anchors))
+    S = np.zeros((n, V, m))
+    np.put_along_axis(S, indices, weights, axis=2)
+    return S.reshape(n, -1), loose.max(axis=1)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("way", ["PyTorch", "PyTorch on a GPU"])
+def test_graphs_of_views_with_gaps(way):
+    """Of tensors of any type, and twice the same bits; then the passes over them."""
+    made_by(way)  # or skip
+    from omcal.places.gpu.graph import anchor_graphs
+    from omcal.places.gpu.views import DeviceViews
+    from torch_cases import tensor_views, torch
+
+    device = torch.device("cuda", 0) if "GPU" in way else torch.device("cpu")
+
+    @settings(max_examples=EXAMPLES[way], deadline=None, suppress_health_check=list(HealthCheck))
+    @given(
+        shapes().filter(lambda shape: shape[3] <= 1000),
+        st.sampled_from([np.float16, np.float32, np.float64]),
+        st.sampled_from([0.0, 0.01, 0.6]),
+        st.integers(0, 2**32),
+    )
+    def compare(shape, dtype, missing, seed):
+        n, V, c, m, k = shape
+        rng, k = np.random.default_rng(seed), min(k, m - 1)
+        widths = rng.integers(1, 40, size=V)
+        X = [(rng.normal(size=(n, width)) + 1).astype(dtype) for width in widths]
+        present = rng.random((n, V)) >= missing
+        present[np.arange(n), rng.integers(V, size=n)] = True
+        present[0] = True  # no view is without any sample
+        with_gaps = [
+            np.where(here[:, None], x, np.nan) for x, here in zip(X, present.T, strict=True)
+        ]
+        scalings = [
+            Scaling(center=x.mean(axis=0, dtype=np.float64), factor=np.ones(x.shape[1])) for x in X
+        ]
+        anchors = [rng.normal(size=(m, width)) for width in widths]
+        views = DeviceViews(tensor_views([x.astype(dtype) for x in with_gaps], device), device)
+        graphs, again = (
+            anchor_graphs(views, [Learned(scalings, anchors, k)]).of_run(0) for _ in range(2)
+        )
+        assert graphs.indices.equal(again.indices)
+        assert graphs.weights.equal(again.weights)
+        found = graphs.dense(slice(None), torch.float64).cpu().numpy()
+        wide = [x.astype(np.float64) for x in X]
+        wanted, loose = plain_graphs(wide, scalings, anchors, present, k)
+        close = 1e-12 if dtype == np.float64 else 1e-5
+        off = np.abs(found - wanted).max(axis=1)
+        assert (off <= close * loose).all(), (off / loose).max()
+        rows = TorchRows(graphs, c, fused=None if "GPU" in way else False)
+        on_host = AnchorGraphs(
+            graphs.indices.permute(2, 0, 1).cpu().numpy(),
+            graphs.weights.permute(2, 0, 1).cpu().numpy(),
+            m,
+        )
+        check(lambda *given: rows, on_host, c, seed)
+
+    compare()
 
 
 @pytest.mark.parametrize("runner_up", [False, True])
