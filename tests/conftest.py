@@ -124,6 +124,7 @@ KINDS_OF_FIXTURES = {
     "client": "process",
     "lone_cluster": "process",
     "team": "process",
+    "torch": "torch",
 }
 NOT_QUICK = {"data", "process", "memory", "slow"}
 EXAMPLES_WITH_PROCESSES = "src/omcal/experiments/comparison.py"
@@ -227,9 +228,14 @@ def make_rows(request):
 
 
 @pytest.fixture(scope="session")
-def team():
+def torch():
+    """PyTorch; skips without it."""
+    return pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+
+
+@pytest.fixture(scope="session")
+def team(torch):
     """Seven processes on this machine that form groups of torch.distributed."""
-    pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
     from rank_team import SIZES, Team
 
     team = Team(max(SIZES))

@@ -209,9 +209,7 @@ def test_cluster_passes_every_option_on(omcal, file):
     assert result["parameters"]["accelerate"] is True
 
 
-@pytest.mark.torch
-def test_cluster_on_a_device(omcal, file):
-    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+def test_cluster_on_a_device(torch, omcal, file):
     if not torch.cuda.is_available():
         pytest.skip("there is no CUDA GPU here")
     words = ("cluster", file, "--clusters", 3, "--json")
@@ -220,10 +218,9 @@ def test_cluster_on_a_device(omcal, file):
     assert there["cluster_sizes"] == here["cluster_sizes"]
 
 
-@pytest.mark.torch
+@pytest.mark.usefixtures("torch")
 @pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
 def test_cluster_on_a_device_that_is_not_there(omcal, file, device):
-    pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
     ended = omcal("cluster", file, "--clusters", 3, "--device", device)
     assert ended.code == 2
     assert device in ended.err

@@ -297,8 +297,8 @@ def test_predict_with_a_model_of_one_view(omcal_command, tmp_path):
     assert_array_equal(read_labels(out).astype(int), expected)
 
 
+@pytest.mark.usefixtures("torch")
 def test_predict_on_a_device_that_is_not_there(omcal_command, file, tmp_path):
-    pytest.importorskip("torch", reason="the extra gpu is not installed")
     OMCAL(3, random_state=0).fit(MADE.views).save(tmp_path / "made.omcal")
     words = ("predict", tmp_path / "made.omcal", file)
     ended = omcal_command(*words, "--device", "cuda:99")

@@ -107,8 +107,7 @@ def test_in_files_as_in_memory(model, tmp_path):
     assert_array_equal(found.predict(mapped(tmp_path, ARRAYS)), expected.labels_)
 
 
-def test_on_a_device_as_in_memory(model):
-    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+def test_on_a_device_as_in_memory(torch, model):
     expected = clone(model).fit(ARRAYS)
     tensors = [torch.from_numpy(view) for view in ARRAYS]
     found = clone(model).fit(tensors)
@@ -158,8 +157,7 @@ def test_in_a_span_on_a_cluster_as_in_memory(in_span, client):
     assert_array_equal(np.asarray(found.labels_), expected.labels_)
 
 
-def test_in_a_span_on_a_device_as_in_memory(in_span):
-    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+def test_in_a_span_on_a_device_as_in_memory(torch, in_span):
     views, expected = in_span
     tensors = [torch.from_numpy(view) for view in views]
     found = clone(expected).fit(tensors)

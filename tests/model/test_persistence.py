@@ -185,9 +185,7 @@ def test_what_belongs_to_a_machine_is_not_stored(tmp_path):
     assert loaded.get_params() == OMCAL(3, random_state=0).get_params()
 
 
-@pytest.mark.torch
-def test_labels_that_are_tensors(tmp_path):
-    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+def test_labels_that_are_tensors(torch, tmp_path):
     model = OMCAL(3, random_state=0).fit([torch.from_numpy(view) for view in LIST])
     model.save(tmp_path / "model.omcal")
     loaded = load(tmp_path / "model.omcal")

@@ -153,8 +153,7 @@ def test_a_blas_that_is_loaded_after_a_fit_is_kept_to_one_thread_too(monkeypatch
     assert settings_of_the_process() == before
 
 
-def test_precision_of_pytorch_is_the_users_again_after_overlapping_blocks():
-    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+def test_precision_of_pytorch_is_the_users_again_after_overlapping_blocks(torch):
     from omcal.places.gpu.devices import _precision_switches, working_on
 
     matmul = torch.backends.cuda.matmul

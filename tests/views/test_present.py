@@ -156,10 +156,8 @@ def test_stored_views_and_scratch_files_give_the_same(tmp_path):
     assert_array_equal(expected.predict(stored), expected.predict(X))
 
 
-@pytest.mark.torch
 @pytest.mark.parametrize("scale", ["feature", "sample", None])
-def test_tensors_give_the_same(scale):
-    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+def test_tensors_give_the_same(torch, scale):
     how = {"anchors": fitted(with_gaps(), scale=scale).anchors_, "scale": scale}
     how["init"] = np.linalg.qr(np.random.default_rng(1).normal(size=(12, 3)))[0]
     expected = fitted(with_gaps(), **how)
