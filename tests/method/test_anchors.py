@@ -185,6 +185,22 @@ def test_what_k_means_is_told(monkeypatch):
     assert told[-1] == (81, False, 3, 4)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+def test_compiled_or_not_the_scaled_rows_are_the_same(monkeypatch, dtype, order):
+    pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+    rng = np.random.default_rng(0)
+    X = np.asarray(3e4 + 50 * rng.normal(size=(90, 5)), dtype=dtype, order=order)
+    X.flags.writeable = False
+    views = Views([View("a", X), View("b", X[:, ::2])])
+    scalings = [Scaling.fit(view, "feature") for view in views]
+    rows = np.sort(rng.permutation(90)[:40])
+    plain = side_by_side(views, scalings, rows)
+    monkeypatch.setattr(module, "compiled_pays", lambda n: True)
+    assert_array_equal(side_by_side(views, scalings, rows), plain)
+    assert plain.dtype == views.dtype and np.abs(plain).max() < 10
+
+
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("width", [3, 400])  # vectors, and inner products
 @pytest.mark.parametrize("method", ["kmeans", "kmeans-full", "random"])

@@ -99,6 +99,22 @@ def moments_kernel() -> Callable[..., None]:
 
 
 @once
+def scaled_rows_kernel() -> Callable[..., None]:
+    """out = (X[rows] − center − rest) · factor, for a center in two parts."""
+
+    @jit()
+    def scaled_rows(X, rows, center, rest, factor, out):  # type: ignore[no-untyped-def]
+        for i in range(len(rows)):
+            x = X[np.uint64(rows[i])]
+            row = out[i]
+            for j in range(len(center)):
+                row[j] = ((x[j] - center[j]) - rest[j]) * factor[j]
+
+    kernel: Callable[..., None] = scaled_rows
+    return kernel
+
+
+@once
 def gram_kernel() -> Callable[..., None]:
     """StS[u, v] += S_uᵀ S_v for the pairs of views u <= v."""
 

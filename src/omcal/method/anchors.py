@@ -12,6 +12,7 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.random import sample_without_replacement
 
 from omcal.machine.arrays import Array, Floats
+from omcal.machine.compiled import compiled_pays, scaled_rows_kernel
 from omcal.machine.threads import map_blocks, sum_blocks
 from omcal.method.kmeans import lloyd, trials
 from omcal.method.points import (
@@ -207,12 +208,26 @@ def _fill(block: Array, view: View, scaling: Scaling, rows: Array | None) -> Non
     def work(part: slice) -> None:
         scaling.apply(view.rows(part if rows is None else rows[part]), out=block[part])
 
+    def compiled_work(part: slice) -> None:
+        assert rows is not None and scaling.factor is not None
+        steps = *scaling.center_in(view.dtype), scaling.factor.astype(view.dtype)
+        scaled_rows_kernel()(view.array, rows[part], *steps, block[part])
+
+    if rows is not None and _only_centred(view, scaling) and compiled_pays(len(view.array)):
+        work = compiled_work
     map_blocks(work, len(block), _rows_of(view.width))
     if view.present is None:
         return
     there = view.present if rows is None else view.present[rows]
     if there.any() and not there.all():
         block[~there] = block[there].mean(axis=0, dtype=np.float64).astype(view.dtype)
+
+
+def _only_centred(view: View, scaling: Scaling) -> bool:
+    """Whether rows are taken as they are, centred and weighted."""
+    whole = type(view.array) is np.ndarray and view.array.dtype == view.dtype
+    steps = not scaling.prepares and scaling.center is not None and scaling.factor is not None
+    return whole and steps and view.present is None
 
 
 def _rows_of(width: int) -> int:

@@ -77,15 +77,23 @@ class Scaling:
         if sparse.issparse(block):
             return block if self.factor is None else weighted(block, self.factor)
         if self.center is not None:
-            center = self.center.astype(block.dtype)
+            center, rest = self.center_in(block.dtype)
             block = block - center
-            # What the type cannot hold of the centre counts where features are far from zero.
-            block -= (self.center - center).astype(block.dtype)
+            block -= rest
         if self.factor is not None:
             return np.multiply(block, self.factor.astype(block.dtype), out=out)
         if out is not None:
             out[:] = block
         return block
+
+    def center_in(self, dtype: np.dtype) -> tuple[Array, Array]:
+        """The center in this type, and what the type cannot hold of it.
+
+        The rest counts where features are far from zero.
+        """
+        assert self.center is not None
+        center = self.center.astype(dtype)
+        return center, (self.center - center).astype(dtype)
 
     def undo(self, points: Array) -> Floats:
         """Prepared rows that `apply` maps to these points."""
