@@ -91,17 +91,6 @@ def test_silent_views_lose_their_weight_unless_all_are_silent():
     assert asked.without(np.ones(V, dtype=bool)) is asked
 
 
-def test_how_far_the_singular_values_are_from_the_threshold():
-    rows = FullRows(S, C)
-    steps = solver.Iteration(rows, rows.gram(), G, problem(weighting="fixed"))
-    assert (steps.least, steps.spread) == (0.0, 0.0)  # nothing is known before the first step
-    steps.step()
-    M = (S.mean(axis=0) + 0.3 * rows.F @ steps.consensus.G.T) / 1.3
-    sigma = np.linalg.svd(M, compute_uv=False)
-    assert_allclose(steps.least, sigma[-1], rtol=1e-6)
-    assert_allclose(steps.spread, sigma[-1] ** 2 / np.abs(M.T @ M).sum(axis=1).max(), rtol=1e-6)
-
-
 # Stopping
 
 

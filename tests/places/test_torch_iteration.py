@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cuda_on_cpu import kernels_on_cpu
-from omcal.method.roots import steps
 from omcal.method.simplex import minimize_on_simplex
 from omcal.method.solver import Iteration, Problem, in_turn, solve, solving
 from omcal.places.gpu import cuda, iteration
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.iteration import DeviceIteration
-from omcal.places.gpu.roots import LEAST, TiledRoot
+from omcal.places.gpu.roots import TiledRoot
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.weights import simplex_faces
 from plain_rows import PlainRows, random_graphs
@@ -33,46 +32,51 @@ def positive(rng, m, least):
     return (Q * values) @ Q.T * rng.uniform(1e-3, 1e5), values
 
 
-def tiled_root(A, device, least):
-    """A^(−½) by many blocks of threads beside that of another matrix, and whether it is right."""
-    m, plan = len(A), list(steps(least**0.5))
-    size = np.abs(A).sum(axis=0).max()
+def tiled_root(A, device, limit):
+    """Projector and inverse root by many blocks of threads beside those of another matrix."""
+    m, size = len(A), np.nanmax(np.abs(A).sum(axis=0))
     with kernels_on_cpu() if device == "cpu" else nullcontext():
         right = torch.ones((2, 3), dtype=torch.float64, device=device)[:, 0]
-        root = TiledRoot(right, m, plan)
-        scaled = np.stack([np.eye(m), A / size])
-        begun = np.stack([scaled, plan[0][0] * np.eye(m) - plan[0][1] * scaled])
+        root = TiledRoot(right, m)
+        both = np.stack([0.7 * np.eye(m), A / size])
+        begun = np.stack([both - limit / size * np.eye(m), both - np.eye(m)])
         root.begun.copy_(torch.from_numpy(begun))
         root()
         assert right[0]
-        return root, bool(right[1]), size
+        assert_allclose(root.inverse[0].cpu().numpy(), np.eye(m) / 0.7**0.5, atol=1e-9)
+        found = (root.projector[1].cpu().numpy(), root.inverse[1].cpu().numpy() / np.sqrt(size))
+        return *found, bool(right[1])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=30 if "cuda" in DEVICES else 5, deadline=None)
-@given(st.integers(1, 130), st.floats(1e-6, 1.0), st.integers(0, 2**32))
-def test_root(device, m, least, seed):
-    A, values = positive(np.random.default_rng(seed), m, least)
-    root, right, size = tiled_root(
-        A, device, 0.5 * np.linalg.eigvalsh(A)[0] / np.abs(A).sum(0).max()
-    )
+@given(st.integers(1, 130), st.floats(1e-6, 1.0), st.floats(0.0, 0.9), st.integers(0, 2**32))
+def test_root(device, m, least, cut, seed):
+    """With eigenvalues up to zero among those that are cut."""
+    A, _ = positive(np.random.default_rng(seed), m, least)
     values, Q = np.linalg.eigh(A)
-    wanted = (Q / np.sqrt(values / size)) @ Q.T
-    assert right
-    found, power = (part[1].cpu().numpy() for part in (root.inverse, root.power))
-    assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
-    sixteenth = np.linalg.matrix_power(wanted, 16)
-    assert_allclose(power, sixteenth, rtol=0, atol=1e-7 * np.abs(sixteenth).max())
+    n_cut = int(cut * m)
+    values[: n_cut // 2] = 0.0
+    A = (Q * values) @ Q.T
+    below = values[n_cut - 1] if n_cut else 0.0
+    projector, inverse, right = tiled_root(A, device, 0.5 * (below + values[n_cut]))
+    kept = Q[:, n_cut:]
+    wanted = (kept / np.sqrt(values[n_cut:])) @ kept.T
+    assert right or values[n_cut] - below < 1e-7 * values[-1]
+    if right:
+        assert_allclose(projector, kept @ kept.T, rtol=0, atol=1e-8)
+        assert_allclose(inverse, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("least", [0.0, 1e-13, -0.1, np.nan])
+@pytest.mark.parametrize("least", [1.5, 1.5 + 1e-9, np.nan])
 @pytest.mark.process
 def test_a_root_knows_where_it_is_wrong(device, least):
-    A = np.diag(np.linspace(1, 2, 60))
+    """Where it cannot tell on which side of the limit an eigenvalue is."""
+    A = np.diag(np.append(np.linspace(1, 1.4, 59), 10))
     A[1, 1] = least
-    assert not tiled_root(A, device, LEAST)[1]
+    assert not tiled_root(A, device, 1.5)[2]
 
 
 @settings(max_examples=60, deadline=None)
@@ -140,16 +144,18 @@ def test_iterations_are_those_of_the_host(device, weighting, size, beta, gamma, 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("few", [True, False])
-def test_the_device_does_them_unless_values_come_near_the_threshold(device, few, monkeypatch):
-    """With few anchors it does them even then."""
+def test_the_device_does_them_where_values_are_cut_too(device, few, monkeypatch):
+    """With few anchors by their eigenvalues, with many without."""
     monkeypatch.setattr(iteration, "_MOST_ANCHORS", 20 if few else 19)
     graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
-    for beta, there in ((0.3, True), (6.5, few)):
-        (host, _, _), (found, work, _) = both(
+    for beta in (0.3, 8.0):
+        (host, one, _), (found, work, _) = both(
             device, graphs, 4, problems("distinct", 3, beta=beta, gamma=0.1, accelerate=True), 0
         )
-        assert (work._there is not None) == there
+        assert work._there is not None
+        assert (np.linalg.matrix_rank(one.consensus.T) < 20) == (beta == 8.0)
         assert_allclose(found, host, rtol=1e-10)
+        assert_allclose(work.consensus.T, one.consensus.T, atol=1e-9)
 
 
 @pytest.mark.slow

@@ -179,8 +179,6 @@ class Iteration(AbstractIteration):
         self._rows, self._StS, self._problem = rows, StS, problem
         self._H = np.einsum("uvii->uv", StS)
         self._last: Floats | None = None  # the weights of the last update
-        self.least = 0.0  # of the singular values of M
-        self.spread = 0.0  # the least eigenvalue of MᵀM over the largest sum of a row
         self.alpha = problem.alpha
         self.consensus = ConsensusGraph.start(problem.alpha, G)
         self.ahead = Momentum(G) if problem.accelerate else None
@@ -204,8 +202,7 @@ class Iteration(AbstractIteration):
             Z = ConsensusGraph(alpha, G, shrunk.T, p.gamma)
             SZ = graph_products(Z, self._StS, sums.StF)
             alpha = self._last = p.weights(self._last, self._H, SZ, sums, G)
-        self.alpha, self.consensus, self.least = alpha, Z, shrunk.least
-        self.spread = shrunk.least**2 / float(np.abs(MtM).sum(axis=0).max())
+        self.alpha, self.consensus = alpha, Z
         return float(objective(Z, alpha, shrunk, self._H, SZ, AtF, sums.FtF, p.beta))
 
     def restart(self) -> None:

@@ -105,7 +105,6 @@ class Shrunk(NamedTuple):
     T: Floats
     total: float  # Σρ; not known where β = 0, which does not ask for it
     squares: float  # Σρ²
-    least: float = 0.0  # a lower bound of the singular values of M
 
 
 def soft_threshold(MtM: Floats, tau: float) -> Shrunk:
@@ -116,7 +115,7 @@ def soft_threshold(MtM: Floats, tau: float) -> Shrunk:
     sigma = np.sqrt(np.maximum(squares, 0))
     rho = np.maximum(sigma - tau, 0)
     half = Q * np.sqrt(rho / np.maximum(sigma, tau))  # a product with its own transpose is cheaper
-    return Shrunk(half @ half.T, float(rho.sum()), float(rho @ rho), float(sigma[0]))
+    return Shrunk(half @ half.T, float(rho.sum()), float(rho @ rho))
 
 
 def graph_products(consensus: ConsensusGraph, StS: Floats, StF: Floats) -> Floats:

@@ -20,8 +20,6 @@ from omcal.places.gpu.roots import CLOSE, LEAST, TiledRoot
 if TYPE_CHECKING:
     from omcal.places.gpu.rows import Together, TorchRows
 
-_ABOVE = 1.25  # times the threshold: no singular value is near it
-_SPARE = 0.25  # of the least eigenvalue: it may fall so far
 _MOST_CLUSTERS = 64
 _MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one finds the eigenvalues
 _THREADS = 512
@@ -41,8 +39,8 @@ class DeviceIteration(AbstractIteration):
 
     Those of runs that are worked on together are done at the same time. Where a basis has no clear
     directions, what replaces its decomposition there is not right; nor, with many anchors, where
-    singular values come near the threshold, as they may in the first iterations. Those are done on
-    the host, until all singular values are well above.
+    singular values come near the threshold. Such iterations are done on the host, and more of them
+    each time that it happens.
     """
 
     def __init__(self, rows: TorchRows, StS: Floats, G: Floats, problem: Problem) -> None:
@@ -51,14 +49,11 @@ class DeviceIteration(AbstractIteration):
         self._there: _State | None = None  # where the iterations are, if not on the host
         self._value = inf  # of the objective, after the last iteration on the host
         self._left = problem.max_iter
-        self._above = _ABOVE * problem.tau
-        # For the least singular value, which is not known in the beginning.
-        self._enough = self._above if len(G) > _MOST_ANCHORS else 0.0
+        self._stay = self._stays = 0  # how many iterations are to be done on the host, and are left
         self._enter()
 
     def _enter(self) -> None:
-        """Go on there, if that will be right."""
-        if self._there is None and self._host.least >= self._enough:
+        if self._there is None and self._stays == 0:
             given = (self._rows, self._StS, self._problem, self._host, self._value, self._left)
             self._there = enter(*given)
 
@@ -66,6 +61,7 @@ class DeviceIteration(AbstractIteration):
         self._enter()
         self._left -= 1
         if self._there is None:
+            self._stays -= 1
             self._value = self._host.step()
             return self._value
         self._there.send(self._rows.number)
@@ -86,7 +82,7 @@ class DeviceIteration(AbstractIteration):
     def _finish_on_host(self, there: _State) -> float:
         there.leave(self._rows.number, self._host)
         self._there = None
-        self._enough = max(2 * self._enough, self._above) or inf  # or it would go there and back
+        self._stay = self._stays = 2 * self._stay + 1  # or it would go there and back
         if self._host.ahead:
             self._host.ahead.last = self._host.consensus.G  # as after its own pass
         sums = self._rows.sums_of(there.sums[self._rows.number])
@@ -116,17 +112,15 @@ def enter(
 ) -> _State:
     """Let the device go on with at most so many iterations of a run."""
     together, Z, ahead = rows.together, host.consensus, host.ahead
-    # Runs may differ in the least eigenvalue, for which the steps of a root are chosen.
-    least = max(LEAST, _SPARE * host.spread) if together.n_runs == 1 else LEAST
     rule, faces, given = weights.table(problem, np.einsum("uvii->uv", StS))
     with working_on(rows.device):
         if value == inf:  # a pass before the first would have left this
             rows.F.zero_()
         letter = rows.letter(Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None), Z.G)
         there: _State | None = together.state
-        if there is None or not there.takes(problem, least):
+        if there is None or not there.takes(problem):
             size = (StS.shape[-1], rows.F.shape[1], rule, len(faces))
-            there = together.state = _State(together, letter, problem, len(StS), *size, least)
+            there = together.state = _State(together, letter, problem, len(StS), *size)
         scalars = [value, ahead.age if ahead else 0, True, 0, most]
         kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
         H = np.einsum("uvii->uv", StS)
@@ -147,26 +141,23 @@ class _State:
 
     def __init__(
         self, together: Together, letter: Tensor, problem: Problem, V: int, m: int, c: int,
-        rule: int, n_faces: int, least: float,
+        rule: int, n_faces: int,
     ) -> None:  # fmt: skip
         runs, device = together.n_runs, letter.device
         self._device, self._on_card = device, device.type == "cuda"
-        self._problem, self._least, self._heeds = problem, least, together.heeds
+        self._problem, self._heeds = problem, together.heeds
         self._m, self._runs = m, runs
         self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
         tables = [sum(self._sizes), V * V * m * m, V * V, n_faces * V * (V + 1), V]
         self._slots = torch.zeros((runs, sum(tables)), dtype=torch.float64, device=device)
         self._kept, *self._tables = self._slots.split(tables, dim=1)
         self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
-        factors = [list(steps(least_of**0.5)) for least_of in (LEAST, least)]
-        sent = torch.tensor(
-            [number for f in factors for pair in f for number in pair], dtype=torch.float64
-        )
-        self._steps = sent.to(device).split([2 * len(f) for f in factors])
+        factors = list(steps(LEAST**0.5))
+        self._steps = torch.tensor(factors, dtype=torch.float64, device=device)
         self.sums = self._kept.new_zeros((runs, V * m * c + 2 * c * c))
         side = m + m % 2
         self._vectors = self._kept.new_empty((runs, side * side))
-        n_work = 3 * m * m + 2 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
+        n_work = 2 * m * m + 1 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
         self._work = self._kept.new_zeros((runs, n_work))
         self._letter = letter.new_zeros((runs, V * m + letter.shape[1], letter.shape[1]))
         self._pass = together.bound(self._letter, self.sums, self._goes_on)
@@ -194,19 +185,18 @@ class _State:
         self._bytes = 8 * (_THREADS // 32 + n_room)
         # What is in use for one launch only is quicker in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
-        self._counts = [n_faces, len(factors[0])]
+        self._counts = [n_faces, len(factors)]
         self._launches: dict[int, Any] = {}
         self._once: Any = self._iterate
         self._root: TiledRoot | None = None
         if m > _MOST_ANCHORS:
-            self._root = TiledRoot(self._work[:, 2 * m * m + 1], m, factors[1])
+            self._root = TiledRoot(self._work[:, m * m], m)
             self._once = Repeated(self._iterate, device)
 
-    def takes(self, problem: Problem, least: float) -> bool:
+    def takes(self, problem: Problem) -> bool:
         """Whether iterations of this problem can be done here."""
         names = ("beta", "gamma", "weighting", "tol", "accelerate")
-        same = all(getattr(self._problem, name) == getattr(problem, name) for name in names)
-        return same and self._least <= least
+        return all(getattr(self._problem, name) == getattr(problem, name) for name in names)
 
     def begin(self, number: int, letter: Tensor, slot: Floats) -> None:
         """Take a run in, in one message; the kernel knows how long each part of it is."""
@@ -296,9 +286,9 @@ class _State:
             apart = (self._slots.stride(0), n_work, self._letter.stride(0))
             self._launches[parts] = self._kernel.bound(
                 *((1, self._runs), _THREADS, self._bytes + (8 * n_work if whole else 0)),
-                *(self.sums, *self._tables, *self._steps, self._kept, self._vectors),
+                *(self.sums, *self._tables, self._steps, self._kept, self._vectors),
                 None if whole else self._work,
-                *((root.begun, root.inverse, root.power) if root else (None, None, None)),
+                *((root.begun, root.projector, root.inverse) if root else (None, None, None)),
                 *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
                 *(self._m, *self._counts, self._answers.shape[1], *apart, parts),
             )

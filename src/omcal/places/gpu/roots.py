@@ -1,4 +1,4 @@
-"""Inverse square roots of matrices that never leave the device, and a check of each.
+"""Eigenvalues that are cut, and the inverse square root of the others, by products on the device.
 
 An eigen-decomposition there takes longer than many a pass over the rows, and waits for the host.
 """
@@ -10,59 +10,83 @@ from typing import Any
 
 from omcal.machine import torch
 from omcal.machine.torch import Tensor
+from omcal.method.roots import steps
 from omcal.places.gpu import nvrtc
 
-LEAST = 1e-8  # the smallest eigenvalue over the largest that surely converges
+LEAST = 1e-8  # of eigenvalues up to 1: the smallest whose root surely converges
+_GAP = 1e-8  # between an eigenvalue and the limit, for which it surely tells them apart
 CLOSE = 1e-6  # to 1, where all eigenvalues have to be in the end
-_SIDE, _DEPTH = (
-    16,
-    64,
-)  # of the tile of a product that a block works on, and what it reads at a time
+# Of the tile of a product that a block works on, and what it reads at a time.
+_SIDE, _DEPTH = 16, 64
 
 
 class TiledRoot:
-    """A^(−½) by the steps of `omcal.method.roots`, for matrices too large for one block of threads.
+    """Which eigenvalues of A are above a limit, and the inverse root of A as far as they are.
+
+    For matrices too large for one block of threads. The sign of A less the limit is +1 or −1 for
+    each eigenvector, and so tells the projector on those that are kept; the others are given the
+    eigenvalue 1 before the root is taken. Both by the steps of `omcal.method.roots`.
 
     Parameters
     ----------
     right : Tensor
-        An entry a matrix, which becomes 0 where its root is not right.
+        An entry a matrix, which becomes 0 where an eigenvalue is too near to the limit.
     m : int
-    steps : list of pairs of float
 
     Attributes
     ----------
     begun : Tensor
-        Where the matrices A are to be, no eigenvalue above 1, and the first steps a I − b A behind
-        them.
+        Where the matrices are to be, no eigenvalue of A above 1: A less the limit, and A − I.
+    projector : Tensor
+        On the eigenvectors that are kept.
     inverse : Tensor
-        The roots.
-    power : Tensor
-        Their 16th powers.
+        A^(−½) there, and 0 elsewhere.
     """
 
-    def __init__(self, right: Tensor, m: int, steps: list[tuple[float, float]]) -> None:
+    def __init__(self, right: Tensor, m: int) -> None:
         self._m, self._apart, self._launches = m, right.stride(0), list[Callable[[], None]]()
-        device = right.device
+        self._right = right
         tiles = -(-m // _SIDE)
-        self._kernel = nvrtc.compiled("root", device, SIDE=_SIDE, DEPTH=_DEPTH)
+        self._kernel = nvrtc.compiled("root", right.device, SIDE=_SIDE, DEPTH=_DEPTH)
         self._size = (tiles**2, len(right), _SIDE**2, 8 * (_SIDE * (_DEPTH + 1) + _SIDE * _DEPTH))
-        matrices = torch.empty((8, len(right), m, m), dtype=torch.float64, device=device)
-        self.begun, room = matrices.split([2, 6])
-        Y, X = self.begun
-        self.power, H, *spare = room
+        shape = (10, len(right), m, m)
+        matrices = torch.empty(shape, dtype=torch.float64, device=right.device)
+        self.begun, self._room = matrices[:2], list(matrices[2:8])
+        self.projector, self._unit = matrices[8:]
+        self._unit[:] = torch.eye(m)
+        above, less_one = self.begun
+        # The projector is (I + sign) / 2.
+        self._multiply(self._sign(above), self._unit, self.projector, 0.5, 0.5)
+        kept = self._room[0]
+        self._multiply(less_one, self.projector, kept, 1.0)
+        root = self._inverse_root(kept)
+        self.inverse = self._room[0]
+        self._multiply(root, self.projector, self.inverse)
+
+    def _sign(self, X: Tensor) -> Tensor:
+        H, *others = self._room[:3]
+        plan = list(steps(_GAP))
+        for number, (linear, cubic) in enumerate(plan):
+            self._multiply(X, X, H, linear, -cubic, checked=number + 1 == len(plan))
+            self._multiply(H, X, others[number % 2])
+            X = others[number % 2]
+        return X
+
+    def _inverse_root(self, Y: Tensor) -> Tensor:
+        _, H, *spare = self._room
         Xs, Ys = spare[:2], spare[2:]
+        (linear, cubic), *plan = steps(LEAST**0.5)
+        X = Xs[0]
+        self._multiply(Y, self._unit, X, linear, -cubic)
         self._multiply(Y, X, Ys[0])
         Y = Ys[0]
-        for number, (linear, cubic) in enumerate(steps[1:]):
-            last = number + 2 == len(steps)
-            to_X, to_Y = Xs[number % 2], Ys[(number + 1) % 2]
-            self._multiply(X, Y, H, linear, -cubic, right=right if last else None)
+        for number, (linear, cubic) in enumerate(plan, start=1):
+            last = number == len(plan)
+            to_X, to_Y = Xs[number % 2], Ys[number % 2]
+            self._multiply(X, Y, H, linear, -cubic, checked=last)
             self._multiply(H, X, to_X, also=None if last else (Y, H, to_Y))
             X, Y = to_X, to_Y
-        self.inverse = X
-        for source, target in ((X, H), (H, Y), (Y, H), (H, self.power)):
-            self._multiply(source, source, target)
+        return X
 
     def __call__(self) -> None:
         for launch in self._launches:
@@ -77,10 +101,12 @@ class TiledRoot:
         factor: float = 1.0,
         *,
         also: Any = None,
-        right: Tensor | None = None,
+        checked: bool = False,
     ) -> None:
+        """linear I + factor · left · right_one; checked, whether that product is near I."""
         blocks, runs, *rest = self._size
         blocks *= 1 if also is None else 2
+        right = self._right if checked else None
         given = (left, right_one, target, *(also or (None, None, None)), right)
         launch = self._kernel.bound(
             (blocks, runs), *rest, *given, linear, factor, CLOSE, self._m, self._apart

@@ -66,14 +66,14 @@ __device__ bool orthogonal_factor(
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
 // objective, the age of the momentum, whether it goes on, how often it did, and how often it may; so
-// are the eigenvectors of M'M in `vectors`. `given_work` begins with M'M, its inverse root, a bound of
-// that root's eigenvalues, and whether all is right. A root that is taken elsewhere starts from
-// `begun`, M'M and the first step from it. Of two runs, the tables and the state are `apart`.
+// are the eigenvectors of M'M in `vectors`. `given_work` begins with M'M and whether all is right.
+// What `root.cu` does starts from `begun`, M'M less the square of tau and less its own size, and ends
+// with a projector and an inverse root. Of two runs, the tables and the state are `apart`.
 extern "C" __global__ void __launch_bounds__(THREADS) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
-    const double* __restrict__ steps_of_m, double* state, double* vectors, double* given_work,
-    double* begun, const double* inverse, const double* power_of_inverse, REAL* letter, double* answers,
+    double* state, double* vectors, double* given_work,
+    double* begun, const double* projector, const double* inverse, REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol, double close,
     int m, int n_faces, int n_steps_of_c, int n_places, int apart, int work_apart, int letters_apart, int parts
 ) {
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
     StS += shift, H += shift, faces += shift, given += shift, state += shift;
     vectors += run * side * side;
     if (given_work) given_work += (long long)run * work_apart;
-    begun += run * mm, inverse += run * mm, power_of_inverse += run * mm;
+    begun += run * mm, projector += run * mm, inverse += run * mm;
     letter += run * letters_apart;
     answers += run * n_places * ANSWER;
 
@@ -108,9 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
 
     // What is not given is in use for this launch only.
     double* const A = given_work ? given_work : room + 3 * (side > C ? side * side : C * C) + side;  // M'M
-    double* const X = A + mm;
-    double* const bound = X + mm;
-    double* const right = bound + 1;
+    double* const right = A + mm;
     double* const next_T = right + 1;
     double* const next_G = next_T + mm;
     double* const AtF = next_G + mc;
@@ -199,19 +197,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
         }
     };
     if (parts & SHRINKS) {
-        if (tau > 0) {
-            each(mm, [&](int i) { X[i] = inverse[i] * *scale; });
-            const double squares =
-                total(partial, mm, [&](int i) { return power_of_inverse[i] * power_of_inverse[i]; });
-            if (threadIdx.x == 0) *bound = pow(squares, 1.0 / 32) * *scale;
-        }
-        each(mm, [&](int i) { next_T[i] = (i / m == i % m) - (tau > 0 ? tau * X[i] : 0.0); });
-        const double trace = total(partial, m, [&](int i) { return A[i * m + i]; });
-        const double sigma = tau > 0 ? total(partial, mm, [&](int i) { return A[i] * X[i]; }) : 0.0;
+        // Singular values up to tau are cut; those of M'M that are not have the inverse root X.
+        auto unit = [&](int i) { return double(i / m == i % m); };
+        auto kept = [&](int i) { return tau > 0 ? projector[i] : unit(i); };
+        auto X = [&](int i) { return tau > 0 ? inverse[i] * *scale : 0.0; };
+        each(mm, [&](int i) { next_T[i] = kept(i) - tau * X(i); });
+        const double trace = total(partial, mm, [&](int i) { return A[i] * kept(i); });
+        const double sigma = total(partial, mm, [&](int i) { return A[i] * X(i); });
+        const double number_kept = total(partial, m, [&](int i) { return kept(i * (m + 1)); });
         if (threadIdx.x == 0) {
-            totals[0] = tau > 0 ? sigma - m * tau : 0.0;
-            totals[1] = trace - 2 * tau * sigma + m * tau * tau;
-            if (tau > 0 && !(tau * *bound < 1)) *right = 0;
+            totals[0] = tau > 0 ? sigma - tau * number_kept : 0.0;
+            totals[1] = trace - 2 * tau * sigma + tau * tau * number_kept;
+            if (!(totals[1] > 0)) *right = 0;
         }
         __syncthreads();
         weigh();
@@ -243,8 +240,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
         __syncthreads();
         if (!(parts & DECOMPOSES) && tau > 0) {
             each(mm, [&](int i) {
-                begun[i] = A[i] / size;
-                begun[n_runs * mm + i] = steps_of_m[0] * (i / m == i % m) - steps_of_m[1] * begun[i];
+                const bool same = i / m == i % m;
+                begun[i] = (A[i] - tau * tau * same) / size;
+                begun[n_runs * mm + i] = A[i] / size - same;
             });
         }
     }
