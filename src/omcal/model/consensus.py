@@ -266,9 +266,11 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             Run(on_host(part.labels).astype(few, copy=False), best)
             for part, best in zip(assigned, solutions, strict=True)
         ]
-        n_found = sum(
-            int(np.count_nonzero(place.total(np.bincount(run.labels, minlength=c)))) for run in runs
-        )
+        n_found = 0
+        for run in runs:
+            if n_found < c:  # mostly the first has them all
+                sizes = place.total(np.bincount(run.labels, minlength=c))
+                n_found += int(np.count_nonzero(sizes))
         if n_found < c:
             raise ValueError(
                 f"the runs found {n_found} clusters in all, fewer than n_clusters={c}; lower "

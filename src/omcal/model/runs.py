@@ -65,9 +65,10 @@ def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> 
     >>> certainty(runs, labels, [run_table(run, labels, 2) for run in runs]).tolist()
     [1.0, 1.0, 0.5, 1.0]
     """
-    agreed = np.zeros(len(labels))
+    agreed = np.zeros(len(labels), dtype=np.min_scalar_type(len(runs)))
+    labels = labels.astype(runs[0].dtype, copy=False)  # few bytes are compared sooner
     for run, counts in zip(runs, tables, strict=True):
-        agreed += counts.argmax(axis=1)[run] == labels
+        agreed += counts.argmax(axis=1).astype(labels.dtype)[run] == labels
     return agreed / len(runs)
 
 
