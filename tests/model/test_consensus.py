@@ -1,5 +1,6 @@
 """Several runs joined into one result."""
 
+import uuid
 import warnings
 
 import numpy as np
@@ -155,6 +156,33 @@ def test_in_a_span_on_a_cluster_as_in_memory(in_span, client):
     views, expected = in_span
     found = clone(expected).fit([da.from_array(view, chunks=(1700, -1)) for view in views])
     assert_array_equal(np.asarray(found.labels_), expected.labels_)
+
+
+@pytest.mark.process
+def test_a_cluster_reads_the_rows_as_often_for_many_runs(in_span, client, tmp_path):
+    import dask
+    import dask.array as da
+
+    views, _ = in_span
+
+    def read(block, folder):
+        (folder / uuid.uuid4().hex).touch()
+        return block
+
+    counts = []
+    for n_runs in (2, 4):
+        folder = tmp_path / str(n_runs)
+        folder.mkdir()
+        blocks = [
+            [dask.delayed(read)(X[a : a + 2000], folder) for a in (0, 2000, 4000)] for X in views
+        ]
+        lazy = [
+            da.concatenate([da.from_delayed(b, (2000, X.shape[1]), X.dtype) for b in of_view])
+            for X, of_view in zip(views, blocks, strict=True)
+        ]
+        Consensus(OMCAL(4, client=client), n_runs=n_runs, random_state=0).fit(lazy)
+        counts.append(len(list(folder.iterdir())))
+    assert counts[0] == counts[1]
 
 
 def test_in_a_span_on_a_device_as_in_memory(torch, in_span):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
+from operator import getitem
 from typing import Any
 
 import dask
@@ -21,7 +22,7 @@ from distributed import Client, Future, default_client, wait
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule
+from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs
 from omcal.method.rows import AbstractRows
 from omcal.method.scaling import Draft
 from omcal.method.settings import GraphSettings
@@ -82,13 +83,15 @@ class OnCluster(Place):
         return survey.conclude(seen, self.views)
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
-        for one in learned:
-            recipe = _Recipe(one.alone, settings.n_clusters, self.views.n)
-            with self._explaining():
-                graphs = _build(self._blocks, recipe, self._marks, self._client)
-            parts = _merged(graphs, self._blocks.sizes, self._client)
-            del graphs
+        recipe = _Recipe(list(learned), settings.n_clusters, self.views.n)
+        with self._explaining():
+            graphs = _build(self._blocks, recipe, self._marks, self._client)
+        runs = _by_run(graphs, len(learned), self._client)
+        del graphs
+        while runs:
+            parts = _merged(runs.pop(0), self._blocks.sizes, self._client)
             yield ClusterRows(self._client, *parts)
+            del parts
 
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         if out is not None:
@@ -199,17 +202,17 @@ def _size_of_part(part: GraphPart) -> int:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """What a part is built with."""
+    """What the parts of all runs are built with."""
 
-    learned: Learned
+    learned: list[Learned]
     n_clusters: int
     n: int
 
-    def build(self, block: Views, rows: slice, marks: dict[int, int]) -> GraphPart:
+    def build(self, block: Views, rows: slice, marks: dict[int, int]) -> list[GraphPart]:
         require_finite_block(block)
         require_same(block, rows, marks)
-        graphs = self.learned.graphs(block, compiled=compiled_pays(self.n))
-        return GraphPart(graphs, self.n_clusters, self.n)
+        made = graphs_of_runs(block, self.learned, compiled=compiled_pays(self.n))
+        return [GraphPart(graphs, self.n_clusters, self.n) for graphs in made]
 
 
 def _find_client(given: Any) -> Client:
@@ -321,6 +324,18 @@ def _build(
     return futures
 
 
+def _by_run(graphs: list[Future], n_runs: int, client: Client) -> list[list[Future]]:
+    """The parts of each run, which can be let go without those of the others."""
+    token = uuid.uuid4().hex
+    return [
+        [
+            client.submit(getitem, part, run, key=f"omcal-run-{run:03d}-{i:06d}-{token}")
+            for i, part in enumerate(graphs)
+        ]
+        for run in range(n_runs)
+    ]
+
+
 def _merged(
     graphs: list[Future], sizes: list[int], client: Client
 ) -> tuple[list[Future], list[int]]:
@@ -372,7 +387,7 @@ def _take(block: Views, rows: slice, parts: list[slice]) -> Views:
     return Views([view.part(view.array[inside], inside) for view in block])
 
 
-def _graphs(block: Views, rows: slice, recipe: _Recipe, marks: dict[int, int]) -> GraphPart:
+def _graphs(block: Views, rows: slice, recipe: _Recipe, marks: dict[int, int]) -> list[GraphPart]:
     return recipe.build(block, rows, marks)
 
 
