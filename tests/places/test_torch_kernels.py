@@ -9,13 +9,18 @@ import pytest
 
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method import kmeans
+from omcal.method.graph import RelativeDistances
+from omcal.method.new_samples import Learned
 from omcal.method.points import InnerProducts, Vectors
+from omcal.method.scaling import Scaling
 from omcal.method.updates import settle, stacked
 from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, cuda_views, nvrtc
+from omcal.places.gpu.distances import relative_distances
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.plain_pass import PlainPass
+from omcal.places.gpu.views import DeviceViews
 from plain_rows import PlainRows, random_graphs
-from torch_cases import torch
+from torch_cases import host_views, torch
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
 
@@ -141,6 +146,32 @@ def test_moments(on_cpu, kind, cuts):
     wide = X.double().numpy()
     np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-14)
     np.testing.assert_allclose(squares, 771 * wide.var(axis=0), rtol=1e-11)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_distances_are_made_of(on_cpu, far, dtype):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(9, 150)) + far).astype(dtype)
+    factor = np.append(rng.uniform(0.5, 2, size=149), 0.0)  # the last is constant
+    scalings = [Scaling(center=X.mean(axis=0, dtype=np.float64), factor=factor), Scaling()]
+    runs = [
+        Learned(scalings, [rng.normal(size=(7, 150)), X[:7].astype(np.float64) + run], 3)
+        for run in range(2)
+    ]
+    views = host_views([X, X])
+    found = relative_distances(DeviceViews(views, on_cpu), runs)
+    for v, of_view in enumerate(found):
+        for run, learned in enumerate(runs):
+            wanted = RelativeDistances(views[v], scalings[v], learned.anchors[v])
+            np.testing.assert_allclose(of_view.W[run], wanted._W, rtol=1e-5, atol=1e-7)
+            largest = np.abs(wanted.bias).max()
+            np.testing.assert_allclose(of_view.bias[run], wanted.bias, atol=1e-6 * largest)
+            np.testing.assert_allclose(of_view.largest_bias[run], largest, rtol=1e-6)
+            assert (of_view.origin[run] is None) == (wanted.origin is None)
+            assert (wanted.origin is not None) == (far > 0 and dtype == np.float32)
+            if wanted.origin is not None:
+                np.testing.assert_allclose(of_view.origin[run], wanted.origin, rtol=1e-6)
 
 
 @pytest.mark.parametrize("rows", [None, np.array([3, 3, 8])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omcal.machine import torch
-from omcal.machine.torch import Device, Tensor
+from omcal.machine.torch import Tensor
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.devices import block_entries
 
@@ -12,6 +12,7 @@ _MOST_TRIALS = 16  # sums of a thread, in its registers
 _THREADS = 1024  # of a start
 _LLOYD_THREADS = 256
 _BASIS_THREADS = 512
+_MOST_IN_BASIS = 64  # of more centres the host finds one sooner
 _WIDE_THREADS = 128
 _LLOYD_ROWS = 64  # at a time
 _BLOCKS_AT_ONCE = 4  # of all runs, on a processor
@@ -57,8 +58,7 @@ def _seed_bytes(X: Tensor, n_trials: int) -> int:
 
 def finds_bases(products: Tensor) -> bool:
     """Whether `bases` does this."""
-    device: Device = products.device
-    return nvrtc.available(device) and _basis_bytes(products) <= nvrtc.room(device)
+    return nvrtc.available(products.device) and products.shape[1] <= _MOST_IN_BASIS
 
 
 def bases(products: Tensor) -> Tensor:
