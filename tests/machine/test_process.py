@@ -77,6 +77,7 @@ class CtrlCAfter:
 def test_ctrl_c_at_any_instruction_leaves_it_as_it_was(setting, state):
     """The interpreter may raise KeyboardInterrupt between any two instructions."""
     outer, interrupted, instruction = sys.gettrace(), True, 0
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 asks for it before the first settrace
     while interrupted:
         interrupted = False
         try:
