@@ -116,6 +116,7 @@ def test_inner_join_and_the_commands_that_need_all_samples(omcal, tmp_path, imag
     assert explained.code == 0 and "joined by 'id': 240 samples" in explained.out
 
 
+@pytest.mark.slow
 def test_settings_compared_on_joined_tables(omcal, tmp_path, image_and_text):
     small = ("--weighting", "distinct", "--anchors-per-cluster", "3,5", "--fits", 2)
     ended = omcal("tune", *image_and_text, "-c", 3, "--scale", "auto", *small)

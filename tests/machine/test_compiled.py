@@ -16,6 +16,7 @@ from omcal.method.scaling import Moments
 from omcal.method.updates import MAX_SWEEPS, settle, settled
 
 numba = pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+pytestmark = pytest.mark.slow  # to compile
 
 SIZES = st.sampled_from([0, 1, 2, 511, 512, 513, 1030])  # around the rows of a tile
 REALS = st.sampled_from([np.float32, np.float64])
@@ -41,7 +42,6 @@ def dense(indices, weights, m):
 KINDS = [(3, np.float32, 3), (41, np.float64, 300)]
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     n=SIZES,
@@ -157,7 +157,6 @@ def test_products_that_are_not_finite_are_noticed(nearest, value):
     assert not nearest()(products, bias, tie, *out)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_the_moments_are_the_plain_ones(order, real):
@@ -169,7 +168,6 @@ def test_the_moments_are_the_plain_ones(order, real):
     assert_allclose(found.squares, expected.squares, rtol=1e-9)
 
 
-@pytest.mark.slow
 def test_threads_that_need_a_loop_at_once_compile_it_once(monkeypatch):
     compilations, before = [], numba.config.SLP_VECTORIZE
     njit, together = numba.njit, Barrier(4)

@@ -22,7 +22,7 @@ from omcal.views.view import View, Views
 quick = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 
 
-@pytest.fixture(scope="module", params=["numpy", "compiled"])
+@pytest.fixture(scope="module", params=["numpy", pytest.param("compiled", marks=pytest.mark.slow)])
 def build(request):
     """(views, anchors, k, scale) -> graphs, by either implementation of the inner loop."""
     compiled = request.param == "compiled"

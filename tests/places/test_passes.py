@@ -168,6 +168,7 @@ def plain_graphs(X, scalings, anchors, present, k):
     return S.reshape(n, -1), loose.max(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("way", ["PyTorch", "PyTorch on a GPU"])
 def test_graphs_of_views_with_gaps(way):
