@@ -75,6 +75,22 @@ def test_the_pass_is_the_plain_one(n, V, k, kind, seed):
         )
 
 
+@pytest.mark.slow
+def test_the_pass_is_the_same_however_its_columns_are_cut(monkeypatch):
+    rng = np.random.default_rng(0)
+    c, m, k = 17, 12, 5
+    indices, weights = random_graphs(rng, 600, 2, m, k, np.float32)
+    stacked = rng.normal(size=(2 * m, c)).astype(np.float32)
+    R = (rng.normal(size=(c, c)) / c).astype(np.float32)
+    found = []
+    for arm in (True, False):  # all at once, or in two halves with one column to spare
+        monkeypatch.setattr(compiled, "ARM", arm)
+        F = np.random.default_rng(1).random((600, c)).astype(np.float32)
+        found.append((F, *compiled.sweep(stacked, R)(indices, weights, F)))
+    for one, other in zip(*found, strict=True):
+        assert_allclose(one, other, rtol=1e-5, atol=1e-5 * np.abs(one).max())
+
+
 @settings(max_examples=40, deadline=None)
 @given(n=SIZES, V=st.integers(1, 5), k=st.integers(1, 6), real=REALS, seed=st.integers(0, 999))
 def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 _TURNED = 1 << 16  # entries of a block that is transposed
 _IN_CACHE = 1 << 22  # bytes
-_ARM = platform.machine().lower() in ("aarch64", "arm64")
+ARM = platform.machine().lower() in ("aarch64", "arm64")
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
@@ -78,7 +78,7 @@ def thin_product(X: Array, W: Array) -> Array:
 
     With 24 to 50 columns OpenBLAS takes 3 to 16 % less time so on ARM, and 6 to 50 % more on x86.
     """
-    return np.asarray((W.T @ X.T).T if _ARM else X @ W)
+    return np.asarray((W.T @ X.T).T if ARM else X @ W)
 
 
 def sparse_product(X: Any, W: Array) -> Array:
@@ -180,11 +180,11 @@ def one_blas_thread() -> AbstractContextManager[None]:
 def small_blas(size: int) -> AbstractContextManager[None]:
     """BLAS for matrices of this many rows and columns: one thread, unless they are large.
 
-    For small ones the threads cost more than they save, and much more on a busy machine: with 300
-    and 500 rows two of them took a tenth to a third off an eigenvalue decomposition, and made
-    iterations a fifth to a third longer, as they keep a core from the passes that come next.
+    For small ones the threads cost more than they save, and much more on a busy machine. With 300
+    rows an iteration takes as long with two as with one on a quiet one, as they keep a core from
+    the pass that comes next; with 500 two take a fifth less where a pass is short.
     """
-    return one_blas_thread() if size <= 512 else nullcontext()
+    return one_blas_thread() if size <= 400 else nullcontext()
 
 
 class _BlasThreads:

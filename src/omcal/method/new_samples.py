@@ -145,11 +145,12 @@ class JoinedRule:
     def blocks(self, views: Views) -> Iterator[tuple[Array, Array]]:
         """Unclipped indicator and labels of consecutive blocks of samples in memory."""
         for parts in zip(*(run.blocks(views) for run in self.runs), strict=True):
-            yield self.decide([Assignment(labels, 0, *second(U)) for U, labels in parts])
+            runs = [Assignment(labels, 0, *second(U)) for U, labels in parts]
+            yield self.decide(runs, compiled=compiled_pays(views.n))
 
-    def decide(self, runs: Sequence[Assignment]) -> tuple[Array, Array]:
+    def decide(self, runs: Sequence[Assignment], *, compiled: bool = False) -> tuple[Array, Array]:
         """Unclipped indicator and labels of samples that the runs put into these clusters."""
-        return indicate(self.consensus, joined_graph(runs, self.n_clusters))
+        return indicate(self.consensus, joined_graph(runs, self.n_clusters), compiled=compiled)
 
     def labels(self, views: Views) -> NDArray[np.int32]:
         """Cluster of each sample."""
