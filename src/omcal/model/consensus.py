@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed
 from omcal.machine.scikit import HasMethods, Interval
+from omcal.machine.threads import map_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import JoinedRule, Rule
@@ -203,7 +204,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             return inner._optimise(rows, one, state, watch, runner_up=True)
 
         def work(first: int, some: Sequence[AbstractRows]) -> list[Finished]:
-            begun = [begin(b, rows) for b, rows in enumerate(some, start=first)]
+            begun = map_blocks(lambda one: begin(first + one.start, some[one.start]), len(some), 1)
             found = worked_off(begun, settings.n_anchors, watch)
             for b, (best, _) in enumerate(found, start=first):
                 watch.say("run %d of %d: objective %.8g", b + 1, self.n_runs, best.history[-1])

@@ -223,7 +223,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         StS = rows.gram()
         with one_blas_thread():
             AtA = mix(problem.alpha, mix(problem.alpha, StS))
-        bases = starts(self.init, self.n_init, AtA, int(self.n_clusters), random_state)
+        bases = list(starts(self.init, self.n_init, AtA, int(self.n_clusters), random_state))
         return best_of(bases, rows, StS, problem, watch, runner_up=runner_up)
 
     def _require_room(self, place: Place, settings: GraphSettings) -> None:

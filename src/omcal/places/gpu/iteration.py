@@ -9,12 +9,12 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
-from omcal.machine.torch import Tensor
+from omcal.machine.torch import Device
 from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
 from omcal.method.updates import ConsensusGraph
 from omcal.places.gpu import nvrtc, weights
-from omcal.places.gpu.devices import Repeated, on_device, working_on
+from omcal.places.gpu.devices import Repeated, on_device
 from omcal.places.gpu.roots import CLOSE, LEAST, TiledRoot
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class DeviceIteration(AbstractIteration):
         self._value = inf  # of the objective, after the last iteration on the host
         self._left = problem.max_iter
         self._stay = self._stays = 0  # how many iterations are to be done on the host, and are left
+        self._read = False  # whether the host has what the device has
         self._enter()
 
     def _enter(self) -> None:
@@ -76,6 +77,7 @@ class DeviceIteration(AbstractIteration):
         return values
 
     def _hear(self, there: _State) -> float:
+        self._read = False
         value, right = there.hear(self._rows.number)
         return value if right else self._finish_on_host(there)
 
@@ -102,8 +104,9 @@ class DeviceIteration(AbstractIteration):
         return self._newest().consensus
 
     def _newest(self) -> Iteration:
-        if self._there is not None:
+        if self._there is not None and not self._read:
             self._there.leave(self._rows.number, self._host)
+            self._read = True
         return self._host
 
 
@@ -112,23 +115,20 @@ def enter(
 ) -> _State:
     """Let the device go on with at most so many iterations of a run."""
     together, Z, ahead = rows.together, host.consensus, host.ahead
-    rule, faces, given = weights.table(problem, np.einsum("uvii->uv", StS))
-    with working_on(rows.device):
+    V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
+    H = np.einsum("uvii->uv", StS)
+    rule, faces, given = weights.table(problem, H)
+    letter = together.letter(Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None))
+    scalars = [value, ahead.age if ahead else 0, True, 0, most]
+    kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
+    with on_device(rows.device):
         if value == inf:  # a pass before the first would have left this
             rows.F.zero_()
-        letter = rows.letter(Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None), Z.G)
-        there: _State | None = together.state
-        if there is None or not there.takes(problem):
-            size = (StS.shape[-1], rows.F.shape[1], rule, len(faces))
-            there = together.state = _State(together, letter, problem, len(StS), *size)
-        scalars = [value, ahead.age if ahead else 0, True, 0, most]
-        kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
-        H = np.einsum("uvii->uv", StS)
-        there.begin(
-            rows.number,
-            letter,
-            np.concatenate([np.ravel(part) for part in (*kept, StS, H, faces, given)]),
-        )
+        if together.state is None or not together.state.takes(problem):
+            together.state = _State(together, rows.device, problem, V, m, c, rule, len(faces))
+        there: _State = together.state
+        parts = (*kept, StS, H, faces, given, letter)
+        there.begin(rows.number, np.concatenate([np.ravel(part) for part in parts]))
     return there
 
 
@@ -140,17 +140,19 @@ class _State:
     """
 
     def __init__(
-        self, together: Together, letter: Tensor, problem: Problem, V: int, m: int, c: int,
+        self, together: Together, device: Device, problem: Problem, V: int, m: int, c: int,
         rule: int, n_faces: int,
     ) -> None:  # fmt: skip
-        runs, device = together.n_runs, letter.device
+        runs, width = together.n_runs, together.columns
         self._device, self._on_card = device, device.type == "cuda"
         self._problem, self._heeds = problem, together.heeds
         self._m, self._runs = m, runs
         self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
-        tables = [sum(self._sizes), V * V * m * m, V * V, n_faces * V * (V + 1), V]
+        lines = V * m + width
+        tables = [sum(self._sizes), V * V * m * m, V * V, n_faces * V * (V + 1), V, lines * width]
         self._slots = torch.zeros((runs, sum(tables)), dtype=torch.float64, device=device)
-        self._kept, *self._tables = self._slots.split(tables, dim=1)
+        self._kept, *self._tables, text = self._slots.split(tables, dim=1)
+        self._text = text.unflatten(1, (lines, width))
         self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
         factors = list(steps(LEAST**0.5))
         self._steps = torch.tensor(factors, dtype=torch.float64, device=device)
@@ -159,7 +161,7 @@ class _State:
         self._vectors = self._kept.new_empty((runs, side * side))
         n_work = 2 * m * m + 1 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
         self._work = self._kept.new_zeros((runs, n_work))
-        self._letter = letter.new_zeros((runs, V * m + letter.shape[1], letter.shape[1]))
+        self._letter = torch.zeros((runs, lines, width), dtype=together.dtype, device=device)
         self._pass = together.bound(self._letter, self.sums, self._goes_on)
         # The host may not have read the last answers of all runs yet.
         shape = (runs, runs + 2, 3)
@@ -171,10 +173,10 @@ class _State:
         self._kernel = nvrtc.compiled(
             "small",
             device,
-            REAL=nvrtc.TYPES[str(letter.dtype)],
+            REAL=nvrtc.TYPES[str(together.dtype)],
             VIEWS=V,
             C=c,
-            WIDTH=letter.shape[1],
+            WIDTH=width,
             RULE=rule,
             MOMENTUM=int(problem.accelerate),
             MOST_MOMENTUM=MOST_MOMENTUM,
@@ -198,10 +200,10 @@ class _State:
         names = ("beta", "gamma", "weighting", "tol", "accelerate")
         return all(getattr(self._problem, name) == getattr(problem, name) for name in names)
 
-    def begin(self, number: int, letter: Tensor, slot: Floats) -> None:
+    def begin(self, number: int, slot: Floats) -> None:
         """Take a run in, in one message; the kernel knows how long each part of it is."""
-        self._slots[number] = torch.from_numpy(slot).to(self._device)
-        self._letter[number] = letter[: self._letter.shape[1]]
+        self._slots[number].copy_(torch.from_numpy(slot))
+        self._letter[number].copy_(self._text[number])
         self._first[number], self._sent[number], self._heard[number] = self._launched, 0, 0
         self._on[number] = True
 

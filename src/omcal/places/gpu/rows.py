@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ class TorchRows(AbstractRows):
     def gram(self) -> Floats:
         V, m = self._graphs.n_views, self._graphs.n_anchors
         with working_on(self.device):
-            flat = self.together.grams[self.number]
+            flat = self.together.gram(self.number)
         return np.ascontiguousarray(flat.reshape(V, m, V, m).transpose(0, 2, 1, 3))
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
@@ -100,10 +100,6 @@ class TorchRows(AbstractRows):
         packed = packed.cpu().numpy() if torch.is_tensor(packed) else packed
         StF, FtF, FoldtF = np.split(packed, [V * m * c, V * m * c + c * c])
         return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
-
-    def letter(self, alpha: Floats, P: Floats, R: Floats, G: Floats) -> Tensor:
-        """What a pass is sent, on the device, where it may change."""
-        return self._mail.send(alpha, P, R, G)
 
     def iteration(self, StS: Floats, G: Floats, problem: Problem) -> DeviceIteration | None:
         if isinstance(self._pass, PlainPass) or not iteration.serves(self, problem):
@@ -133,13 +129,27 @@ class Together:
     def __init__(self, work: Any, n_runs: int) -> None:
         self._work = work
         self.n_runs = n_runs
+        self.columns: int = work.columns
+        self.dtype = work.dtype
         self.state: Any = None  # as `iteration` left it
+        self._lock = Lock()
+        self._grams: Floats | None = None
 
-    @cached_property
-    def grams(self) -> Floats:
-        """[S_1 … S_V]ᵀ[S_1 … S_V] of each run, in one message."""
-        flat: Floats = self._work.gram().cpu().numpy().astype(np.float64, copy=False)
-        return flat.reshape(self.n_runs, *flat.shape[-2:])
+    def gram(self, number: int) -> Floats:
+        """[S_1 … S_V]ᵀ[S_1 … S_V] of a run; those of all come in one message."""
+        with self._lock:
+            if self._grams is None:
+                flat: Floats = self._work.gram().cpu().numpy().astype(np.float64, copy=False)
+                self._grams = flat.reshape(self.n_runs, *flat.shape[-2:])
+        of_run: Floats = self._grams[number]
+        return of_run
+
+    def letter(self, alpha: Floats, P: Floats, R: Floats) -> Floats:
+        """What a pass is sent: P stacked for the views and R, with as many columns as it wants."""
+        Q, c = stacked(alpha, P), len(R)
+        text = np.zeros((len(Q) + self.columns, self.columns))
+        text[: len(Q), :c], text[len(Q) : len(Q) + c, :c] = Q, R
+        return text
 
     @property
     def heeds(self) -> bool:
