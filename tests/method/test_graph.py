@@ -223,13 +223,17 @@ def test_nearest_columns_is_a_stable_partial_sort(d, data):
 
 
 @pytest.mark.parametrize("m", [31, 32, 33, 60])
-@pytest.mark.parametrize("count", [1, 5, 25, None])
+@pytest.mark.parametrize("count", [1, 5, 10, 25, None])
 @pytest.mark.parametrize("distinct", [1, 4, 10**6])
-def test_nearest_of_many_columns(rng, m, count, distinct):
+@pytest.mark.parametrize("infinite", [0, 1, 27])
+def test_nearest_of_many_columns(rng, m, count, distinct, infinite):
     count = count or m
     d = rng.integers(distinct, size=(20, m)).astype(float)
     d[0] = np.arange(m)[::-1]
-    columns, values = nearest_columns(d.copy(), count)
+    d[:, :infinite] = np.inf
+    given = d.copy()
+    columns, values = nearest_columns(given, count)
+    np.testing.assert_array_equal(given, d)
     expected = np.argsort(d, axis=1, kind="stable")[:, :count]
     np.testing.assert_array_equal(columns, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(d, expected, axis=1))

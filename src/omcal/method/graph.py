@@ -31,6 +31,7 @@ _COPY_ENTRIES = 1 << 20
 _FOLDED_ENTRIES = 1 << 18  # of the anchors, where these are folded into a product
 MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
 _FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
+_FEW_NEIGHBOURS = 32  # so few of many are found one after another sooner than by sorting
 
 
 @dataclass(frozen=True)
@@ -296,6 +297,10 @@ def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
 
     Equal entries are taken in the order of their columns.
     """
+    if 3 * count <= d.shape[1] and count <= _FEW_NEIGHBOURS:
+        nearest, found = _one_by_one(d, count)
+        if np.isfinite(found[:, -1]).all():
+            return nearest, found
     if d.shape[1] <= _FEW_ANCHORS:
         nearest = np.argsort(d, axis=1, kind="stable")[:, :count]
         return nearest, np.take_along_axis(d, nearest, axis=1)
@@ -311,6 +316,22 @@ def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
     found = np.take_along_axis(d, some, axis=1)
     order = np.argsort(found, axis=1, kind="stable")
     return np.take_along_axis(some, order, axis=1), np.take_along_axis(found, order, axis=1)
+
+
+def _one_by_one(d: Array, count: int) -> tuple[Array, Array]:
+    """The smallest entry of each row, the next, and so on, as long as they are finite.
+
+    d is left as it was.
+    """
+    each = np.arange(len(d))
+    nearest = np.empty((len(d), count), dtype=np.intp)
+    found = np.empty((len(d), count), dtype=d.dtype)
+    for place in range(count):
+        nearest[:, place] = smallest = d.argmin(axis=1)
+        found[:, place] = d[each, smallest]
+        d[each, smallest] = np.inf
+    d[each[:, None], nearest] = found
+    return nearest, found
 
 
 def anchor_weights(d: Array, rounding: Array | float = 0.0) -> Array:
