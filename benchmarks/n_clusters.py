@@ -16,8 +16,9 @@ samples, sizes equal or different by up to three times. Its table goes to NAME_d
 
 --subsets takes some of the classes of the labelled sets, never all: of one set after another, and
 of digits, wine and iris of scikit-learn, 3 to 12 random classes and at most 600 random samples of
-them. This is what to develop on: many problems, whose answers are not those of the whole sets. Its
-table goes to NAME_subsets.md; problems of one set are alike, so standard errors are over the sets.
+them, 1500 in every third round of the sets. This is what to develop on: many problems, whose
+answers are not those of the whole sets. Its table goes to NAME_subsets.md; problems of one set are
+alike, so standard errors are over the sets.
 """
 
 from __future__ import annotations
@@ -134,9 +135,11 @@ def subset(folder: Path, seed: int) -> tuple[int, list[Any], dict[str, Any]]:
     rng = np.random.RandomState(seed)
     classes, sizes = np.unique(y, return_counts=True)
     classes = classes[sizes >= 12]
-    most = min(12, len(classes) - 1)
-    chosen = rng.choice(classes, rng.randint(min(3, most), most + 1), replace=False)
-    rows = rng.permutation(np.flatnonzero(np.isin(y, chosen)))[:600]
+    all_but_one = min(12, len(classes) - 1)
+    c = rng.randint(min(3, all_but_one), all_but_one + 1)
+    chosen = rng.choice(classes, c, replace=False)
+    most = 1500 if seed // len(SOURCES) % 3 == 2 else 600
+    rows = rng.permutation(np.flatnonzero(np.isin(y, chosen)))[:most]
     sizes = np.unique(y[rows], return_counts=True)[1]
     known = {"source": name, "samples": len(rows), "smallest": int(sizes.min())}
     return len(sizes), [view[rows] for view in views], known

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.metrics import euclidean_distances
 
+from omcal import OMCAL, Consensus
 from omcal.datasets import make_multiview
-from omcal.select.number import modularity_of, n_clusters
+from omcal.metrics import ari
+from omcal.select.number import modularity_of, n_clusters, turned
 from omcal.select.parameters import tune_without_labels
 
 
@@ -102,6 +105,37 @@ def test_modularity_is_its_definition(n, c, density, seed):
     labels = rng.integers(c, size=n)
     expected = (A - np.outer(A.sum(0), A.sum(0)) / A.sum())[np.equal.outer(labels, labels)].sum()
     assert modularity_of(sparse.coo_array(A), labels) == pytest.approx(expected / A.sum())
+
+
+def test_fits_are_those_to_all_features():
+    """Wide views are turned into fewer features, with the same distances."""
+    data = separated(4, 60)
+    rng = np.random.RandomState(0)
+    X = data.views["view1"] @ rng.normal(size=(data.views["view1"].shape[1], 90))
+    X += 0.1 * rng.normal(size=X.shape)
+    counts = sparse.csr_array(np.where(X > 1, X, 0))
+    for wide in (X, X.astype(np.float32), counts):
+        fewer = turned(wide)
+        assert fewer.shape[1] <= 60
+        np.testing.assert_allclose(euclidean_distances(fewer), euclidean_distances(wide), atol=1e-3)
+        before, after = (
+            Consensus(OMCAL(4, scale=None), n_runs=2, random_state=0).fit(Y) for Y in (wide, fewer)
+        )
+        assert [
+            ari(a.labels, b.labels) for a, b in zip(before.runs_, after.runs_, strict=True)
+        ] == [
+            1,
+            1,
+        ]
+    narrow = X[:, :20]
+    assert turned(narrow) is narrow
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_wide_view_that_says_nothing(value):
+    X = separated(3).views["view1"]
+    found = n_clusters([X, np.full((len(X), 700), value)], range(2, 6), scale=None)
+    assert found.suggestion == 3
 
 
 def test_the_same_every_time():
