@@ -26,10 +26,13 @@ __device__ bool diagonalise(double* A, double* Q, double* cosines, double* sines
     int lanes = 1;
     while (lanes < pairs + 1 && lanes < THREADS) lanes *= 2;
     const int lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = THREADS / lanes;
+    #pragma unroll 1
     for (int sweep = 0; sweep < MOST_SWEEPS; ++sweep) {
         bool moved = false;
+        #pragma unroll 1
         for (int step = 0; step < side - 1; ++step) {
             bool turns = false;
+            #pragma unroll 1
             for (int k = threadIdx.x; k < pairs; k += THREADS) {
                 int i, j;
                 rows_of_pair(k, step, side, i, j);
@@ -43,7 +46,9 @@ __device__ bool diagonalise(double* A, double* Q, double* cosines, double* sines
             }
             if (__syncthreads_and(!turns)) continue;
             moved = true;
+            #pragma unroll 1
             for (int row = group; row < folded + pairs; row += groups) {
+                #pragma unroll 1
                 for (int k = lane; k <= pairs; k += lanes) {
                     if (row >= folded) {  // two rows of Q
                         if (k == pairs) continue;

@@ -180,7 +180,6 @@ class _State:
             RULE=rule,
             MOMENTUM=int(problem.accelerate),
             MOST_MOMENTUM=MOST_MOMENTUM,
-            MOST_ROWS=_MOST_CLUSTERS,
             THREADS=_THREADS,
         )
         n_room = 3 * max(c * c, side * side if m <= _MOST_ANCHORS else 0) + side

@@ -1,95 +1,66 @@
-// A^(-1/2) of a symmetric m × m matrix by the steps of `method.roots`, in the shared memory of one
+// A^(-1/2) of a symmetric C × C matrix by the steps of `method.roots`, in the shared memory of one
 // block of THREADS threads.
-constexpr int SIDE = 2;  // of the tile of a product that a thread works on
-constexpr int MOST = (MOST_ROWS * MOST_ROWS / SIDE / SIDE + THREADS - 1) / THREADS;  // tiles of a thread
+constexpr int ENTRIES = C * C, TURNS_OF_ENTRIES = (ENTRIES + THREADS - 1) / THREADS;
 
-struct Tile {
-    double x[SIDE][SIDE];
-};
-
-// Rows and columns of a tile are `apart`, so that neighbouring threads read neighbouring numbers;
-// beyond the end they repeat the last.
-__device__ Tile product(const double* L, const double* R, int m, int row, int column, int apart) {
-    Tile sum = {};
-    int rows[SIDE], columns[SIDE];
-    #pragma unroll
-    for (int i = 0; i < SIDE; ++i) {
-        rows[i] = min(row + i * apart, m - 1);
-        columns[i] = min(column + i * apart, m - 1);
-    }
-    #pragma unroll 4
-    for (int k = 0; k < m; ++k)
-        #pragma unroll
-        for (int i = 0; i < SIDE; ++i)
-            #pragma unroll
-            for (int j = 0; j < SIDE; ++j)
-                sum.x[i][j] += L[rows[i] * m + k] * R[k * m + columns[j]];
+__device__ double of_product(const double* L, const double* R, int row, int column) {
+    double sum = 0;
+    #pragma unroll 16
+    for (int k = 0; k < C; ++k) sum += L[row * C + k] * R[k * C + column];
     return sum;
 }
 
-// value(x, whether it is on the diagonal) goes where the tile says.
-template <class Value>
-__device__ void write(double* target, const Tile& tile, int m, int row, int column, int apart, Value value) {
-    #pragma unroll
-    for (int i = 0; i < SIDE; ++i)
-        #pragma unroll
-        for (int j = 0; j < SIDE; ++j) {
-            const int r = row + i * apart, c = column + j * apart;
-            if (r < m && c < m) target[r * m + c] = value(tile.x[i][j], r == c);
-        }
-}
-
-// X becomes the root; Y and H are room for as many numbers. Returns whether it is right.
+// X becomes the root; Y and H are room for as many numbers. At most 16 steps. Returns whether it is
+// right.
 __device__ bool inverse_root(
-    const double* A, double* X, double* Y, double* H, const double* steps, int n_steps, double close, int m
+    const double* A, double* X, double* Y, double* H, const double* steps, int n_steps, double close
 ) {
-    const int apart = (m + SIDE - 1) / SIDE, tiles = apart * apart;
+    // A lane keeps one of the numbers: to fetch them in each step would take longer than the step.
+    const double mine = steps[min((int)threadIdx.x % 32, 2 * n_steps - 1)];
     // No eigenvalue is larger than the largest sum of a row.
-    for (int i = threadIdx.x; i < m; i += THREADS) {
+    for (int i = threadIdx.x; i < C; i += THREADS) {
         double sum = 0;
-        for (int j = 0; j < m; ++j) sum += fabs(A[j * m + i]);
+        #pragma unroll 4
+        for (int j = 0; j < C; ++j) sum += fabs(A[j * C + i]);
         H[i] = sum;
     }
     __syncthreads();
     double size = 0;
-    for (int i = 0; i < m; ++i) size = fmax(size, H[i]);
-    for (int i = threadIdx.x; i < m * m; i += THREADS) {
-        X[i] = i / m == i % m;
+    #pragma unroll 4
+    for (int i = 0; i < C; ++i) size = fmax(size, H[i]);
+    for (int i = threadIdx.x; i < ENTRIES; i += THREADS) {
+        X[i] = i / C == i % C;
         Y[i] = A[i] / size;
     }
     __syncthreads();
     bool right = true;
+    #pragma unroll 1
     for (int step = 0; step < n_steps; ++step) {
-        const double linear = steps[2 * step], cubic = steps[2 * step + 1];
+        const double linear = __shfl_sync(~0u, mine, 2 * step), cubic = __shfl_sync(~0u, mine, 2 * step + 1);
         right = true;
-        for (int t = threadIdx.x; t < tiles; t += THREADS) {
-            const int row = t / apart, column = t % apart;
-            const Tile tile = product(X, Y, m, row, column, apart);
-            write(H, tile, m, row, column, apart, [&](double x, bool same) {
-                right = right && fabs(x - same) <= close;
-                return linear * same - cubic * x;
-            });
+        #pragma unroll
+        for (int turn = 0; turn < TURNS_OF_ENTRIES; ++turn) {
+            const int i = threadIdx.x + turn * THREADS, same = i / C == i % C;
+            if (i >= ENTRIES) continue;
+            const double x = of_product(X, Y, i / C, i % C);
+            right = right && fabs(x - same) <= close;
+            H[i] = linear * same - cubic * x;
         }
         __syncthreads();
-        Tile next_X[MOST], next_Y[MOST];
+        double next_X[TURNS_OF_ENTRIES], next_Y[TURNS_OF_ENTRIES];
         #pragma unroll
-        for (int turn = 0; turn < MOST; ++turn) {
-            const int t = threadIdx.x + turn * THREADS;
-            if (t >= tiles) continue;
-            next_X[turn] = product(H, X, m, t / apart, t % apart, apart);
-            next_Y[turn] = product(Y, H, m, t / apart, t % apart, apart);
+        for (int turn = 0; turn < TURNS_OF_ENTRIES; ++turn) {
+            const int i = min((int)threadIdx.x + turn * THREADS, ENTRIES - 1);
+            next_X[turn] = of_product(H, X, i / C, i % C);
+            next_Y[turn] = of_product(Y, H, i / C, i % C);
         }
         __syncthreads();
         #pragma unroll
-        for (int turn = 0; turn < MOST; ++turn) {
-            const int t = threadIdx.x + turn * THREADS;
-            if (t >= tiles) continue;
-            auto value = [](double x, bool) { return x; };
-            write(X, next_X[turn], m, t / apart, t % apart, apart, value);
-            write(Y, next_Y[turn], m, t / apart, t % apart, apart, value);
+        for (int turn = 0; turn < TURNS_OF_ENTRIES; ++turn) {
+            const int i = threadIdx.x + turn * THREADS;
+            if (i < ENTRIES) X[i] = next_X[turn], Y[i] = next_Y[turn];
         }
         __syncthreads();
     }
-    for (int i = threadIdx.x; i < m * m; i += THREADS) X[i] /= sqrt(size);
+    for (int i = threadIdx.x; i < ENTRIES; i += THREADS) X[i] /= sqrt(size);
     return __syncthreads_and(right);
 }

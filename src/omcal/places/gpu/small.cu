@@ -11,8 +11,10 @@ enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
 // to be decomposed here.
 enum { TURNS = 1, SHRINKS = 2, MULTIPLIES = 4, DECOMPOSES = 8, ENDS = 16 };
 
+// The code is run once a launch, and one block fetches it all: loops are not to be unrolled.
 template <class Work>
 __device__ void each(int n, Work work) {
+    #pragma unroll 1
     for (int i = threadIdx.x; i < n; i += THREADS) work(i);
     __syncthreads();
 }
@@ -21,6 +23,7 @@ __device__ void each(int n, Work work) {
 template <class Value>
 __device__ double total(double* parts, int n, Value value) {
     double sum = 0;
+    #pragma unroll 1
     for (int i = threadIdx.x; i < n; i += THREADS) sum += value(i);
     #pragma unroll
     for (int apart = WARP / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
@@ -50,6 +53,7 @@ __device__ bool orthogonal_factor(
     auto gram = [&](const double* M) {
         each(C * C, [&](int i) {
             double sum = 0;
+            #pragma unroll 4
             for (int k = 0; k < m; ++k) sum += M[k * C + i / C] * M[k * C + i % C];
             products[i] = sum;
         });
@@ -57,7 +61,7 @@ __device__ bool orthogonal_factor(
     gram(B);
     double* const root = shared;
     const bool right =
-        inverse_root(products, root, root + C * C, root + 2 * C * C, steps, n_steps, close, C);
+        inverse_root(products, root, root + C * C, root + 2 * C * C, steps, n_steps, close);
     each(m * C, [&](int i) { room[i] = entry(B, root, C, C, i); });
     gram(room);  // once more: the products of B have lost digits that B has
     each(m * C, [&](int i) { G[i] = 1.5 * room[i] - 0.5 * entry(room, products, C, C, i); });
@@ -69,7 +73,7 @@ __device__ bool orthogonal_factor(
 // are the eigenvectors of M'M in `vectors`. `given_work` begins with M'M and whether all is right.
 // What `root.cu` does starts from `begun`, M'M less the square of tau and less its own size, and ends
 // with a projector and an inverse root. Of two runs, the tables and the state are `apart`.
-extern "C" __global__ void __launch_bounds__(THREADS) small(
+extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
     double* state, double* vectors, double* given_work,
@@ -149,6 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
     // What follows from a new T.
     auto weigh = [&] {
         each(mc, [&](int i) { TG[i] = entry(next_T, next_G, m, C, i); });
+        #pragma unroll 1
         for (int v = 0; v < VIEWS; ++v) {
             const double* const of_view = StS + (long long)v * VIEWS * mm;
             const double from_graphs =
@@ -235,6 +240,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) small(
             one[i] = sum;
         });
         double size = 0;
+        #pragma unroll 4
         for (int i = 0; i < m; ++i) size = fmax(size, one[i]);
         if (threadIdx.x == 0) *scale = 1.0 / sqrt(size);
         __syncthreads();
