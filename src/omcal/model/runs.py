@@ -50,7 +50,8 @@ class Run:
 
 def run_table(run: Array, labels: Array, n_clusters: int) -> Array:
     """Numbers of samples by their cluster in a run, and in the result."""
-    cells = run.astype(np.int64) * n_clusters + labels
+    few = np.min_scalar_type(n_clusters**2)  # bytes, which are sooner read
+    cells = run.astype(few) * few.type(n_clusters) + labels.astype(few)
     return np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
 
 
@@ -68,7 +69,7 @@ def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> 
     agreed = np.zeros(len(labels), dtype=np.min_scalar_type(len(runs)))
     labels = labels.astype(runs[0].dtype, copy=False)  # few bytes are compared sooner
     for run, counts in zip(runs, tables, strict=True):
-        agreed += counts.argmax(axis=1).astype(labels.dtype)[run] == labels
+        agreed += counts.argmax(axis=1).astype(labels.dtype).take(run) == labels
     return agreed / len(runs)
 
 

@@ -80,7 +80,7 @@ def lloyd(
     inside, within = (X @ centres.mT) @ basis, products @ basis
     within = _improved(within, _pick(inside, some), kmeans.MAX_ITER_PART_INSIDE)
     within = _improved(within, inside, kmeans.MAX_ITER_INSIDE)
-    centres = torch.stack(list(map(means, X, inside, within, centres)))
+    centres = torch.stack(list(map(_means, X, inside, within, centres)))
     return _improved(centres, X, 1)
 
 
@@ -95,7 +95,7 @@ def _bases(products: Tensor) -> Tensor:
     return bases
 
 
-def means(X: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
+def _means(X: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
     """Means of the rows of X whose points have the same nearest centre; starts where none has."""
     labels, _ = _nearest(points, centres)
     sums, counts = _sums(X, labels, len(centres))

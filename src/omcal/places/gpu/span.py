@@ -8,12 +8,13 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Array
+from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor, torch_dtype
 from omcal.method import kmeans, span
 from omcal.method.anchors import draw_rows
 from omcal.method.scaling import Scaling
-from omcal.places.gpu.anchors import lloyd, means
-from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.anchors import lloyd
+from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.distances import Found
 from omcal.places.gpu.scaling import scale_rows
 from omcal.places.gpu.views import DeviceViews
@@ -44,12 +45,8 @@ def anchors_in_span(
     points = (X @ E)[own]
     n_trials = kmeans.trials(points.shape[1], n_anchors, thorough=False)
     centres = lloyd(points, n_anchors, True, n_trials, random_states)
-    found = [
-        means(X.index_select(0, own[b]), points[b], centres[b], centres[b] @ E.T)
-        for b in range(len(own))
-    ]
     wide = wide_type(X.device)
-    anchors = torch.cat(found).to(wide) + mean.to(wide)
+    anchors = _means(X, own, points, centres, centres @ E.T).to(wide) + mean.to(wide)
     by_view = [
         part.unflatten(0, (len(own), n_anchors))
         for part in _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
@@ -71,6 +68,24 @@ def _main_directions(
     part = part - mean
     size = torch.linalg.vector_norm(part, dim=1).max()
     return mean, _powers(part, min(n_anchors, *part.shape), size, random_state)
+
+
+def _means(X: Tensor, own: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
+    """Means of the clusters of each run, one run below the other; empty ones are at their start.
+
+    A run has its own rows of X, by their numbers and as points that are next to some centre.
+    """
+    n, (runs, m, _) = len(X), centres.shape
+    found = []
+    for some in row_blocks(runs, max(1, block_entries(X.device) // (n * m))):
+        lengths = centres[some].square().sum(dim=2)[:, None]
+        nearest = torch.baddbmm(lengths, points[some], centres[some].mT, alpha=-2).argmin(dim=2)
+        first = m * torch.arange(len(nearest), device=X.device)[:, None]
+        member = X.new_zeros((len(nearest) * m, n))
+        member[(nearest + first).flatten(), own[some].flatten()] = 1
+        counts = member.sum(dim=1, keepdim=True)
+        found.append(torch.where(counts > 0, member @ X / counts, starts[some].flatten(0, 1)))
+    return torch.cat(found)
 
 
 def _near_one_span(
