@@ -72,12 +72,26 @@ def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs
 def shared_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array | None:
     """Which of the n rows the runs draw their samples from, ascending; None for all."""
     size = SHARED_SAMPLES * SAMPLE_PER_ANCHOR * n_anchors
-    return None if size >= n else draw_rows(n, size, random_state)
+    return None if size >= n else _draw(n, size, random_state)
 
 
 def own_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array:
     """Which of the n shared rows a run looks at, ascending."""
-    return draw_rows(n, min(SAMPLE_PER_ANCHOR * n_anchors, n), random_state)
+    return _draw(n, min(SAMPLE_PER_ANCHOR * n_anchors, n), random_state)
+
+
+def _draw(n: int, size: int, random_state: np.random.RandomState) -> Array:
+    """`size` of the n rows, ascending: those with the least of n random numbers.
+
+    Where it is a large part of them, this takes half the time of drawing one after another.
+    """
+    keys = random_state.random_sample(n)
+    return np.flatnonzero(keys <= np.partition(keys, size - 1)[size - 1])[:size]
+
+
+def random_directions(width: int, number: int, random_state: np.random.RandomState) -> Array:
+    """Columns to start the powers from; normal numbers would take three times as long."""
+    return random_state.random_sample((width, number)) - 0.5
 
 
 def anchors_in_span(
@@ -132,7 +146,7 @@ def _main_directions(
     X = side_by_side(views, scalings, rows[some])
     mean = None if sparse.issparse(X) else taken_off(X)
     largest = np.sqrt(require_squares(X, views).max()) or 1.0
-    start = random_state.normal(size=(X.shape[1], min(n_anchors, *X.shape)))
+    start = random_directions(X.shape[1], min(n_anchors, *X.shape), random_state)
     return mean, _powers(X, start.astype(X.dtype), largest)
 
 
@@ -206,7 +220,7 @@ def anchors_of_means(
         size = np.sqrt(np.square(away).sum(axis=1).mean()) or 1.0
         E = np.eye(points.shape[1])
         if m < len(E):
-            E = _powers(away, random_state.normal(size=(len(E), m)), size)
+            E = _powers(away, random_directions(len(E), m, random_state), size)
         Z = away @ E / size
         if np.square(Z).sum() < (1 - MOST_LOST) * np.square(away / size).sum():
             runs = zip(*(np.split(points, n_runs) for points in by_view), strict=True)

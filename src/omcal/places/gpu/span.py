@@ -109,7 +109,7 @@ def _near_one_span(
 
 def _powers(X: Tensor, n: int, size: Tensor, random_state: np.random.RandomState) -> Tensor:
     """Orthonormal columns that span XᵀX…XᵀX and random ones; rows of X are about of this size."""
-    E = torch.from_numpy(random_state.normal(size=(X.shape[1], n))).to(X)
+    E = torch.from_numpy(span.random_directions(X.shape[1], n, random_state)).to(X)
     for _ in range(span.POWERS):
         E, _ = torch.linalg.qr(X.T @ ((X @ E) / torch.where(size > 0, size, 1)))
     return E
