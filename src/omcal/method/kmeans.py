@@ -53,7 +53,7 @@ def lloyd(
         within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
         search = inside.search(n_clusters)
         within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE, search)
-        centres, _ = points.means(search(within), centres)
+        centres = points.means(search(within), centres)
         return _improved(centres, points, n_clusters, 1)
 
 
@@ -77,8 +77,8 @@ def _improved(
         if np.array_equal(new_labels, labels):
             break
         labels = _filled(new_labels, partial(points.nearest, centres), n_clusters)
-        centres, moved = points.means(labels, centres)
-        if not left or moved <= TOLERANCE * points.spread:
+        last, centres = centres, points.means(labels, centres)
+        if not left or points.moved(last, centres) <= TOLERANCE * points.spread:
             break
     return centres
 

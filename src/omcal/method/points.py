@@ -83,8 +83,12 @@ class Points(ABC):
         """Label and squared distance of the nearest centre of each point."""
 
     @abstractmethod
-    def means(self, labels: Array, centres: Any) -> tuple[Any, float]:
-        """Mean of each cluster, and how far the centres have moved, squared; empty ones stay."""
+    def means(self, labels: Array, centres: Any) -> Any:
+        """Mean of each cluster; the centres of empty ones stay."""
+
+    @abstractmethod
+    def moved(self, before: Any, after: Any) -> float:
+        """Sum of the squared distances from centres to those that they became."""
 
 
 class Vectors(Points):
@@ -194,7 +198,7 @@ class Vectors(Points):
         norms = row_norms(centres, squared=True)
         return lambda rows: norms
 
-    def means(self, labels: Array, centres: Array) -> tuple[Array, float]:
+    def means(self, labels: Array, centres: Array) -> Array:
         size = len(centres)
         if self.n * len(centres) <= _FEW_MEMBERS:
             member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
@@ -205,15 +209,21 @@ class Vectors(Points):
         counts = self._counts(labels, len(centres)).astype(self.X.dtype)
         means = np.empty_like(centres)
 
-        def work(some: slice) -> float:
+        def work(some: slice) -> None:
             sums = safe_sparse_dot(member[some], self.X, dense_output=True)
             np.divide(sums, np.maximum(counts[some], 1), out=means[some])
             if not counts[some].all():
                 np.copyto(means[some], centres[some], where=counts[some] == 0)
-            change = np.subtract(means[some], centres[some], out=sums)
+
+        map_blocks(work, len(centres), size)
+        return means
+
+    def moved(self, before: Array, after: Array) -> float:
+        def work(some: slice) -> float:
+            change = after[some] - before[some]
             return float(np.vdot(change, change))
 
-        return means, sum_blocks(work, len(centres), size)
+        return sum_blocks(work, len(before), max(1, _SPARSE_ENTRIES // before.shape[1]))
 
     def _counts(self, labels: Array, n_clusters: int) -> Array:
         """Number of points behind each entry of the sums."""
@@ -309,15 +319,17 @@ class InnerProducts(Points):
         labels = d.argmin(axis=0)
         return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
 
-    def means(self, labels: Array, centres: Any) -> tuple[Any, float]:
+    def means(self, labels: Array, centres: Any) -> Any:
         member = _members(labels, centres.shape[0], self._K.dtype)
         counts = np.diff(member.indptr)
         dtype = self._K.dtype
         full = sparse.diags_array(((counts > 0) / np.maximum(counts, 1)).astype(dtype))
         kept = sparse.diags_array((counts == 0).astype(dtype))
-        means = (full @ member + kept @ centres).tocsr()
-        change = means - centres
-        return means, float(change.multiply(change @ self._K).sum())
+        return (full @ member + kept @ centres).tocsr()
+
+    def moved(self, before: Any, after: Any) -> float:
+        change = after - before
+        return float(change.multiply(change @ self._K).sum())
 
     def rows(self, centres: Any) -> Array:
         """The centres in the space of the rows."""
