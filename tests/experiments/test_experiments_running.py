@@ -193,9 +193,11 @@ def test_a_full_disk_stops_with_a_message_and_whole_records(data, tmp_path):
     def no_file_beyond():
         resource.setrlimit(resource.RLIMIT_FSIZE, (2500, resource.RLIM_INFINITY))
 
-    # Where coverage is measured, its own file would be too large as well.
-    unmeasured = {name: os.environ[name] for name in os.environ if "COVERAGE" not in name}
-    process = start(*words, "--quiet", preexec_fn=no_file_beyond, env=unmeasured)
+    # Where coverage is measured, its own file would be too large as well; and Matplotlib complains
+    # where there is no home.
+    alone = {name: os.environ[name] for name in os.environ if "COVERAGE" not in name}
+    alone["MPLCONFIGDIR"] = str(tmp_path)
+    process = start(*words, "--quiet", preexec_fn=no_file_beyond, env=alone)
     printed, errors = process.communicate(timeout=600)
     assert (process.returncode, printed) == (2, b""), errors
     assert errors.startswith(b"omcal: error: cannot save a record") and errors.count(b"\n") == 1
