@@ -241,6 +241,12 @@ def test_a_sample_gives_anchors_as_good_as_all_rows(width, m, make):
     assert sampled <= 1.03 * everything
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_a_sample_of_rows_that_hold_nothing(make):
+    (found,) = choose([make(np.zeros((6000, 40)))], 8)
+    assert_array_equal(found, np.zeros((8, 40)))
+
+
 @pytest.mark.parametrize("distinct", [1, 3])
 def test_fewer_distinct_rows_than_anchors_in_a_sample(distinct):
     rows = np.random.default_rng(0).normal(size=(distinct, 40))

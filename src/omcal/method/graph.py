@@ -232,7 +232,8 @@ class RelativeDistances:
         self._scaling = scaling
         self._mean = anchors.mean(axis=0, dtype=np.float64) if mean is None else mean
         self._W = np.empty((len(self._mean), len(anchors)), view.dtype)
-        origin = scaling.undo(self._mean).astype(view.dtype)
+        if not view.sparse:  # of sparse rows nothing is taken off
+            origin = scaling.undo(self._mean).astype(view.dtype)
 
         def work(some: slice) -> Floats:
             """Fill some rows of W, and what they add to each of these sums."""
@@ -241,7 +242,7 @@ class RelativeDistances:
             W, shift = scaling.fold(twice.T, some)
             self._W[some] = W
             half = 0.5 * np.einsum("jd,jd->j", centres + middle, twice)
-            if view.sparse:  # rows of which nothing is taken off
+            if view.sparse:
                 return np.stack([shift, half])
             there = origin[some] @ W, np.abs(origin[some]) @ np.abs(W)
             return np.stack([shift, half, *there, np.einsum("jd,jd->j", twice, twice)])

@@ -223,7 +223,8 @@ class Vectors(Points):
             change = after[some] - before[some]
             return float(np.vdot(change, change))
 
-        return sum_blocks(work, len(before), max(1, _SPARSE_ENTRIES // before.shape[1]))
+        size = max(1, _SPARSE_ENTRIES // max(before.shape[1], 1))
+        return sum_blocks(work, len(before), size)
 
     def _counts(self, labels: Array, n_clusters: int) -> Array:
         """Number of points behind each entry of the sums."""
