@@ -185,7 +185,10 @@ def test_a_cluster_reads_the_rows_as_often_for_many_runs(in_span, client, tmp_pa
     assert counts[0] == counts[1]
 
 
-def test_in_a_span_on_a_device_as_in_memory(torch, in_span):
+@pytest.mark.parametrize("n_bytes", [1, 1 << 30])
+def test_in_a_span_on_a_device_as_in_memory(torch, in_span, n_bytes, monkeypatch):
+    """Where all runs are worked on together, and where they are too large for that."""
+    monkeypatch.setattr("omcal.places.gpu.place._TOGETHER", n_bytes)
     views, expected = in_span
     tensors = [torch.from_numpy(view) for view in views]
     found = clone(expected).fit(tensors)
