@@ -203,18 +203,11 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             rows = saved.follow(rows, one.anchors, state) if saved else rows
             return inner._optimise(rows, one, state, watch, runner_up=True)
 
-        def work(first: int, some: Sequence[AbstractRows]) -> list[Finished]:
-            begun = map_blocks(lambda one: begin(first + one.start, some[one.start]), len(some), 1)
-            found = worked_off(begun, settings.n_anchors, watch)
-            for b, (best, _) in enumerate(found, start=first):
-                watch.say("run %d of %d: objective %.8g", b + 1, self.n_runs, best.history[-1])
-            return [
-                (Rule(one.alone, best.consensus), best, small(assignment, settings.n_clusters))
-                for one, (best, assignment) in zip(learned[first:], found, strict=False)
-            ]
-
-        built, size = place.build(learned, settings), place.together(settings)
-        finished = list(self._run_all(work, built, size, watch))
+        found = self._run_all(begin, place, place.build(learned, settings), settings, watch)
+        finished = [
+            (Rule(one.alone, best.consensus), best, assignment)
+            for one, (best, assignment) in zip(learned, found, strict=False)
+        ]
         if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
             raise KeyboardInterrupt
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
@@ -235,12 +228,22 @@ class Consensus(MetaEstimatorMixin, AskedModel):
 
     def _run_all(
         self,
-        work: Callable[[int, Sequence[AbstractRows]], list[Finished]],
+        begin: Callable[[int, AbstractRows], Generator[None, None, Optimised]],
+        place: Place,
         built: Iterator[AbstractRows],
-        size: int,
+        settings: GraphSettings,
         watch: Watch,
-    ) -> Iterator[Finished]:
+    ) -> Iterator[Optimised]:
         """The runs, in their order; graphs of later ones are made when their turn has come."""
+        size = place.together(settings)
+
+        def work(first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
+            begun = map_blocks(lambda one: begin(first + one.start, some[one.start]), len(some), 1)
+            found = worked_off(begun, settings.n_anchors, watch)
+            for b, (best, _) in enumerate(found, start=first + 1):
+                watch.say("run %d of %d: objective %.8g", b, self.n_runs, best.history[-1])
+            return [(best, small(part, settings.n_clusters)) for best, part in found]
+
         groups = zip(count(0, size), iter(lambda: list(islice(built, size)), []), strict=False)
         if self.n_jobs in (None, 1):
             for first, some in groups:
