@@ -71,7 +71,7 @@ def _improved(
 ) -> Any:
     """The centres after so many iterations, or as many as change something."""
     labels = np.full(points.n, -1)
-    search = search or points.search(n_clusters if max_iter > 1 else 0)
+    search = search or points.search(n_clusters)
     for left in reversed(range(max_iter)):
         new_labels = search(centres)
         if np.array_equal(new_labels, labels):
