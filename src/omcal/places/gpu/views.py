@@ -125,15 +125,13 @@ class DeviceView:
     def _fill(self, target: Tensor, first: int) -> None:
         """Rows of the view from number `first` on."""
 
-        def fetch(rows: slice) -> Array:
+        def fetch(rows: slice) -> Tensor:
             there = slice(first + rows.start, first + rows.stop)
-            if self._tensor is None:
-                found: Array = self.host.rows(there)
-            else:
-                found = self._tensor[there].to(torch_dtype(self.dtype)).numpy()
-            return found
+            if self._tensor is not None:
+                return self._tensor[there]
+            return _from_numpy(self.host.rows(there))
 
-        fill(target, fetch, by_threads=not self.host.stored)
+        fill(target, fetch)
 
 
 class DeviceViews(Sequence[DeviceView]):
