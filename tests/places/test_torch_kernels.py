@@ -247,3 +247,17 @@ def test_sums_in_fixed_point_are_those_in_float64():
     found = PlainPass(graphs, torch.zeros((500, 2), dtype=torch.float64)).gram().numpy()
     wanted = PlainRows(host, 2).gram().swapaxes(1, 2).reshape(18, 18)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("answers", "waits"), [([0], 0), ([201, 0], 1)])
+def test_a_thread_that_the_driver_does_not_know_is_made_known(monkeypatch, answers, waits):
+    kernel, given, waited = object.__new__(nvrtc.Kernel), iter(answers), []
+    kernel._function, kernel._device = None, SimpleNamespace(index=0)
+    driver = SimpleNamespace(cuLaunchKernel=lambda *launch: next(given))
+    stream = SimpleNamespace(synchronize=lambda: waited.append(1))
+    monkeypatch.setattr(nvrtc, "_driver", lambda: driver)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    kernel.bound(1, 32, 0)()
+    assert len(waited) == waits
+    assert next(given, None) is None

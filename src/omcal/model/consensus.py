@@ -22,7 +22,7 @@ from omcal.machine.scikit import HasMethods, Interval
 from omcal.machine.threads import map_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import JoinedRule, Rule
+from omcal.method.new_samples import JoinedRule, Learned, Rule
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
@@ -196,14 +196,17 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         kept: dict[int, AnchorGraphs | None] = {}
         keeps = place.keeps(settings, self.n_runs)
 
-        def begin(b: int, rows: AbstractRows) -> Generator[None, None, Optimised]:
-            one, state, saved = learned[b].alone, states[b], checkpoints[b]
+        def follow(b: int, rows: AbstractRows) -> AbstractRows:
             if keeps:
                 kept[b] = place.kept(rows)
-            rows = saved.follow(rows, one.anchors, state) if saved else rows
-            return inner._optimise(rows, one, state, watch, runner_up=True)
+            saved = checkpoints[b]
+            return saved.follow(rows, learned[b].anchors, states[b]) if saved else rows
 
-        found = self._run_all(begin, place, place.build(learned, settings), settings, watch)
+        def begin(b: int, rows: AbstractRows, StS: Floats) -> Generator[None, None, Optimised]:
+            given = (rows, learned[b].alone, states[b], watch)
+            return inner._optimise(*given, StS=StS, runner_up=True)
+
+        found = self._run_all(follow, begin, place, learned, settings, watch)
         finished = [
             (Rule(one.alone, best.consensus), best, assignment)
             for one, (best, assignment) in zip(learned, found, strict=False)
@@ -228,17 +231,25 @@ class Consensus(MetaEstimatorMixin, AskedModel):
 
     def _run_all(
         self,
-        begin: Callable[[int, AbstractRows], Generator[None, None, Optimised]],
+        follow: Callable[[int, AbstractRows], AbstractRows],
+        begin: Callable[[int, AbstractRows, Floats], Generator[None, None, Optimised]],
         place: Place,
-        built: Iterator[AbstractRows],
+        learned: Sequence[Learned],
         settings: GraphSettings,
         watch: Watch,
     ) -> Iterator[Optimised]:
         """The runs, in their order; graphs of later ones are made when their turn has come."""
-        size = place.together(settings)
+        built, size = place.build(learned, settings), place.together(settings)
 
         def work(first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
-            begun = map_blocks(lambda one: begin(first + one.start, some[one.start]), len(some), 1)
+            rows = [follow(b, one) for b, one in enumerate(some, start=first)]
+            grams = [one.gram() for one in rows]
+
+            def start(one: slice) -> Generator[None, None, Optimised]:
+                """Small algebra of the host only, by all threads."""
+                return begin(first + one.start, rows[one.start], grams[one.start])
+
+            begun = map_blocks(start, len(some), 1)
             found = worked_off(begun, settings.n_anchors, watch)
             for b, (best, _) in enumerate(found, start=first + 1):
                 watch.say("run %d of %d: objective %.8g", b, self.n_runs, best.history[-1])

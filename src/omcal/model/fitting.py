@@ -216,11 +216,12 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         random_state: np.random.RandomState,
         watch: Watch,
         *,
+        StS: Floats | None = None,
         runner_up: bool = False,
     ) -> Generator[None, None, Optimised]:
         """Algorithm 1 on these rows, from each start; the best result and its labels."""
         problem = self._problem(len(learned.anchors)).without(learned.silent)
-        StS = rows.gram()
+        StS = rows.gram() if StS is None else StS
         with one_blas_thread():
             AtA = mix(problem.alpha, mix(problem.alpha, StS))
         bases = list(starts(self.init, self.n_init, AtA, int(self.n_clusters), random_state))

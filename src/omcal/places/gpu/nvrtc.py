@@ -23,6 +23,7 @@ from omcal.machine.torch import Device
 Blocks = int | tuple[int, int]  # of a launch; or those of each run, and how many runs there are
 
 _MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number of this attribute of a kernel
+_NO_CONTEXT = 201  # its answer to a thread that has asked PyTorch for nothing yet
 
 # Half precision is taken apart by the kernels themselves.
 HALVES = {"torch.float16": 1, "torch.bfloat16": 2}
@@ -112,7 +113,11 @@ class Kernel:
 
         def launch(kept: Any = (arguments, values)) -> None:
             # To ask torch.cuda.current_stream takes as long as the launch.
-            _check(run(function, *shape, stream_of(device), pointers, None))
+            error = run(function, *shape, stream_of(device), pointers, None)
+            if error == _NO_CONTEXT:
+                torch.cuda.current_stream(device).synchronize()  # makes the driver know this thread
+                error = run(function, *shape, stream_of(device), pointers, None)
+            _check(error)
 
         return launch
 
