@@ -72,15 +72,17 @@ def interleaved(
     """Seconds of each piece of work, after one warm-up round, in turns.
 
     Some machines that lend cores take them away for a while after seconds of work: a pause before
-    each piece then gives all the same start. Some take memory away in a pause, so there is none
-    where one side asks for much more of it than the other.
+    each piece then gives all the same start, and each round has another order, so that none always
+    follows the longest. Some take memory away in a pause, so there is none where one side asks for
+    much more of it than the other.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for repeat in range(repeats + 1):
-        for name, work in works.items():
+        order = np.random.RandomState(repeat).permutation(list(works)) if repeat else works
+        for name in order:
             time.sleep(pause)
             start = time.perf_counter()
-            work()
+            works[name]()
             if repeat:
                 seconds[name].append(time.perf_counter() - start)
     return {name: np.array(values) for name, values in seconds.items()}
