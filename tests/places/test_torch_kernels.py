@@ -22,7 +22,10 @@ from omcal.places.gpu.views import DeviceViews
 from plain_rows import PlainRows, random_graphs
 from torch_cases import host_views, torch
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
+pytestmark = [
+    pytest.mark.process,  # the compiler's
+    pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here"),
+]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import minimize_on_simplex
 
 _SHARPNESS = 50
-MAX_SWEEPS = 1000  # of the rows that settle
+MAX_SWEEPS = 10_000  # of the rows that settle: with R of norm .999 some thousands are needed
 
 
 @dataclass(frozen=True)

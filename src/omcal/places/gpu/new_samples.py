@@ -17,7 +17,7 @@ from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.graph import TorchGraphs, index_type
 
 _TOLERANCE = 1e-10
-_MAX_SWEEPS = 1000
+_MAX_SWEEPS = 10_000
 
 
 class DeviceRule:
