@@ -84,11 +84,11 @@ class AnchorGraphs:
         n, V, k = self.indices.shape
         columns = self.indices.astype(np.int32)
         columns += (np.arange(V, dtype=np.int32) * self.n_anchors)[:, None]
-        starts = np.arange(0, n * V * k + 1, V * k, dtype=np.int32)
-        return sparse.csr_array(
-            (self.weights.reshape(-1), columns.reshape(-1), starts),
-            shape=(n, V * self.n_anchors),
-        )
+        S = sparse.csr_array((n, V * self.n_anchors), dtype=self.weights.dtype)
+        # The constructor would copy weights that are a small part of a larger array.
+        S.data, S.indices = self.weights.reshape(-1), columns.reshape(-1)
+        S.indptr = np.arange(0, n * V * k + 1, V * k, dtype=np.int32)
+        return S
 
 
 def anchor_graphs(

@@ -21,7 +21,7 @@ from omcal.method.points import inner_products_pay
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES, span_pays
-from omcal.places.memory import TOGETHER
+from omcal.places.memory import FEW_COLUMNS, TOGETHER
 from omcal.views.view import View
 
 _BLOCK = 8192  # rows of a block in a pass
@@ -102,8 +102,8 @@ class Estimate:
     """What a fit is expected to take.
 
     `print` it, or read its properties. Bytes are beyond the input, which is not copied; where
-    they were measured the peak was within a factor of 1.5, while seconds are rough. Both are for
-    the CPU, whatever the device.
+    they were measured, with one and two threads, the peak was within a factor of 1.5, while
+    seconds are rough. Both are for the CPU, whatever the device.
 
     Attributes
     ----------
@@ -347,13 +347,16 @@ class Estimate:
             rows = {"graphs and indicator": float(self.memory_limit)}
         if self.n_runs > 1:
             rows["labels of the runs"] = self._runs_bytes()
+        a_pass, products = 32.0 * c + 12.0 * V * k, 0.0
+        if not compiled:  # of the graphs with each other: dense ones, or entry by entry
+            products = V * m * 8.0 + 12.0 * V * k if V * m <= FEW_COLUMNS else 32.0 * V * k
         rest = {
             "labels": 12.0 * n,
             # Blocks of rows return their own sums before these are added up.
             "sums": 8.0 * (2 * threads + 2) * (V * m) ** 2,
             # Those of one view at a time are made ready for products with its rows.
             "anchors": 8.0 * m * (self.n_runs * sum(widths) + 4 * max(widths)),
-            "workspace": threads * (_BUFFERS + min(n, _BLOCK) * (32.0 * c + 12.0 * V * k)),
+            "workspace": threads * (_BUFFERS + min(n, _BLOCK) * max(a_pass, products)),
         }
         return rows | rest | ({"compiled code": _NUMBA + _COMPILED_LOOPS} if compiled else {})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from omcal.machine import compiled as kernels
 from omcal.machine.arrays import Array, Floats
@@ -31,7 +32,7 @@ TOGETHER = 1 << 25
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
-_FEW_COLUMNS = 128  # of all graphs: so few that their products are quicker dense
+FEW_COLUMNS = 128  # of all graphs: so few that their products are quicker dense
 
 
 class InMemory(Place):
@@ -111,7 +112,9 @@ class MemoryRows(AbstractRows):
         if not compiled:
             for rows in row_blocks(graphs.n, _BLOCK):
                 S = graphs[rows].side_by_side()
-                self._sparse[rows.start] = S, S.T
+                St = sparse.csc_array(S.shape[::-1], dtype=S.dtype)
+                St.data, St.indices, St.indptr = S.data, S.indices, S.indptr  # S.T may copy them
+                self._sparse[rows.start] = S, St
 
     def gram(self) -> Floats:
         part = _gram_compiled if self._compiled else _gram
@@ -188,7 +191,7 @@ def _gram(graphs: AnchorGraphs) -> Floats:
     """S_uᵀ S_v of the pairs of views u <= v."""
     _, V, k = graphs.indices.shape
     m = graphs.n_anchors
-    if V * m <= _FEW_COLUMNS:
+    if V * m <= FEW_COLUMNS:
         S = graphs.side_by_side().toarray().astype(np.float64, copy=False)
         return np.ascontiguousarray((S.T @ S).reshape(V, m, V, m).swapaxes(1, 2))
     columns = graphs.indices.astype(np.intp)
