@@ -331,7 +331,9 @@ def _one_by_one(d: Array, count: int) -> tuple[Array, Array]:
         nearest[:, place] = smallest = d.argmin(axis=1)
         found[:, place] = d[each, smallest]
         d[each, smallest] = np.inf
-    d[each[:, None], nearest] = found
+    # Back in the other order: where no entry was finite any more, one is named again.
+    for place in reversed(range(count)):
+        d[each, nearest[:, place]] = found[:, place]
     return nearest, found
 
 
