@@ -75,7 +75,6 @@ def test_the_pass_is_the_plain_one(n, V, k, kind, seed):
         )
 
 
-@pytest.mark.slow
 def test_the_pass_is_the_same_however_its_columns_are_cut(monkeypatch):
     rng = np.random.default_rng(0)
     c, m, k = 17, 12, 5

@@ -240,14 +240,18 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_files_are_refused(saved, tmp_path, damage):
-    change, message = DAMAGES[damage]
-    path = tmp_path / "model.omcal"
-    path.write_bytes(change(saved))
+def assert_refused(folder, content, change, message):
+    """In few words that name the file."""
+    path = folder / "model.omcal"
+    path.write_bytes(change(content))
     with pytest.raises(ModelError, match=rf"(?s)^{path}: .*{message}") as raised:
         load(path)
     assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_are_refused(saved, tmp_path, damage):
+    assert_refused(tmp_path, saved, *DAMAGES[damage])
 
 
 @pytest.fixture(scope="module")
@@ -287,11 +291,7 @@ JOINED = {
 
 @pytest.mark.parametrize("damage", JOINED)
 def test_damaged_files_of_joined_runs_are_refused(joined, tmp_path, damage):
-    change, message = JOINED[damage]
-    path = tmp_path / "joined.omcal"
-    path.write_bytes(change(joined))
-    with pytest.raises(ModelError, match=rf"(?s)^{path}: .*{message}"):
-        load(path)
+    assert_refused(tmp_path, joined, *JOINED[damage])
 
 
 def test_tables_of_the_samples_of_all_processes_stay_with_the_model(joined, tmp_path):

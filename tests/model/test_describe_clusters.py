@@ -10,7 +10,7 @@ from scipy import sparse
 from omcal import OCAL, OMCAL
 from omcal.cli import main
 from omcal.datasets import make_multiview
-from omcal.model.describe import N_BINS, describe_clusters
+from omcal.model.describe import N_BINS
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def terms():
 
 
 def test_every_number_is_that_of_the_values(model, data):
-    found = describe_clusters(model, data.views, top=3)
+    found = model.describe_clusters(data.views, top=3)
     assert len(found.features) == 4 * 2 * 3
     for f in found.features:
         x = data.views[f.view][:, int(f.feature)]
@@ -53,7 +53,7 @@ def test_every_number_is_that_of_the_values(model, data):
 
 
 def test_the_largest_effects_are_chosen(model, data):
-    found = describe_clusters(model, data.views, top=2)
+    found = model.describe_clusters(data.views, top=2)
     for name, X in data.views.items():
         for cluster in range(4):
             inside = model.labels_ == cluster
@@ -63,7 +63,7 @@ def test_the_largest_effects_are_chosen(model, data):
 
 
 def test_typical_samples_are_nearest_to_the_mean(model, data):
-    found = describe_clusters(model, data.views)
+    found = model.describe_clusters(data.views)
     for name, X in data.views.items():
         Z = (X - X.mean(axis=0)) / X.std(axis=0, ddof=1)
         for cluster in range(4):
@@ -131,13 +131,13 @@ def test_absent_samples_do_not_count():
 
 
 def test_blocks_change_nothing(model, data, tmp_path, monkeypatch):
-    whole = describe_clusters(model, data.views).to_dict()
+    whole = model.describe_clusters(data.views).to_dict()
     monkeypatch.setattr("omcal.model.describe._BLOCK_ENTRIES", 300)
     stored = {}
     for name, X in data.views.items():
         np.save(tmp_path / f"{name}.npy", X)
         stored[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
-    pieces = describe_clusters(model, stored).to_dict()
+    pieces = model.describe_clusters(stored).to_dict()
     for a, b in zip(whole["features"], pieces["features"], strict=True):
         assert_allclose(a.pop("effect"), b.pop("effect"), rtol=1e-9)
         assert_allclose(a.pop("inside"), b.pop("inside"))
@@ -165,7 +165,7 @@ def test_names_of_data_frames(data):
 
 
 def test_the_text_names_what_it_shows(model, data):
-    text = str(describe_clusters(model, data.views, top=1))
+    text = str(model.describe_clusters(data.views, top=1))
     assert text.splitlines()[0].split() == [
         *("cluster", "view", "feature", "effect", "here", "elsewhere")
     ]
@@ -191,12 +191,12 @@ def test_a_constant_feature_and_an_empty_cluster(data):
 )
 def test_bad_input(model, data, options, message):
     with pytest.raises(ValueError, match=message):
-        describe_clusters(model, data.views, **options)
+        model.describe_clusters(data.views, **options)
 
 
 def test_other_data_are_refused(model, data):
     with pytest.raises(ValueError, match=r"100 samples .* fitted to 240"):
-        describe_clusters(model, {name: X[:100] for name, X in data.views.items()})
+        model.describe_clusters({name: X[:100] for name, X in data.views.items()})
 
 
 def test_the_command_line(data, tmp_path, capsys):

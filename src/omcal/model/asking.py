@@ -169,17 +169,21 @@ class AskedModel(
         -------
         omcal.model.view_effects.ViewExplanation
             With `views`, one entry a view, and `warnings` in plain words; `print` it.
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> from omcal.datasets import make_multiview
+        >>> data = make_multiview(200, n_clusters=3, n_views=2, noise=[0.5, 1.5], random_state=0)
+        >>> model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
+        >>> explanation = model.explain_views(n_resamples=2)
+        >>> max(explanation.views, key=lambda view: view.agreement).name
+        'view1'
         """
         from omcal.model.explain import explain_views
 
-        return explain_views(
-            self._described,
-            X,
-            present=present,
-            n_resamples=n_resamples,
-            max_samples=max_samples,
-            random_state=random_state,
-        )
+        asked = (present, n_resamples, max_samples, random_state)
+        return explain_views(self._described, X, *asked)
 
     def describe_clusters(
         self,
@@ -194,7 +198,7 @@ class AskedModel(
         Parameters
         ----------
         X : as in `fit`
-            The data that the model was fitted to.
+            The data that the model was fitted to. It is read twice, by blocks of rows.
         feature_names : mapping, optional
             View -> the names of its features; those of data frames are known.
         top : int, default=5
@@ -206,12 +210,23 @@ class AskedModel(
         -------
         omcal.model.feature_effects.ClusterDescription
             `print` it, or take it as a data frame with `to_frame()`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from omcal import OMCAL
+        >>> rng = np.random.RandomState(0)
+        >>> y = np.repeat([0, 1], 50)
+        >>> views = {"body": rng.normal(size=(100, 3)) + 4 * np.outer(y, [1, 0, 0])}
+        >>> model = OMCAL(2, random_state=0).fit(views)
+        >>> names = {"body": ["height", "age", "luck"]}
+        >>> found = model.describe_clusters(views, feature_names=names)
+        >>> {feature.feature for feature in found.features if abs(feature.effect) > 1}
+        {'height'}
         """
         from omcal.model.describe import describe_clusters
 
-        return describe_clusters(
-            self._described, X, feature_names=feature_names, top=top, present=present
-        )
+        return describe_clusters(self._described, X, feature_names, top, present)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `omcal.load` reads; it holds no data.

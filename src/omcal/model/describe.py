@@ -25,42 +25,11 @@ _WIDE = 2.5  # standard deviations from the mean at which a distribution is cut
 def describe_clusters(
     model: Any,
     X: ViewsLike,
-    *,
-    feature_names: Mapping[str, Collection[object]] | None = None,
-    top: int = 5,
-    present: PresentLike | None = None,
+    feature_names: Mapping[str, Collection[object]] | None,
+    top: int,
+    present: PresentLike | None,
 ) -> ClusterDescription:
-    """Say which features distinguish each cluster of a fitted model.
-
-    Parameters
-    ----------
-    model : fitted OMCAL or OCAL
-    X : as in `fit`
-        The data that the model was fitted to. It is read twice, by blocks of rows.
-    feature_names : mapping, optional
-        View -> the names of its features; those of data frames are known.
-    top : int, default=5
-        Features of each cluster and view.
-    present : as in `fit`
-        For X. A sample that is absent from a view does not count there.
-
-    Returns
-    -------
-    ClusterDescription
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal import OMCAL
-    >>> from omcal.model.describe import describe_clusters
-    >>> rng = np.random.RandomState(0)
-    >>> y = np.repeat([0, 1], 50)
-    >>> views = {"body": rng.normal(size=(100, 3)) + 4 * np.outer(y, [1, 0, 0])}
-    >>> model = OMCAL(2, random_state=0).fit(views)
-    >>> found = describe_clusters(model, views, feature_names={"body": ["height", "age", "luck"]})
-    >>> {feature.feature for feature in found.features if abs(feature.effect) > 1}
-    {'height'}
-    """
+    """`AskedModel.describe_clusters` of a fitted OMCAL or OCAL."""
     check_is_fitted(model)
     if not isinstance(top, int | np.integer) or top < 1:
         raise ValueError(f"top={top!r} must be an integer of at least 1.")

@@ -34,44 +34,16 @@ from omcal.views.like import PresentLike, ViewsLike
 
 def explain_views(
     model: Any,
-    X: ViewsLike | None = None,
-    *,
-    present: PresentLike | None = None,
-    n_resamples: int = 5,
-    max_samples: int = 5000,
-    random_state: Seed = 0,
+    X: ViewsLike | None,
+    present: PresentLike | None,
+    n_resamples: int,
+    max_samples: int,
+    random_state: Seed,
 ) -> ViewExplanation:
-    """Say what each view does in a fitted model.
+    """`AskedModel.explain_views` of a fitted OMCAL.
 
     The clustering without a view, that of a view alone and those of the resamples are small fits
     to parts of the anchor graphs of the model, which start from its result.
-
-    Parameters
-    ----------
-    model : fitted OMCAL
-    X : as in `fit`, optional
-        The data that the model was fitted to; not needed where the model has kept its graphs.
-    present : as in `fit`
-        For X. Samples that are absent from a view are not looked at.
-    n_resamples : int, default=5
-        Bootstrap samples for the ranges; 0 for none.
-    max_samples : int, default=5000
-        Of more samples a random choice is used.
-    random_state : int, RandomState or None, default=0
-
-    Returns
-    -------
-    ViewExplanation
-
-    Examples
-    --------
-    >>> from omcal import OMCAL
-    >>> from omcal.datasets import make_multiview
-    >>> data = make_multiview(200, n_clusters=3, n_views=2, noise=[0.5, 1.5], random_state=0)
-    >>> model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
-    >>> explanation = explain_views(model, n_resamples=2)
-    >>> max(explanation.views, key=lambda view: view.agreement).name
-    'view1'
     """
     check_is_fitted(model)
     for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):

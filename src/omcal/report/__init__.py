@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.files import write_whole
 from omcal.model.consensus import Consensus
-from omcal.model.describe import describe_clusters
 from omcal.model.fitting import AnchorClusterer
 from omcal.model.small_fits import fitted_views, graphs_of
 from omcal.report.findings import find
@@ -118,7 +117,7 @@ def write_report(
     graphs = graphs_of(model, X, present)
     described = None
     if X is not None and graphs.n == len(model.labels_):
-        described = describe_clusters(model, X, feature_names=feature_names, present=present)
+        described = model.describe_clusters(X, feature_names=feature_names, present=present)
     elif feature_names is not None:
         raise ValueError("feature_names are those of X; pass X as well.")
     found = find(
