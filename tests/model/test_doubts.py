@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from large_fits import mapped
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
+from omcal.model import doubts as doubts_module
 from omcal.model.doubts import doubts
 
 WEIGHTINGS = ["adaptive", "agreement", "distinct", "uniform", [0.2, 0.3, 0.5]]
@@ -97,8 +98,15 @@ def test_views_that_contradict(member, rng, other):
 
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("n_views", [2, 3])
-def test_views_that_contradict_and_none_wins(n_views, joined):
+def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
     """The result is a bit of each, and the clusters show in none of them."""
+    clustered, groups_alone = [], doubts_module._groups_alone
+
+    def counted(model, graphs):
+        clustered.append(graphs)
+        return groups_alone(model, graphs)
+
+    monkeypatch.setattr(doubts_module, "_groups_alone", counted)
     rng = np.random.default_rng(29)
     views = [groups(rng.integers(7, size=200), 20, rng, distance=0.8) for _ in range(n_views)]
     one = OMCAL(7, random_state=0)
@@ -108,6 +116,11 @@ def test_views_that_contradict_and_none_wins(n_views, joined):
         found = [doubt.what for doubt in model.fit(views).doubts_]
     contradictions = [what for what in found if "contradicts the others" in what]
     assert contradictions and all("groups of its own" in what for what in contradictions), found
+    assert len(clustered) == n_views  # also for a run beside its result
+    if joined:
+        for one in (model, model.estimator_):
+            expected = doubts(one, model.estimator_._graphs)
+            assert one.doubts_[: len(expected)] == expected  # then come those of the runs
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.0, 2.5])

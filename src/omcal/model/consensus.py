@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import chain, count, islice
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state
@@ -19,28 +16,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed
 from omcal.machine.scikit import HasMethods, Interval
-from omcal.machine.threads import map_blocks
-from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import JoinedRule, Learned, Rule
-from omcal.method.rows import AbstractRows, Assignment
-from omcal.method.settings import GraphSettings
+from omcal.method.new_samples import JoinedRule, Rule
+from omcal.method.rows import Assignment
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.metrics import ari_of_table
 from omcal.model.asking import AskedModel
-from omcal.model.checkpoint import Checkpoint
 from omcal.model.cost import Estimate
 from omcal.model.doubts import Doubt, cluster_sizes, doubts, of_runs, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
-from omcal.model.runs import Run, certainty, on_host, run_table, small
-from omcal.model.watching import Optimised, Watch, best_of, shown, worked_off
+from omcal.model.runs import Finished, Run, RunsAtWork, certainty, on_host, run_table, runs_of
+from omcal.model.watching import Watch, best_of, shown, worked_off
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
-
-Finished = tuple[Rule, Solution, Assignment]  # a run
 
 
 class Consensus(MetaEstimatorMixin, AskedModel):
@@ -181,89 +172,24 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
         random_state = place.once(lambda: check_random_state(self.random_state))
         seeds = random_state.randint(2**31 - 1, size=self.n_runs + 1)
-        states = [np.random.RandomState(seed) for seed in seeds[:-1]]
-        checkpoints = place.once(
-            lambda: [self._checkpoint(inner, place, settings, b) for b in range(self.n_runs)]
-        )
-        for saved in checkpoints:
-            if saved:
-                saved.writes = place.leads
-        learned = [
-            replace(one.alone, anchors=saved.anchors) if saved and saved.resumes else one
-            for one, saved in zip(place.learn(settings, states), checkpoints, strict=True)
-        ]
-
-        kept: dict[int, AnchorGraphs | None] = {}
-        keeps = place.keeps(settings, self.n_runs)
-
-        def follow(b: int, rows: AbstractRows) -> AbstractRows:
-            if keeps:
-                kept[b] = place.kept(rows)
-            saved = checkpoints[b]
-            return saved.follow(rows, learned[b].anchors, states[b]) if saved else rows
-
-        def begin(b: int, rows: AbstractRows, StS: Floats) -> Generator[None, None, Optimised]:
-            given = (rows, learned[b].alone, states[b], watch)
-            return inner._optimise(*given, StS=StS, runner_up=True)
-
-        found = self._run_all(follow, begin, place, learned, settings, watch)
-        finished = [
-            (Rule(one.alone, best.consensus), best, assignment)
-            for one, (best, assignment) in zip(learned, found, strict=False)
-        ]
+        runs = RunsAtWork(inner, place, settings, seeds[:-1], watch)
+        finished = runs.finish(self.n_jobs)
         if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
             raise KeyboardInterrupt
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
         if not described:
             return watch.interrupted
-        best = self._keep_most_similar(inner)
-        if not keeps and place.keeps(settings):  # those of one run: they are made once more
-            (rows,) = place.build([inner._rule.learned], settings)
-            kept[best] = place.kept(rows)
-        inner._graphs = kept.get(best)  # what the model is described by
-        c = settings.n_clusters
-        inner.doubts_ = inner._doubts(place.total(cluster_sizes(inner.labels_, c)))
-        self.doubts_: list[Doubt] = self._doubts(place.total(cluster_sizes(self.labels_, c)))
-        for saved in checkpoints:
-            if saved and not watch.interrupted:
-                saved.remove()
+        inner._graphs = runs.graphs(self._keep_most_similar(inner))  # what describes the model
+        own, joint = (
+            place.total(cluster_sizes(model.labels_, settings.n_clusters))
+            for model in (inner, self)
+        )
+        alone: dict[int, Array] = {}  # what the graphs show whatever the labels
+        inner.doubts_ = inner._doubts(own, alone)
+        self.doubts_: list[Doubt] = self._doubts(joint, alone)
+        if not watch.interrupted:
+            runs.remove_checkpoints()
         return watch.interrupted
-
-    def _run_all(
-        self,
-        follow: Callable[[int, AbstractRows], AbstractRows],
-        begin: Callable[[int, AbstractRows, Floats], Generator[None, None, Optimised]],
-        place: Place,
-        learned: Sequence[Learned],
-        settings: GraphSettings,
-        watch: Watch,
-    ) -> Iterator[Optimised]:
-        """The runs, in their order; graphs of later ones are made when their turn has come."""
-        built, size = place.build(learned, settings), place.together(settings)
-
-        def work(first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
-            rows = [follow(b, one) for b, one in enumerate(some, start=first)]
-            grams = [one.gram() for one in rows]
-
-            def start(one: slice) -> Generator[None, None, Optimised]:
-                """Small algebra of the host only, by all threads."""
-                return begin(first + one.start, rows[one.start], grams[one.start])
-
-            begun = map_blocks(start, len(some), 1)
-            found = worked_off(begun, settings.n_anchors, watch)
-            for b, (best, _) in enumerate(found, start=first + 1):
-                watch.say("run %d of %d: objective %.8g", b, self.n_runs, best.history[-1])
-            return [(best, small(part, settings.n_clusters)) for best, part in found]
-
-        groups = zip(count(0, size), iter(lambda: list(islice(built, size)), []), strict=False)
-        if self.n_jobs in (None, 1):
-            for first, some in groups:
-                yield from work(first, some)
-                if some[0].agree(watch.interrupted):
-                    return
-        else:
-            jobs = Parallel(n_jobs=self.n_jobs, prefer="threads", pre_dispatch="n_jobs")
-            yield from chain.from_iterable(jobs(delayed(work)(*group) for group in groups))
 
     def _join(
         self,
@@ -274,24 +200,17 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         watch: Watch,
     ) -> None:
         """One more fit, to the graph of the runs' clusters."""
-        rules, solutions, assigned = (list(part) for part in zip(*finished, strict=True))
-        c = inner.n_clusters
-        few = np.min_scalar_type(max(c - 1, 1))
-        runs = [
-            Run(on_host(part.labels).astype(few, copy=False), best)
-            for part, best in zip(assigned, solutions, strict=True)
-        ]
+        c, runs = inner.n_clusters, runs_of(finished, inner.n_clusters)
         n_found = 0
         for run in runs:
             if n_found < c:  # mostly the first has them all
-                sizes = place.total(np.bincount(run.labels, minlength=c))
-                n_found += int(np.count_nonzero(sizes))
+                n_found += int(np.count_nonzero(place.total(cluster_sizes(run.labels, c))))
         if n_found < c:
             raise ValueError(
                 f"the runs found {n_found} clusters in all, fewer than n_clusters={c}; lower "
                 "n_clusters."
             )
-        rows = place.join(assigned, c)
+        rows = place.join([assignment for _, _, assignment in finished], c)
         how = (inner.max_iter, inner.tol, inner.accelerate)
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         StS = rows.gram()
@@ -300,6 +219,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         ((solution, assignment),) = worked_off([work], StS.shape[-1], watch)
         labels = np.asarray(on_host(assignment.labels), dtype=np.int32)
         tables = [place.total(run_table(run.labels, labels, c)) for run in runs]
+        rules = [rule for rule, _, _ in finished]
         self._publish(rules, runs, tables, solution, Assignment(labels, assignment.n_undecided))
 
     def _publish(
@@ -344,9 +264,9 @@ class Consensus(MetaEstimatorMixin, AskedModel):
                 setattr(self, name, getattr(inner, name))
         return best
 
-    def _doubts(self, sizes: Array) -> list[Doubt]:
+    def _doubts(self, sizes: Array, alone: dict[int, Array]) -> list[Doubt]:
         converged = [run.solution.converged for run in self.runs_]
-        found = doubts(self, self.estimator_._graphs, sizes)
+        found = doubts(self, self.estimator_._graphs, sizes, alone)
         return found + of_runs(converged, self.estimator_.max_iter, self.stability_)
 
     @property
@@ -419,17 +339,6 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         """A copy of the estimator to work with."""
         inner: AnchorClusterer = clone(self._given())
         return inner
-
-    def _checkpoint(
-        self, inner: AnchorClusterer, place: Place, settings: GraphSettings, b: int
-    ) -> Checkpoint | None:
-        """Each run has a checkpoint of its own, beside the named one."""
-        if inner.checkpoint is None:
-            return None
-        part: AnchorClusterer = clone(inner).set_params(
-            checkpoint=f"{os.fspath(inner.checkpoint)}.{b}"
-        )
-        return part._checkpoint(place, settings)
 
     @property
     def _n_features_out(self) -> int:

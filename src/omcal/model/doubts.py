@@ -58,16 +58,20 @@ def read(rows: Any) -> list[Doubt]:
 
 
 def doubts(
-    model: Any, graphs: AnchorGraphs | None = None, sizes: Array | None = None
+    model: Any,
+    graphs: AnchorGraphs | None = None,
+    sizes: Array | None = None,
+    alone: dict[int, Array] | None = None,
 ) -> list[Doubt]:
     """What a user should know of a fitted model before trusting it; with its graphs, more.
 
-    `sizes` of the clusters are given where the labels are not those of all samples.
+    `sizes` of the clusters are given where the labels are not those of all samples. `alone` has the
+    groups of each view by itself, as far as they were needed: models with the same graphs share it.
     """
     sizes = cluster_sizes(model.labels_, model.n_clusters) if sizes is None else sizes
     found = [*_about_views(model), *_about_sizes(model, sizes)]
     if graphs is not None and len(model.view_names_) > 1 and np.count_nonzero(sizes) > 1:
-        found += _about_agreement(model, graphs)
+        found += _about_agreement(model, graphs, {} if alone is None else alone)
     return found
 
 
@@ -158,7 +162,7 @@ def _about_sizes(model: Any, sizes: Array) -> Iterator[Doubt]:
         )
 
 
-def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
+def _about_agreement(model: Any, graphs: AnchorGraphs, alone: dict[int, Array]) -> Iterator[Doubt]:
     """Views that show something else than the result, or the same twice."""
     complete = np.arange(graphs.n) if graphs.present is None else _complete(graphs.present)
     if len(complete) < 2:
@@ -175,12 +179,13 @@ def _about_agreement(model: Any, graphs: AnchorGraphs) -> Iterator[Doubt]:
             f"clusters explain {shares[v]:.0%} of its graph",
             "ask explain_views() what it contributes, and compare with a fit without it",
         )
-    yield from _about_contradictions(model, graphs, labels, [v for v in heard if v not in strange])
+    others = [v for v in heard if v not in strange]
+    yield from _about_contradictions(model, graphs, labels, others, alone)
     yield from _about_copies(model, graphs, labels, heard)
 
 
 def _about_contradictions(
-    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
+    model: Any, graphs: AnchorGraphs, labels: Array, views: list[int], alone: dict[int, Array]
 ) -> Iterator[Doubt]:
     """Views with clear groups of their own that no other view shows, nor the result.
 
@@ -194,15 +199,17 @@ def _about_contradictions(
     if len(views) < 2 or alike.max(axis=1).min() >= _UNLIKE:
         return
     shares = explained_shares(graphs, labels)
-    alone = [_groups_alone(model, graphs.of_views([v])) for v in range(len(views))]
-    own = [float(explained_shares(graphs.of_views([v]), alone[v])[0]) for v in range(len(views))]
-    for v, name in enumerate(np.array(model.view_names_, dtype=object)[views]):
-        others = [u for u in range(len(views)) if u != v]
-        shown = shares[v] >= own[v] / 2 or own[v] < _CLEAR
-        if not shown and all(ari(alone[u], alone[v]) < _CHANCE for u in others):
+    for at, v in enumerate(views):
+        if v not in alone:
+            alone[v] = _groups_alone(model, graphs.of_views([at]))
+    for at, v in enumerate(views):
+        own = float(explained_shares(graphs.of_views([at]), alone[v])[0])
+        shown = shares[at] >= own / 2 or own < _CLEAR
+        if not shown and all(ari(alone[u], alone[v]) < _CHANCE for u in views if u != v):
             yield Doubt(
-                f"view {name!r} contradicts the others: the clusters explain {shares[v]:.0%} of "
-                f"its graph, groups of its own, which no other view shows, {own[v]:.0%}",
+                f"view {model.view_names_[v]!r} contradicts the others: the clusters explain "
+                f"{shares[at]:.0%} of its graph, groups of its own, which no other view shows, "
+                f"{own:.0%}",
                 "cluster it by itself, or leave it out",
             )
 

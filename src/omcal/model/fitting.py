@@ -245,8 +245,10 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         self.n_iter_: int = best.n_iter
         self.converged_: bool = best.converged
 
-    def _doubts(self, sizes: Array | None = None) -> list[Doubt]:
-        found = doubts(self, self._graphs, sizes)
+    def _doubts(
+        self, sizes: Array | None = None, alone: dict[int, Array] | None = None
+    ) -> list[Doubt]:
+        found = doubts(self, self._graphs, sizes, alone)
         # A callback may have stopped it earlier, which is no surprise to its user.
         if not self.converged_ and self.n_iter_ == self.max_iter:
             found.append(unconverged(self.max_iter, self.tol))

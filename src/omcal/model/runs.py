@@ -1,16 +1,30 @@
-"""What the runs of a Consensus found, and how far they agree with what was made of them."""
+"""The runs of a Consensus: their work, what they found, how far they agree with the result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
 
 from omcal.machine.arrays import Array, Floats
-from omcal.method.rows import Assignment
+from omcal.machine.threads import map_blocks
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import Rule
+from omcal.method.rows import AbstractRows, Assignment
+from omcal.method.settings import GraphSettings
 from omcal.method.solver import Solution
+from omcal.model.checkpoint import Checkpoint
+from omcal.model.fitting import AnchorClusterer
+from omcal.model.watching import Optimised, Watch, worked_off
+from omcal.places.base import Place
+
+Finished = tuple[Rule, Solution, Assignment]  # a run
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,115 @@ def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> 
     return agreed / len(runs)
 
 
+class RunsAtWork:
+    """Fits of one estimator, each with its own seed, anchors and checkpoint."""
+
+    def __init__(
+        self,
+        inner: AnchorClusterer,
+        place: Place,
+        settings: GraphSettings,
+        seeds: Sequence[int],
+        watch: Watch,
+    ) -> None:
+        self._inner, self._place, self._settings, self._watch = inner, place, settings, watch
+        self._states = [np.random.RandomState(seed) for seed in seeds]
+        self._checkpoints = place.once(
+            lambda: [_checkpoint(inner, place, settings, b) for b in range(len(seeds))]
+        )
+        for saved in self._checkpoints:
+            if saved:
+                saved.writes = place.leads
+        self._learned = [
+            replace(one.alone, anchors=saved.anchors) if saved and saved.resumes else one
+            for one, saved in zip(
+                place.learn(settings, self._states), self._checkpoints, strict=True
+            )
+        ]
+        self._keeps = place.keeps(settings, len(seeds))
+        self._kept: dict[int, AnchorGraphs | None] = {}
+
+    def finish(self, n_jobs: int | None) -> list[Finished]:
+        """What each came to, in their order; fewer after Ctrl-C."""
+        found = self._work_off(n_jobs)
+        return [
+            (Rule(one.alone, best.consensus), best, assignment)
+            for one, (best, assignment) in zip(self._learned, found, strict=False)
+        ]
+
+    def graphs(self, number: int) -> AnchorGraphs | None:
+        """Those of a run that a model keeps: made once more where all were too many to keep."""
+        if self._keeps or not self._place.keeps(self._settings):
+            return self._kept.get(number)
+        (rows,) = self._place.build([self._learned[number].alone], self._settings)
+        return self._place.kept(rows)
+
+    def remove_checkpoints(self) -> None:
+        for saved in self._checkpoints:
+            if saved:
+                saved.remove()
+
+    def _work_off(self, n_jobs: int | None) -> Iterator[Optimised]:
+        """Graphs of later runs are made when their turn has come."""
+        built = self._place.build(self._learned, self._settings)
+        size = self._place.together(self._settings)
+        groups = zip(count(0, size), iter(lambda: list(islice(built, size)), []), strict=False)
+        if n_jobs in (None, 1):
+            for first, some in groups:
+                yield from self._together(first, some)
+                if some[0].agree(self._watch.interrupted):
+                    return
+        else:
+            jobs = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
+            yield from chain.from_iterable(jobs(delayed(self._together)(*one) for one in groups))
+
+    def _together(self, first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
+        """The runs with these rows, from this number on, an iteration of each in turn."""
+        rows = [self._followed(b, one) for b, one in enumerate(some, start=first)]
+        grams = [one.gram() for one in rows]
+
+        def begin(one: slice) -> Generator[None, None, Optimised]:
+            """Small algebra of the host only, by all threads."""
+            at, b = one.start, first + one.start
+            given = (rows[at], self._learned[b].alone, self._states[b], self._watch)
+            return self._inner._optimise(*given, StS=grams[at], runner_up=True)
+
+        begun = map_blocks(begin, len(some), 1)
+        found = worked_off(begun, self._settings.n_anchors, self._watch)
+        for b, (best, _) in enumerate(found, start=first + 1):
+            told = (b, len(self._states), best.history[-1])
+            self._watch.say("run %d of %d: objective %.8g", *told)
+        return [(best, small(part, self._settings.n_clusters)) for best, part in found]
+
+    def _followed(self, number: int, rows: AbstractRows) -> AbstractRows:
+        """The rows of a run, whose course its checkpoint keeps."""
+        if self._keeps:
+            self._kept[number] = self._place.kept(rows)
+        saved = self._checkpoints[number]
+        given = (rows, self._learned[number].anchors, self._states[number])
+        return saved.follow(*given) if saved else rows
+
+
+def _checkpoint(
+    inner: AnchorClusterer, place: Place, settings: GraphSettings, number: int
+) -> Checkpoint | None:
+    """Each run has a checkpoint of its own, beside the named one."""
+    if inner.checkpoint is None:
+        return None
+    path = f"{os.fspath(inner.checkpoint)}.{number}"
+    part: AnchorClusterer = clone(inner).set_params(checkpoint=path)
+    return part._checkpoint(place, settings)
+
+
+def runs_of(finished: Sequence[Finished], n_clusters: int) -> list[Run]:
+    """What is kept of the runs, in the memory of this process."""
+    few = _label_type(n_clusters)
+    return [
+        Run(on_host(assignment.labels).astype(few, copy=False), solution)
+        for _, solution, assignment in finished
+    ]
+
+
 def small(assignment: Assignment, n_clusters: int) -> Assignment:
     """What a run found, in as few bytes as hold it; what is on a device stays there as it is."""
     if hasattr(assignment.labels, "cpu"):
@@ -81,8 +204,12 @@ def small(assignment: Assignment, n_clusters: int) -> Assignment:
         np.asarray(on_host(part))
         for part in (assignment.labels, assignment.second, assignment.share)
     )
-    dtype = np.min_scalar_type(max(n_clusters - 1, 1))
-    return Assignment(labels.astype(dtype), 0, second.astype(dtype), share)
+    few = _label_type(n_clusters)
+    return Assignment(labels.astype(few), 0, second.astype(few), share)
+
+
+def _label_type(n_clusters: int) -> np.dtype:
+    return np.min_scalar_type(n_clusters - 1)
 
 
 def on_host(part: Any) -> Any:
