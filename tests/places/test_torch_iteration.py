@@ -35,15 +35,16 @@ def positive(rng, m, least):
 def tiled_root(A, device, limit):
     """Projector and inverse root by many blocks of threads beside those of another matrix."""
     m, size = len(A), np.nanmax(np.abs(A).sum(axis=0))
+    other, root_of_other = (0.7, 0.7**-0.5) if limit < 0.5 * size else (0.2, 0.0)  # kept, or cut
     with kernels_on_cpu() if device == "cpu" else nullcontext():
         right = torch.ones((2, 3), dtype=torch.float64, device=device)[:, 0]
         root = TiledRoot(right, m)
-        both = np.stack([0.7 * np.eye(m), A / size])
+        both = np.stack([other * np.eye(m), A / size])
         begun = np.stack([both - limit / size * np.eye(m), both - np.eye(m)])
         root.begun.copy_(torch.from_numpy(begun))
         root()
         assert right[0]
-        assert_allclose(root.inverse[0].cpu().numpy(), np.eye(m) / 0.7**0.5, atol=1e-9)
+        assert_allclose(root.inverse[0].cpu().numpy(), root_of_other * np.eye(m), atol=1e-9)
         found = (root.projector[1].cpu().numpy(), root.inverse[1].cpu().numpy() / np.sqrt(size))
         return *found, bool(right[1])
 

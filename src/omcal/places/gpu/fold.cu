@@ -1,19 +1,9 @@
 // What distances to the anchors of a view are made of, as in `method.graph.RelativeDistances`, a run
 // a row of blocks: the mean of the anchors, then W and four sums for each anchor, then the bias.
-constexpr int WARP = 32, WARPS = THREADS / WARP;
+#include "block_sum.cuh"
+
 enum { OF_FEATURES, OF_ANCHORS, OF_RUN };  // what a block is there for, and its threads share
 enum { SHIFT, AT_ORIGIN, SIZE, SPREAD, N_SUMS };
-
-__device__ double block_sum(double* parts, double value) {
-    #pragma unroll
-    for (int apart = WARP / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(~0u, value, apart);
-    __syncthreads();
-    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = value;
-    __syncthreads();
-    double sum = 0;
-    for (int w = 0; w < WARPS; ++w) sum += parts[w];
-    return sum;
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS) fold(
     const double* anchors, const double* factor, const double* centre, double* mean, REAL* origin,

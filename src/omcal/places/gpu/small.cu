@@ -2,8 +2,8 @@
 // threads for each run: G, Z, the weights, the objective, and the matrices that the next pass is sent.
 #include "roots.cuh"
 #include "eigen.cuh"
+#include "block_sum.cuh"
 
-constexpr int WARP = 32, WARPS = THREADS / WARP;
 constexpr int FRESH = 16;  // iterations whose eigenvectors are turned on; rounding adds up in them
 constexpr int ANSWER = 3;  // numbers: the objective, whether it is right, whether it goes on
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
@@ -25,14 +25,7 @@ __device__ double total(double* parts, int n, Value value) {
     double sum = 0;
     #pragma unroll 1
     for (int i = threadIdx.x; i < n; i += THREADS) sum += value(i);
-    #pragma unroll
-    for (int apart = WARP / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
-    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = sum;
-    __syncthreads();
-    sum = 0;
-    for (int w = 0; w < WARPS; ++w) sum += parts[w];
-    __syncthreads();
-    return sum;
+    return block_sum(parts, sum);
 }
 
 // Entry i of the product of a (· × inner) and a (inner × width) matrix.

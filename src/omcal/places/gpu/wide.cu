@@ -1,18 +1,7 @@
 // What an iteration of Lloyd's algorithm on rows of many columns does between the products of a
 // library: of the rows with the centres, and of the matrix of members with the rows. A run a column
 // of blocks.
-constexpr int WARP = 32, WARPS = THREADS / WARP;
-
-__device__ double block_sum(double* parts, double value) {
-    #pragma unroll
-    for (int apart = WARP / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(~0u, value, apart);
-    __syncthreads();
-    if (threadIdx.x % WARP == 0) parts[threadIdx.x / WARP] = value;
-    __syncthreads();
-    double sum = 0;
-    for (int w = 0; w < WARPS; ++w) sum += parts[w];
-    return sum;
-}
+#include "block_sum.cuh"
 
 // A one for the nearest centre of each row, the first of equal ones, and how many rows each has.
 __device__ void find_members(
