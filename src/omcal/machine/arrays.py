@@ -1,4 +1,4 @@
-"""The words of this package for NumPy's arrays, and for seeds, in signatures."""
+"""The words of this package for NumPy's arrays, and for seeds, in signatures; the way to them."""
 
 from typing import Any, TypeAlias
 
@@ -9,3 +9,10 @@ Array: TypeAlias = NDArray[Any]  # of any type; what is said of it is said besid
 Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 Seed: TypeAlias = int | np.random.RandomState | None
+
+
+def on_host(part: Any) -> Array:
+    """An array from a device, or from a cluster, in the memory of this process."""
+    if hasattr(part, "cpu"):
+        return np.asarray(part.cpu())
+    return np.asarray(part.compute() if hasattr(part, "compute") else part)

@@ -29,3 +29,8 @@ def __getattr__(name: str) -> Any:
 def torch_dtype(dtype: np.dtype) -> Any:
     """PyTorch's name of a NumPy type."""
     return __getattr__(dtype.name)
+
+
+def numpy_dtype(dtype: Any) -> np.dtype:
+    """NumPy's name of a PyTorch type."""
+    return np.dtype(str(dtype).removeprefix("torch."))

@@ -14,7 +14,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.arrays import Array, Floats, Mask, Seed
+from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.scikit import HasMethods, Interval
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import JoinedRule, Rule
@@ -27,7 +27,7 @@ from omcal.model.cost import Estimate
 from omcal.model.doubts import Doubt, cluster_sizes, doubts, of_runs, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
-from omcal.model.runs import Finished, Run, RunsAtWork, certainty, on_host, run_table, runs_of
+from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_table, runs_of
 from omcal.model.watching import Watch, best_of, shown, worked_off
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
@@ -217,7 +217,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         bases = starts("spectral", 1, StS[0, 0], c, random_state)
         work = best_of(bases, rows, StS, problem, watch)
         ((solution, assignment),) = worked_off([work], StS.shape[-1], watch)
-        labels = np.asarray(on_host(assignment.labels), dtype=np.int32)
+        labels = on_host(assignment.labels).astype(np.int32, copy=False)
         tables = [place.total(run_table(run.labels, labels, c)) for run in runs]
         rules = [rule for rule, _, _ in finished]
         self._publish(rules, runs, tables, solution, Assignment(labels, assignment.n_undecided))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.machine.arrays import Array, Floats, Mask
+from omcal.machine.arrays import Array, Floats, Mask, on_host
 from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
@@ -168,7 +168,7 @@ def _about_agreement(model: Any, graphs: AnchorGraphs, alone: dict[int, Array]) 
     if len(complete) < 2:
         return
     some = complete[np.linspace(0, len(complete) - 1, min(len(complete), _SAMPLES)).astype(int)]
-    graphs, labels = graphs[some], _on_host(model.labels_)[some]
+    graphs, labels = graphs[some], on_host(model.labels_)[some]
     heard = np.flatnonzero(~model._silent).tolist()
     shares = explained_shares(graphs, labels)
     most = float(shares[heard].max())
@@ -258,9 +258,3 @@ def cluster_sizes(labels: Any, n_clusters: int) -> Array:
     if hasattr(labels, "cpu"):
         return np.asarray(labels.bincount(minlength=n_clusters).cpu().numpy())
     return np.asarray(np.bincount(labels, minlength=n_clusters))
-
-
-def _on_host(labels: Any) -> Array:
-    if hasattr(labels, "cpu"):
-        return np.asarray(labels.cpu().numpy())
-    return np.asarray(labels)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.archive import Archive, ArchiveError, write_archive
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, on_host
 from omcal.machine.files import open_regular
 from omcal.machine.versions import versions
 from omcal.method.kinds import Kind
@@ -196,10 +196,9 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
 
 def _fitted_arrays(model: OMCAL | OCAL) -> dict[str, Array]:
     """The fitted arrays under the names of their members."""
-    Z, labels = model._rule.consensus, model.labels_
+    Z = model._rule.consensus
     arrays = {
-        # They are on the device where the views were.
-        "labels": np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels),
+        "labels": on_host(model.labels_),
         "objective": model.objective_,
         "view_weights": model.view_weights_,
         "alpha": Z.alpha,

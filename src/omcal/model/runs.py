@@ -6,13 +6,12 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, on_host
 from omcal.machine.threads import map_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import Rule
@@ -201,8 +200,7 @@ def small(assignment: Assignment, n_clusters: int) -> Assignment:
     if hasattr(assignment.labels, "cpu"):
         return assignment
     labels, second, share = (
-        np.asarray(on_host(part))
-        for part in (assignment.labels, assignment.second, assignment.share)
+        on_host(part) for part in (assignment.labels, assignment.second, assignment.share)
     )
     few = _label_type(n_clusters)
     return Assignment(labels.astype(few), 0, second.astype(few), share)
@@ -210,10 +208,3 @@ def small(assignment: Assignment, n_clusters: int) -> Assignment:
 
 def _label_type(n_clusters: int) -> np.dtype:
     return np.min_scalar_type(n_clusters - 1)
-
-
-def on_host(part: Any) -> Any:
-    """An array from a device, or from a cluster, in the memory of this process."""
-    if hasattr(part, "cpu"):
-        return part.cpu().numpy()
-    return part.compute() if hasattr(part, "compute") else part

@@ -8,7 +8,7 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Array
-from omcal.machine.torch import Device, Tensor, torch_dtype
+from omcal.machine.torch import Device, Tensor, numpy_dtype, torch_dtype
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TensorArray:
         """The tensor's type in NumPy's terms; half precision counts as float32."""
         if self.tensor.dtype in (torch.float16, torch.bfloat16):
             return np.dtype(np.float32)
-        return np.dtype(str(self.tensor.dtype).removeprefix("torch."))
+        return numpy_dtype(self.tensor.dtype)
 
     @property
     def device(self) -> Device:

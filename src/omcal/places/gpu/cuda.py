@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor
+from omcal.method.updates import MAX_SWEEPS, settled
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.graph import TorchGraphs
 
@@ -175,6 +178,8 @@ class Decision:
             WIDTH=P.stride(0),
             R_REAL=nvrtc.TYPES[str(R.dtype)],
             SETTLES=int(self._settles),
+            TOLERANCE=settled(np.dtype(np.float64)),
+            MAX_SWEEPS=MAX_SWEEPS,
             IN_SHARED=int(in_shared),
             THREADS=threads,
         )

@@ -3,8 +3,6 @@
 constexpr int WARP = 32, SHARE = (C + LANES - 1) / LANES, COLUMNS = SHARE * LANES;
 constexpr int ROWS_OF_WARP = WARP / LANES, AT_ONCE = K < 8 ? K : 8;
 constexpr int PITCH = IN_SHARED ? COLUMNS | 1 : WIDTH;  // odd: lanes meet in few memory banks
-constexpr double TOLERANCE = 1e-10;
-constexpr int MAX_SWEEPS = 10000;
 
 struct Share {
     double x[SHARE];

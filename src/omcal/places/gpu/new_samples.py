@@ -7,17 +7,14 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.arrays import Array
-from omcal.machine.torch import Device, Tensor
+from omcal.machine.torch import Device, Tensor, numpy_dtype
 from omcal.method.new_samples import JoinedRule, Rule
-from omcal.method.updates import stacked
+from omcal.method.rows import silence
+from omcal.method.updates import MAX_SWEEPS, settled, stacked
 from omcal.places.base import Wanted
 from omcal.places.gpu import cuda
 from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.graph import TorchGraphs, index_type
-
-_TOLERANCE = 1e-10
-_MAX_SWEEPS = 10_000
 
 
 class DeviceRule:
@@ -29,7 +26,7 @@ class DeviceRule:
         self._c = rule.n_clusters
         self._dtype = dtype
         self._fused = cuda.decides(device, self._c)
-        self._limit = silence(P, dtype)
+        self._limit = silence(numpy_dtype(dtype), float(np.abs(P).max()))
         wide = wide_type(device)
         self._P, self._G = (
             torch.from_numpy(stacked(Z.alpha, M)).to(device, dtype if self._fused else wide)
@@ -65,8 +62,8 @@ def settle(B: Tensor, R: Tensor) -> Tensor:
     """
     F = B.clamp(min=0)
     own = R.diagonal()
-    limit = max(_TOLERANCE, torch.finfo(B.dtype).eps) * B.abs().max()
-    for _ in range(_MAX_SWEEPS):
+    limit = settled(numpy_dtype(B.dtype)) * B.abs().max()
+    for _ in range(MAX_SWEEPS):
         before = F.clone()
         for j in range(len(R)):
             column = torch.addmv(B[:, j], F, R[:, j]) - own[j] * F[:, j]
@@ -74,11 +71,6 @@ def settle(B: Tensor, R: Tensor) -> Tensor:
         if bool((F - before).abs().max() <= limit):
             break
     return torch.addmm(B, F, R)
-
-
-def silence(P: Array, dtype: Any) -> float:
-    """Entries of U = A P + F R up to this size are rounding."""
-    return float(16 * torch.finfo(dtype).eps * np.abs(P).max())
 
 
 def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:

@@ -97,7 +97,7 @@ class OnDevices(Place):
         with working_on(views.device):
             found = tuple(look(views, survey.shared))
             sample = tuple(
-                _on_host(view.take(sampled)) if view.host.stored else view.host.rows(sampled)
+                view.take(sampled).cpu().numpy() if view.host.stored else view.host.rows(sampled)
                 for view in views
             )
         present = self.views.present
@@ -143,8 +143,8 @@ class OnDevices(Place):
             """As a tensor where the views are tensors, else as an array; in `out` if given."""
             nonlocal at
             if out is None:
-                return _on_host(block) if given is None else block.to(given)
-            out[at : at + len(block)] = block if torch.is_tensor(out) else _on_host(block)
+                return block.cpu().numpy() if given is None else block.to(given)
+            out[at : at + len(block)] = block if torch.is_tensor(out) else block.cpu().numpy()
             at += len(block)
 
         with working_on(views.device):
@@ -189,10 +189,6 @@ def _joined(views: DeviceViews, rule: JoinedRule, wanted: Wanted) -> Iterator[Te
         parts = zip(*((labels, *second(F, labels)) for labels, F in found), strict=True)
         labels, runners_up, shares = map(torch.stack, parts)
         yield decide(joined_graph(labels, runners_up, shares, rule.n_clusters), wanted)
-
-
-def _on_host(labels: Any) -> Any:
-    return labels.cpu().numpy() if torch.is_tensor(labels) else labels
 
 
 def find_devices(device: Any, views: Views) -> list[Device]:

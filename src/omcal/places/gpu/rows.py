@@ -10,9 +10,9 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
-from omcal.machine.torch import Tensor
+from omcal.machine.torch import Tensor, numpy_dtype
 from omcal.method.graph import AnchorGraphs
-from omcal.method.rows import AbstractRows, Assignment, Sums
+from omcal.method.rows import AbstractRows, Assignment, Sums, silence
 from omcal.method.solver import Problem
 from omcal.method.updates import stacked
 from omcal.places.gpu import iteration
@@ -24,7 +24,7 @@ from omcal.places.gpu.devices import (
 )
 from omcal.places.gpu.graph import TorchGraphs, index_type
 from omcal.places.gpu.iteration import DeviceIteration
-from omcal.places.gpu.new_samples import second, silence
+from omcal.places.gpu.new_samples import second
 from omcal.places.gpu.plain_pass import PlainPass
 
 _FEWEST_ROWS = 10_000  # with fewer, compiling the kernels takes longer than they save
@@ -109,7 +109,7 @@ class TorchRows(AbstractRows):
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
-        limit = silence(P, self.F.dtype)
+        limit = silence(numpy_dtype(self.F.dtype), float(np.abs(P).max()))
         with working_on(self.device):
             labels, undecided = self._pass.assign(self._mail.send(alpha, P, R, G), limit)
             found = [labels]
