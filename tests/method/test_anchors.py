@@ -1,6 +1,7 @@
 """Anchors: joint over the views, seeded, as good as k-means on all rows."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -276,6 +277,33 @@ def test_quality_does_not_depend_on_a_common_offset(scale, dtype, offset):
 
 
 # Anchors that are given
+
+
+def test_given_anchors_are_those_of_every_run():
+    arrays, _ = blobs()
+    given = [X[:5] for X in arrays]
+    views = Views([View(str(i), X) for i, X in enumerate(arrays)])
+    states = [np.random.RandomState(s) for s in range(3)]
+    found = module.choose_for_runs(views, [Scaling(), Scaling()], 5, given, states)
+    assert len(found) == 3
+    for anchors in found:
+        for one, other in zip(anchors, given, strict=True):
+            assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [[3e38] * 4, [3e38, -3e38, -3e38, -3e38], [np.inf, -np.inf], [np.inf, np.inf]],
+    ids=["sum", "difference", "no sum", "no difference"],
+)
+def test_means_beyond_the_type_of_the_rows_are_left_to_what_asks_for_squares(column):
+    """Without a warning: that there is no distance is told with the name of the view."""
+    X = np.array(column, np.float32)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module.taken_off(X)
+    with pytest.raises(ValueError, match="view 'a' holds values too large"):
+        module.require_squares(X, Views([View("a", np.zeros((4, 1)))]))
 
 
 def test_given_anchors_are_copied_in_float64():

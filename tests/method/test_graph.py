@@ -234,6 +234,7 @@ def test_nearest_of_many_columns(rng, m, count, distinct, infinite):
     given = d.copy()
     columns, values = nearest_columns(given, count)
     np.testing.assert_array_equal(given, d)
+    assert nearest_columns(d.astype(np.float32), count)[1].dtype == np.float32
     expected = np.argsort(d, axis=1, kind="stable")[:, :count]
     np.testing.assert_array_equal(columns, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(d, expected, axis=1))
@@ -395,6 +396,23 @@ def test_wide_sparse_views_are_never_densified(build, rng):
     X = sparse.csr_array((rng.random(10_000), columns.reshape(-1), starts), shape=(1000, 10**6))
     graphs = build([X], [X[:4].toarray()], 2, "feature")  # the data would take 8 GB
     np.testing.assert_array_equal(graphs.indices[:4, 0, 0], np.arange(4))
+
+
+@pytest.mark.parametrize(("V", "k"), [(1, 1), (1, 3), (3, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_side_by_side_is_a_sound_matrix_that_shares_the_weights(rng, V, k, dtype):
+    m, n = 5, 9
+    indices = np.array([[rng.permutation(m)[:k] for _ in range(V)] for _ in range(n)], np.uint8)
+    weights = rng.random((n, V, k)).astype(dtype)
+    part = AnchorGraphs(indices, weights, m)[6:8]
+    S = part.side_by_side()
+    assert np.shares_memory(S.data, weights)
+    assert S.shape == (2, V * m) and S.dtype == dtype
+    assert S.data.shape == S.indices.shape == (2 * V * k,) and S.indptr.shape == (3,)
+    S.check_format(full_check=True)
+    expected = np.zeros((2, V, m))
+    np.put_along_axis(expected, indices[6:8].astype(int), weights[6:8], axis=2)
+    np.testing.assert_array_equal(S.toarray(), expected.reshape(2, -1))
 
 
 @pytest.mark.parametrize("known", [(), (0,), (1,), (0, 1)])

@@ -14,10 +14,13 @@ from omcal import OCAL, OMCAL, load
 from omcal.method.kinds import (
     SAMPLE_ROWS,
     Kind,
+    _quantile,
     recognise,
     sample_of,
     sample_slices,
+    tail_columns,
     typical_values,
+    usual_tail,
 )
 from omcal.method.scaling import Scaling
 from omcal.views.view import View
@@ -114,6 +117,25 @@ def test_the_tail_is_that_of_features_from_the_first_to_the_last():
     assert recognise(X).name == recognise(X[:, ::-1]).name == "log"
     X = np.hstack([tailed(9.0, 298), tailed(1.0, 302)])
     assert recognise(X).name == recognise(X[:, ::-1]).name == "standard"
+
+
+def test_features_whose_tails_are_looked_at():
+    assert_array_equal(tail_columns(5), np.arange(5))
+    many = tail_columns(10_000)
+    assert many[0] == 0 and many[-1] == 9999 and len(many) < 1000
+
+
+def test_a_feature_of_few_values_has_no_tail():
+    high, middle = np.array([9.0, 2.0]), np.array([1.0, 1.0])
+    assert usual_tail(high, middle, np.array([1, 10**6])) == 2.0
+    assert usual_tail(high, middle, np.array([1, 1])) == 0.0
+
+
+def test_quantiles_are_of_the_values_that_are_there():
+    sizes = np.array([[5.0, 9.0, 0.0], [0.0, 7.0, 0.0], [0.0, 3.0, 0.0]])
+    counts = np.array([1, 3, 0])
+    for q, expected in ((0.0, [5, 3, 0]), (0.5, [5, 7, 0]), (1.0, [5, 9, 0])):
+        assert_array_equal(_quantile(sizes, counts, q), expected)
 
 
 def dense_counts(width=200, seed=0):

@@ -48,6 +48,14 @@ def test_weighted(X, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("width", [0, 1, 4])
+def test_one_weight_for_all_features(form, width):
+    X = np.arange(3.0 * width).reshape(3, width)
+    found = weighted(form(X), np.full(width, 0.3))
+    assert_allclose(plain(found, X.dtype), 0.3 * X)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_unit_rows(X, form):
     lengths = np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)
     found = plain(unit_rows(form(X)), X.dtype)

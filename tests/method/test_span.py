@@ -171,6 +171,9 @@ def test_main_directions_are_those_in_which_the_rows_vary_about_their_mean():
     assert_allclose(mean, X.mean(axis=0))
     assert E.shape == (40, 5)
     assert_allclose(varying @ E @ E.T, varying, atol=1e-3)
+    half = np.arange(0, 90, 2)
+    mean, _ = _main_directions(views, [Scaling()], 5, np.random.RandomState(0), half)
+    assert_allclose(mean, X[half].mean(axis=0))
     mean, _ = _main_directions(
         Views([View("a", sparse.csr_array(X))]),
         *([Scaling()], 5, np.random.RandomState(0), np.arange(90)),
@@ -224,6 +227,19 @@ def test_rows_that_are_shared_and_drawn():
     own = own_rows(most, 2, state)
     assert len(np.unique(own)) == len(own) == SAMPLE_PER_ANCHOR * 2
     assert_array_equal(own_rows(100, 2, state), np.arange(100))
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (2, 1), (1000, 7), (1000, 900), (1000, 1000)])
+def test_rows_with_the_least_of_random_numbers_are_drawn(n, size):
+    keys = np.random.RandomState(0).random_sample(n)
+    found = span_module._draw(n, size, np.random.RandomState(0))
+    assert_array_equal(found, np.sort(np.argsort(keys)[:size]))
+
+
+def test_directions_to_start_from_lie_about_the_origin():
+    found = span_module.random_directions(300, 4, np.random.RandomState(0))
+    assert found.shape == (300, 4)
+    assert np.abs(found).max() <= 0.5 and np.abs(found.mean()) < 0.05
 
 
 def learn(views, rows, n_runs=2):

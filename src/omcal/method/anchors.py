@@ -258,8 +258,7 @@ def require_squares(X: Matrix, views: Views) -> Array:
     """Squared lengths of the rows of X; refused where they leave the range of their type."""
 
     def work(rows: slice) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(row_norms(X[rows], squared=True))
+        return np.asarray(row_norms(X[rows], squared=True))  # which warns of nothing
 
     n, width = X.shape
     norms = np.concatenate(map_blocks(work, n, n if sparse.issparse(X) else _rows_of(width)))

@@ -94,7 +94,7 @@ class Facts(Protocol):
 
 def recognise(sample: Matrix) -> Kind:
     """The kind of numbers that these rows hold."""
-    if not (sample.data if sparse.issparse(sample) else sample).size:
+    if not sample.size:  # of a sparse one: what it stores
         return Kind("standard", "no value to go by")
     return kind_of(_OfMatrix(sample))
 
