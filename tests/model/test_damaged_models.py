@@ -280,6 +280,19 @@ JOINED = {
         with_member("run.0.alpha.npy", npy(np.array([-1.0, 1.0, 1.0]))),
         "the weights or the basis of a run are not those of a model",
     ),
+    "one run": (with_header(consensus__n_runs=1), "'n_runs' parameter"),
+    "true as number of runs": (with_header(consensus__n_runs=True), "whole number"),
+    "text as seed": (with_header(consensus__random_state="0"), "whole number"),
+    "text as flag": (with_header(consensus__converged="no"), "neither true nor false"),
+    "a run that converged to 1": (
+        with_header(consensus__runs=[[1, 2.0]] * 2),
+        "neither true nor false",
+    ),
+    "infinite objective": (
+        with_header(consensus__runs=[[True, float("inf")]] * 2),
+        "objective of a run=inf",
+    ),
+    "fewer than no samples": (with_header(consensus__n_undecided=-1), "whole number"),
     "too few tables": (with_header(consensus__tables=TABLES[:1]), "the tables of the runs"),
     "tables of another shape": (with_header(consensus__tables=[[[40]]] * 2), "the tables of the"),
     "counts below zero": (

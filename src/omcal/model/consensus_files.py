@@ -15,6 +15,7 @@ from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
 from omcal.model.consensus import Consensus
 from omcal.model.fitting import AnchorClusterer
+from omcal.model.header import flag, integer, number, optional_integer
 from omcal.model.runs import Run, run_table
 
 
@@ -28,7 +29,6 @@ def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays |= {f"run.{b}.anchors.{v}": A for v, A in enumerate(rule.learned.anchors)}
     header = {
         "n_runs": model.n_runs,
-        "finished": len(model.runs_),
         "random_state": model.random_state if isinstance(model.random_state, int) else None,
         "n_iter": model.n_iter_,
         "converged": model.converged_,
@@ -58,9 +58,12 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
             raise ValueError("the labels of a run are not those of a model")
         learned = Learned(inner._rule.learned.scalings, anchors, inner.n_neighbors)
         rules.append(Rule(learned, Z))
-        runs.append(Run(labels, Solution(weights, Z, [float(objective)], bool(converged))))
-    model = Consensus(inner, n_runs=int(header["n_runs"]), random_state=header["random_state"])
-    history = archive.take("joint.objective", (int(header["n_iter"]),)).tolist()
+        history = [number(objective, "the objective of a run")]
+        runs.append(Run(labels, Solution(weights, Z, history, flag(converged))))
+    n_runs, seed = integer(header["n_runs"]), optional_integer(header["random_state"])
+    model = Consensus(inner, n_runs=n_runs, random_state=seed)
+    model._validate_params()
+    history = archive.take("joint.objective", (integer(header["n_iter"], least=1),)).tolist()
     labels = archive.take("joint.labels", (n,), "i")
     if n and not 0 <= labels.min() <= labels.max() < c:
         raise ValueError("the labels are not those of a model")
@@ -70,8 +73,8 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
         rules,
         runs,
         tables,
-        Solution(np.ones(1), Z, history, bool(header["converged"])),
-        Assignment(labels, int(header["n_undecided"])),
+        Solution(np.ones(1), Z, history, flag(header["converged"])),
+        Assignment(labels, integer(header["n_undecided"])),
     )
     model._keep_most_similar(inner)
     model.doubts_ = doubts.read(header["doubts"])

@@ -5,7 +5,6 @@ Every shape and type follows from the header, and what does not fit is an error,
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from omcal.model import doubts
 from omcal.model.consensus import Consensus
 from omcal.model.consensus_files import parts_of, read_consensus
 from omcal.model.estimators import OCAL, OMCAL
+from omcal.model.header import flag, integer, names, number, optional_integer, text
 
 __all__ = ["ModelError", "load", "save"]
 
@@ -162,7 +162,7 @@ def load(path: str | os.PathLike[str]) -> OMCAL | OCAL | Consensus:
 
 def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
     """The fitted state that is no array."""
-    names = getattr(model, "feature_names_in_", None)
+    columns_in = getattr(model, "feature_names_in_", None)
     views = zip(
         model.view_names_,
         model.n_features_per_view_,
@@ -182,7 +182,7 @@ def _fitted_values(model: OMCAL | OCAL) -> dict[str, Any]:
             }
             for name, width, columns, scaling in views
         ],
-        "columns": None if names is None else [str(name) for name in names],
+        "columns": None if columns_in is None else [str(name) for name in columns_in],
         "n_samples": len(model.labels_),
         "n_features": int(model.n_features_in_),
         "n_anchors": len(model.basis_),
@@ -294,13 +294,13 @@ def _decode(value: Any, archive: Archive) -> Any:
         case "array":
             return archive.take(content, None, "biuf")
         case "slice":
-            return slice(*(_optional_integer(end) for end in content))
+            return slice(*(optional_integer(end) for end in content))
         case "list":
             return [_decode(item, archive) for item in content]
         case "tuple":
             return tuple(_decode(item, archive) for item in content)
         case "mapping":
-            return {_text(key): _decode(item, archive) for key, item in content}
+            return {text(key): _decode(item, archive) for key, item in content}
     raise ModelError(f"a parameter is of the unknown kind {kind!r:.80}; the file is damaged.")
 
 
@@ -308,17 +308,17 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
     """Read the fitted state, whose sizes all follow from the header."""
     views = header["views"]
     V, c = len(views), model.n_clusters
-    widths = [_integer(view["width"], least=1) for view in views]
-    m = _integer(header["n_anchors"], least=max(c, model.n_neighbors + 1))
-    model.labels_ = archive.take("labels", (_integer(header["n_samples"]),), "i")
-    model.n_iter_ = _integer(header["n_iter"], least=1)
+    widths = [integer(view["width"], least=1) for view in views]
+    m = integer(header["n_anchors"], least=max(c, model.n_neighbors + 1))
+    model.labels_ = archive.take("labels", (integer(header["n_samples"]),), "i")
+    model.n_iter_ = integer(header["n_iter"], least=1)
     model.objective_ = archive.take("objective", (model.n_iter_,))
     model.view_weights_ = archive.take("view_weights", (V,))
     Z = ConsensusGraph(
         archive.take("alpha", (V,)),
         archive.take("basis", (m, c)),
         archive.take("threshold", (m, m)),
-        _gamma(header["gamma"]),
+        number(header["gamma"], "gamma", least=0),
     )
     _check_solution(model, Z)
     learned = Learned(
@@ -327,19 +327,19 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
         model.n_neighbors,
     )
     model._set_rule(Rule(learned, Z))
-    model.converged_ = _flag(header["converged"])
-    model.n_undecided_ = _integer(header["n_undecided"])
-    model.view_names_ = [_text(view["name"]) for view in views]
+    model.converged_ = flag(header["converged"])
+    model.n_undecided_ = integer(header["n_undecided"])
+    model.view_names_ = [text(view["name"]) for view in views]
     if not views or len(set(model.view_names_)) < V:
         raise ModelError("the names of its views are not distinct; the file is damaged.")
     model.n_features_per_view_ = widths
     # Where views overlap or leave columns out, the table is not as wide as they are together.
-    model.n_features_in_ = _integer(header["n_features"], least=1)
-    columns = [_names(view["columns"], width) for view, width in zip(views, widths, strict=True)]
-    model._view_columns = [None if names is None else tuple(names) for names in columns]
-    if header["columns"] is not None:
-        names = _names(header["columns"], model.n_features_in_)
-        model.feature_names_in_ = np.array(names, dtype=object)
+    model.n_features_in_ = integer(header["n_features"], least=1)
+    columns = [names(view["columns"], width) for view, width in zip(views, widths, strict=True)]
+    model._view_columns = [None if one is None else tuple(one) for one in columns]
+    of_table = names(header["columns"], model.n_features_in_)
+    if of_table is not None:
+        model.feature_names_in_ = np.array(of_table, dtype=object)
     # The first version had none; without the graphs not all of them can be found again.
     model.doubts_ = doubts.read(header["doubts"]) if "doubts" in header else model._doubts()
 
@@ -360,50 +360,12 @@ def _check_solution(model: OMCAL | OCAL, Z: ConsensusGraph) -> None:
 def _scaling(view: dict[str, Any], v: int, archive: Archive) -> Scaling:
     shape = (view["width"],)
     arrays: dict[str, Any] = {
-        part: archive.take(f"{part}.{v}", shape) if _flag(view.get(part, False)) else None
+        part: archive.take(f"{part}.{v}", shape) if flag(view.get(part, False)) else None
         for part in _SCALING_PARTS
     }
     if "per_sample" in view:  # the first version knew no other step
-        return Scaling("standard" if _flag(view["per_sample"]) else None, **arrays)
+        return Scaling("standard" if flag(view["per_sample"]) else None, **arrays)
     row, (name, reason) = view["row"], view["kind"]
     if row not in ("standard", "unit", None) or name not in SCALES:
         raise ModelError(f"view {v} has the scaling {row!r:.80}, {name!r:.80}; it is damaged.")
-    return Scaling(row, **arrays, kind=Kind(name, _text(reason)))
-
-
-def _names(names: Any, width: int) -> list[str] | None:
-    if names is None:
-        return None
-    if not isinstance(names, list) or len(names) != width:
-        raise ModelError(f"it does not name all {width} columns; the file is damaged.")
-    return [_text(name) for name in names]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ModelError(f"{value!r:.80} is not a name; the file is damaged.")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ModelError(f"{value!r:.80} is neither true nor false; the file is damaged.")
-    return value
-
-
-def _integer(value: Any, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ModelError(
-            f"{value!r:.80} is not a whole number from {least} on; the file is damaged."
-        )
-    return value
-
-
-def _optional_integer(value: Any) -> int | None:
-    return None if value is None else _integer(value, least=-(2**63))
-
-
-def _gamma(value: Any) -> float:
-    if not isinstance(value, float) or not 0 <= value < math.inf:
-        raise ModelError(f"gamma={value!r:.80} is not a number from 0 on; the file is damaged.")
-    return value
+    return Scaling(row, **arrays, kind=Kind(name, text(reason)))
