@@ -2,7 +2,7 @@
 
     python benchmarks/n_clusters.py FOLDER
     python benchmarks/n_clusters.py --draws 348 [--jobs 2]
-    python benchmarks/n_clusters.py FOLDER --subsets 162 [--jobs 2]
+    python benchmarks/n_clusters.py FOLDER --subsets 81 [--jobs 2]
 
 The artificial ones lie apart: clusters of make_multiview with noise 0.3 in three views, and round
 clusters in one view of six features whose centres are at least eight standard deviations from one
@@ -15,10 +15,10 @@ standard deviations apart in every view; one to four views of 2 to 20 features e
 samples, sizes equal or different by up to three times. Its table goes to NAME_draws.md.
 
 --subsets takes some of the classes of the labelled sets, never all: of one set after another, and
-of digits, wine and iris of scikit-learn, 3 to 12 random classes and at most 600 random samples of
-them, 1500 in every third round of the sets. This is what to develop on: many problems, whose
-answers are not those of the whole sets. Its table goes to NAME_subsets.md; problems of one set are
-alike, so standard errors are over the sets.
+of digits, wine and iris of scikit-learn, 3 to 12 random classes (2 of sets with three) and at most
+600 random samples of them, 1500 in every third round of the sets. This is what to develop on: many
+problems, whose answers are not those of the whole sets. Its table goes to NAME_subsets.md; problems
+of one set are alike, so standard errors are over the sets.
 """
 
 from __future__ import annotations

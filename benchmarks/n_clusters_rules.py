@@ -1,6 +1,6 @@
 """Rules that suggest a number of clusters, compared on the same fits to the same problems.
 
-    python benchmarks/n_clusters_rules.py FOLDER --subsets 162 --fits WHERE [--jobs 2]
+    python benchmarks/n_clusters_rules.py FOLDER --fits WHERE [--jobs 2]
 
 The problems are those of `n_clusters.py --subsets`. All numbers are fitted once, five runs each;
 the labels go to WHERE, and are read from there the next time. The table has the difference to the
@@ -24,7 +24,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from omcal import OMCAL, Consensus
 from omcal.method.scaling import Scaling
-from omcal.select.number import _joined, modularity_of, turned
+from omcal.select.number import _AGREED, _CROSSING, _SAME, _joined, modularity_of, turned
 from omcal.views.reading import validate_views
 
 
@@ -153,10 +153,10 @@ RULES: dict[str, Callable[[Fits], np.ndarray]] = {
 
 def measured(true: int, fits: Fits, curve: np.ndarray) -> tuple[float, float, float]:
     """Right, among the first three, off by which factor: for the best, or for those apart."""
-    apart = (fits.stability >= 0.99) & (fits.inside(0.5) >= 0.975)
+    apart = (fits.stability >= _AGREED) & (1 - fits.inside(0.5) <= _CROSSING)
     order = np.argsort(-curve, kind="stable")
     if apart.any():
-        agreed = np.flatnonzero(apart & (fits.stability >= fits.stability[apart].max() - 0.001))
+        agreed = np.flatnonzero(apart & (fits.stability >= fits.stability[apart].max() - _SAME))
         best = agreed[np.argmax(curve[agreed])]
         order = np.append(best, order[order != best])
     found = fits.numbers[order]
@@ -238,7 +238,7 @@ def main() -> None:
     """Fit what is not fitted yet, and compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the data files are")
-    parser.add_argument("--subsets", type=int, default=162)
+    parser.add_argument("--subsets", type=int, default=81)
     parser.add_argument("--fits", type=Path, required=True, help="where the fits are kept")
     parser.add_argument("--jobs", type=int, default=2)
     results = Path(__file__).parent / "results" / "n_clusters_rules.md"
