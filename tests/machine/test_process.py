@@ -1,7 +1,6 @@
 """Settings of the process: as they were before, whichever way the blocks that change them end."""
 
 import random
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from interrupts import interrupted_everywhere
 from omcal.machine.process import ProcessSetting, once
 
 
@@ -56,43 +56,20 @@ def test_an_overlap_does_not_take_the_others_setting_for_the_users(setting, stat
     assert state.first == "user's"
 
 
-class CtrlCAfter:
-    """Raises KeyboardInterrupt at the given bytecode of the files that settings are changed in."""
+@pytest.mark.parametrize("before", [0, 1])
+def test_ctrl_c_at_any_instruction_leaves_it_as_it_was(setting, state, before):
+    """Also where it is the second one, and the block is being left since the first."""
 
-    def __init__(self, instruction, files):
-        self.left, self.files = instruction, files
-
-    def __call__(self, frame, event, argument):
-        if not frame.f_code.co_filename.endswith(self.files):
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            self.left -= 1
-            if self.left < 0:
-                sys.settrace(None)
+    def block():
+        with setting.held():
+            if before:
                 raise KeyboardInterrupt
-        return self
 
-
-def test_ctrl_c_at_any_instruction_leaves_it_as_it_was(setting, state):
-    """The interpreter may raise KeyboardInterrupt between any two instructions."""
-    outer, interrupted, instruction = sys.gettrace(), True, 0
-    sys._getframe().f_trace_opcodes = True  # Python 3.12 asks for it before the first settrace
-    while interrupted:
-        interrupted = False
-        try:
-            sys.settrace(
-                CtrlCAfter(instruction, ("process.py", "contextlib.py", "test_process.py"))
-            )
-            with setting.held():
-                pass
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            sys.settrace(outer)
+    count = 0
+    for instruction in interrupted_everywhere(block, "process.py", "contextlib.py", __file__):
         assert (state.first, state.second) == ("user's", "user's"), instruction
-        instruction += 1
-    assert instruction > 100  # it did look at them all
+        count += 1
+    assert count > 100  # it did look at them all
     with setting.held():
         assert state.first == "ours"
 

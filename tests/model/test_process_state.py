@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
+from interrupts import interrupted_everywhere
 from omcal import OMCAL
 from omcal.machine import compiled, threads
-from omcal.model.watching import logger
+from omcal.model.watching import Interruption, logger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the objective still changes")
 RNG = np.random.default_rng(0)
@@ -89,13 +90,14 @@ def test_fits_that_overlap_in_threads_leave_no_trace(monkeypatch):
     assert all(np.array_equal(found, labels[0]) for found in labels)
 
 
-def test_interrupted_fits_leave_no_trace(ctrl_c):
-    before = settings_of_the_process()
+def check_interrupted_fits(ctrl_c):
+    """Fits that are interrupted leave no trace, nor do those beside them in another thread."""
     start = time.perf_counter()
     OMCAL(3, **OPTIONS).fit(VIEWS)
     whole = time.perf_counter() - start
     interrupted = 0
     with ThreadPoolExecutor(1) as pool:
+        before = settings_of_the_process(), pool.submit(settings_of_the_process).result()
         for attempt in range(10):
             other = pool.submit(OMCAL(3, **OPTIONS).fit, VIEWS)
             try:
@@ -105,8 +107,27 @@ def test_interrupted_fits_leave_no_trace(ctrl_c):
             except KeyboardInterrupt:
                 interrupted += 1
             other.result()
-            assert settings_of_the_process() == before
+            after = settings_of_the_process(), pool.submit(settings_of_the_process).result()
+            assert after == before
     assert interrupted > 5
+
+
+def test_interrupted_fits_leave_no_trace(ctrl_c):
+    check_interrupted_fits(ctrl_c)
+
+
+def test_interrupted_fits_leave_no_trace_beside_pytorch(torch, two_threads, ctrl_c):
+    check_interrupted_fits(ctrl_c)
+
+
+def test_ctrl_c_has_its_meaning_again_after_one_at_any_instruction(ctrl_c):
+    def block():
+        with Interruption().held():
+            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+
+    for instruction in interrupted_everywhere(block, "watching.py", "contextlib.py"):
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, instruction
+    assert instruction > 50  # it did look at them all
 
 
 def test_progress_is_shown_while_the_fit_runs_and_not_after(capfd, monkeypatch):

@@ -26,10 +26,6 @@ class ProcessSetting:
         Sets what the blocks need.
     restore : callable
         Sets what `read` returned; doing it twice must do no harm.
-    by_main : bool, default=False
-        The main thread restores whenever it leaves a block, even if others are still in one: for
-        settings that no other thread can take back once the main thread has made them, and that
-        the others can do without.
 
     Examples
     --------
@@ -48,11 +44,8 @@ class ProcessSetting:
         read: Callable[[], Any],
         change: Callable[[], None],
         restore: Callable[[Any], None],
-        *,
-        by_main: bool = False,
     ) -> None:
         self._read, self._change, self._restore = read, change, restore
-        self._by_main = by_main
         self._lock = threading.RLock()  # a block that was cut short may end inside another's start
         self._threads: set[int] = set()  # that are in a block
         self._before: list[Any] = []  # the user's setting, while it is another
@@ -76,23 +69,16 @@ class ProcessSetting:
     def _begin(self, thread: int) -> None:
         with self._lock:
             self._threads.add(thread)
-            first = not self._before
-            if first:
+            if not self._before:
                 self._before = [self._read()]  # known before anything is changed
-            if first or self._is_for_main(thread):
                 self._change()
 
     def _end(self, thread: int) -> None:
         with self._lock:
             self._threads.discard(thread)
-            last = not self._threads
-            if self._before and (last or self._is_for_main(thread)):
+            if self._before and not self._threads:
                 self._restore(*self._before)
-            if last:
                 self._before = []
-
-    def _is_for_main(self, thread: int) -> bool:
-        return self._by_main and thread == threading.main_thread().ident
 
 
 def once(make: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

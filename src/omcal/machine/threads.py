@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from itertools import repeat
-from threading import Condition
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, lru_cache
+from threading import Condition, RLock
 from typing import Any, Generic, TypeVar
 
 import joblib
@@ -19,7 +18,6 @@ from numpy.typing import DTypeLike
 from threadpoolctl import ThreadpoolController
 
 from omcal.machine.arrays import Array
-from omcal.machine.process import ProcessSetting
 
 Result = TypeVar("Result")
 
@@ -100,18 +98,20 @@ def _share_out(
         return
     line = _Line(work, blocks, take, 2 * workers)
     with one_blas_thread():
-        # This thread works, too: to wake one more would cost as much as a short block.
-        pool = _pool(workers - 1, os.getpid())
-        helpers = [pool.submit(line.work_off) for _ in range(workers - 1)]
+        done = False
         try:
+            # This thread works, too: to wake one more would cost as much as a short block.
+            for _ in range(workers - 1):
+                _pool(workers - 1, os.getpid()).submit(line.help)
             line.work_off()
+            done = True
         finally:  # after an error nothing goes on in the background
-            # Those that never began are not waited for: where work shares out work, they may
-            # stand in line behind this thread.
-            begun = [helper for helper in helpers if not helper.cancel()]
-            wait(begun)
-    for helper in begun:
-        helper.result()
+            try:
+                line.end(done)
+            finally:  # Ctrl-C may have cut short the first call
+                line.end(done)
+    if line.error is not None:
+        raise line.error
 
 
 class _Line(Generic[Result]):
@@ -124,31 +124,55 @@ class _Line(Generic[Result]):
         take: Callable[[Result], None],
         most_waiting: int,
     ) -> None:
+        self.error: BaseException | None = None  # of a helper
         self._work, self._take, self._most_waiting = work, take, most_waiting
         self._blocks = iter(enumerate(blocks))
-        self._changed = Condition()
+        self._lock = RLock()  # unlike a condition's, its `with` cannot be cut short by Ctrl-C
+        self._changed = Condition(self._lock)
         self._waiting: dict[int, Result] = {}
         self._taken = 0
-        self._failed = False
+        self._helpers = 0
+        self._failed = self._ended = False
 
     def work_off(self) -> None:
         """Work on one block after another until there is none."""
+        while (block := self._next()) is not None:
+            number, rows = block
+            self._hand_in(number, self._work(rows))
+
+    def help(self) -> None:
+        """Work off blocks in another thread."""
+        with self._lock:
+            if self._ended:
+                return
+            self._helpers += 1
         try:
-            while (block := self._next()) is not None:
-                number, rows = block
-                self._hand_in(number, self._work(rows))
-        except BaseException:
-            with self._changed:
-                self._failed = True
+            with one_blas_thread():
+                self.work_off()
+        except BaseException as error:
+            self.error, self._failed = error, True
+        finally:
+            with self._lock:
+                self._helpers -= 1
                 self._changed.notify_all()
-            raise
+
+    def end(self, done: bool) -> None:
+        """Wait for the helpers to end what they have begun, and let no other begin.
+
+        Those that never began may stand in line behind this thread, where work shares out work.
+        """
+        with self._lock:
+            self._ended = True
+            self._failed = self._failed or not done
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._helpers)
 
     def _next(self) -> tuple[int, slice] | None:
-        with self._changed:
+        with self._lock:
             return None if self._failed else next(self._blocks, None)
 
     def _hand_in(self, number: int, result: Result) -> None:
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(
                 lambda: self._failed or number - self._taken <= self._most_waiting
             )
@@ -168,13 +192,49 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="omcal")
 
 
-def one_blas_thread() -> AbstractContextManager[None]:
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread: inside our own threads, and for matrices too small to share out.
 
     Its threads go on waiting for work for some 25 ms, and keep a core from ours all that time: so
     this is also for what comes between one sharing out and the next.
+
+    Some libraries have one number for the process, others one for each thread. Both are the user's
+    again when all blocks have ended, since each takes back what it changed itself. A thread may so
+    lift the limit of another; the next block of that sets it again.
     """
-    return _BLAS.held()
+    before = [
+        (library, number)
+        for library in _blas_libraries(len(sys.modules))
+        if (number := library.num_threads) != 1
+    ]
+    try:
+        try:
+            for library, _ in before:
+                _set_threads(library, 1)
+            yield
+        finally:
+            _take_back(before)
+    finally:  # Ctrl-C may have cut short the first call
+        _take_back(before)
+
+
+def _take_back(before: list[tuple[Any, int]]) -> None:
+    while before:
+        _set_threads(*before[-1])
+        before.pop()
+
+
+def _set_threads(library: Any, number: int) -> None:
+    """Set it from whichever thread.
+
+    From threadpoolctl 3.8 on, OpenBLAS belongs to the first thread that sets a number, and those of
+    other threads are ignored: so it is taken from that thread, and then from this one.
+    """
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
+    library.set_num_threads(number)
+    release(force=True)
 
 
 def small_blas(size: int) -> AbstractContextManager[None]:
@@ -187,33 +247,14 @@ def small_blas(size: int) -> AbstractContextManager[None]:
     return one_blas_thread() if size <= 400 else nullcontext()
 
 
-class _BlasThreads:
-    """Numbers of threads of the BLAS libraries that are loaded.
+@lru_cache(maxsize=1)
+def _blas_libraries(modules: int) -> list[Any]:
+    """BLAS libraries that are loaded.
 
     They are looked for again only after modules were loaded, as that takes milliseconds: PyTorch
     brings a BLAS of its own, and may come after the first fit.
     """
-
-    def __init__(self) -> None:
-        self._modules = 0
-        self._libraries: list[Any] = []
-
-    def read(self) -> list[int]:
-        if self._modules != len(sys.modules):
-            self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-            self._modules = len(sys.modules)
-        return [library.num_threads for library in self._libraries]
-
-    def write(self, numbers: Iterable[int]) -> None:
-        for library, number in zip(self._libraries, numbers, strict=False):
-            library.set_num_threads(number)
-
-
-_threads = _BlasThreads()
-# Once the main thread has set a number, OpenBLAS does not heed other threads.
-_BLAS = ProcessSetting(
-    _threads.read, lambda: _threads.write(repeat(1)), _threads.write, by_main=True
-)
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def thread_count() -> int:

@@ -99,10 +99,13 @@ class Interruption:
         if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
             return
-        signal.signal(signal.SIGINT, self._ask)
         try:
-            yield
-        finally:
+            try:
+                signal.signal(signal.SIGINT, self._ask)
+                yield
+            finally:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+        finally:  # it runs the handler of a Ctrl-C that has just come, and then sets nothing
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
