@@ -195,11 +195,14 @@ def test_compiled_or_not_the_scaled_rows_are_the_same(monkeypatch, dtype, order)
     X.flags.writeable = False
     views = Views([View("a", X), View("b", X[:, ::2])])
     scalings = [Scaling.fit(view, "feature") for view in views]
+    lengths = [Scaling.fit(view, "unit") for view in views]  # of which no loop is compiled
     rows = np.sort(rng.permutation(90)[:40])
-    plain = side_by_side(views, scalings, rows)
+    asked = [(scalings, rows), (scalings, None), (lengths, rows)]
+    plain = [side_by_side(views, *one) for one in asked]
     monkeypatch.setattr(module, "compiled_pays", lambda n: True)
-    assert_array_equal(side_by_side(views, scalings, rows), plain)
-    assert plain.dtype == views.dtype and np.abs(plain).max() < 10
+    for one, expected in zip(asked, plain, strict=True):
+        assert_array_equal(side_by_side(views, *one), expected)
+    assert plain[0].dtype == views.dtype and np.abs(plain[0]).max() < 10
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -223,6 +226,7 @@ def test_runs_share_the_rows_and_get_the_anchors_they_would_get_alone(
     monkeypatch.setattr(module, "SAMPLE_PER_ANCHOR", 10)  # each run has a sample of its own
     sampled = module.choose_for_runs(*given, list(map(np.random.RandomState, range(3))))
     assert len(prepared) == {"kmeans": 4, "kmeans-full": 2, "random": 0}[method]
+    assert len(together) == len(sampled) == 3
     for size, found in ((256, together), (10, sampled)):
         monkeypatch.setattr(module, "SAMPLE_PER_ANCHOR", size)
         for seed, anchors in enumerate(found):
@@ -293,7 +297,7 @@ def test_given_anchors_are_those_of_every_run():
 
 @pytest.mark.parametrize(
     "column",
-    [[3e38] * 4, [3e38, -3e38, -3e38, -3e38], [np.inf, -np.inf], [np.inf, np.inf]],
+    [[3e38] * 4, [3.3e38, -3e38, -3e38], [np.inf, -np.inf], [np.inf, np.inf]],
     ids=["sum", "difference", "no sum", "no difference"],
 )
 def test_means_beyond_the_type_of_the_rows_are_left_to_what_asks_for_squares(column):
