@@ -178,6 +178,14 @@ def test_what_a_row_settles_at_does_not_depend_on_the_others():
     assert_allclose(settle(B, R), alone, atol=1e-8)
 
 
+@pytest.mark.parametrize("gamma", [1, 30, 300])
+def test_rows_settle_however_large_gamma_is(gamma):
+    """R then has a norm near 1, and each sweep leaves most of the error."""
+    R = gamma / (1 + gamma) * np.full((3, 3), 1 / 3)
+    B = np.random.default_rng(0).random((20, 3))
+    assert_allclose(settle(B, R), B @ np.linalg.inv(np.eye(3) - R), rtol=1e-8)
+
+
 def test_settling_ends_after_so_many_sweeps():
     B, R = np.array([[1.0, 1.0]]), np.array([[0.5, 0.4], [0.4, 0.5]])
     # One sweep by hand: f0 = (1 + .4) / .5, then f1 = (1 + .4 f0) / .5.

@@ -20,6 +20,7 @@ from omcal.method.rows import Assignment, decide, second
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import starts
 from omcal.model.runs import certainty, run_table
+from omcal.model.small_fits import fitted_views
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import validate_views
 
@@ -106,6 +107,17 @@ def test_in_files_as_in_memory(model, tmp_path):
     expected = clone(model).fit(ARRAYS)
     assert_array_equal(found.labels_, expected.labels_)
     assert_array_equal(found.predict(mapped(tmp_path, ARRAYS)), expected.labels_)
+
+
+def test_samples_of_the_runs_in_files_as_in_memory(tmp_path):
+    """Each run has anchors of rows of its own, of which the files are read once."""
+    views = overlapping(3000, widths=(6, 4))
+    joint = Consensus(OMCAL(3, n_anchors=8, n_neighbors=3), n_runs=3, random_state=0)
+    expected, found = joint.fit(views), clone(joint).fit(mapped(tmp_path, views))
+    for one, other in zip(found._rule.runs, expected._rule.runs, strict=True):
+        for a, b in zip(one.learned.anchors, other.learned.anchors, strict=True):
+            assert_allclose(a, b, atol=1e-10)
+    assert_array_equal(found.labels_, expected.labels_)
 
 
 def test_on_a_device_as_in_memory(torch, model):
@@ -255,6 +267,29 @@ def test_explanation_report_and_estimate(model, tmp_path):
     one, ten = OMCAL(4).estimate(10**6, [20, 30]), Consensus(OMCAL(4)).estimate(10**6, [20, 30])
     assert one.bytes + 10**7 <= ten.bytes <= one.bytes + 10**8
     assert ten.seconds > 5 * one.seconds
+
+
+@pytest.mark.parametrize("together", [1 << 25, 1])  # bytes: all are kept, or one is made again
+def test_the_graphs_are_those_of_the_run_that_is_kept(together, monkeypatch):
+    monkeypatch.setattr("omcal.places.memory.TOGETHER", together)
+    kept = []
+    for seed in range(4):
+        model = Consensus(OMCAL(4), n_runs=3, random_state=seed).fit(DATA.views)
+        run = model.estimator_
+        kept.append([run._rule is rule for rule in model._rule.runs].index(True))
+        expected = run._rule.learned.graphs(fitted_views(run, DATA.views))
+        assert_array_equal(run._graphs.indices, expected.indices)
+        assert_allclose(run._graphs.weights, expected.weights)
+    assert any(kept)  # it is not always the first
+
+
+@pytest.mark.parametrize("c", [1, 2, 15, 16, 17, 300])
+def test_tables_of_any_number_of_clusters(c):
+    run, labels = np.random.default_rng(c).integers(c, size=(2, 5000))
+    expected = np.zeros((c, c), dtype=int)
+    np.add.at(expected, (run, labels), 1)
+    found = run_table(run.astype(np.min_scalar_type(c - 1)), labels.astype(np.int32), c)
+    assert_array_equal(found, expected)
 
 
 def test_certainty_is_the_share_of_runs_that_agree():

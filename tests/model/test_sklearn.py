@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from omcal import OCAL, OMCAL, Consensus
 from omcal.metrics import ari
+from omcal.model import watching
 
 
 class Settable(Consensus):
@@ -203,10 +204,24 @@ def test_given_anchors_and_init_make_the_fit_deterministic(blobs):
     np.testing.assert_array_equal(fits[0].labels_, fits[1].labels_)
 
 
-def test_more_starts_never_end_higher(blobs):
-    X, _ = blobs
-    one, five = (model(n_init=n, n_anchors=30, tol=1e-6).fit(X) for n in (1, 5))
-    assert five.objective_[-1] <= one.objective_[-1]
+def test_the_best_of_several_starts_is_kept(monkeypatch):
+    ends, plain = [], watching.solving
+
+    def noted(*given):
+        solution = yield from plain(*given)
+        ends.append(solution.history)
+        return solution
+
+    monkeypatch.setattr(watching, "solving", noted)
+    X = np.random.default_rng(0).normal(size=(150, 6))
+    best = []
+    for seed in range(5):
+        ends.clear()
+        found = OCAL(6, init="random", n_init=5, random_state=seed).fit(X)
+        best.append(int(np.argmin([history[-1] for history in ends])))
+        assert len(ends) == 5
+        np.testing.assert_array_equal(found.objective_, ends[best[-1]])
+    assert len(set(best)) > 1  # it is not always the same one
 
 
 def test_ocal_is_omcal_with_one_view(blobs):

@@ -151,9 +151,11 @@ def test_moments(on_cpu, kind, cuts):
     np.testing.assert_allclose(squares, 771 * wide.var(axis=0), rtol=1e-11)
 
 
+@pytest.mark.parametrize("kernel", [True, False])
 @pytest.mark.parametrize("far", [0.0, 1e6])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_distances_are_made_of(on_cpu, far, dtype):
+def test_what_distances_are_made_of(on_cpu, monkeypatch, kernel, far, dtype):
+    monkeypatch.setattr(nvrtc, "available", lambda device: kernel)
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(9, 150)) + far).astype(dtype)
     factor = np.append(rng.uniform(0.5, 2, size=149), 0.0)  # the last is constant
