@@ -27,7 +27,7 @@ from omcal.model.small_fits import (
     kept_graphs,
     sampled_rows,
 )
-from omcal.model.view_effects import Facts, Range, ViewEffect, ViewExplanation, warnings_about
+from omcal.model.view_effects import Range, ViewEffect, ViewExplanation, ViewFacts, warnings_about
 from omcal.places.memory import MemoryRows
 from omcal.views.like import PresentLike, ViewsLike
 
@@ -132,7 +132,7 @@ class _Study:
         )
         evened = self._fit(self.everything, replace(self.problem, weighting="agreement"))
         cosines = cosines_within(self.graphs, np.einsum("uvii->uv", self.StS), self.labels)
-        facts = Facts(cosines, self.problem.weighting, self._explained(evened))
+        facts = ViewFacts(cosines, self.problem.weighting, self._explained(evened))
         return replace(result, warnings=tuple(warnings_about(result, facts)))
 
     def _others(self, v: int) -> list[int]:

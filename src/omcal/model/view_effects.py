@@ -150,7 +150,7 @@ class ViewExplanation:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ViewFacts:
     """What the warnings need beside the explanation."""
 
     cosines_within: Floats  # (V, V): of the graphs, less the means of the clusters
@@ -158,7 +158,7 @@ class Facts:
     explained_by_agreement: float | None  # the mean share with weighting="agreement"
 
 
-def warnings_about(found: ViewExplanation, facts: Facts) -> list[str]:
+def warnings_about(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     """What a user should know about the views."""
     return [
         *_leaning(found, facts),
@@ -169,7 +169,7 @@ def warnings_about(found: ViewExplanation, facts: Facts) -> list[str]:
     ]
 
 
-def _twins(found: ViewExplanation, facts: Facts) -> list[str]:
+def _twins(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     cosines = facts.cosines_within
     shared = facts.weighting == "distinct"
     follows = "and share the weight of one view" if shared else "so what they say counts twice"
@@ -182,7 +182,7 @@ def _twins(found: ViewExplanation, facts: Facts) -> list[str]:
     ]
 
 
-def _leaning(found: ViewExplanation, facts: Facts) -> list[str]:
+def _leaning(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     """Whether one of many views has most of the weight, and whether that does good."""
     first = max(found.views, key=lambda view: view.weight)
     if len(found.views) < 3 or first.weight < LEANS:

@@ -13,7 +13,7 @@ from omcal.machine import torch
 from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
-from omcal.method import anchors as on_host
+from omcal.method import anchors as host_anchors
 from omcal.method import kmeans
 from omcal.method.points import span_basis, span_pays
 from omcal.method.scaling import Scaling
@@ -39,8 +39,8 @@ def choose_anchors(
     that samples are absent from, and anchors that are given.
     """
     if views.sparse or views.host.present is not None or not isinstance(method, str):
-        return on_host.choose_anchors(views.host, scalings, n_anchors, method, random_state)
-    rows = on_host.sample_rows(views.n, n_anchors, method, random_state)
+        return host_anchors.choose_anchors(views.host, scalings, n_anchors, method, random_state)
+    rows = host_anchors.sample_rows(views.n, n_anchors, method, random_state)
     centres = scaled_rows(views, scalings, rows)
     mean = 0.0
     if method != "random":

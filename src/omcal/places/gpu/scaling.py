@@ -18,7 +18,7 @@ from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample, s
 from omcal.places.gpu import cuda_views
 from omcal.places.gpu.devices import wide_type
 from omcal.places.gpu.kinds import OfTensor
-from omcal.views.view import check_finite as on_host
+from omcal.views.view import check_finite as check_on_host
 from omcal.views.view import count_nonfinite, require_finite
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _count(view: DeviceView) -> int:
 def check_finite(view: DeviceView) -> None:
     """Refuse NaN and infinity."""
     if view.sparse:
-        on_host(view.host)
+        check_on_host(view.host)
         return
     wide = wide_type(view.device)
     # A finite sum proves finite values; only a sum that is not needs the slow look.
