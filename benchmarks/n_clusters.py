@@ -3,6 +3,7 @@
     python benchmarks/n_clusters.py FOLDER
     python benchmarks/n_clusters.py --draws 348 [--jobs 2]
     python benchmarks/n_clusters.py FOLDER --subsets 81 [--jobs 2]
+    python benchmarks/n_clusters.py FOLDER --many 20 [--jobs 2]
 
 The artificial ones lie apart: clusters of make_multiview with noise 0.3 in three views, and round
 clusters in one view of six features whose centres are at least eight standard deviations from one
@@ -19,6 +20,11 @@ of digits, wine and iris of scikit-learn, 3 to 12 random classes (2 of sets with
 600 random samples of them, 1500 in every third round of the sets. This is what to develop on: many
 problems, whose answers are not those of the whole sets. Its table goes to NAME_subsets.md; problems
 of one set are alike, so standard errors are over the sets.
+
+--many takes more and smaller clusters than the root of the samples: in turn 30 to 89 round
+clusters of 10 to 19 samples, the centres at least eight or five standard deviations apart in one to
+three views, and 25 to 75 random classes of 100leaves, which have 16 samples each. The numbers to
+choose from are shares of the true one, from .15 to 1.5. Its table goes to NAME_many.md.
 """
 
 from __future__ import annotations
@@ -50,6 +56,7 @@ SETS = (
 FEW = list(range(2, 31))
 MANY = list(range(10, 131, 10))  # for the two sets of about 100 classes
 WITH_MANY = ("100leaves.mat", "caltech101_silhouettes_28.mat")
+SHARES = (0.15, 0.25, 0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5)  # of the true number, with --many
 BUNDLED = {"digits": load_digits, "wine": load_wine, "iris": load_iris}
 SOURCES = (*(name for name in SETS if name != "WebKB.mat"), *BUNDLED)  # three classes or more
 
@@ -149,6 +156,40 @@ def run_subset(folder: Path, seed: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     c, views, known = subset(folder, seed)
     return run("subset", f"seed {seed}", c, views, None) | known
+
+
+def many(folder: Path, seed: int) -> tuple[str, int, list[np.ndarray]]:
+    """What they are, the true number, and the views of many small clusters."""
+    rng = np.random.RandomState(seed)
+    if seed % 2:
+        c = rng.randint(25, 76)
+        views, y = source(folder, "100leaves.mat")
+        rows = np.flatnonzero(np.isin(y, rng.choice(np.unique(y), c, replace=False)))
+        return "classes of 100leaves", c, [view[rows] for view in views]
+    c, size, gap = rng.randint(30, 90), rng.randint(10, 20), rng.choice([5, 8])
+    centres = [
+        centres_apart(rng, c, d, side=8, growth=1.01) * gap / 8
+        for d in rng.randint(4, 20, size=rng.randint(1, 4))
+    ]
+    views = [np.repeat(some, size, axis=0) for some in centres]
+    kind = f"round, {gap} apart, {size} each, in {len(views)} views"
+    return kind, c, [view + rng.normal(size=view.shape) for view in views]
+
+
+def run_many(folder: Path, seed: int) -> dict[str, Any]:
+    warnings.simplefilter("ignore")
+    kind, c, views = many(folder, seed)
+    return run(kind, f"seed {seed}", c, views, [round(share * c) for share in SHARES])
+
+
+def table_of_many(records: list[dict[str, Any]]) -> str:
+    lines = ["| clusters | their number | suggested | next | confidence |", "|---" * 5 + "|"]
+    for r in records:
+        cells = (r["kind"], r["true"], r["suggested"], *r["next"], r["confidence"])
+        lines.append("| {} | {} | {} | {}, {} | {:.2f} |".format(*cells))
+    right, among, _ = np.sum([measures(r) for r in records], axis=0)
+    lines += ["", f"Right: {right:.0f} of {len(records)}; among the first three: {among:.0f}."]
+    return "\n".join(lines) + "\n"
 
 
 def measures(record: dict[str, Any]) -> tuple[float, float, float]:
@@ -255,6 +296,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="where the data files are")
     parser.add_argument("--draws", type=int, help="so many other artificial sets instead")
     parser.add_argument("--subsets", type=int, help="so many problems of some of the classes")
+    parser.add_argument("--many", type=int, help="so many problems of many small clusters")
     parser.add_argument("--jobs", type=int, default=2, help="draws or problems side by side")
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--fresh", action="store_true", help="forget the recorded runs")
@@ -268,6 +310,9 @@ def main() -> None:
         return
     if options.subsets:
         side_by_side(options, "subsets", partial(run_subset, options.folder), table_of_subsets)
+        return
+    if options.many:
+        side_by_side(options, "many", partial(run_many, options.folder), table_of_many)
         return
     path = options.out.with_suffix(".json")
     records = [] if options.fresh or not path.exists() else json.loads(path.read_text())

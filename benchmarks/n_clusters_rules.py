@@ -24,7 +24,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from omcal import OMCAL, Consensus
 from omcal.method.scaling import Scaling
-from omcal.select.number import _AGREED, _CROSSING, _SAME, _joined, modularity_of, turned
+from omcal.select.number import _joined, best_of, modularity_of, turned
 from omcal.views.reading import validate_views
 
 
@@ -151,16 +151,48 @@ RULES: dict[str, Callable[[Fits], np.ndarray]] = {
 }
 
 
-def measured(true: int, fits: Fits, curve: np.ndarray) -> tuple[float, float, float]:
-    """Right, among the first three, off by which factor: for the best, or for those apart."""
-    apart = (fits.stability >= _AGREED) & (1 - fits.inside(0.5) <= _CROSSING)
+def as_in_use(fits: Fits, curve: np.ndarray) -> int:
+    return best_of(curve, fits.stability)[0]
+
+
+def never(_: Fits, curve: np.ndarray) -> int:
+    return int(curve.argmax())
+
+
+def whatever_the_modularity(fits: Fits, curve: np.ndarray, among: Any = True) -> int:
+    agreed = (fits.stability >= 0.99) & among
+    if not agreed.any():
+        return never(fits, curve)
+    agreed &= fits.stability >= fits.stability[agreed].max() - 0.001
+    return int(np.where(agreed, curve, -1).argmax())
+
+
+def where_few_ties_cross(fits: Fits, curve: np.ndarray) -> int:
+    return whatever_the_modularity(fits, curve, fits.inside(0.5) >= 0.975)
+
+
+# When a number is taken because the runs agree on its clusters, for the rule in use.
+CHOICES: dict[str, Callable[[Fits, np.ndarray], int]] = {
+    "…, agreement where few ties are between clusters": where_few_ties_cross,
+    "…, agreement whatever the modularity": whatever_the_modularity,
+    "…, no agreement": never,
+}
+
+
+def measured(true: int, fits: Fits, curve: np.ndarray, best: int) -> tuple[float, float, float]:
+    """Right, among the first three, off by which factor."""
     order = np.argsort(-curve, kind="stable")
-    if apart.any():
-        agreed = np.flatnonzero(apart & (fits.stability >= fits.stability[apart].max() - _SAME))
-        best = agreed[np.argmax(curve[agreed])]
-        order = np.append(best, order[order != best])
-    found = fits.numbers[order]
+    found = fits.numbers[np.append(best, order[order != best])]
     return found[0] == true, true in found[:3], abs(np.log(found[0] / true))
+
+
+def all_measured(true: int, fits: Fits) -> list[tuple[float, float, float]]:
+    """In the order of NAMES."""
+    curves = [rule(fits) for rule in RULES.values()]
+    ways = [(curves[0], as_in_use)]
+    ways += [(curves[0], choice) for choice in CHOICES.values()]
+    ways += [(curve, as_in_use) for curve in curves[1:]]
+    return [measured(true, fits, curve, choice(fits, curve)) for curve, choice in ways]
 
 
 def fit(folder: Path, where: Path, seed: int) -> tuple[str, int, list[tuple[float, float, float]]]:
@@ -187,7 +219,10 @@ def fit(folder: Path, where: Path, seed: int) -> tuple[str, int, list[tuple[floa
             near=[neighbours.fit(X).kneighbors(return_distance=False) for X in scaled],
         )
     fits = Fits(path)
-    return known["source"], true, [measured(true, fits, rule(fits)) for rule in RULES.values()]
+    return known["source"], true, all_measured(true, fits)
+
+
+NAMES = (next(iter(RULES)), *CHOICES, *list(RULES)[1:])
 
 
 def table_by_number(results: list[tuple[str, int, list[tuple[float, float, float]]]]) -> str:
@@ -199,7 +234,7 @@ def table_by_number(results: list[tuple[str, int, list[tuple[float, float, float
     lines = ["", "Right, and among the first three, by the number of classes (problems):", ""]
     heads = [f"{name} ({among.sum()})" for name, among in parts.items()]
     lines += [f"| rule | {' | '.join(heads)} |", "|---" * (len(parts) + 1) + "|"]
-    for i, rule in enumerate(RULES):
+    for i, rule in enumerate(NAMES):
         means = [scores[among, i].mean(axis=0) for among in parts.values()]
         lines.append(f"| {rule} | {' | '.join(f'{m[0]:.2f}, {m[1]:.2f}' for m in means)} |")
     return "\n".join(lines) + "\n"
@@ -217,7 +252,7 @@ def table(results: list[tuple[str, int, list[tuple[float, float, float]]]]) -> s
     lines += ["standard error over the sets.", ""]
     lines.append("| rule | right | | among the first three | | off by the factor | logarithm |")
     lines.append("|---" * 7 + "|")
-    for i, rule in enumerate(RULES):
+    for i, rule in enumerate(NAMES):
         cells = [
             f"{means[i, 0]:.3f}",
             "",

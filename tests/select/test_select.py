@@ -1,6 +1,7 @@
 """How many clusters there are."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.metrics import euclidean_distances
 from omcal import OMCAL, Consensus
 from omcal.datasets import make_multiview
 from omcal.metrics import ari
-from omcal.select.number import modularity_of, n_clusters, turned
+from omcal.select.number import _suggestion, modularity_of, n_clusters, turned
 from omcal.select.parameters import tune_without_labels
 
 
@@ -52,6 +53,57 @@ def test_counts_round_clusters_of_one_view(c):
 def test_counts_clusters_of_few_samples():
     near = [2, *range(10, 15), 30]
     assert n_clusters(round_clusters(12, 300), near).suggestion == 12
+
+
+def test_counts_clusters_of_fewer_samples_than_neighbours():
+    """Half the root of 320 samples would be 9 neighbours, of which 7 can be in the cluster."""
+    labels = np.repeat(np.arange(40), 8)
+    rng = np.random.RandomState(0)
+    # A grid, shuffled for each view, so that other clusters are near each other.
+    grid = np.array(np.meshgrid(*[np.arange(4)] * 3)).reshape(3, -1).T * 6.0
+    views = [rng.permutation(grid)[labels] + rng.normal(size=(320, 3)) for _ in range(2)]
+    found = n_clusters(views, [10, 20, 30, 40, 50])
+    assert found.suggestion == 40
+    assert np.argmax(found.modularity) == 3
+
+
+def ring(numbers, stabilities):
+    """What joined runs would be that cut a ring of 60 samples into so many equal parts."""
+    around = np.arange(60)
+    towards = sparse.coo_array((np.ones(60), (around, (around + 1) % 60)), shape=(60, 60))
+    models = [
+        SimpleNamespace(
+            labels_=around * c // 60,
+            stability_=stability,
+            runs_=[SimpleNamespace(labels=around * c // 60)],
+        )
+        for c, stability in zip(numbers, stabilities, strict=True)
+    ]
+    return _suggestion(numbers, models, [sparse.coo_array(towards + towards.T)] * len(models))
+
+
+@pytest.mark.parametrize(
+    ("stabilities", "expected"),
+    [
+        ((1.0, 0.5, 0.5), 3),
+        ((0.5, 0.99, 0.98), 4),
+        ((0.9995, 1.0, 0.5), 4),
+        ((1.0, 0.9995, 0.5), 4),
+        ((1.0, 0.998, 0.5), 3),
+        ((0.98, 0.5, 0.5), 6),
+    ],
+)
+def test_of_good_numbers_that_on_which_the_runs_agree_comes_first(stabilities, expected):
+    found = ring([3, 4, 6], stabilities)
+    assert list(found.modularity) == sorted(found.modularity)
+    assert found.suggestion == expected
+    assert found.confidence == pytest.approx(stabilities[[3, 4, 6].index(expected)])
+
+
+def test_two_halves_are_not_the_answer_where_their_parts_hang_together():
+    found = ring([2, 6], [1.0, 0.6])
+    assert found.modularity == pytest.approx([0.5 - 2 / 60, 5 / 6 - 6 / 60])
+    assert found.suggestion == 6
 
 
 @pytest.mark.slow

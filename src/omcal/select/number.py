@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
-from sklearn.neighbors import kneighbors_graph
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from omcal.machine.arrays import Array, Seed
+from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.consensus import Consensus
@@ -26,8 +26,8 @@ from omcal.views.view import Matrix
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Clusters that lie apart: whatever the anchors, they are found, and hardly a tie is between them.
-_AGREED, _CROSSING = 0.99, 0.025
+_AGREED = 0.99  # stability of clusters that are found whatever the anchors are
+_RIVAL = 0.8  # of the largest modularity: with less, clusters are those of a coarser division
 _SAME = 0.001  # stabilities that differ by less are the same
 _TURNED = 3000  # samples: of more, the eigenvectors would take longer than they save
 _SCATTERED = 8  # as many dense entries take as long as one of a sparse view
@@ -40,18 +40,19 @@ class ClusterNumber:
     Attributes
     ----------
     suggestion : int
-        The candidate with the largest `modularity`. Where some have clusters that lie apart, with
-        a stability of 0.99 or more and at most 2.5 % of the ties between them: of those on which
-        the runs agree best.
+        The candidate with the largest `modularity`. Where the runs agree on the clusters of some,
+        with a stability of 0.99 or more and four fifths of that modularity: of those on which
+        they agree best.
     confidence : float
         0 to 1: the stability of its clusters, times the share of the runs whose own modularity
-        gives the same suggestion, unless its clusters lie apart.
+        gives the same suggestion, unless the runs agree as above.
     candidates : tuple of int
         The numbers that were tried.
     modularity : tuple of float
         How many more neighbours share a cluster than by chance: the share of the ties between
         neighbours that lie inside clusters, less what is expected of ties at random. It falls with
-        too few clusters, and with too many.
+        too few clusters, and with too many. Ties are to half the root of n samples, or to
+        half as many as a cluster has in the mean, where that is less.
     stability : tuple of float
         Mean adjusted Rand index of the runs, which have other anchors, with their joint result.
     n_samples, n_runs : int
@@ -214,7 +215,8 @@ def n_clusters(
         models = work(
             delayed(_joined)(scaled, c, weighting, n_runs, seed) for c in reversed(numbers)
         )[::-1]
-    return _suggestion(numbers, models, ties_between(scaled))
+        ties = ties_for(scaled, numbers)
+    return _suggestion(numbers, models, ties)
 
 
 def _checked(candidates: Iterable[int]) -> list[int]:
@@ -256,39 +258,59 @@ def _joined(scaled: list[Matrix], c: int, weighting: Any, n_runs: int, seed: int
 
 
 def _suggestion(
-    numbers: list[int], models: list[Consensus], ties: sparse.coo_array
+    numbers: list[int], models: list[Consensus], ties: list[sparse.coo_array]
 ) -> ClusterNumber:
-    """What the joined runs of each number say."""
-    modularity = np.array([modularity_of(ties, model.labels_) for model in models])
+    """What the joined runs of each number say, by the ties for each."""
+    pairs = list(zip(models, ties, strict=True))
+    modularity = np.array([modularity_of(tie, model.labels_) for model, tie in pairs])
     stability = np.maximum([model.stability_ for model in models], 0)
-    crossing = np.array([1 - _inside(ties, model.labels_) for model in models])
-    apart = (stability >= _AGREED) & (crossing <= _CROSSING)
-    if apart.any():
-        apart &= stability >= stability[apart].max() - _SAME
-    best = int(np.argmax(np.where(apart, modularity, -1) if apart.any() else modularity))
+    best, agreed = best_of(modularity, stability)
     of_runs = np.array(
-        [[modularity_of(ties, run.labels) for run in model.runs_] for model in models]
+        [[modularity_of(tie, run.labels) for run in model.runs_] for model, tie in pairs]
     )
-    sure = 1.0 if apart.any() else np.mean(of_runs.argmax(axis=0) == best)
+    sure = 1.0 if agreed else np.mean(of_runs.argmax(axis=0) == best)
     return ClusterNumber(
         suggestion=numbers[best],
         confidence=float(sure * stability[best]),
         candidates=tuple(numbers),
         modularity=tuple(modularity.tolist()),
         stability=tuple(stability.tolist()),
-        n_samples=ties.shape[0],
+        n_samples=ties[0].shape[0],
         n_runs=of_runs.shape[1],
     )
 
 
-def ties_between(scaled: list[Matrix]) -> sparse.coo_array:
-    """How often two samples are neighbours: in how many views, and from one side or both.
+def best_of(modularity: Floats, stability: Floats) -> tuple[int, bool]:
+    """Which number is suggested, and whether that is because the runs agree on its clusters."""
+    agreed = (stability >= _AGREED) & (modularity >= _RIVAL * modularity.max())
+    if not agreed.any():
+        return int(modularity.argmax()), False
+    agreed &= stability >= stability[agreed].max() - _SAME
+    return int(np.where(agreed, modularity, -1).argmax()), True
 
-    Few samples have small clusters, in which a sample has few neighbours.
+
+def ties_for(scaled: list[Matrix], numbers: list[int]) -> list[sparse.coo_array]:
+    """How often two samples are neighbours, for each number of clusters.
+
+    In how many views, and from one side or both. Few samples have small clusters, in which a sample
+    has few neighbours; and most neighbours would be strangers if they were more than a cluster has.
     """
     n = scaled[0].shape[0]
-    k = max(1, min(round(n**0.5 / 2), n - 1))
-    towards = sum(sparse.csr_array(kneighbors_graph(X, k)) for X in scaled)
+    counts = [max(1, min(round(n**0.5 / 2), round(n / (2 * c)), n - 1)) for c in numbers]
+    near = [
+        NearestNeighbors(n_neighbors=max(counts)).fit(X).kneighbors(return_distance=False)
+        for X in scaled
+    ]
+    made = {k: _ties([nearest[:, :k] for nearest in near]) for k in set(counts)}
+    return [made[k] for k in counts]
+
+
+def _ties(near: list[Array]) -> sparse.coo_array:
+    """Ties of each sample to its neighbours in each view."""
+    n, k = near[0].shape
+    columns = np.hstack(near).ravel()  # the same neighbour in two views is tied twice
+    starts = np.arange(0, columns.size + 1, k * len(near))
+    towards = sparse.csr_array((np.ones(columns.size), columns, starts), shape=(n, n))
     return sparse.coo_array(towards + towards.T)
 
 
@@ -304,9 +326,5 @@ def modularity_of(ties: sparse.coo_array, labels: Array) -> float:
     -0.5
     """
     degrees = np.bincount(labels[ties.row], ties.data) / ties.data.sum()
-    return _inside(ties, labels) - float(np.square(degrees).sum())
-
-
-def _inside(ties: sparse.coo_array, labels: Array) -> float:
-    """The share of ties inside clusters."""
-    return float(ties.data[labels[ties.row] == labels[ties.col]].sum() / ties.data.sum())
+    inside = ties.data[labels[ties.row] == labels[ties.col]].sum() / ties.data.sum()
+    return float(inside - np.square(degrees).sum())
