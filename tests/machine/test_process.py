@@ -57,7 +57,7 @@ def test_an_overlap_does_not_take_the_others_setting_for_the_users(setting, stat
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_ctrl_c_at_any_instruction_leaves_it_as_it_was(setting, state, before):
+def test_ctrl_c_at_any_moment_leaves_it_as_it_was(setting, state, before):
     """Also where it is the second one, and the block is being left since the first."""
 
     def block():
@@ -66,10 +66,10 @@ def test_ctrl_c_at_any_instruction_leaves_it_as_it_was(setting, state, before):
                 raise KeyboardInterrupt
 
     count = 0
-    for instruction in interrupted_everywhere(block, "process.py", "contextlib.py", __file__):
-        assert (state.first, state.second) == ("user's", "user's"), instruction
+    for moment in interrupted_everywhere(block, "process.py", "contextlib.py", __file__):
+        assert (state.first, state.second) == ("user's", "user's"), moment
         count += 1
-    assert count > 100  # it did look at them all
+    assert count > 20  # it did look at them all
     with setting.held():
         assert state.first == "ours"
 

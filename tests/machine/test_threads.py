@@ -136,22 +136,22 @@ def test_helpers_keep_blas_to_one_thread_too(libraries, monkeypatch):
 
 
 @pytest.mark.parametrize("presses", [1, 2])
-def test_ctrl_c_at_any_instruction_leaves_the_users_numbers(libraries, presses):
+def test_ctrl_c_at_any_moment_leaves_the_users_numbers(libraries, presses):
     def block():
         with one_blas_thread():
             if presses == 2:
                 raise KeyboardInterrupt
 
     files = "machine/threads.py", "contextlib.py", __file__
-    for instruction in interrupted_everywhere(block, *files):
-        assert numbers() == [3, 4, 5], instruction
+    for moment in interrupted_everywhere(block, *files):
+        assert numbers() == [3, 4, 5], moment
         assert libraries[2].owner is None
-    assert instruction > 100  # it did look at them all
+    assert moment > 20  # it did look at them all
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("presses", [1, 2])
-def test_after_ctrl_c_at_any_instruction_nothing_goes_on(libraries, monkeypatch, presses):
+def test_after_ctrl_c_at_any_moment_nothing_goes_on(libraries, monkeypatch, presses):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     main, done = threading.current_thread(), []
 
@@ -161,11 +161,10 @@ def test_after_ctrl_c_at_any_instruction_nothing_goes_on(libraries, monkeypatch,
         time.sleep(0.0005)
         done.append(rows.start)
 
-    for instruction in interrupted_everywhere(lambda: map_blocks(work, 4, 1), "machine/threads.py"):
+    for moment in interrupted_everywhere(lambda: map_blocks(work, 4, 1), "machine/threads.py"):
         ended = len(done)
-        assert numbers() == [3, 4, 5], instruction
+        assert numbers() == [3, 4, 5], moment
         time.sleep(0.001)
-        assert len(done) == ended, instruction
-    assert instruction > 100
+        assert len(done) == ended, moment
     monkeypatch.setenv("OMP_NUM_THREADS", "4")  # the threads serve the next, too
     assert map_blocks(lambda rows: rows.start, 50, 1) == list(range(50))

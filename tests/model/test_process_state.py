@@ -120,14 +120,14 @@ def test_interrupted_fits_leave_no_trace_beside_pytorch(torch, two_threads, ctrl
     check_interrupted_fits(ctrl_c)
 
 
-def test_ctrl_c_has_its_meaning_again_after_one_at_any_instruction(ctrl_c):
+def test_ctrl_c_has_its_meaning_again_after_one_at_any_moment(ctrl_c):
     def block():
         with Interruption().held():
             assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
 
-    for instruction in interrupted_everywhere(block, "watching.py", "contextlib.py"):
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, instruction
-    assert instruction > 50  # it did look at them all
+    for moment in interrupted_everywhere(block, "watching.py", "contextlib.py"):
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, moment
+    assert moment > 10  # it did look at them all
 
 
 def test_progress_is_shown_while_the_fit_runs_and_not_after(capfd, monkeypatch):

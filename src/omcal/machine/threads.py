@@ -102,7 +102,7 @@ def _share_out(
         try:
             # This thread works, too: to wake one more would cost as much as a short block.
             for _ in range(workers - 1):
-                _pool(workers - 1, os.getpid()).submit(line.help)
+                _pool(thread_count() - 1, os.getpid()).submit(line.help)
             line.work_off()
             done = True
         finally:  # after an error nothing goes on in the background
@@ -169,7 +169,8 @@ class _Line(Generic[Result]):
 
     def _next(self) -> tuple[int, slice] | None:
         with self._lock:
-            return None if self._failed else next(self._blocks, None)
+            block = None if self._failed else next(self._blocks, None)
+        return block
 
     def _hand_in(self, number: int, result: Result) -> None:
         with self._lock:
