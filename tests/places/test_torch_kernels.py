@@ -220,11 +220,18 @@ def test_seed(on_cpu, monkeypatch, n, c):
 
 @pytest.mark.parametrize(
     ("runs", "n", "d", "m", "dtype"),
-    [(2, 300, 5, 9, np.float64), (3, 70, 20, 20, np.float32), (1, 40, 1, 1, np.float64)],
+    [
+        (2, 300, 5, 9, np.float64),
+        (3, 70, 20, 20, np.float32),
+        (1, 40, 1, 1, np.float64),
+        (2, 60, 150, 4, np.float64),  # more columns than threads
+    ],
 )
 @pytest.mark.parametrize("kind", [cuda_kmeans.Lloyd, cuda_kmeans.WideLloyd])
-def test_lloyd(on_cpu, kind, runs, n, d, m, dtype):
-    """Each run comes to rest by itself."""
+@pytest.mark.parametrize("tolerance", [kmeans.TOLERANCE, 0.1])
+def test_lloyd(on_cpu, monkeypatch, tolerance, kind, runs, n, d, m, dtype):
+    """Each run comes to rest by itself, or where its centres hardly move."""
+    monkeypatch.setattr(kmeans, "TOLERANCE", tolerance)
     X = np.random.default_rng(n).normal(size=(runs, n, d)).astype(dtype)
     centres, points = torch.from_numpy(X[:, :m].copy()), [Vectors(of_run) for of_run in X]
     limits = torch.tensor([kmeans.TOLERANCE * part.spread for part in points])
