@@ -98,8 +98,9 @@ $(DOCS)/.installed: pyproject.toml | $(DOCS)/.made
 	$(DOCS)/$(SCRIPTS)/python $(PIP) -e ".[docs]"
 	touch $@
 
+# From 1.1.414 on, pyright verifies what the first Python of the path has, whatever --pythonpath says.
 types: $(VENV)/.installed $(TOOLS)/.installed  ## how much of the public interface has known types: at least 95 %
-	$(TOOLS)/$(SCRIPTS)/pyright --pythonpath $(BIN)/python --verifytypes omcal --ignoreexternal \
+	PATH="$(abspath $(BIN)):$$PATH" $(TOOLS)/$(SCRIPTS)/pyright --verifytypes omcal --ignoreexternal \
 		| tail -20 | awk '{ print } /score/ { enough = $$4 + 0 >= 95 } END { exit !enough }'
 
 docs: $(DOCS)/.installed  ## the site, into docs/_build/html; runs the tutorials, checks the links
