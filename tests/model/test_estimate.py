@@ -98,8 +98,10 @@ SHAPES = {
 @pytest.mark.skipif(
     not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak is measured on Linux only"
 )
+@pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_memory_is_within_a_factor_of_one_and_a_half(shape, tmp_path, monkeypatch):
+def test_memory_is_within_a_factor_of_one_and_a_half(shape, threads, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
     if shape == "many samples":
         pytest.importorskip("numba")
         if not os.access(omcal.machine.unrolled.__file__, os.W_OK):

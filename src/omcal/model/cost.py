@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
-from omcal.machine.threads import one_blas_thread, thread_count
+from omcal.machine.threads import IN_CACHE, one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.kmeans import PART_PER_ANCHOR, SEED_PER_ANCHOR, trials
 from omcal.method.points import inner_products_pay
@@ -27,8 +27,9 @@ from omcal.views.view import View
 _BLOCK = 8192  # rows of a block in a pass
 _BLOCK_ENTRIES = 2**18  # numbers in a block of dense rows
 _DISTANCES = 2**20  # numbers in a block of distances
+_SPARSE_BLOCK = 2**18  # the same where the rows are sparse
+_MEMBER = 44  # bytes of a row's number and cluster, and of a matrix of these
 _BUFFERS = 2e6  # of BLAS and the like
-_BLAS_THREAD = 8e6  # more that BLAS takes in each further thread
 _NUMBA, _COMPILED_LOOPS = 50e6, 55e6  # code, once loaded
 _INDEX = 4  # bytes of a sparse index
 
@@ -102,7 +103,7 @@ class Estimate:
     """What a fit is expected to take.
 
     `print` it, or read its properties. Bytes are beyond the input, which is not copied; where
-    they were measured, with one and two threads, the peak was within a factor of 1.5, while
+    they were measured, with one to eight threads, the peak was within a factor of 1.5, while
     seconds are rough. Both are for the CPU, whatever the device.
 
     Attributes
@@ -273,6 +274,7 @@ class Estimate:
             "distances": threads * (self._sample * 24.0 + 2.0 * t * _DISTANCES),
             # The means of all runs and their sums, in each thread those of a block of rows.
             "means": (16.0 + (8.0 + t) * thread_count()) * self.n_runs * m * width,
+            "clusters": float(_MEMBER * self.n_runs * self._sample),
             "workspace": self._workspace,
         } | ({"compiled code": _NUMBA} if compiled_pays(n) else {})
 
@@ -282,7 +284,8 @@ class Estimate:
         s, m, t = self._sample, self.n_anchors, self._itemsize
         width = sum(view.width for view in self.views)
         entries = sum(view.row_entries for view in self.views)
-        joint = s * entries * (t + (_INDEX if self._sparse else 0))
+        row = entries * (t + (_INDEX if self._sparse else 0))
+        joint = s * row
         # Of the rows that the start is drawn from, up to two products for each of their entries.
         part = min(s, (PART_PER_ANCHOR + 3 * SEED_PER_ANCHOR) * m)
         by_products = s == self.n_samples and inner_products_pay(s, width)
@@ -299,6 +302,7 @@ class Estimate:
             # Half of them are gone whenever there is more than one copy of the sample.
             "centres": max(centres / 2, centres - (copies - 1) * joint),
             "distances": s * (t * self._trials + 24.0) + 2.0 * t * min(s * m, _DISTANCES),
+            "blocks of sparse rows": self._sparse_blocks(s, width, row, 1),
             "workspace": self._workspace,
         }
         if by_products:
@@ -338,6 +342,7 @@ class Estimate:
         n, m, c, k, V = *self._sizes, len(self.views)
         dtype, compiled = np.result_type(*(view.dtype for view in self.views)), compiled_pays(n)
         widths = [view.width for view in self.views]
+        widest = max((view.row_bytes for view in self._sparse), default=0.0)
         threads = min(thread_count(), math.ceil(n / _BLOCK))
         parts = row_bytes(V, k, c, m, dtype, compiled=compiled)
         parts.pop("label")
@@ -357,6 +362,8 @@ class Estimate:
             # Those of one view at a time are made ready for products with its rows.
             "anchors": 8.0 * m * (self.n_runs * sum(widths) + 4 * max(widths)),
             "workspace": threads * (_BUFFERS + min(n, _BLOCK) * max(a_pass, products)),
+            # As they are and scaled.
+            "blocks of sparse rows": self._sparse_blocks(n, max(widths), widest, 2),
         }
         return rows | rest | ({"compiled code": _NUMBA + _COMPILED_LOOPS} if compiled else {})
 
@@ -367,7 +374,18 @@ class Estimate:
         dense = [view.width for view in self.views if view.density is None]
         threads = min(thread_count(), math.ceil(n * max(widths) / _BLOCK_ENTRIES))
         block = 8.0 * min(n * max(dense, default=0), _BLOCK_ENTRIES)
-        return threads * (_BUFFERS + block) + (threads - 1) * (_BLAS_THREAD if dense else 0.0)
+        return threads * (_BUFFERS + block)
+
+    def _sparse_blocks(self, n: int, width: int, row: float, copies: int) -> float:
+        """Blocks of n sparse rows of these bytes in all threads but one.
+
+        Each takes its turn at them, and malloc keeps what it had for it, even if they are few.
+        """
+        size = _SPARSE_BLOCK // self.n_anchors
+        if not self._sparse or n <= size:
+            return 0.0
+        by_columns = self.n_anchors * width * self._itemsize > IN_CACHE  # for their products
+        return (thread_count() - 1) * (copies + by_columns) * size * row
 
 
 @cache
