@@ -66,6 +66,7 @@ def ctrl_c():
     def press(seconds):
         timers.append(threading.Timer(seconds, signal.raise_signal, [signal.SIGINT]))
         timers[-1].start()
+        return timers[-1]
 
     yield press
     for timer in timers:
@@ -101,9 +102,10 @@ def check_interrupted_fits(ctrl_c):
         for attempt in range(10):
             other = pool.submit(OMCAL(3, **OPTIONS).fit, VIEWS)
             try:
-                ctrl_c(whole * (attempt + 1) / 10)
+                timer = ctrl_c(whole * (attempt + 1) / 10)
                 for _ in range(5):
                     OMCAL(3, verbose=1, **OPTIONS).fit(VIEWS)
+                timer.join()  # what came too late for the fits does not reach the checks
             except KeyboardInterrupt:
                 interrupted += 1
             other.result()
