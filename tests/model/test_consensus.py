@@ -19,7 +19,7 @@ from omcal.method.new_samples import joined_graph
 from omcal.method.rows import Assignment, decide, second
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import starts
-from omcal.model.runs import certainty, run_table
+from omcal.model.runs import certainty, run_table, runs_of, small
 from omcal.model.small_fits import fitted_views
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import validate_views
@@ -281,6 +281,17 @@ def test_the_graphs_are_those_of_the_run_that_is_kept(together, monkeypatch):
         assert_array_equal(run._graphs.indices, expected.indices)
         assert_allclose(run._graphs.weights, expected.weights)
     assert any(kept)  # it is not always the first
+
+
+@pytest.mark.parametrize(("c", "n_bytes"), [(1, 1), (256, 1), (257, 2), (70_000, 4)])
+def test_what_runs_found_is_kept_in_few_bytes(c, n_bytes):
+    labels, share = np.array([0, c - 1], dtype=np.int32), np.array([255, 200], dtype=np.uint8)
+    found = small(Assignment(labels, 0, labels[::-1], share), c)
+    (run,) = runs_of([(None, None, found)], c)
+    assert found.labels.itemsize == found.second.itemsize == run.labels.itemsize == n_bytes
+    for part in (found.labels, found.second[::-1], run.labels):
+        assert_array_equal(part, labels)
+    assert_array_equal(found.share, share)
 
 
 @pytest.mark.parametrize("c", [1, 2, 15, 16, 17, 300])
