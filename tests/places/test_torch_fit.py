@@ -10,6 +10,7 @@ from scipy import sparse
 
 from omcal import OMCAL
 from omcal.machine import torch as _torch
+from omcal.method import anchors
 from omcal.method.anchors import choose_anchors as host_anchors
 from omcal.method.new_samples import Learned, Rule
 from omcal.method.scaling import Scaling
@@ -397,3 +398,21 @@ def test_triton_is_optional():
     if os.environ.get("TRITON_INTERPRET") == "1":
         pytest.skip("Triton was asked for")
     assert not kernels.usable(torch.device("cpu"))
+
+
+def test_runs_of_sparse_views_share_the_rows_that_the_host_prepares(monkeypatch):
+    prepared, init = [], anchors.Sample.__init__
+
+    def counted(sample, *given, **settings):
+        prepared.append(sample)
+        init(sample, *given, **settings)
+
+    monkeypatch.setattr(anchors.Sample, "__init__", counted)
+    views = host_views([sparse.random_array((80, 30), density=0.2, random_state=0, format="csr")])
+    how = GraphSettings(3, 8, 4, None, "kmeans")
+    place = OnDevices(views, Asked())
+    joined = place.learn(how, [np.random.RandomState(seed) for seed in range(3)])
+    assert len(prepared) == 1
+    for seed, one in enumerate(joined):
+        (alone,) = place.learn(how, [np.random.RandomState(seed)])
+        np.testing.assert_array_equal(one.anchors[0], alone.anchors[0])

@@ -33,13 +33,37 @@ def choose_anchors(
     method: Any,
     random_state: np.random.RandomState,
 ) -> list[Array]:
-    """`omcal.method.anchors.choose_anchors` on the device, from the same random numbers.
+    """`omcal.method.anchors.choose_anchors` on the device, from the same random numbers."""
+    (anchors,) = choose_for_runs(views, scalings, n_anchors, method, [random_state])
+    return anchors
+
+
+def choose_for_runs(
+    views: DeviceViews,
+    scalings: list[Scaling],
+    n_anchors: int,
+    method: Any,
+    random_states: Sequence[np.random.RandomState],
+) -> list[list[Array]]:
+    """`choose_anchors` with each of these random states.
 
     Sparse views go to the host's function, as their sample is never made dense, and so do views
     that samples are absent from, and anchors that are given.
     """
+    given = (scalings, n_anchors, method)
     if views.sparse or views.host.present is not None or not isinstance(method, str):
-        return host_anchors.choose_anchors(views.host, scalings, n_anchors, method, random_state)
+        return host_anchors.choose_for_runs(views.host, *given, random_states)
+    return [_choose_there(views, *given, state) for state in random_states]
+
+
+def _choose_there(
+    views: DeviceViews,
+    scalings: list[Scaling],
+    n_anchors: int,
+    method: str,
+    random_state: np.random.RandomState,
+) -> list[Array]:
+    """`choose_anchors` of dense views."""
     rows = host_anchors.sample_rows(views.n, n_anchors, method, random_state)
     centres = scaled_rows(views, scalings, rows)
     mean = 0.0

@@ -17,7 +17,7 @@ from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
 from omcal.places.base import Place, Wanted
-from omcal.places.gpu.anchors import choose_anchors
+from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import (
     explaining_out_of_memory,
     resolve_devices,
@@ -69,12 +69,8 @@ class OnDevices(Place):
             how = (settings.n_anchors, settings.anchors)
             if span_pays(views.n, self.views.widths, *how, len(random_states)):
                 return self._learn_in_span(scalings, settings, random_states)
-            return [
-                Learned(
-                    scalings, choose_anchors(views, scalings, *how, state), settings.n_neighbors
-                )
-                for state in random_states
-            ]
+            found = choose_for_runs(views, scalings, *how, random_states)
+            return [Learned(scalings, anchors, settings.n_neighbors) for anchors in found]
 
     def _learn_in_span(
         self,
