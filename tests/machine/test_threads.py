@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from interrupts import interrupted_everywhere
 from omcal.machine import threads
-from omcal.machine.threads import map_blocks, one_blas_thread
+from omcal.machine.threads import blas_as_before, map_blocks, one_blas_thread
 
 
 class OfProcess:
@@ -147,6 +147,14 @@ def test_ctrl_c_at_any_moment_leaves_the_users_numbers(libraries, presses):
         assert numbers() == [3, 4, 5], moment
         assert libraries[2].owner is None
     assert moment > 20  # it did look at them all
+
+
+def test_a_block_without_an_end_is_taken_back_by_what_is_around_it(libraries):
+    with blas_as_before():
+        cut_short = one_blas_thread()  # Ctrl-C came before its end began
+        cut_short.__enter__()
+        assert numbers() == [1, 1, 1]
+    assert numbers() == [3, 4, 5]
 
 
 @pytest.mark.slow

@@ -122,6 +122,23 @@ def test_interrupted_fits_leave_no_trace_beside_pytorch(torch, two_threads, ctrl
     check_interrupted_fits(ctrl_c)
 
 
+def test_a_fit_takes_back_what_blocks_without_an_end_have_set(monkeypatch):
+    """As where Ctrl-C comes in the last product of such a block, and its traceback is kept."""
+    kept = []
+
+    def cut_short(*args):
+        kept.extend([np.errstate(over="ignore"), threads.one_blas_thread()])
+        for block in kept:
+            block.__enter__()
+        raise KeyboardInterrupt
+
+    before = settings_of_the_process()
+    monkeypatch.setattr("omcal.places.memory.InMemory.learn", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        OMCAL(3, **OPTIONS).fit(VIEWS)
+    assert settings_of_the_process() == before
+
+
 def test_ctrl_c_has_its_meaning_again_after_one_at_any_moment(ctrl_c):
     def block():
         with Interruption().held():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache
-from threading import Condition, RLock
+from threading import Condition, RLock, local
 from typing import Any, Generic, TypeVar
 
 import joblib
@@ -204,26 +204,46 @@ def one_blas_thread() -> Iterator[None]:
     again when all blocks have ended, since each takes back what it changed itself. A thread may so
     lift the limit of another; the next block of that sets it again.
     """
-    before = [
-        (library, number)
-        for library in _blas_libraries(len(sys.modules))
-        if (number := library.num_threads) != 1
-    ]
+    with blas_as_before():
+        for library in _blas_libraries(len(sys.modules)):
+            if (number := library.num_threads) != 1:
+                _own.changed.append((library, number))
+                _set_threads(library, 1)
+        yield
+
+
+@contextmanager
+def blas_as_before() -> Iterator[None]:
+    """Take back at the end what blocks of `one_blas_thread` in this one have changed.
+
+    For the whole of what a user calls: Ctrl-C in the last product of a block is noticed where that
+    is left, and then it has no end of its own.
+    """
+    outer = len(_own.changed)
     try:
         try:
-            for library, _ in before:
-                _set_threads(library, 1)
             yield
         finally:
-            _take_back(before)
+            _take_back(outer)
     finally:  # Ctrl-C may have cut short the first call
-        _take_back(before)
+        _take_back(outer)
 
 
-def _take_back(before: list[tuple[Any, int]]) -> None:
-    while before:
-        _set_threads(*before[-1])
-        before.pop()
+class _Own(local):
+    """What a thread has changed and not yet taken back: libraries and their numbers."""
+
+    def __init__(self) -> None:
+        self.changed: list[tuple[Any, int]] = []
+
+
+_own = _Own()
+
+
+def _take_back(outer: int) -> None:
+    """All but the first so many of the changes."""
+    while len(_own.changed) > outer:
+        _set_threads(*_own.changed[-1])
+        _own.changed.pop()
 
 
 def _set_threads(library: Any, number: int) -> None:

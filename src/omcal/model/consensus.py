@@ -28,7 +28,7 @@ from omcal.model.doubts import Doubt, cluster_sizes, doubts, of_runs, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
 from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_table, runs_of
-from omcal.model.watching import Watch, best_of, shown, worked_off
+from omcal.model.watching import Watch, best_of, plain_interrupts, shown, worked_off
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
@@ -145,7 +145,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
                     f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
                     "same run at a time; leave one of them out."
                 )
-        with inner._working(), shown(inner.verbose):
+        with inner._working(), shown(inner.verbose), plain_interrupts():
             interrupted = self._fit(inner, X, present)
             warn(self)
         if interrupted:

@@ -379,13 +379,15 @@ class Estimate:
     def _sparse_blocks(self, n: int, width: int, row: float, copies: int) -> float:
         """Blocks of n sparse rows of these bytes in all threads but one.
 
-        Each takes its turn at them, and malloc keeps what it had for it, even if they are few.
+        Threads take turns at them, and malloc keeps what each had: some twice as many as there are
+        blocks were seen to.
         """
         size = _SPARSE_BLOCK // self.n_anchors
         if not self._sparse or n <= size:
             return 0.0
         by_columns = self.n_anchors * width * self._itemsize > IN_CACHE  # for their products
-        return (thread_count() - 1) * (copies + by_columns) * size * row
+        threads = min(thread_count(), 2 * math.ceil(n / size))
+        return (threads - 1) * (copies + by_columns) * size * row
 
 
 @cache

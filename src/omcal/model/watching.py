@@ -10,9 +10,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any, TextIO
 
+import numpy as np
+
 from omcal.machine.arrays import Floats
 from omcal.machine.process import ProcessSetting
-from omcal.machine.threads import small_blas
+from omcal.machine.threads import blas_as_before, small_blas
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.solver import Problem, Solution, in_turn, solving
 
@@ -117,9 +119,13 @@ class Interruption:
 
 @contextmanager
 def plain_interrupts() -> Iterator[None]:
-    """Ctrl-C is a KeyboardInterrupt, where compiled code makes a SystemError of it, too."""
+    """Ctrl-C is a KeyboardInterrupt, where compiled code makes a SystemError of it, too.
+
+    Blocks that it cuts short where they end leave no trace.
+    """
     try:
-        yield
+        with np.errstate(), blas_as_before():
+            yield
     except SystemError as error:
         cause: BaseException | None = error
         while cause is not None:
