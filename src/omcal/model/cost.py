@@ -343,7 +343,7 @@ class Estimate:
         dtype, compiled = np.result_type(*(view.dtype for view in self.views)), compiled_pays(n)
         widths = [view.width for view in self.views]
         widest = max((view.row_bytes for view in self._sparse), default=0.0)
-        threads = min(thread_count(), math.ceil(n / _BLOCK))
+        threads = min(thread_count(), 2 * math.ceil(n / _BLOCK))  # as in `_sparse_blocks`
         parts = row_bytes(V, k, c, m, dtype, compiled=compiled)
         parts.pop("label")
         rows = {part: float(n * size) for part, size in parts.items()}
