@@ -98,7 +98,7 @@ $(DOCS)/.installed: pyproject.toml | $(DOCS)/.made
 	$(DOCS)/$(SCRIPTS)/python $(PIP) -e ".[docs]"
 	touch $@
 
-# From 1.1.414 on, pyright verifies what the first Python of the path has, whatever --pythonpath says.
+# pyright 1.1.414 verifies what the first Python of the path has, whatever --pythonpath says.
 types: $(VENV)/.installed $(TOOLS)/.installed  ## how much of the public interface has known types: at least 95 %
 	PATH="$(abspath $(BIN)):$$PATH" $(TOOLS)/$(SCRIPTS)/pyright --verifytypes omcal --ignoreexternal \
 		| tail -20 | awk '{ print } /score/ { enough = $$4 + 0 >= 95 } END { exit !enough }'
