@@ -152,7 +152,7 @@ RULES: dict[str, Callable[[Fits], np.ndarray]] = {
 
 
 def as_in_use(fits: Fits, curve: np.ndarray) -> int:
-    return best_of(curve, fits.stability)[0]
+    return best_of(curve, fits.stability, fits.inside(0.5))[0]
 
 
 def never(_: Fits, curve: np.ndarray) -> int:

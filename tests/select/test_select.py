@@ -100,6 +100,20 @@ def test_of_good_numbers_that_on_which_the_runs_agree_comes_first(stabilities, e
     assert found.confidence == pytest.approx(stabilities[[3, 4, 6].index(expected)])
 
 
+def test_clusters_that_lie_apart_are_not_cut():
+    """Modularity would rather have the parts of two rings than the rings."""
+    around = np.arange(120)
+    ring = np.where(around % 60 == 59, around - 59, around + 1)
+    towards = sparse.coo_array((np.ones(120), (around, ring)), shape=(120, 120))
+    models = [
+        SimpleNamespace(labels_=labels, stability_=s, runs_=[SimpleNamespace(labels=labels)])
+        for labels, s in ((around // 60, 1.0), (around // 10, 0.9))
+    ]
+    found = _suggestion([2, 12], models, [sparse.coo_array(towards + towards.T)] * 2)
+    assert found.modularity[0] == pytest.approx(0.5) and found.modularity[1] > 0.8
+    assert found.suggestion == 2 and found.confidence == 1
+
+
 def test_two_halves_are_not_the_answer_where_their_parts_hang_together():
     found = ring([2, 6], [1.0, 0.6])
     assert found.modularity == pytest.approx([0.5 - 2 / 60, 5 / 6 - 6 / 60])

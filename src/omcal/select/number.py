@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _AGREED = 0.99  # stability of clusters that are found whatever the anchors are
-_RIVAL = 0.8  # of the largest modularity: with less, clusters are those of a coarser division
+# Such clusters may be those of a coarser division, unless hardly a tie is between them, or their
+# modularity is so large a share of the largest.
+_CROSSING, _RIVAL = 0.025, 0.8
 _SAME = 0.001  # stabilities that differ by less are the same
 _TURNED = 3000  # samples: of more, the eigenvectors would take longer than they save
 _SCATTERED = 8  # as many dense entries take as long as one of a sparse view
@@ -41,8 +43,8 @@ class ClusterNumber:
     ----------
     suggestion : int
         The candidate with the largest `modularity`. Where the runs agree on the clusters of some,
-        with a stability of 0.99 or more and four fifths of that modularity: of those on which
-        they agree best.
+        with a stability of 0.99 or more, and these have four fifths of that modularity or at most
+        2.5 % of the ties between them: of those on which the runs agree best.
     confidence : float
         0 to 1: the stability of its clusters, times the share of the runs whose own modularity
         gives the same suggestion, unless the runs agree as above.
@@ -264,7 +266,8 @@ def _suggestion(
     pairs = list(zip(models, ties, strict=True))
     modularity = np.array([modularity_of(tie, model.labels_) for model, tie in pairs])
     stability = np.maximum([model.stability_ for model in models], 0)
-    best, agreed = best_of(modularity, stability)
+    inside = np.array([inside_of(tie, model.labels_) for model, tie in pairs])
+    best, agreed = best_of(modularity, stability, inside)
     of_runs = np.array(
         [[modularity_of(tie, run.labels) for run in model.runs_] for model, tie in pairs]
     )
@@ -280,9 +283,10 @@ def _suggestion(
     )
 
 
-def best_of(modularity: Floats, stability: Floats) -> tuple[int, bool]:
+def best_of(modularity: Floats, stability: Floats, inside: Floats) -> tuple[int, bool]:
     """Which number is suggested, and whether that is because the runs agree on its clusters."""
-    agreed = (stability >= _AGREED) & (modularity >= _RIVAL * modularity.max())
+    agreed = (modularity >= _RIVAL * modularity.max()) | (inside >= 1 - _CROSSING)
+    agreed &= stability >= _AGREED
     if not agreed.any():
         return int(modularity.argmax()), False
     agreed &= stability >= stability[agreed].max() - _SAME
@@ -326,5 +330,9 @@ def modularity_of(ties: sparse.coo_array, labels: Array) -> float:
     -0.5
     """
     degrees = np.bincount(labels[ties.row], ties.data) / ties.data.sum()
-    inside = ties.data[labels[ties.row] == labels[ties.col]].sum() / ties.data.sum()
-    return float(inside - np.square(degrees).sum())
+    return inside_of(ties, labels) - float(np.square(degrees).sum())
+
+
+def inside_of(ties: sparse.coo_array, labels: Array) -> float:
+    """The share of ties inside clusters."""
+    return float(ties.data[labels[ties.row] == labels[ties.col]].sum() / ties.data.sum())
