@@ -83,6 +83,13 @@ SHAPES = {
         "runs": 10,
     },
     "joined runs": {"n": 40_000, "dims": [20, 9], "density": [None] * 2, "dtype": "f8", "runs": 5},
+    "joined runs of narrow views": {  # much of it for the products of their graphs
+        "n": 32_000,
+        "dims": [4, 3],
+        "density": [None] * 2,
+        "dtype": "f4",
+        "runs": 4,
+    },
     "many samples": {"n": 200_000, "dims": [20, 9], "density": [None, None], "dtype": "f4"},
 }
 
