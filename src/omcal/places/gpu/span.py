@@ -9,14 +9,14 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
-from omcal.machine.torch import Tensor
+from omcal.machine.torch import Tensor, torch_dtype
 from omcal.method import kmeans, span
 from omcal.method.anchors import draw_rows
 from omcal.method.scaling import Scaling
 from omcal.places.gpu.anchors import lloyd
 from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.distances import Found
-from omcal.places.gpu.scaling import scaled_rows
+from omcal.places.gpu.scaling import scale_rows
 from omcal.places.gpu.views import DeviceViews
 
 
@@ -31,7 +31,13 @@ def anchors_in_span(
 
     Of each run the anchors, on the host and here: the host is needed for draws only.
     """
-    X = scaled_rows(views, scalings, rows)
+    shared = slice(None) if rows is None else rows
+    blocks = [
+        scale_rows(view.take(shared), scaling)
+        for view, scaling in zip(views, scalings, strict=True)
+    ]
+    X = torch.cat(blocks, dim=1).to(torch_dtype(views.dtype))
+    del blocks
     mean, E = _main_directions(X, n_anchors, random_states[0])
     X -= mean
     drawn = [span.own_rows(len(X), n_anchors, state) for state in random_states]
