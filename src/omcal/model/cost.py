@@ -103,8 +103,9 @@ class Estimate:
     """What a fit is expected to take.
 
     `print` it, or read its properties. Bytes are beyond the input, which is not copied; where
-    they were measured, with one to eight threads, the peak was within a factor of 1.5, while
-    seconds are rough. Both are for the CPU, whatever the device.
+    they were measured, with one thread and two, the peak was within a factor of 1.5. Threads that
+    wait for a core take less than is said here. Seconds are rough. Both are for the CPU, whatever
+    the device.
 
     Attributes
     ----------
