@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -215,11 +216,17 @@ def _about_contradictions(
 
 
 def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
-    """Clusters of one view."""
+    """Clusters of one view.
+
+    Without the nuclear norm, which hardly ever changes them: with 320 anchors its eigenvalues
+    took a quarter of the time of a fit of 250 000 samples.
+    """
     StS = MemoryRows(graphs, model.n_clusters).gram()
     start = spectral_basis(StS[0, 0], int(model.n_clusters))
-    fit = fit_graphs(graphs, start, for_views(model._problem(len(model.view_names_)), [0]), StS)
-    return np.zeros(graphs.n, dtype=np.int32) if fit is None else fit.labels
+    problem = for_views(model._problem(len(model.view_names_)), [0])
+    fit = fit_graphs(graphs, start, replace(problem, beta=0.0), StS)
+    assert fit is not None  # nothing is removed
+    return fit.labels
 
 
 def _about_copies(
