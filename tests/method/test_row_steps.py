@@ -63,6 +63,12 @@ def test_unit_rows(X, form):
     assert_array_equal(found[4], 0)
 
 
+@pytest.mark.parametrize("step", [unit_rows, standard_rows])
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_zeros_stay_so(form, step):
+    assert_array_equal(plain(step(form(np.zeros((3, 4)))), np.float64), 0)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("entries", [1, 13, 1 << 18])
 def test_standard_rows(X, form, entries, monkeypatch):

@@ -62,6 +62,16 @@ def test_rows_of_floats_are_not_copied(A):
     np.testing.assert_array_equal(view.rows(np.array([3, 1])), A[[3, 1]])
 
 
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("rows", [slice(2, 5), slice(None), slice(8, 30), slice(4, 4)])
+def test_sparse_rows_of_floats_are_not_copied(A, form, rows):
+    X = form(np.where(A > 0, A, 0))
+    found = View("x", X).rows(rows)
+    assert type(found) is form
+    np.testing.assert_array_equal(found.toarray(), X.toarray()[rows])
+    assert not found.nnz or np.shares_memory(found.data, X.data)
+
+
 @pytest.mark.parametrize(("n", "size"), [(0, 3), (1, 3), (3, 3), (7, 3), (11, 4), (5, 100), (4, 1)])
 def test_row_blocks_cover_all_rows_once(n, size):
     blocks = list(row_blocks(n, size))

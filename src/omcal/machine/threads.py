@@ -79,6 +79,18 @@ def thin_product(X: Array, W: Array) -> Array:
     return np.asarray((W.T @ X.T).T if ARM else X @ W)
 
 
+def row_slice(X: Any, rows: slice) -> Any:
+    """X[rows] in the memory of X; of sparse rows SciPy would make a copy."""
+    if not hasattr(X, "indptr") or rows.step not in (None, 1):
+        return X[rows]
+    start, stop, _ = rows.indices(X.shape[0])
+    first, last = X.indptr[start], X.indptr[stop]
+    part = type(X)((stop - start, X.shape[1]), dtype=X.dtype)
+    part.data, part.indices = X.data[first:last], X.indices[first:last]
+    part.indptr = X.indptr[start : stop + 1] - first
+    return part
+
+
 def sparse_product(X: Any, W: Array) -> Array:
     """X W for a block of sparse rows: a W that is larger than the cache is then read once.
 

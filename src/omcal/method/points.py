@@ -15,6 +15,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from omcal.machine.arrays import Array
 from omcal.machine.threads import (
     map_blocks,
+    row_slice,
     small_blas,
     sparse_product,
     sum_blocks,
@@ -26,7 +27,7 @@ from omcal.views.view import Matrix
 _FEATURES_PER_CENTRE = 4
 _BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
 _ROW_ENTRIES = 1 << 20  # of their rows
-_SPARSE_ENTRIES = 1 << 18  # the same where SciPy copies the rows of a block
+_SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
 _MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out the means
 _SHARES_OF_MEANS = 8
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
@@ -185,7 +186,7 @@ class Vectors(Points):
             size = _SPARSE_ENTRIES // len(centres)
 
         def work(rows: slice) -> None:
-            use(rows, product(self.X[rows], W))
+            use(rows, product(row_slice(self.X, rows), W))
 
         map_blocks(work, self.n, max(1, size))
 

@@ -20,7 +20,7 @@ def damped(block: Matrix, unit: Array) -> Matrix:
     """sign(x) · log(1 + |x| / unit), with a unit a feature; zero stays zero."""
     values = block.data if sparse.issparse(block) else block
     if (unit != 1).any():
-        each = unit[block.indices] if sparse.issparse(block) else unit
+        each = unit.take(block.indices) if sparse.issparse(block) else unit
         values = values / each.astype(block.dtype)
     counts = values.min(initial=0.0) >= 0
     found = _log1p(values) if counts else np.copysign(_log1p(np.abs(values)), values)
@@ -32,7 +32,8 @@ def _log1p(sizes: Array) -> Array:
     with np.errstate(invalid="ignore"):
         whole = sizes.astype(np.uint8)
     if np.array_equal(whole, sizes):
-        return np.asarray(np.log1p(np.arange(256, dtype=sizes.dtype))[whole])
+        # To take is three times as fast as to index, with integers of few bytes.
+        return np.log1p(np.arange(256, dtype=sizes.dtype)).take(whole)
     return np.log1p(sizes)
 
 
@@ -40,7 +41,7 @@ def weighted(block: Matrix, weight: Array) -> Matrix:
     """Each feature times its weight."""
     if sparse.issparse(block):
         alike = weight.size > 0 and (weight == weight[0]).all()
-        each = weight[0] if alike else weight.astype(block.dtype)[block.indices]
+        each = weight[0] if alike else weight.astype(block.dtype).take(block.indices)
         return _with_values(block, block.data * each.astype(block.dtype))
     return block * weight.astype(block.dtype)
 
@@ -49,10 +50,12 @@ def unit_rows(block: Matrix) -> Matrix:
     """Each row divided by its length; zero stays zero."""
     block = _squarable(block)
     if sparse.issparse(block):
-        rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
+        stored = np.diff(block.indptr)
+        filled = stored > 0
         squares = np.square(block.data, dtype=np.float64)
-        inverse = _inverse_root(np.bincount(rows, squares))
-        return _with_values(block, block.data * inverse.astype(block.dtype)[rows])
+        inverse = _inverse_root(np.add.reduceat(squares, block.indptr[:-1][filled]))
+        each = np.repeat(inverse.astype(block.dtype), stored[filled])
+        return _with_values(block, block.data * each)
     inverse = _inverse_root(np.einsum("ij,ij->i", block, block, dtype=np.float64))
     return block * inverse.astype(block.dtype)[:, None]
 

@@ -21,7 +21,7 @@ from omcal.method.points import inner_products_pay
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES, span_pays
-from omcal.places.memory import FEW_COLUMNS, TOGETHER
+from omcal.places.memory import TOGETHER, dense_products_pay
 from omcal.views.view import View
 
 _BLOCK = 8192  # rows of a block in a pass
@@ -355,7 +355,8 @@ class Estimate:
             rows["labels of the runs"] = self._runs_bytes()
         a_pass, products = 32.0 * c + 12.0 * V * k, 0.0
         if not compiled:  # of the graphs with each other: dense ones, or entry by entry
-            products = V * m * 8.0 + 12.0 * V * k if V * m <= FEW_COLUMNS else 32.0 * V * k
+            dense = dense_products_pay(V, m, k)
+            products = V * m * 8.0 + 12.0 * V * k if dense else 32.0 * V * k
         rest = {
             "labels": 12.0 * n,
             # Blocks of rows return their own sums before these are added up.

@@ -32,7 +32,8 @@ TOGETHER = 1 << 25
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
-FEW_COLUMNS = 128  # of all graphs: so few that their products are quicker dense
+_FEW_COLUMNS = 128  # of all graphs: a block of dense rows takes little memory
+_ANCHORS_PER_NEIGHBOUR = 10
 
 
 class InMemory(Place):
@@ -187,11 +188,16 @@ class MemoryRows(AbstractRows):
         return stacked(alpha, P).astype(self.F.dtype, copy=False)
 
 
+def dense_products_pay(V: int, m: int, k: int) -> bool:
+    """Whether products of graphs with each other are quicker dense than entry by entry."""
+    return V * m <= _FEW_COLUMNS and m <= _ANCHORS_PER_NEIGHBOUR * k
+
+
 def _gram(graphs: AnchorGraphs) -> Floats:
     """S_uᵀ S_v of the pairs of views u <= v."""
     _, V, k = graphs.indices.shape
     m = graphs.n_anchors
-    if V * m <= FEW_COLUMNS:
+    if dense_products_pay(V, m, k):
         S = graphs.side_by_side().toarray().astype(np.float64, copy=False)
         return np.ascontiguousarray((S.T @ S).reshape(V, m, V, m).swapaxes(1, 2))
     columns = graphs.indices.astype(np.intp)

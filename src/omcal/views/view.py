@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
-from omcal.machine.threads import map_blocks
+from omcal.machine.threads import map_blocks, row_slice
 from omcal.views.present import read_masks, rows_present
 from omcal.views.stored import StoredArray
 from omcal.views.tensor_array import TensorArray
@@ -76,7 +76,8 @@ class View:
 
         Rows of samples that are absent from the view are zero.
         """
-        rows = self.array[index].astype(self.dtype, copy=False)
+        rows = row_slice(self.array, index) if isinstance(index, slice) else self.array[index]
+        rows = rows.astype(self.dtype, copy=False)
         if self.present is None or self.present[index].all():
             return rows
         there = self.present[index]
