@@ -33,7 +33,7 @@ def _log1p(sizes: Array) -> Array:
         whole = sizes.astype(np.uint8)
     if np.array_equal(whole, sizes):
         # To take is three times as fast as to index, with integers of few bytes.
-        return np.log1p(np.arange(256, dtype=sizes.dtype)).take(whole)
+        return np.asarray(np.log1p(np.arange(256, dtype=sizes.dtype)).take(whole))
     return np.log1p(sizes)
 
 
