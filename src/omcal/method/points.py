@@ -19,6 +19,7 @@ from omcal.machine.threads import (
     small_blas,
     sparse_product,
     sum_blocks,
+    thin_product,
     transposed,
 )
 from omcal.method.bounds import MovingCentres
@@ -179,7 +180,9 @@ class Vectors(Points):
 
     def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
         """Let `use` have the products of the centres with blocks of rows."""
-        W, product = centres.T, operator.matmul
+        # With few features it is the search along a row that counts.
+        wide = self.X.shape[1] >= _FEATURES_PER_CENTRE * len(centres)
+        W, product = centres.T, thin_product if wide else operator.matmul
         size = min(_BLOCK_ENTRIES // len(centres), _ROW_ENTRIES // max(self.X.shape[1], 1))
         if sparse.issparse(self.X):
             W, product = transposed(W.T, W.dtype), sparse_product
