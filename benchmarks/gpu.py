@@ -47,7 +47,7 @@ from omcal.method.solver import Problem, solve
 from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu import views as device_views
-from omcal.places.gpu.anchors import choose_anchors
+from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import Repeated, resolve_device, working_on
 from omcal.places.gpu.graph import TorchGraphs, anchor_graphs
 from omcal.places.gpu.rows import TorchRows
@@ -241,7 +241,8 @@ def phases(
     scalings = fit_scalings(views, "feature")
 
     def anchors() -> Any:
-        return choose_anchors(views, scalings, case.m, "kmeans", np.random.RandomState(0))
+        state = np.random.RandomState(0)
+        return choose_for_runs(views, scalings, case.m, "kmeans", [state])[0]
 
     chosen = anchors()
     graphs = anchor_graphs(views, [Learned(scalings, chosen, K)]).of_run(0)

@@ -260,3 +260,11 @@ def test_runs_that_had_not_converged_are_counted(member, rng):
     views = [groups(member, width, rng) for width in (6, 5)]
     with pytest.warns(ConvergenceWarning, match=r"3 of 3 runs had not converged after max_iter=2"):
         Consensus(OMCAL(3, max_iter=2, tol=1e-12), n_runs=3, random_state=0).fit(views)
+
+
+@pytest.mark.parametrize("few", [3, 100])
+def test_labels_are_counted_by_blocks(monkeypatch, few):
+    monkeypatch.setattr(doubts_module, "_COUNTED", few)
+    labels = np.random.default_rng(few).integers(4, size=50).astype(np.int32)
+    found = doubts_module.cluster_sizes(labels, 6)
+    np.testing.assert_array_equal(found, np.bincount(labels, minlength=6))

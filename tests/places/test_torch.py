@@ -26,7 +26,7 @@ from omcal.places.gpu import anchors as device_anchors
 from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu import nvrtc, staging
 from omcal.places.gpu import triton_graphs as kernels
-from omcal.places.gpu.anchors import choose_anchors
+from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import anchor_graphs
 from omcal.places.gpu.kinds import OfTensor
@@ -272,8 +272,8 @@ def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
     scalings = [Scaling.fit(view, "feature") for view in views]
     expected = host_anchors(views, scalings, 7, method, np.random.RandomState(1))
     for source in (views, tensor_views(arrays, device)):
-        found = choose_anchors(
-            DeviceViews(source, device), scalings, 7, method, np.random.RandomState(1)
+        (found,) = choose_for_runs(
+            DeviceViews(source, device), scalings, 7, method, [np.random.RandomState(1)]
         )
         assert [a.dtype for a in found] == [np.float64] * 2
         if method == "random":
@@ -307,7 +307,7 @@ def test_anchors_of_a_sample_are_those_of_the_host(device, seed, widths):
     scalings = [Scaling.fit(view, "feature") for view in views]
     expected = host_anchors(views, scalings, 7, "kmeans", np.random.RandomState(seed))
     there = DeviceViews(tensor_views(arrays, device), device)
-    found = choose_anchors(there, scalings, 7, "kmeans", np.random.RandomState(seed))
+    (found,) = choose_for_runs(there, scalings, 7, "kmeans", [np.random.RandomState(seed)])
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
@@ -321,8 +321,8 @@ def _cost(arrays, scalings, anchors):
 def test_anchors_of_fewer_different_rows_than_anchors(device):
     X = np.repeat(np.eye(3), 20, axis=0)
     views = tensor_views([X], device)
-    anchors = choose_anchors(
-        DeviceViews(views, device), [Scaling()], 5, "kmeans", np.random.RandomState(0)
+    (anchors,) = choose_for_runs(
+        DeviceViews(views, device), [Scaling()], 5, "kmeans", [np.random.RandomState(0)]
     )
     assert np.isfinite(anchors[0]).all()
     assert len(np.unique(anchors[0].round(6), axis=0)) == 3

@@ -17,6 +17,7 @@ from omcal.method.updates import settle, stacked
 from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, cuda_views, nvrtc
 from omcal.places.gpu.distances import relative_distances
 from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.new_samples import second
 from omcal.places.gpu.plain_pass import PlainPass
 from omcal.places.gpu.views import DeviceViews
 from plain_rows import PlainRows, random_graphs
@@ -109,6 +110,11 @@ def test_decide(on_cpu, V, c, m, dtype):
     )
     np.testing.assert_array_equal(labels.numpy(), wanted)
     assert undecided.item() == np.count_nonzero(silent | (U.max(axis=1) <= 0))
+    again, *runners_up = decide(settles=True).labels(graphs, runner_up=True)
+    assert torch.equal(again, labels)
+    assert not torch.eq(runners_up[0], labels).any()
+    for found, plainly in zip(runners_up, second(F, labels), strict=True):
+        assert torch.equal(found, plainly)
     # One step from an F that is given.
     before = F.double().numpy()
     decide(settles=False)(graphs, F=F, labels=labels)

@@ -16,7 +16,8 @@ from omcal import OCAL, OMCAL, load
 from omcal.baselines import ConcatKMeans
 from omcal.datasets import load_views, make_multiview
 from omcal.metrics import ari, clustering_accuracy
-from omcal.views.present import stand_in, stand_ins
+from omcal.views import present as present_module
+from omcal.views.present import rows_present, stand_in, stand_ins
 
 MADE = make_multiview(300, n_clusters=3, random_state=0)
 VIEWS = list(MADE.views.values())
@@ -32,6 +33,17 @@ def gone(n, n_views, share, seed=0):
 
 
 PRESENT = gone(300, len(VIEWS), 0.3)
+
+
+@pytest.mark.parametrize("rows_at_once", [7, 300])
+def test_who_is_there_is_told_by_blocks(monkeypatch, rows_at_once):
+    """A row is absent where all of it is NaN, and not where only its first number is."""
+    monkeypatch.setattr(present_module, "_FIRST_ROWS", rows_at_once)
+    X = np.where(PRESENT[:, [0]], VIEWS[0], np.nan)
+    X[::10, 0] = np.nan
+    found = rows_present(X)
+    assert_array_equal(found, ~np.isnan(X).all(axis=1))
+    assert not found.all() and np.isnan(X[found, 0]).any()
 
 
 def with_gaps(views=VIEWS, present=PRESENT, value=np.nan):

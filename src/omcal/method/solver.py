@@ -222,8 +222,8 @@ class Momentum:
         self.age = 0
 
     def basis(self, G: Floats) -> Floats:
-        move, self.last = G - self.last, G
-        return orthogonal_factor(G + self.share() * move)
+        move, self.last, share = G - self.last, G, self.share()
+        return orthogonal_factor(G + share * move) if share > 0 else G
 
     def share(self) -> float:
         """How much of the last move to take once more."""

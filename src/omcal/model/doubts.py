@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.machine.arrays import Array, Floats, Mask, on_host
+from omcal.machine.threads import sum_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
@@ -22,6 +23,7 @@ from omcal.places.memory import MemoryRows
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _SAMPLES = 5000  # that are looked at
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
+_COUNTED = 1 << 20  # labels that a thread counts at a time
 _ALONE = 500  # samples on which views are clustered by themselves
 _UNLIKE = 0.5  # cosine of two graphs: below it their views may show different groups
 _CLEAR = 0.35  # of a graph that the groups of its own view explain: below it there may be none
@@ -264,4 +266,10 @@ def cluster_sizes(labels: Any, n_clusters: int) -> Array:
     """Samples in each cluster; counted where the labels are, on a device or a cluster."""
     if hasattr(labels, "cpu"):
         return np.asarray(labels.bincount(minlength=n_clusters).cpu().numpy())
-    return np.asarray(np.bincount(labels, minlength=n_clusters))
+
+    def sizes(some: Any) -> Array:
+        return np.asarray(np.bincount(some, minlength=n_clusters))
+
+    if isinstance(labels, np.ndarray) and len(labels) > _COUNTED:
+        return sum_blocks(lambda rows: sizes(labels[rows]), len(labels), _COUNTED)
+    return sizes(labels)

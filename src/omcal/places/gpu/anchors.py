@@ -26,18 +26,6 @@ _RECORDED = 6  # iterations that are worth a recording
 _CHECK_EVERY = 5  # Lloyd iterations between looks at the device, each of which waits for it
 
 
-def choose_anchors(
-    views: DeviceViews,
-    scalings: list[Scaling],
-    n_anchors: int,
-    method: Any,
-    random_state: np.random.RandomState,
-) -> list[Array]:
-    """`omcal.method.anchors.choose_anchors` on the device, from the same random numbers."""
-    (anchors,) = choose_for_runs(views, scalings, n_anchors, method, [random_state])
-    return anchors
-
-
 def choose_for_runs(
     views: DeviceViews,
     scalings: list[Scaling],
@@ -45,7 +33,7 @@ def choose_for_runs(
     method: Any,
     random_states: Sequence[np.random.RandomState],
 ) -> list[list[Array]]:
-    """`choose_anchors` with each of these random states.
+    """`omcal.method.anchors.choose_for_runs` on the device, from the same random numbers.
 
     Sparse views go to the host's function, as their sample is never made dense, and so do views
     that samples are absent from, and anchors that are given.
@@ -63,7 +51,7 @@ def _choose_there(
     method: str,
     random_state: np.random.RandomState,
 ) -> list[Array]:
-    """`choose_anchors` of dense views."""
+    """The anchors of one run, of dense views."""
     rows = host_anchors.sample_rows(views.n, n_anchors, method, random_state)
     centres = scaled_rows(views, scalings, rows)
     mean = 0.0

@@ -7,7 +7,7 @@ touches and in a memory bank of its own: no atomic operations, no conflicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -158,6 +158,7 @@ class Decision:
         *,
         F: Tensor | None = None,
         labels: Tensor | None = None,
+        runners_up: Sequence[Tensor] = (),
         undecided: Tensor | None = None,
     ) -> None:
         """Write what there is a place for."""
@@ -186,9 +187,16 @@ class Decision:
         at_once = min(2048 // threads, max(1, nvrtc.room(device) // n_bytes))
         kernel(
             *(min(at_once * nvrtc.processors(device), -(-graphs.n // rows)), threads, n_bytes),
-            *(graphs.indices, graphs.weights, F, *self._matrices, labels, undecided),
-            *(self._limit, graphs.n, graphs.n_anchors),
+            *(graphs.indices, graphs.weights, F, *self._matrices, labels),
+            *(*(runners_up or (None, None)), undecided, self._limit, graphs.n, graphs.n_anchors),
         )
+
+    def labels(self, graphs: TorchGraphs, runner_up: bool, **places: Tensor) -> list[Tensor]:
+        """The labels; if asked, with runners-up and shares as `new_samples.second` has them."""
+        labels = torch.empty(graphs.n, dtype=torch.int32, device=graphs.device)
+        more = torch.empty((2 * runner_up, graphs.n), dtype=torch.uint8, device=graphs.device)
+        self(graphs, labels=labels, runners_up=list(more), **places)
+        return [labels, *more]
 
 
 def decides(device: Device, n_clusters: int) -> bool:
@@ -222,11 +230,12 @@ def gram(graphs: TorchGraphs) -> Tensor:
         **_of_graphs(graphs),
         THREADS=_GRAM_THREADS,
         IN_SHARED=int(in_shared),
+        UNIT=_FIXED,
     )
     pairs = V * (V - 1) // 2
     at_once = nvrtc.processors(device) * (min(2, nvrtc.room(device) // n_bytes) if in_shared else 2)
     # A view with itself has about half the products of two views.
-    alone = max(1, at_once // (runs * (V + 2 * pairs)))
+    alone = max(1, at_once // (runs * (V + 2 * pairs)), -(-graphs.n // _MOST_FIXED))
     blocks = (alone, 2 * alone)
     of_run = V * alone + pairs * 2 * alone
     size = ((of_run, runs), _GRAM_THREADS, n_bytes)

@@ -68,13 +68,25 @@ __device__ int arg_max(const Share& share, int part, REAL& largest) {
     return column;
 }
 
+// The largest entry of a row but that of its label, if only 0; `column` becomes its place.
+__device__ double runner_up(Share F, int part, int label, int& column) {
+    REAL largest;
+    #pragma unroll
+    for (int i = 0; i < SHARE; ++i)
+        F.x[i] = part * SHARE + i == label ? -1.0 : fmax(F.x[i], 0.0);
+    column = arg_max(F, part, largest);
+    return fmax((double)largest, 0.0);
+}
+
 // U = B + F R for the F given, or where SETTLES at the fixed point F = max(B + F R, 0), by
-// coordinate descent; B = [S_1 ... S_V] P. F and labels are written where there is a place for
-// them. Rows of U no larger than `limit` are silent: [S_1 ... S_V] G decides there.
+// coordinate descent; B = [S_1 ... S_V] P. F, labels, and the runners-up with the share of the label
+// in the squares of both, in 255ths, are written where there is a place for them. Rows of U no larger
+// than `limit` are silent: [S_1 ... S_V] G decides there.
 extern "C" __global__ void __launch_bounds__(THREADS) decide(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, REAL* F,
     const REAL* __restrict__ P, const R_REAL* __restrict__ R_given, const REAL* __restrict__ G,
-    int* labels, int* undecided, double limit, int n, int m
+    int* labels, unsigned char* second, unsigned char* share, int* undecided, double limit,
+    int n, int m
 ) {
     extern __shared__ unsigned char memory[];
     double* const R = reinterpret_cast<double*>(memory);
@@ -145,6 +157,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) decide(
             if (silent) label = other;
         }
         if (there && labels && part == 0) labels[row] = label;
+        if (second) {
+            int column;
+            double size = 0;
+            #pragma unroll
+            for (int i = 0; i < SHARE; ++i)
+                if (part * SHARE + i == label) size = fmax((double)REAL(U.x[i]), 0.0);
+            size = over_row(size, [](double a, double b) { return fmax(a, b); });
+            const double rest = runner_up(U, part, label, column);
+            const double both = size * size + rest * rest;
+            if (there && part == 0) {
+                second[row] = column;
+                share[row] = (unsigned char)rint(255.0 * (both > 0 ? size * size / both : 1.0));
+            }
+        }
         if (there && F) {
             #pragma unroll
             for (int i = 0; i < SHARE; ++i)

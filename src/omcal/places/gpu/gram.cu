@@ -1,8 +1,7 @@
 // S_u' S_v of pairs of views u <= v in fixed point: sums of integers are the same in any order, and
-// shared memory adds 32-bit integers natively, which it does not with floating-point numbers.
-constexpr int BITS = 20;  // of a product in each of its two words
-constexpr int ROWS_A_FLUSH = 3072;  // of a block; 4096 products of 1 would overflow a word
-constexpr double WORD = double(1 << BITS), UNIT = WORD * WORD, SHIFT = 4503599627370496.0;  // 2^52
+// shared memory adds 32-bit integers natively, which it does not with floating-point numbers. A sum
+// has two words there, of which small products change the low one only.
+constexpr double WORD = 4294967296.0, SHIFT = 4503599627370496.0;  // 2^32, 2^52
 constexpr int UNROLLED = K <= 8 ? K : 1;
 
 struct Entry {
@@ -51,8 +50,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) gram(
         const unsigned long long value = fixed(one.weight * two.weight * UNIT);
         if (IN_SHARED) {
             const int cell = one.anchor * m + two.anchor;
-            atomicAdd(high + cell, (unsigned)(value >> BITS));
-            atomicAdd(low + cell, (unsigned)value & ((1u << BITS) - 1));
+            const unsigned part = value, before = atomicAdd(low + cell, part);
+            const unsigned above = (unsigned)(value >> 32) + (before + part < before);
+            if (above) atomicAdd(high + cell, above);
         } else {
             const long long line = u * m + one.anchor;
             atomicAdd(whole + line * VIEWS * m + v * m + two.anchor, value);
@@ -62,34 +62,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) gram(
     if (IN_SHARED)
         for (int i = threadIdx.x; i < 2 * m * m; i += THREADS) high[i] = 0;
     __syncthreads();
-    bool first = true;
-    for (int top = share * ROWS_A_FLUSH; first || top < n; top += shares * ROWS_A_FLUSH) {
-        const int stop = min(top + ROWS_A_FLUSH, n);
-        for (int row = top + threadIdx.x; row < stop; row += THREADS) {
-            Entry one[K], two[K];
-            read(u, row, one);
-            if (u == v) {
-                #pragma unroll UNROLLED
-                for (int a = 0; a < K; ++a)
-                    #pragma unroll UNROLLED
-                    for (int b = a; b < K; ++b) add(one[a], one[b]);
-                continue;
-            }
-            read(v, row, two);
+    for (long long row = share * THREADS + threadIdx.x; row < n; row += shares * THREADS) {
+        Entry one[K], two[K];
+        read(u, row, one);
+        if (u == v) {
             #pragma unroll UNROLLED
             for (int a = 0; a < K; ++a)
                 #pragma unroll UNROLLED
-                for (int b = 0; b < K; ++b) add(one[a], two[b]);
+                for (int b = a; b < K; ++b) add(one[a], one[b]);
+            continue;
         }
-        if (IN_SHARED) {
-            __syncthreads();
-            for (int i = threadIdx.x; i < m * m; i += THREADS) {
-                const double value = (high[i] * WORD + low[i]) / UNIT;
-                mine[i] = first ? value : mine[i] + value;
-                high[i] = low[i] = 0;
-            }
-            __syncthreads();
-        }
-        first = false;
+        read(v, row, two);
+        #pragma unroll UNROLLED
+        for (int a = 0; a < K; ++a)
+            #pragma unroll UNROLLED
+            for (int b = 0; b < K; ++b) add(one[a], two[b]);
     }
+    __syncthreads();
+    if (IN_SHARED)
+        for (int i = threadIdx.x; i < m * m; i += THREADS) mine[i] = (high[i] * WORD + low[i]) / UNIT;
 }

@@ -39,20 +39,28 @@ class DeviceRule:
         return max(1, block_entries(self._P.device) // (n_entries if self._fused else len(self._P)))
 
     def __call__(self, graphs: TorchGraphs, wanted: Wanted) -> Tensor:
+        if wanted == "labels":
+            return self.labels(graphs)[0]
         if not self._fused:
-            S = graphs.dense(slice(None), self._P.dtype)
-            U = settle(S @ self._P, self._R).to(self._dtype)
-            if wanted == "indicator":
-                return U.clamp_(min=0)
-            return decide(U, S @ self._G, self._limit)[0]
-        decision = cuda.Decision(*(self._P, self._R, self._G, self._limit, self._c), settles=True)
-        if wanted == "indicator":
-            F = torch.empty((graphs.n, self._c), dtype=self._dtype, device=graphs.device)
-            decision(graphs, F=F)
-            return F
-        labels = torch.empty(graphs.n, dtype=torch.int32, device=graphs.device)
-        decision(graphs, labels=labels)
-        return labels
+            return self._settled(graphs.dense(slice(None), self._P.dtype)).clamp_(min=0)
+        F = torch.empty((graphs.n, self._c), dtype=self._dtype, device=graphs.device)
+        self._decision()(graphs, F=F)
+        return F
+
+    def labels(self, graphs: TorchGraphs, *, runner_up: bool = False) -> list[Tensor]:
+        """The labels; if asked, with what `second` finds."""
+        if self._fused:
+            return self._decision().labels(graphs, runner_up)
+        S = graphs.dense(slice(None), self._P.dtype)
+        U = self._settled(S)
+        labels = decide(U, S @ self._G, self._limit)[0]
+        return [labels, *(second(U.clamp_(min=0), labels) if runner_up else ())]
+
+    def _settled(self, S: Tensor) -> Tensor:
+        return settle(S @ self._P, self._R).to(self._dtype)
+
+    def _decision(self) -> cuda.Decision:
+        return cuda.Decision(*(self._P, self._R, self._G, self._limit, self._c), settles=True)
 
 
 def settle(B: Tensor, R: Tensor) -> Tensor:

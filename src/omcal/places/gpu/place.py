@@ -23,8 +23,8 @@ from omcal.places.gpu.devices import (
     resolve_devices,
     working_on,
 )
-from omcal.places.gpu.graph import GraphMaker, anchor_graphs
-from omcal.places.gpu.new_samples import DeviceRule, joined_graph, second
+from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
+from omcal.places.gpu.new_samples import DeviceRule, joined_graph
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings, look
 from omcal.places.gpu.span import anchors_in_span
@@ -147,7 +147,7 @@ class OnDevices(Place):
             if isinstance(rule, JoinedRule):
                 blocks = _joined(views, rule, wanted)
             else:
-                blocks = (block for ((block,),) in _decided(views, [rule], wanted))
+                blocks = _decided(views, rule, wanted)
             parts = [deliver(block) for block in blocks]
         if out is not None:
             return out
@@ -163,28 +163,31 @@ class OnDevices(Place):
             return TorchRows(joined_graph(labels, runners_up, shares, n_clusters), n_clusters)
 
 
-def _decided(
-    views: DeviceViews, rules: Sequence[Rule], *wanted: Wanted
-) -> Iterator[list[list[Tensor]]]:
-    """What is wanted of blocks of new samples, by each run."""
-    make = GraphMaker(views, [rule.learned for rule in rules])
-    decide = [DeviceRule(rule, views.device, torch_dtype(views.dtype)) for rule in rules]
-    entries = len(rules) * len(views) * rules[0].learned.n_neighbors
-    for rows in row_blocks(views.n, decide[0].rows_at_once(entries)):
-        graphs = make(rows)
-        yield [
-            [by_run(graphs.of_run(b), what) for what in wanted] for b, by_run in enumerate(decide)
-        ]
-    make.check()
+def _decided(views: DeviceViews, rule: Rule, wanted: Wanted) -> Iterator[Tensor]:
+    """What is wanted of blocks of new samples."""
+    for graphs, (decide,) in _graphs(views, [rule]):
+        yield decide(graphs.of_run(0), wanted)
 
 
 def _joined(views: DeviceViews, rule: JoinedRule, wanted: Wanted) -> Iterator[Tensor]:
     """What is wanted of blocks of new samples, by the clusters that several runs put them into."""
     decide = DeviceRule(rule, views.device, torch.float32)
-    for found in _decided(views, rule.runs, "labels", "indicator"):
-        parts = zip(*((labels, *second(F, labels)) for labels, F in found), strict=True)
-        labels, runners_up, shares = map(torch.stack, parts)
+    for graphs, by_run in _graphs(views, rule.runs):
+        found = [one.labels(graphs.of_run(b), runner_up=True) for b, one in enumerate(by_run)]
+        labels, runners_up, shares = map(torch.stack, zip(*found, strict=True))
         yield decide(joined_graph(labels, runners_up, shares, rule.n_clusters), wanted)
+
+
+def _graphs(
+    views: DeviceViews, rules: Sequence[Rule]
+) -> Iterator[tuple[TorchGraphs, list[DeviceRule]]]:
+    """Graphs of blocks of new samples, and the rule of each run."""
+    make = GraphMaker(views, [rule.learned for rule in rules])
+    decide = [DeviceRule(rule, views.device, torch_dtype(views.dtype)) for rule in rules]
+    entries = len(rules) * len(views) * rules[0].learned.n_neighbors
+    for rows in row_blocks(views.n, decide[0].rows_at_once(entries)):
+        yield make(rows), decide
+    make.check()
 
 
 def find_devices(device: Any, views: Views) -> list[Device]:

@@ -7,7 +7,7 @@ from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.graph import TorchGraphs
-from omcal.places.gpu.new_samples import decide
+from omcal.places.gpu.new_samples import decide, second
 
 _FIXED = 2.0**46  # a product of weights of 1 in fixed point
 _MOST_FIXED = 1 << 16  # rows whose products can be added in it
@@ -56,8 +56,13 @@ class PlainPass:
             self._F[rows] = stored
         return torch.cat([StF.flatten(), FtF.flatten(), FoldtF.flatten()])
 
-    def assign(self, small: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-        """Labels and the number of undecided rows; `small` holds P, R and the basis."""
+    def assign(
+        self, small: Tensor, limit: float, *, runner_up: bool = False
+    ) -> tuple[list[Tensor], Tensor]:
+        """Labels, with what `second` finds if asked, and the number of undecided rows.
+
+        `small` holds P, R and the basis.
+        """
         Q, R, basis = small.split([self._width, self.columns, self._width])
         parts = []
         for rows in row_blocks(self._graphs.n, self._block):
@@ -65,4 +70,6 @@ class PlainPass:
             U = torch.addmm(S @ Q, self._F[rows].to(self.dtype), R).to(self._F.dtype)
             self._F[rows] = U.clamp(min=0)
             parts.append(decide(U, S @ basis, limit))
-        return torch.cat([labels for labels, _ in parts]), sum(number for _, number in parts)
+        labels = torch.cat([labels for labels, _ in parts])
+        found = [labels, *(second(self._F, labels) if runner_up else ())]
+        return found, sum(number for _, number in parts)

@@ -24,7 +24,6 @@ from omcal.places.gpu.devices import (
 )
 from omcal.places.gpu.graph import TorchGraphs, index_type
 from omcal.places.gpu.iteration import DeviceIteration
-from omcal.places.gpu.new_samples import second
 from omcal.places.gpu.plain_pass import PlainPass
 
 _FEWEST_ROWS = 10_000  # with fewer, compiling the kernels takes longer than they save
@@ -111,10 +110,10 @@ class TorchRows(AbstractRows):
     ) -> Assignment:
         limit = silence(numpy_dtype(self.F.dtype), float(np.abs(P).max()))
         with working_on(self.device):
-            labels, undecided = self._pass.assign(self._mail.send(alpha, P, R, G), limit)
-            found = [labels]
+            letter = self._mail.send(alpha, P, R, G)
+            found, undecided = self._pass.assign(letter, limit, runner_up=runner_up)
             if runner_up:  # in few bytes, as those of all runs will be there
-                found = [labels.to(index_type(self.F.shape[1])), *second(self.F, labels)]
+                found[0] = found[0].to(index_type(self.F.shape[1]))
             if self._labels_on_host:
                 found = [part.cpu().numpy() for part in found]
             return Assignment(found[0], int(undecided), *found[1:])

@@ -162,17 +162,17 @@ class FusedPass:
         largest += self._F.amax() * R.abs().sum(dim=0).max()
         return torch.exp2(torch.floor(61 - torch.log2(self._graphs.n * largest.clamp(min=1e-300))))
 
-    def assign(self, small: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-        """Labels and the number of undecided rows; `small` holds P, R and G."""
+    def assign(
+        self, small: Tensor, limit: float, *, runner_up: bool = False
+    ) -> tuple[list[Tensor], Tensor]:
+        """`PlainPass.assign`."""
         g = self._graphs
         width = g.n_views * g.n_anchors
         P, R, G = small.split([width, self.columns, width])
         if not nvrtc.available(self._F.device):
             plain = PlainPass(g, self._F)
             narrow = torch.cat([P, R[: self._c], G])[:, : self._c].to(plain.dtype)
-            return plain.assign(narrow, limit)
-        labels = torch.empty(g.n, dtype=torch.int32, device=g.device)
+            return plain.assign(narrow, limit, runner_up=runner_up)
         undecided = torch.zeros((), dtype=torch.int32, device=g.device)
         decide = _cuda.Decision(P, R, G, limit, self._c, settles=False)
-        decide(g, F=self._F, labels=labels, undecided=undecided)
-        return labels, undecided
+        return decide.labels(g, runner_up, F=self._F, undecided=undecided), undecided
