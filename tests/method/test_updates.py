@@ -188,8 +188,8 @@ def test_rows_settle_however_large_gamma_is(gamma):
 
 def test_settling_ends_after_so_many_sweeps():
     B, R = np.array([[1.0, 1.0]]), np.array([[0.5, 0.4], [0.4, 0.5]])
-    # One sweep by hand: f0 = (1 + .4) / .5, then f1 = (1 + .4 f0) / .5.
-    f0 = (1 + 0.4) / 0.5
+    # One sweep by hand, from f1 = 1 / .5 on: f0 = (1 + .4 f1) / .5, then f1 = (1 + .4 f0) / .5.
+    f0 = (1 + 0.4 * 2) / 0.5
     f1 = (1 + 0.4 * f0) / 0.5
     assert_allclose(settle(B, R, max_sweeps=1), B + np.array([[f0, f1]]) @ R)
     assert_allclose(settle(B, R), [[10, 10]], rtol=1e-8)

@@ -173,9 +173,10 @@ def settle_kernel() -> Callable[..., None]:
                     B[j, t] = row[j]
             f[:] = 0.0
             for j in range(c):
+                scale = 1.0 / (1.0 - R[j, j])
                 for t in range(_ABREAST):
                     b = B[j, t]
-                    F[j, t] = b if b > 0.0 else 0.0
+                    F[j, t] = b * scale if b > 0.0 else 0.0
                     f[t] = abs(b) if abs(b) > f[t] else f[t]
             limit = small * f[:width].max()
             for _ in range(max_sweeps):

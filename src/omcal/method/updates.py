@@ -206,8 +206,8 @@ def settle(B: Array, R: Floats, max_sweeps: int = MAX_SWEEPS) -> Array:
     plain iteration it does not slow down as γ grows.
     """
     Bt = np.ascontiguousarray(B.T, dtype=np.float64)  # a cluster at a time lies together
-    Ft = np.maximum(Bt, 0)
     own = np.diag(R)
+    Ft = np.maximum(Bt, 0) / (1.0 - own)[:, None]  # where clusters have nothing to do with others
     limit = settled(B.dtype) * float(np.abs(Bt).max(initial=0.0))
     for _ in range(max_sweeps):
         change = 0.0
