@@ -14,6 +14,7 @@ import omcal.machine.unrolled
 import omcal.model.cost
 from omcal import OCAL, OMCAL
 from omcal.datasets import make_multiview
+from omcal.machine.compiled import compiled_pays
 from omcal.model.cost import ViewSize, view_sizes
 from omcal.views.view import View
 
@@ -148,6 +149,8 @@ def test_its_parts_add_up_and_it_reads_well():
     assert "the rows would live in the memory of this machine" in text
     assert f"about {omcal.machine.memory.format_bytes(expected.bytes)}" in text
     assert "100 iterations" in text
+    large = OMCAL(10).estimate(200_000, [100, 50])
+    assert ("loading compiled loops" in str(large)) == compiled_pays(200_000)
     assert max(map(len, text.splitlines())) < 200
     assert OCAL(5).estimate(1000, 20).views[0].width == 20
 

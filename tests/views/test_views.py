@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from omcal.machine.threads import row_blocks
+from omcal.machine.threads import row_blocks, row_slice
 from omcal.views.columns import split_columns
 from omcal.views.reading import validate_views
 from omcal.views.view import View
@@ -70,6 +70,12 @@ def test_sparse_rows_of_floats_are_not_copied(A, form, rows):
     assert type(found) is form
     np.testing.assert_array_equal(found.toarray(), X.toarray()[rows])
     assert not found.nnz or np.shares_memory(found.data, X.data)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csc_array])
+def test_every_other_row(A, form):
+    found = row_slice(form(A), slice(1, 8, 2))
+    np.testing.assert_array_equal(found if form is np.asarray else found.toarray(), A[1:8:2])
 
 
 @pytest.mark.parametrize(("n", "size"), [(0, 3), (1, 3), (3, 3), (7, 3), (11, 4), (5, 100), (4, 1)])

@@ -81,7 +81,7 @@ def thin_product(X: Array, W: Array) -> Array:
 
 def row_slice(X: Any, rows: slice) -> Any:
     """X[rows] in the memory of X; of sparse rows SciPy would make a copy."""
-    if not hasattr(X, "indptr") or rows.step not in (None, 1):
+    if getattr(X, "format", None) != "csr" or rows.step not in (None, 1):
         return X[rows]
     start, stop, _ = rows.indices(X.shape[0])
     first, last = X.indptr[start], X.indptr[stop]

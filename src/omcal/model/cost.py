@@ -41,7 +41,7 @@ _GATHER = 12.0  # products with the graphs
 _SELECT, _SELECT_COMPILED = 800.0, 220.0  # operations a distance to find the nearest anchors
 _LLOYD_STEPS, _LLOYD_STEPS_FULL = 6, 50
 _ITERATION_SECONDS = 0.001
-_COMPILED_SECONDS = 1.5  # to load the compiled loops
+LOADING, _COMPILED_SECONDS = "loading compiled loops", 1.5  # once in a process
 
 
 @dataclass(frozen=True)
@@ -199,11 +199,12 @@ class Estimate:
         iteration = n * (4 * V * k * c * _GATHER + 6 * c**2) + 60 * m**3
         passes = B * self.n_starts * self.max_iter
         speed = _operations_per_second()
-        return {
+        stages = {
             "anchors": B * anchors / speed,
-            "graphs": graphs / speed + (_COMPILED_SECONDS if compiled else 0.0),
+            "graphs": graphs / speed,
             f"{passes} iterations": passes * (iteration / speed + _ITERATION_SECONDS),
         }
+        return stages | ({LOADING: _COMPILED_SECONDS} if compiled else {})
 
     @property
     def seconds(self) -> float:
