@@ -355,7 +355,7 @@ def _products(X: Matrix) -> Array:
     turned = rest.T.tocsr()
 
     def work(rows: slice) -> None:
-        products[rows] += (rest[rows] @ turned).toarray()
+        products[rows] += safe_sparse_dot(rest[rows], turned, dense_output=True)
 
     map_blocks(work, n, _PRODUCT_ROWS)
     return products
