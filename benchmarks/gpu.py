@@ -11,6 +11,7 @@ operations over the measured rate of float32 products.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import time
@@ -221,6 +222,7 @@ def memory(
     held = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     if device.type != "cuda":
         return {"input_bytes": held}
+    gc.collect()  # what earlier fits left must not be freed in this one
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)

@@ -1,5 +1,7 @@
 """The small steps of an iteration on a device against those of the host."""
 
+import gc
+import weakref
 from contextlib import nullcontext
 from functools import partial
 
@@ -261,3 +263,24 @@ def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
         assert_allclose(found[b].consensus.T, wanted.consensus.T, atol=1e-9)
         assert_allclose(rows[b].F.numpy(), plain.F.numpy(), atol=1e-9)
     assert runs == 1 or tol == 0 or len({len(of_run.history) for of_run in found}) > 1
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("heeds", [True, False])
+def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(in_cuda, monkeypatch, few, heeds):
+    """At once, and not when Python looks for cycles: the next fit needs the memory."""
+    monkeypatch.setattr(iteration, "_MOST_ANCHORS", 9 if few else 8)
+    monkeypatch.setattr(CudaPass, "heeds", heeds)
+    graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
+    one = TorchGraphs.from_host(graphs, torch.device("cpu"))
+    (rows,) = in_cuda(TorchGraphs(one.indices[None], one.weights[None], 9), 3)
+    problem = problems("distinct", 2, beta=0.1, gamma=0.1)
+    work = DeviceIteration(rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
+    work.step()
+    kept = weakref.ref(rows.together.state)
+    gc.disable()
+    try:
+        del rows, work
+        assert kept() is None
+    finally:
+        gc.enable()

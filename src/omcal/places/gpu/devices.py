@@ -150,6 +150,12 @@ class Repeated:
         return recording
 
 
+@cache
+def stream_beside(device: Device) -> Any:
+    """One for rows on their way and for messages, beside the stream of the work."""
+    return torch.cuda.Stream(device)
+
+
 @contextmanager
 def _no_garbage_collected() -> Iterator[None]:
     """What else was recorded must not be freed meanwhile."""

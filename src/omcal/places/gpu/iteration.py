@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
 from omcal.method.updates import ConsensusGraph
 from omcal.places.gpu import nvrtc, weights
-from omcal.places.gpu.devices import Repeated, on_device
+from omcal.places.gpu.devices import Repeated, on_device, stream_beside
 from omcal.places.gpu.roots import CLOSE, LEAST, TiledRoot
 
 if TYPE_CHECKING:
@@ -187,12 +189,11 @@ class _State:
         # What is in use for one launch only is quicker in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
         self._counts = [n_faces, len(factors)]
-        self._launches: dict[int, Any] = {}
-        self._once: Any = self._iterate
-        self._root: TiledRoot | None = None
-        if m > _MOST_ANCHORS:
-            self._root = TiledRoot(self._work[:, m * m], m)
-            self._once = Repeated(self._iterate, device)
+        many = m > _MOST_ANCHORS
+        self._root = TiledRoot(self._work[:, m * m], m) if many else None
+        # None of these knows of this object: what they keep on the device is free when it is gone.
+        work = partial(_in_order, self._kernels())
+        self._once: Callable[[], None] = Repeated(work, device) if many else work
 
     def takes(self, problem: Problem) -> bool:
         """Whether iterations of this problem can be done here."""
@@ -241,7 +242,7 @@ class _State:
 
     def leave(self, number: int, host: Iteration) -> None:
         """Let the host go on after the last iteration of this run that was right."""
-        Z, kept = host.consensus, self._kept[number].cpu().numpy()
+        Z, kept = host.consensus, self._fetch(number)
         cuts = np.cumsum(self._sizes)[:-1]
         alpha, last, newest, G, T, scalars = np.split(kept, cuts)
         if scalars[0] == inf:  # there was none
@@ -254,6 +255,16 @@ class _State:
         if host.ahead:
             host.ahead.last, host.ahead.age = last.reshape(shape), int(scalars[1])
 
+    def _fetch(self, number: int) -> Floats:
+        """What is kept of a run that has stopped, without waiting for those that go on."""
+        if not self._on_card:
+            return np.array(self._kept[number].numpy())
+        way, heard = stream_beside(self._device), self._first[number] + self._heard[number] - 1
+        way.wait_event(self._events[heard % len(self._events)])
+        with torch.cuda.stream(way):
+            kept: Floats = self._kept[number].cpu().numpy()
+        return kept
+
     def _send(self) -> None:
         on = np.flatnonzero(self._on)
         self._answers.numpy()[on, self._sent[on] % self._answers.shape[1]] = np.nan
@@ -263,34 +274,37 @@ class _State:
         self._launched += 1
         self._sent[on] += 1
 
-    def _iterate(self) -> None:
-        """One more iteration, without a word to the host but the answer."""
-        self._pass()
+    def _kernels(self) -> list[Callable[[], None]]:
+        """What one more iteration launches, without a word to the host but the answer."""
+        found, bound = [self._pass], cache(self._bound)
         times, first = self._problem.small_steps, _TURNS
         for number in range(times):
             last = _ENDS if number + 1 == times else 0
             if self._root is None:
-                self._launch(first | _MULTIPLIES | _DECOMPOSES | last)
+                found.append(bound(first | _MULTIPLIES | _DECOMPOSES | last))
                 first = 0
             else:
-                self._launch(first | _MULTIPLIES)
+                found.append(bound(first | _MULTIPLIES))
                 if self._problem.tau > 0:
-                    self._root()
+                    found.append(self._root)
                 first = _SHRINKS
-        if self._root is not None:
-            self._launch(_SHRINKS | _ENDS)
+        return found if self._root is None else [*found, bound(_SHRINKS | _ENDS)]
 
-    def _launch(self, parts: int) -> None:
-        if parts not in self._launches:
-            p, root, n_work = self._problem, self._root, self._work.stride(0)
-            whole = self._shares and parts == _TURNS | _MULTIPLIES | _DECOMPOSES | _ENDS
-            apart = (self._slots.stride(0), n_work, self._letter.stride(0))
-            self._launches[parts] = self._kernel.bound(
-                *((1, self._runs), _THREADS, self._bytes + (8 * n_work if whole else 0)),
-                *(self.sums, *self._tables, self._steps, self._kept, self._vectors),
-                None if whole else self._work,
-                *((root.begun, root.projector, root.inverse) if root else (None, None, None)),
-                *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
-                *(self._m, *self._counts, self._answers.shape[1], *apart, parts),
-            )
-        self._launches[parts]()
+    def _bound(self, parts: int) -> Callable[[], None]:
+        """What launches these parts of the kernel."""
+        p, root, n_work = self._problem, self._root, self._work.stride(0)
+        whole = self._shares and parts == _TURNS | _MULTIPLIES | _DECOMPOSES | _ENDS
+        apart = (self._slots.stride(0), n_work, self._letter.stride(0))
+        return self._kernel.bound(
+            *((1, self._runs), _THREADS, self._bytes + (8 * n_work if whole else 0)),
+            *(self.sums, *self._tables, self._steps, self._kept, self._vectors),
+            None if whole else self._work,
+            *((root.begun, root.projector, root.inverse) if root else (None, None, None)),
+            *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
+            *(self._m, *self._counts, self._answers.shape[1], *apart, parts),
+        )
+
+
+def _in_order(works: Sequence[Callable[[], None]]) -> None:
+    for work in works:
+        work()

@@ -116,7 +116,8 @@ class TorchRows(AbstractRows):
                 found[0] = found[0].to(index_type(self.F.shape[1]))
             if self._labels_on_host:
                 found = [part.cpu().numpy() for part in found]
-            return Assignment(found[0], int(undecided), *found[1:])
+            # To know the number would mean to wait, and of runs to be joined none asks for it.
+            return Assignment(found[0], 0 if runner_up else int(undecided), *found[1:])
 
 
 class Together:
@@ -157,10 +158,11 @@ class Together:
 
     def bound(self, letter: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
         """A pass without a word to the host each time this is called; all have a row a run."""
+        work = self._work
         if not self.heeds:
-            return lambda: sums.copy_(self._work.sweep(letter[0]))
-        work: Callable[[], None] = self._work.bound(letter, sums, goes_on)
-        return work
+            return lambda: sums.copy_(work.sweep(letter[0]))
+        bound: Callable[[], None] = work.bound(letter, sums, goes_on)
+        return bound
 
 
 class _Mail:

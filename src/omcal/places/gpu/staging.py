@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from itertools import cycle
-from typing import Any
 
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
-from omcal.machine.torch import Device, Tensor
+from omcal.machine.torch import Tensor
+from omcal.places.gpu.devices import stream_beside
 
 _PIECE_BYTES = 1 << 23
 _PIECES = 4  # of page-locked memory, which PyTorch keeps for the next time
@@ -23,7 +22,7 @@ def fill(target: Tensor, fetch: Callable[[slice], Tensor]) -> None:
     """
     n, width = target.shape
     size = max(1, _PIECE_BYTES // (width * target.element_size()))
-    now, way = torch.cuda.current_stream(target.device), _stream(target.device)
+    now, way = torch.cuda.current_stream(target.device), stream_beside(target.device)
     way.wait_stream(now)  # what was in this memory before
     shape = (min(size, n), width)
     pieces = cycle(
@@ -40,9 +39,3 @@ def fill(target: Tensor, fetch: Callable[[slice], Tensor]) -> None:
             target[rows].copy_(part, non_blocking=True)
             left.record(way)
     now.wait_stream(way)
-
-
-@cache
-def _stream(device: Device) -> Any:
-    """One for all rows, beside the stream of the work on them."""
-    return torch.cuda.Stream(device)
