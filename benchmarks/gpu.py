@@ -120,7 +120,10 @@ def timed(device: torch.device, work: Callable[[], Any], repeats: int) -> float:
 def spread(device: torch.device, work: Callable[[], Any], repeats: int) -> dict[str, float]:
     """Median, least and most seconds of warm calls."""
     work()
-    times = [_once(device, work) for _ in range(repeats)]
+    return _summary([_once(device, work) for _ in range(repeats)])
+
+
+def _summary(times: list[float]) -> dict[str, float]:
     return {"s": statistics.median(times), "least_s": min(times), "most_s": max(times)}
 
 
@@ -206,13 +209,18 @@ def estimator(
 def joined(
     case: Case, device: torch.device, tensors: list[torch.Tensor]
 ) -> dict[str, dict[str, float]]:
-    """One run with the defaults, and ten joined."""
+    """One run with the defaults and ten joined, in turns, and what ten take of the time of one."""
     one, ten = OMCAL(N_CLUSTERS, random_state=0), Consensus(OMCAL(N_CLUSTERS), random_state=0)
-    repeats = min(case.repeats, 7)
-    return {
-        "one run": spread(device, lambda: one.fit(tensors), repeats),
-        "ten runs joined": spread(device, lambda: ten.fit(tensors), repeats),
-    }
+    works = {"one run": one, "ten runs joined": ten}
+    for model in (*works.values(), *works.values()):
+        model.fit(tensors)
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(case.repeats):
+        for name, model in works.items():
+            times[name].append(_once(device, partial(model.fit, tensors)))
+    ratios = np.divide(times["ten runs joined"], times["one run"])
+    found = {name: _summary(some) for name, some in times.items()}
+    return found | {"ten runs / one run": {"ratio": float(np.median(ratios))}}
 
 
 def memory(
@@ -399,6 +407,8 @@ def print_tables(result: dict[str, Any]) -> None:
             if isinstance(t, dict) and "least_s" in t:
                 low, mid, high = (t[key] * 1e3 for key in ("least_s", "s", "most_s"))
                 print(f"{name}: {what} {mid:.2f} ms ({low:.2f} to {high:.2f})")
+            elif isinstance(t, dict) and "ratio" in t:
+                print(f"{name}: {what} {t['ratio']:.2f}")
     for name, case in result["cases"].items():
         share = f"{case['beyond_share']:.0%}" if "beyond_share" in case else "-"
         print(
