@@ -58,6 +58,11 @@ MANY = list(range(10, 131, 10))  # for the two sets of about 100 classes
 WITH_MANY = ("100leaves.mat", "caltech101_silhouettes_28.mat")
 SHARES = (0.15, 0.25, 0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5)  # of the true number, with --many
 BUNDLED = {"digits": load_digits, "wine": load_wine, "iris": load_iris}
+LARGER = (  # ten classes or more
+    *("Coil.mat", "Wiki.mat", "Handwritten.mat", "HW2sources.mat", "Movies.mat"),
+    *("USPS_views_derived.npz", "USPS_raw.h5", "NoisyMNIST_derived_30000_0.npz", "mnist"),
+    *("SCOTUS_counts.npz", "TDT2", "100leaves.mat", "caltech101_silhouettes_28.mat", "digits"),
+)
 SOURCES = (*(name for name in SETS if name != "WebKB.mat"), *BUNDLED)  # three classes or more
 
 
@@ -118,6 +123,8 @@ def table_of_draws(records: list[dict[str, Any]]) -> str:
         lines.append(f"| {n} | {right} | {len(some)} |")
     wrong = [r for r in records if r["suggested"] != r["true"]]
     lines.append(f"| all | {len(records) - len(wrong)} | {len(records)} |")
+    if not wrong:
+        return "\n".join(lines) + "\n"
     lines += ["", "Those that are wrong:", ""]
     columns = ("set", "samples", "widths", "equal", "smallest", "true", "suggested", "confidence")
     lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
@@ -137,15 +144,25 @@ def source(folder: Path, name: str) -> tuple[list[Any], np.ndarray]:
 
 def subset(folder: Path, seed: int) -> tuple[int, list[Any], dict[str, Any]]:
     """The true number, the views, and what there is to know of some classes of a set."""
-    name = SOURCES[seed % len(SOURCES)]
+    most = 1500 if seed // len(SOURCES) % 3 == 2 else 600
+    return some_classes(folder, SOURCES[seed % len(SOURCES)], seed, range(3, 13), most)
+
+
+def larger(folder: Path, seed: int) -> tuple[int, list[Any], dict[str, Any]]:
+    """The same of more classes and samples."""
+    return some_classes(folder, LARGER[seed % len(LARGER)], seed, range(7, 25), 1500)
+
+
+def some_classes(
+    folder: Path, name: str, seed: int, numbers: range, most: int
+) -> tuple[int, list[Any], dict[str, Any]]:
     views, y = source(folder, name)
     rng = np.random.RandomState(seed)
     classes, sizes = np.unique(y, return_counts=True)
     classes = classes[sizes >= 12]
-    all_but_one = min(12, len(classes) - 1)
-    c = rng.randint(min(3, all_but_one), all_but_one + 1)
+    all_but_one = min(numbers[-1], len(classes) - 1)
+    c = rng.randint(min(numbers[0], all_but_one), all_but_one + 1)
     chosen = rng.choice(classes, c, replace=False)
-    most = 1500 if seed // len(SOURCES) % 3 == 2 else 600
     rows = rng.permutation(np.flatnonzero(np.isin(y, chosen)))[:most]
     sizes = np.unique(y[rows], return_counts=True)[1]
     known = {"source": name, "samples": len(rows), "smallest": int(sizes.min())}
@@ -172,7 +189,7 @@ def many(folder: Path, seed: int) -> tuple[str, int, list[np.ndarray]]:
         for d in rng.randint(4, 20, size=rng.randint(1, 4))
     ]
     views = [np.repeat(some, size, axis=0) for some in centres]
-    kind = f"round, {gap} apart, {size} each, in {len(views)} views"
+    kind = f"round, {gap} apart, {size} each, in {len(views)} view{'s' * (len(views) > 1)}"
     return kind, c, [view + rng.normal(size=view.shape) for view in views]
 
 

@@ -2,29 +2,39 @@
 
     python benchmarks/n_clusters_rules.py FOLDER --fits WHERE [--jobs 2]
 
-The problems are those of `n_clusters.py --subsets`. All numbers are fitted once, five runs each;
-the labels go to WHERE, and are read from there the next time. The table has the difference to the
-first rule, with its standard error over the sets, and goes to results/n_clusters_rules.md.
+The problems are those of `n_clusters.py --subsets`, and 28 with more classes and samples, as the
+whole sets have: 7 to 24 random classes, never all, of the sets with ten or more, and at most 1500
+samples. All numbers are fitted once, five runs each; labels and neighbours go to WHERE, and are
+read from there the next time. The table has the difference to the first rule, with its standard
+error over the sets, and goes to results/n_clusters_rules.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from n_clusters import subset
+from n_clusters import FEW, larger, subset
 from scipy import sparse
-from sklearn.neighbors import NearestNeighbors
 
 from omcal import OMCAL, Consensus
 from omcal.method.scaling import Scaling
-from omcal.select.number import _joined, best_of, modularity_of, turned
+from omcal.select.number import (
+    _joined,
+    best_of,
+    curve_of,
+    first,
+    modularity_of,
+    nearest,
+    shares_of,
+    turned,
+)
 from omcal.views.reading import validate_views
 
 
@@ -37,30 +47,31 @@ class Fits:
                 setattr(self, name, stored[name])
         self.n = self.joined.shape[1]
 
-    def ties(
-        self, share: float, weights: Sequence[float] | None = None, shared: bool = False
-    ) -> sparse.coo_array:
-        """Ties to the share of √n nearest; by how many neighbours both ends share, if asked."""
-        k = min(max(1, round(share * self.n**0.5)), self.near.shape[2])
-        total = sparse.csr_array((self.n, self.n))
-        for v, near in enumerate(self.near[:, :, :k]):
-            rows = np.repeat(np.arange(self.n), k)
-            towards = sparse.csr_array((np.ones(near.size), (rows, near.ravel())), (self.n, self.n))
-            both = towards + towards.T
-            if shared:
-                reached = towards + sparse.eye_array(self.n)
-                both = (reached @ reached.T).multiply(both > 0)
-            total = total + (1 if weights is None else weights[v]) * both
-        return sparse.coo_array(total)
+    def some(self, share: float) -> np.ndarray:
+        """The share of √n nearest in each view."""
+        return first(self.near, share * self.n**0.5)
 
-    def modularity(self, share: float, **how: Any) -> np.ndarray:
-        ties = self.ties(share, **how)
-        return np.array([modularity_of(ties, labels) for labels in self.joined])
+    def modularity(self, share: float) -> np.ndarray:
+        inside, by_chance = self.shares(share)
+        return inside - by_chance
 
-    def inside(self, share: float) -> np.ndarray:
-        ties = self.ties(share)
-        same = [labels[ties.row] == labels[ties.col] for labels in self.joined]
-        return np.array([ties.data[among].sum() for among in same]) / ties.data.sum()
+    def shares(self, share: float) -> np.ndarray:
+        """Of the ties those inside clusters, and those of ties at random."""
+        near = self.some(share)
+        return np.transpose([shares_of(near, labels) for labels in self.joined])
+
+    def in_use(self, run: int | None = None) -> np.ndarray:
+        labels = self.joined if run is None else self.runs[:, run]
+        return curve_of(self.near, self.numbers.tolist(), list(labels))
+
+    def by_steps(self, share: Callable[[float], float]) -> np.ndarray:
+        """Differences of each number to the next over the same neighbours, summed up."""
+        curve = [0.0]
+        for i, (c, after) in enumerate(pairwise(self.numbers.tolist())):
+            near = self.some(share((c * after) ** 0.5))
+            less, more = (modularity_of(near, self.joined[j]) for j in (i, i + 1))
+            curve.append(curve[-1] + more - less)
+        return np.array(curve) + modularity_of(self.some(0.5), self.joined[0])
 
     def sizes(self) -> list[np.ndarray]:
         """Shares of the samples by cluster."""
@@ -68,13 +79,34 @@ class Fits:
 
     def tables(self, share: float) -> list[np.ndarray]:
         """Shares of the ties by the clusters of both ends."""
-        ties = self.ties(share)
+        near = self.some(share)
         found = []
         for labels in self.joined.astype(int):
             c = labels.max() + 1
-            pairs = labels[ties.row] * c + labels[ties.col]
-            found.append(np.bincount(pairs, ties.data, c * c).reshape(c, c) / ties.data.sum())
+            pairs = labels[:, None] * c + labels[near]
+            table = np.bincount(pairs.ravel(), minlength=c * c).reshape(c, c) / near.size
+            found.append((table + table.T) / 2)
         return found
+
+
+def shared(fits: Fits) -> np.ndarray:
+    """Modularity of ties that count as many neighbours as both ends share, of √n / 2."""
+    total = sparse.csr_array((fits.n, fits.n))
+    for near in (
+        first(fits.near, fits.n**0.5 / 2).reshape(fits.n, fits.near.shape[1], -1).swapaxes(0, 1)
+    ):
+        rows = np.repeat(np.arange(fits.n), near.shape[1])
+        ones = np.ones(near.size)
+        towards = sparse.csr_array((ones, (rows, near.ravel())), (fits.n, fits.n))
+        reached = towards + sparse.eye_array(fits.n)
+        total = total + (reached @ reached.T).multiply(towards + towards.T > 0)
+    ties = sparse.coo_array(total)
+    share = ties.data / ties.data.sum()
+    found = []
+    for labels in fits.joined:
+        ends = np.bincount(labels[ties.row], share)
+        found.append(share[labels[ties.row] == labels[ties.col]].sum() - np.square(ends).sum())
+    return np.array(found)
 
 
 def bits(shares: np.ndarray) -> float:
@@ -84,14 +116,14 @@ def bits(shares: np.ndarray) -> float:
 
 def of_runs(fits: Fits) -> np.ndarray:
     """The mean modularity of the runs, and that of the joint result, in equal parts."""
-    ties = fits.ties(0.5)
-    runs = [np.mean([modularity_of(ties, labels) for labels in some]) for some in fits.runs]
+    near = fits.some(0.5)
+    runs = [np.mean([modularity_of(near, labels) for labels in some]) for some in fits.runs]
     return (np.array(runs) + fits.modularity(0.5)) / 2
 
 
 def entropy_null(fits: Fits, share: float, worth: float) -> np.ndarray:
     """A cut pays where it crosses fewer of a cluster's ties than `worth`, whatever the number."""
-    return fits.inside(share) + worth * np.array([bits(sizes) for sizes in fits.sizes()])
+    return fits.shares(share)[0] + worth * np.array([bits(sizes) for sizes in fits.sizes()])
 
 
 def information(fits: Fits, share: float) -> np.ndarray:
@@ -103,8 +135,8 @@ def information(fits: Fits, share: float) -> np.ndarray:
 
 
 def z_score(fits: Fits, share: float) -> np.ndarray:
-    null = np.array([np.square(table.sum(axis=1)).sum() for table in fits.tables(share)])
-    return (fits.inside(share) - null) / np.sqrt(null * (1 - null))
+    inside, null = fits.shares(share)
+    return (inside - null) / np.sqrt(null * (1 - null))
 
 
 def gap(fits: Fits) -> np.ndarray:
@@ -118,23 +150,33 @@ def gap(fits: Fits) -> np.ndarray:
 
 
 def half_a_cluster(fits: Fits) -> np.ndarray:
-    """For each number as many neighbours as half a cluster has samples, at most 2 √n."""
-    shares = fits.n**0.5 / (2 * fits.numbers)
-    ties = [fits.ties(share) for share in shares]
-    return np.array([modularity_of(t, labels) for t, labels in zip(ties, fits.joined, strict=True)])
+    """For each number as many neighbours as half a cluster has samples, at most 5 √n."""
+    near = [fits.some(share) for share in fits.n**0.5 / (2 * fits.numbers)]
+    return np.array([modularity_of(k, labels) for k, labels in zip(near, fits.joined, strict=True)])
+
+
+def third_of_a_cluster(fits: Fits) -> np.ndarray:
+    return fits.by_steps(lambda c: fits.n**0.5 / (3 * c))
 
 
 RULES: dict[str, Callable[[Fits], np.ndarray]] = {
-    "modularity, √n / 2 neighbours": lambda f: f.modularity(0.5),
-    "modularity, √n / 4": lambda f: f.modularity(0.25),
+    "in use": Fits.in_use,
+    "modularity, √n / 4 neighbours": lambda f: f.modularity(0.25),
+    "modularity, √n / 2": lambda f: f.modularity(0.5),
     "modularity, 0.75 √n": lambda f: f.modularity(0.75),
     "modularity, √n": lambda f: f.modularity(1),
     "modularity, 1.5 √n": lambda f: f.modularity(1.5),
     "modularity, 2 √n": lambda f: f.modularity(2),
-    "mean of √n / 4, √n / 2 and √n": lambda f: sum(f.modularity(s) for s in (0.25, 0.5, 1)) / 3,
+    "mean of √n / 2, √n and 2 √n": lambda f: sum(f.modularity(s) for s in (0.5, 1, 2)) / 3,
+    "by steps, a third of a cluster": third_of_a_cluster,
+    "by steps, 3 roots of a cluster": lambda f: f.by_steps(lambda c: 3 / c**0.5),
+    "by steps, 6 √n / c, at least √n / 2": lambda f: f.by_steps(lambda c: max(0.5, 6 / c)),
+    "by steps, 24 √n / c², at least √n / 2": lambda f: f.by_steps(lambda c: max(0.5, 24 / c**2)),
+    "by steps, 24 √n / c², at least .6 √n": lambda f: f.by_steps(lambda c: max(0.6, 24 / c**2)),
+    "by steps, 24 √n / c², at least .75 √n": lambda f: f.by_steps(lambda c: max(0.75, 24 / c**2)),
+    "by steps, 36 √n / c², at least .6 √n": lambda f: f.by_steps(lambda c: max(0.6, 36 / c**2)),
     "mean of the runs and the joint result": of_runs,
-    "ties weighted by shared neighbours": lambda f: f.modularity(0.5, shared=True),
-    "ties weighted as the views": lambda f: f.modularity(0.5, weights=f.weights.mean(axis=0)),
+    "ties weighted by shared neighbours": shared,
     "half a cluster's neighbours": half_a_cluster,
     "entropy for the null, .1, √n / 2": lambda f: entropy_null(f, 0.5, 0.1),
     "entropy for the null, .125, √n": lambda f: entropy_null(f, 1, 0.125),
@@ -152,23 +194,23 @@ RULES: dict[str, Callable[[Fits], np.ndarray]] = {
 
 
 def as_in_use(fits: Fits, curve: np.ndarray) -> int:
-    return best_of(curve, fits.stability, fits.inside(0.5))[0]
+    return best_of(curve, fits.stability, *fits.shares(0.6))[0]
 
 
 def never(_: Fits, curve: np.ndarray) -> int:
     return int(curve.argmax())
 
 
-def whatever_the_modularity(fits: Fits, curve: np.ndarray, among: Any = True) -> int:
+def whatever_the_modularity(fits: Fits, curve: np.ndarray, among: np.ndarray | bool = True) -> int:
     agreed = (fits.stability >= 0.99) & among
     if not agreed.any():
         return never(fits, curve)
     agreed &= fits.stability >= fits.stability[agreed].max() - 0.001
-    return int(np.where(agreed, curve, -1).argmax())
+    return int(np.where(agreed, curve, -np.inf).argmax())
 
 
 def where_few_ties_cross(fits: Fits, curve: np.ndarray) -> int:
-    return whatever_the_modularity(fits, curve, fits.inside(0.5) >= 0.975)
+    return whatever_the_modularity(fits, curve, fits.shares(0.6)[0] >= 0.975)
 
 
 # When a number is taken because the runs agree on its clusters, for the rule in use.
@@ -176,12 +218,13 @@ CHOICES: dict[str, Callable[[Fits, np.ndarray], int]] = {
     "…, agreement where few ties are between clusters": where_few_ties_cross,
     "…, agreement whatever the modularity": whatever_the_modularity,
     "…, no agreement": never,
+    "…, ranked by its own curve": as_in_use,
 }
 
 
-def measured(true: int, fits: Fits, curve: np.ndarray, best: int) -> tuple[float, float, float]:
+def measured(true: int, fits: Fits, order: np.ndarray, best: int) -> tuple[float, float, float]:
     """Right, among the first three, off by which factor."""
-    order = np.argsort(-curve, kind="stable")
+    order = np.argsort(-order, kind="stable")
     found = fits.numbers[np.append(best, order[order != best])]
     return found[0] == true, true in found[:3], abs(np.log(found[0] / true))
 
@@ -189,37 +232,41 @@ def measured(true: int, fits: Fits, curve: np.ndarray, best: int) -> tuple[float
 def all_measured(true: int, fits: Fits) -> list[tuple[float, float, float]]:
     """In the order of NAMES."""
     curves = [rule(fits) for rule in RULES.values()]
-    ways = [(curves[0], as_in_use)]
-    ways += [(curves[0], choice) for choice in CHOICES.values()]
-    ways += [(curve, as_in_use) for curve in curves[1:]]
-    return [measured(true, fits, curve, choice(fits, curve)) for curve, choice in ways]
+    ranked = curves[0] + np.mean([fits.in_use(run) for run in range(fits.runs.shape[1])], axis=0)
+    ways = [(curves[0], ranked, as_in_use)]
+    ways += [(curves[0], ranked, choice) for choice in CHOICES.values()]
+    ways[-1] = (curves[0], curves[0], as_in_use)
+    ways += [(curve, curve, as_in_use) for curve in curves[1:]]
+    return [measured(true, fits, order, choice(fits, curve)) for curve, order, choice in ways]
 
 
-def fit(folder: Path, where: Path, seed: int) -> tuple[str, int, list[tuple[float, float, float]]]:
+def fit(
+    folder: Path, where: Path, problem: tuple[str, int]
+) -> tuple[str, int, list[tuple[float, float, float]]]:
     """The set, its classes, and how right each rule is; what is not fitted yet is."""
     warnings.simplefilter("ignore")
-    path = where / f"subset_{seed}.npz"
-    true, given, known = subset(folder, seed)
+    kind, seed = problem
+    path = where / f"{kind}_{seed}.npz"
+    true, given, known = (larger if kind == "larger" else subset)(folder, seed)
     if not path.exists():
         views = validate_views(OMCAL(), given, min_samples=2, lazy=True)
         scaled = [turned(Scaling.fit(v, "auto").apply(v.rows(slice(None)))) for v in views]
         numbers = np.arange(2, max(2, min(30, int(views.n**0.5))) + 1)
+        if kind == "larger":
+            numbers = np.array([c for c in FEW if 2 * c < views.n])
         draw = np.random.RandomState(0)
         draw.permutation(views.n)  # as n_clusters does, so that the seed is the same
         start = int(draw.randint(2**31 - 1))
         models: list[Consensus] = [_joined(scaled, int(c), "distinct", 5, start) for c in numbers]
-        neighbours = NearestNeighbors(n_neighbors=min(round(2 * views.n**0.5), views.n - 1))
         np.savez_compressed(
             path,
             numbers=numbers,
             joined=[model.labels_ for model in models],
             runs=[[run.labels for run in model.runs_] for model in models],
             stability=np.maximum([model.stability_ for model in models], 0),
-            weights=[model.view_weights_ for model in models],
-            near=[neighbours.fit(X).kneighbors(return_distance=False) for X in scaled],
+            near=nearest(scaled, 2),
         )
-    fits = Fits(path)
-    return known["source"], true, all_measured(true, fits)
+    return known["source"], true, all_measured(true, Fits(path))
 
 
 NAMES = (next(iter(RULES)), *CHOICES, *list(RULES)[1:])
@@ -230,7 +277,8 @@ def table_by_number(results: list[tuple[str, int, list[tuple[float, float, float
     true = np.array([c for _, c, _ in results])
     scores = np.array([score for _, _, score in results], dtype=float)
     parts = {"2, 3": true < 4, "4, 5": (true > 3) & (true < 6)}
-    parts |= {"6 to 8": (true > 5) & (true < 9), "9 to 12": true > 8}
+    parts |= {"6 to 8": (true > 5) & (true < 9), "9 to 12": (true > 8) & (true < 13)}
+    parts |= {"13 to 24": true > 12}
     lines = ["", "Right, and among the first three, by the number of classes (problems):", ""]
     heads = [f"{name} ({among.sum()})" for name, among in parts.items()]
     lines += [f"| rule | {' | '.join(heads)} |", "|---" * (len(parts) + 1) + "|"]
@@ -274,6 +322,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the data files are")
     parser.add_argument("--subsets", type=int, default=81)
+    parser.add_argument("--larger", type=int, default=28)
     parser.add_argument("--fits", type=Path, required=True, help="where the fits are kept")
     parser.add_argument("--jobs", type=int, default=2)
     results = Path(__file__).parent / "results" / "n_clusters_rules.md"
@@ -282,7 +331,9 @@ def main() -> None:
     options.fits.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(options.jobs) as pool:
         work = partial(fit, options.folder, options.fits)
-        found = list(pool.map(work, range(options.subsets)))
+        problems = [("subset", seed) for seed in range(options.subsets)]
+        problems += [("larger", seed) for seed in range(options.larger)]
+        found = list(pool.map(work, problems))
     text = table(found) + table_by_number(found)
     options.out.write_text(text)
     print(text, end="")

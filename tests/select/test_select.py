@@ -13,7 +13,16 @@ from sklearn.metrics import euclidean_distances
 from omcal import OMCAL, Consensus
 from omcal.datasets import make_multiview
 from omcal.metrics import ari
-from omcal.select.number import _suggestion, modularity_of, n_clusters, turned
+from omcal.select.number import (
+    _suggestion,
+    curve_of,
+    few,
+    first,
+    modularity_of,
+    n_clusters,
+    nearest,
+    turned,
+)
 from omcal.select.parameters import tune_without_labels
 
 
@@ -56,7 +65,7 @@ def test_counts_clusters_of_few_samples():
 
 
 def test_counts_clusters_of_fewer_samples_than_neighbours():
-    """Half the root of 320 samples would be 9 neighbours, of which 7 can be in the cluster."""
+    """0.6 roots of 320 samples would be 11 neighbours, of which 7 can be in the cluster."""
     labels = np.repeat(np.arange(40), 8)
     rng = np.random.RandomState(0)
     # A grid, shuffled for each view, so that other clusters are near each other.
@@ -70,7 +79,6 @@ def test_counts_clusters_of_fewer_samples_than_neighbours():
 def ring(numbers, stabilities):
     """What joined runs would be that cut a ring of 60 samples into so many equal parts."""
     around = np.arange(60)
-    towards = sparse.coo_array((np.ones(60), (around, (around + 1) % 60)), shape=(60, 60))
     models = [
         SimpleNamespace(
             labels_=around * c // 60,
@@ -79,7 +87,7 @@ def ring(numbers, stabilities):
         )
         for c, stability in zip(numbers, stabilities, strict=True)
     ]
-    return _suggestion(numbers, models, [sparse.coo_array(towards + towards.T)] * len(models))
+    return _suggestion(numbers, models, near=(around[:, None, None] + 1) % 60)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +112,46 @@ def test_clusters_that_lie_apart_are_not_cut():
     """Modularity would rather have the parts of two rings than the rings."""
     around = np.arange(120)
     ring = np.where(around % 60 == 59, around - 59, around + 1)
-    towards = sparse.coo_array((np.ones(120), (around, ring)), shape=(120, 120))
     models = [
         SimpleNamespace(labels_=labels, stability_=s, runs_=[SimpleNamespace(labels=labels)])
         for labels, s in ((around // 60, 1.0), (around // 10, 0.9))
     ]
-    found = _suggestion([2, 12], models, [sparse.coo_array(towards + towards.T)] * 2)
+    found = _suggestion([2, 12], models, near=ring[:, None, None])
     assert found.modularity[0] == pytest.approx(0.5) and found.modularity[1] > 0.8
     assert found.suggestion == 2 and found.confidence == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_large_clusters_are_not_cut(seed):
+    """Over few neighbours modularity would rather have the halves of two round clusters."""
+    rng = np.random.RandomState(seed)
+    clusters = np.arange(400) % 2
+    X = rng.normal(size=(400, 3))
+    halves = 2 * clusters + (X[:, 1] > 0)
+    X[:, 0] += 10 * clusters
+    near = nearest([X], 2)
+    over_few = [modularity_of(first(near, few(near, 4)), labels) for labels in (clusters, halves)]
+    assert over_few[0] < over_few[1]
+    whole, cut = curve_of(near, [2, 4], [clusters, halves])
+    assert whole > cut
+    assert cut == pytest.approx(over_few[1])
+
+
+def test_numbers_that_the_runs_prefer_come_next():
+    around = np.arange(60)
+    labels = {c: around * c // 60 for c in (3, 4, 6)}
+    models = [
+        SimpleNamespace(
+            labels_=labels[c],
+            stability_=0.5,
+            runs_=[SimpleNamespace(labels=around % c if c == poor else labels[c])],
+        )
+        for poor in (4, 3)
+        for c in labels
+    ]
+    for some, order in ((models[:3], (6, 3, 4)), (models[3:], (6, 4, 3))):
+        found = _suggestion([3, 4, 6], some, near=(around[:, None, None] + 1) % 60)
+        assert found.ranking == order
 
 
 def test_two_halves_are_not_the_answer_where_their_parts_hang_together():
@@ -159,18 +199,17 @@ def test_curves_belong_to_the_candidates():
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-@given(
-    n=st.integers(2, 30), c=st.integers(1, 5), density=st.floats(0.05, 1), seed=st.integers(0, 999)
-)
-def test_modularity_is_its_definition(n, c, density, seed):
-    """(1 / 2m) Σ (Aᵢⱼ − kᵢkⱼ / 2m) over pairs of samples in one cluster."""
+@given(n=st.integers(2, 30), k=st.integers(1, 5), c=st.integers(1, 5), seed=st.integers(0, 999))
+def test_modularity_is_its_definition(n, k, c, seed):
+    """(1 / 2m) Σ (Aᵢⱼ − kᵢkⱼ / 2m) over pairs of samples in one cluster, m ties Aᵢⱼ."""
     rng = np.random.default_rng(seed)
-    A = np.triu(rng.integers(1, 4, size=(n, n)) * (rng.uniform(size=(n, n)) < density), 1)
+    near = (np.arange(n)[:, None] + rng.integers(1, n, size=(n, k))) % n
+    A = np.zeros((n, n))
+    np.add.at(A, (np.arange(n)[:, None], near), 1)
     A = A + A.T
-    A[0, 1] = A[1, 0] = 1
     labels = rng.integers(c, size=n)
     expected = (A - np.outer(A.sum(0), A.sum(0)) / A.sum())[np.equal.outer(labels, labels)].sum()
-    assert modularity_of(sparse.coo_array(A), labels) == pytest.approx(expected / A.sum())
+    assert modularity_of(near, labels) == pytest.approx(expected / A.sum())
 
 
 def test_fits_are_those_to_all_features():
@@ -202,6 +241,23 @@ def test_a_wide_view_that_says_nothing(value):
     X = separated(3).views["view1"]
     found = n_clusters([X, np.full((len(X), 700), value)], range(2, 6), scale=None)
     assert found.suggestion == 3
+
+
+@pytest.mark.parametrize("n", [6, 9])
+def test_hardly_any_samples(n):
+    X = np.repeat([[0.0, 1.0], [9.0, 3.0]], [n // 2, n - n // 2], axis=0)
+    X += np.random.RandomState(0).normal(size=X.shape)
+    assert n_clusters(X).suggestion in range(2, int(n**0.5) + 2)
+    assert n_clusters(X, [2]).ranking == (2,)
+
+
+def test_float32_and_integers():
+    views = [(8 * X).round() for X in separated(4).views.values()]
+    found = [
+        n_clusters([X.astype(dtype) for X in views], range(2, 8))
+        for dtype in (np.float64, np.float32, np.int64)
+    ]
+    assert {(some.suggestion, some.ranking[:2]) for some in found} == {(4, found[0].ranking[:2])}
 
 
 def test_the_same_every_time():

@@ -30,6 +30,8 @@ _AGREED = 0.99  # stability of clusters that are found whatever the anchors are
 # Such clusters may be those of a coarser division, unless hardly a tie is between them, or their
 # modularity is so large a share of the largest.
 _CROSSING, _RIVAL = 0.025, 0.8
+# Neighbours, in roots of n; as many times more for a number with a smaller square than this.
+_FEW, _SQUARE = 0.6, 50
 _SAME = 0.001  # stabilities that differ by less are the same
 _TURNED = 3000  # samples: of more, the eigenvectors would take longer than they save
 _SCATTERED = 8  # as many dense entries take as long as one of a sparse view
@@ -43,18 +45,24 @@ class ClusterNumber:
     ----------
     suggestion : int
         The candidate with the largest `modularity`. Where the runs agree on the clusters of some,
-        with a stability of 0.99 or more, and these have four fifths of that modularity or at most
-        2.5 % of the ties between them: of those on which the runs agree best.
+        with a stability of 0.99 or more, and these have four fifths of the largest modularity over
+        as many neighbours, or at most 2.5 % of the ties between them: of those on which the runs
+        agree best.
     confidence : float
         0 to 1: the stability of its clusters, times the share of the runs whose own modularity
         gives the same suggestion, unless the runs agree as above.
+    ranking : tuple of int
+        The candidates, the suggestion first, the others by the mean modularity of the runs and of
+        their joint result.
     candidates : tuple of int
         The numbers that were tried.
     modularity : tuple of float
         How many more neighbours share a cluster than by chance: the share of the ties between
         neighbours that lie inside clusters, less what is expected of ties at random. It falls with
-        too few clusters, and with too many. Ties are to half the root of n samples, or to
-        half as many as a cluster has in the mean, where that is less.
+        too few clusters, and with too many. Two candidates next to one another are compared over
+        the same neighbours: 0.6 roots of n in each view; 50 / cc' times as many, where the product
+        cc' of the two is less than 50, since few clusters are large; and at most as many as half a
+        cluster has in the mean, where that is less than 0.6 roots of n.
     stability : tuple of float
         Mean adjusted Rand index of the runs, which have other anchors, with their joint result.
     n_samples, n_runs : int
@@ -74,6 +82,7 @@ class ClusterNumber:
 
     suggestion: int
     confidence: float
+    ranking: tuple[int, ...]
     candidates: tuple[int, ...]
     modularity: tuple[float, ...]
     stability: tuple[float, ...]
@@ -115,12 +124,6 @@ class ClusterNumber:
             for i in order
         ]
         return "\n".join(lines)
-
-    @property
-    def ranking(self) -> tuple[int, ...]:
-        """The candidates, the suggestion first and the others by their modularity."""
-        others = [self.candidates[i] for i in np.argsort(self.modularity)[::-1]]
-        return (self.suggestion, *(c for c in others if c != self.suggestion))
 
     def sentence(self) -> str:
         """The suggestion and how far to trust it, in words.
@@ -217,8 +220,8 @@ def n_clusters(
         models = work(
             delayed(_joined)(scaled, c, weighting, n_runs, seed) for c in reversed(numbers)
         )[::-1]
-        ties = ties_for(scaled, numbers)
-    return _suggestion(numbers, models, ties)
+        near = nearest(scaled, numbers[0])
+    return _suggestion(numbers, models, near)
 
 
 def _checked(candidates: Iterable[int]) -> list[int]:
@@ -259,80 +262,99 @@ def _joined(scaled: list[Matrix], c: int, weighting: Any, n_runs: int, seed: int
     return model
 
 
-def _suggestion(
-    numbers: list[int], models: list[Consensus], ties: list[sparse.coo_array]
-) -> ClusterNumber:
-    """What the joined runs of each number say, by the ties for each."""
-    pairs = list(zip(models, ties, strict=True))
-    modularity = np.array([modularity_of(tie, model.labels_) for model, tie in pairs])
+def _suggestion(numbers: list[int], models: list[Consensus], near: Array) -> ClusterNumber:
+    """What the joined runs of each number say, by the nearest of each sample in each view."""
+    joint = [model.labels_ for model in models]
+    modularity = curve_of(near, numbers, joint)
     stability = np.maximum([model.stability_ for model in models], 0)
-    inside = np.array([inside_of(tie, model.labels_) for model, tie in pairs])
-    best, agreed = best_of(modularity, stability, inside)
-    of_runs = np.array(
-        [[modularity_of(tie, run.labels) for run in model.runs_] for model, tie in pairs]
-    )
-    sure = 1.0 if agreed else np.mean(of_runs.argmax(axis=0) == best)
+    shares = [
+        shares_of(first(near, few(near, c)), some) for c, some in zip(numbers, joint, strict=True)
+    ]
+    best, agreed = best_of(modularity, stability, *np.transpose(shares))
+    runs = zip(*([run.labels for run in model.runs_] for model in models), strict=True)
+    of_runs = np.array([curve_of(near, numbers, list(labels)) for labels in runs])
+    sure = 1.0 if agreed else np.mean(of_runs.argmax(axis=1) == best)
+    others = np.argsort(-modularity - of_runs.mean(axis=0), kind="stable")
     return ClusterNumber(
         suggestion=numbers[best],
         confidence=float(sure * stability[best]),
+        ranking=tuple(numbers[i] for i in (best, *others[others != best])),
         candidates=tuple(numbers),
         modularity=tuple(modularity.tolist()),
         stability=tuple(stability.tolist()),
-        n_samples=ties[0].shape[0],
-        n_runs=of_runs.shape[1],
+        n_samples=near.shape[0],
+        n_runs=len(of_runs),
     )
 
 
-def best_of(modularity: Floats, stability: Floats, inside: Floats) -> tuple[int, bool]:
+def best_of(
+    modularity: Floats, stability: Floats, inside: Floats, by_chance: Floats
+) -> tuple[int, bool]:
     """Which number is suggested, and whether that is because the runs agree on its clusters."""
-    agreed = (modularity >= _RIVAL * modularity.max()) | (inside >= 1 - _CROSSING)
+    plain = inside - by_chance
+    agreed = (plain >= _RIVAL * plain.max()) | (inside >= 1 - _CROSSING)
     agreed &= stability >= _AGREED
     if not agreed.any():
         return int(modularity.argmax()), False
     agreed &= stability >= stability[agreed].max() - _SAME
-    return int(np.where(agreed, modularity, -1).argmax()), True
+    return int(np.where(agreed, modularity, -np.inf).argmax()), True
 
 
-def ties_for(scaled: list[Matrix], numbers: list[int]) -> list[sparse.coo_array]:
-    """How often two samples are neighbours, for each number of clusters.
-
-    In how many views, and from one side or both. Few samples have small clusters, in which a sample
-    has few neighbours; and most neighbours would be strangers if they were more than a cluster has.
-    """
+def nearest(scaled: list[Matrix], smallest: int) -> Array:
+    """The neighbours of each sample in each view, nearest first, as many as are ever looked at."""
     n = scaled[0].shape[0]
-    counts = [max(1, min(round(n**0.5 / 2), round(n / (2 * c)), n - 1)) for c in numbers]
-    near = [
-        NearestNeighbors(n_neighbors=max(counts)).fit(X).kneighbors(return_distance=False)
-        for X in scaled
-    ]
-    made = {k: _ties([nearest[:, :k] for nearest in near]) for k in set(counts)}
-    return [made[k] for k in counts]
+    most = _FEW * n**0.5 * max(1, _SQUARE / (smallest * (smallest + 1)))
+    found = NearestNeighbors(n_neighbors=min(max(1, round(most)), n // 2))
+    return np.stack([found.fit(X).kneighbors(return_distance=False) for X in scaled], axis=1)
 
 
-def _ties(near: list[Array]) -> sparse.coo_array:
-    """Ties of each sample to its neighbours in each view."""
-    n, k = near[0].shape
-    columns = np.hstack(near).ravel()  # the same neighbour in two views is tied twice
-    starts = np.arange(0, columns.size + 1, k * len(near))
-    towards = sparse.csr_array((np.ones(columns.size), columns, starts), shape=(n, n))
-    return sparse.coo_array(towards + towards.T)
+def first(near: Array, k: float) -> Array:
+    """The first k neighbours of each sample, of all views in a row."""
+    return near[:, :, : max(1, round(k))].reshape(len(near), -1)
 
 
-def modularity_of(ties: sparse.coo_array, labels: Array) -> float:
-    """The share of ties inside clusters, less what ties at random would have there.
+def few(near: Array, c: int) -> float:
+    """Neighbours to look at: most would be strangers if they were more than a cluster has."""
+    n = len(near)
+    return float(min(_FEW * n**0.5, n / (2 * c)))
+
+
+def curve_of(near: Array, numbers: list[int], labels: list[Array]) -> Floats:
+    """Modularity of the largest number, and what is lost by each step to a smaller one.
+
+    Each step is taken over as many neighbours as suit both numbers.
+    """
+    curve = [modularity_of(first(near, few(near, numbers[-1])), labels[-1])]
+    for i in reversed(range(len(numbers) - 1)):
+        pair = numbers[i : i + 2]
+        more = max(1, _SQUARE / (pair[0] * pair[1]))
+        lower, upper = (
+            modularity_of(first(near, more * few(near, c)), labels[j])
+            for j, c in enumerate(pair, start=i)
+        )
+        curve.append(curve[-1] + lower - upper)
+    return np.array(curve[::-1])
+
+
+def modularity_of(near: Array, labels: Array) -> float:
+    """The share of the ties to neighbours inside clusters, less what ties at random have there.
 
     Examples
     --------
-    >>> two_pairs = sparse.coo_array(np.kron(np.eye(2), [[0, 1], [1, 0]]))
+    >>> two_pairs = np.array([[1], [0], [3], [2]])
     >>> modularity_of(two_pairs, np.array([0, 0, 1, 1]))
     0.5
     >>> modularity_of(two_pairs, np.array([0, 1, 0, 1]))
     -0.5
     """
-    degrees = np.bincount(labels[ties.row], ties.data) / ties.data.sum()
-    return inside_of(ties, labels) - float(np.square(degrees).sum())
+    inside, by_chance = shares_of(near, labels)
+    return inside - by_chance
 
 
-def inside_of(ties: sparse.coo_array, labels: Array) -> float:
-    """The share of ties inside clusters."""
-    return float(ties.data[labels[ties.row] == labels[ties.col]].sum() / ties.data.sum())
+def shares_of(near: Array, labels: Array) -> tuple[float, float]:
+    """The share of the ties to neighbours inside clusters, and what ties at random have there."""
+    others = labels[near]
+    ends = near.shape[1] * np.bincount(labels)
+    ends += np.bincount(others.ravel(), minlength=len(ends))
+    by_chance = np.square(ends / (2 * near.size)).sum()
+    return float(np.mean(others == labels[:, None])), float(by_chance)
