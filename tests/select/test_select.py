@@ -243,6 +243,12 @@ def test_a_wide_view_that_says_nothing(value):
     assert found.suggestion == 3
 
 
+@pytest.mark.parametrize("n", [2, 5])
+def test_fewer_samples_than_a_fit_needs_are_refused(n):
+    with pytest.raises(ValueError, match=f"{n} samples are in every view; it takes at least 6"):
+        n_clusters([np.eye(n)])
+
+
 @pytest.mark.parametrize("n", [6, 9])
 def test_hardly_any_samples(n):
     X = np.repeat([[0.0, 1.0], [9.0, 3.0]], [n // 2, n - n // 2], axis=0)

@@ -33,6 +33,7 @@ _CROSSING, _RIVAL = 0.025, 0.8
 # Neighbours, in roots of n; as many times more for a number with a smaller square than this.
 _FEW, _SQUARE = 0.6, 50
 _SAME = 0.001  # stabilities that differ by less are the same
+_FEWEST = 6  # samples: of fewer, none has as many neighbours among the anchors as a fit asks for
 _TURNED = 3000  # samples: of more, the eigenvectors would take longer than they save
 _SCATTERED = 8  # as many dense entries take as long as one of a sparse view
 
@@ -206,6 +207,8 @@ def n_clusters(
     if numbers is None:
         numbers = list(range(2, max(2, min(30, int(everything.n**0.5))) + 1))
     sample = sampled_rows(everything, max_samples, rng, "n_clusters")
+    if sample.n < _FEWEST:
+        raise ValueError(f"{sample.n} samples are in every view; it takes at least {_FEWEST}.")
     if sample.n <= 2 * numbers[-1]:
         raise ValueError(
             f"candidates go up to {numbers[-1]}, which is too many for {sample.n} samples; try "
