@@ -156,9 +156,10 @@ def _local_workers(memory_limit: int | None, views: Mapping[str, Any]) -> dict[s
 
     least = _least_memory(views)
     if memory_limit < least:
+        named = int(1.05 * least / 10**6) + 1  # the same process may take a little more next time
         raise ValueError(
             f"--memory-limit {format_bytes(memory_limit)} is too little for a process of Dask, "
-            f"which would be started again and again; give at least {least // 10**6 + 1}MB, or "
+            f"which would be started again and again; give at least {named}MB, or "
             "leave out --dask, for which less will do."
         )
     workers = min(workers, memory_limit // least)
