@@ -66,10 +66,12 @@ def test_sweep(on_cpu, monkeypatch, n, V, c, m, k, dtype):
         np.testing.assert_allclose(F.numpy(), plain.F, atol=10 * close)
 
 
+@pytest.mark.parametrize("most", [1 << 22, 300])
 @pytest.mark.parametrize("room", [227 << 10, 1000])
-def test_gram(on_cpu, monkeypatch, room):
-    """In shared memory, and where it does not fit there."""
+def test_gram(on_cpu, monkeypatch, room, most):
+    """In shared memory, and where it does not fit there; also of more rows than a block may add."""
     monkeypatch.setattr(nvrtc, "room", lambda device: room)
+    monkeypatch.setattr(cuda, "_MOST_FIXED", most)
     monkeypatch.setattr(cuda, "_GRAM_THREADS", 64)
     host, graphs = zip(
         *(graphs_of(seed, 3100, 3, 12, 4, np.float32) for seed in (0, 1)), strict=True
