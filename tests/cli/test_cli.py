@@ -10,11 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from rich.progress import Progress
 
-from omcal import OMCAL, __version__
+from omcal import OMCAL, Consensus, __version__
 from omcal.cli import main
+from omcal.cli.console import _BarHandler
+from omcal.cli.runs import usual_runs
 from omcal.datasets import load_digits_views, make_multiview
 from omcal.metrics import evaluate
+from omcal.model import cost
 from omcal.model.small_fits import consensus_graphs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,6 +175,46 @@ def test_ten_runs_are_joined_and_the_result_says_so(omcal, file):
     assert note in result["notes"] and result["n_runs"] == 10
     one = json.loads(omcal("cluster", file, "--clusters", 3, "--runs", 1, "--json").out)
     assert note not in one["notes"] and one["n_runs"] == 1
+
+
+def test_what_is_loaded_once_does_not_speak_against_ten_runs(monkeypatch):
+    """A process loads the compiled loops once, however many runs there are."""
+    monkeypatch.setattr(cost, "compiled_pays", lambda n: True)
+    monkeypatch.setattr(cost, "_operations_per_second", lambda: 1e10)
+    views = [{"shape": (60_000, 10), "dtype": "float32", "density": None}] * 2
+    assert usual_runs(OMCAL(5), views) == (10, "10 runs are joined (--runs 1 for one)")
+    n_runs, note = usual_runs(OMCAL(50), [{**view, "shape": (10**6, 500)} for view in views])
+    assert n_runs == 1 and "would take about" in note
+
+
+def test_what_it_would_take_is_said_of_the_runs_that_it_joins(omcal, file):
+    ten, one = (
+        json.loads(omcal("cluster", file, "-c", 3, "--dry-run", "--json", *more).out)
+        for more in ([], ["--runs", 1])
+    )
+    assert (ten["n_runs"], one["n_runs"]) == (10, 1) and one["notes"] == []
+    assert "1000 iterations" in ten["time"] and "100 iterations" in one["time"]
+    assert ten["bytes"] > one["bytes"] and "joining" in ten["memory"]
+    shown = omcal("cluster", file, "-c", 3, "--dry-run").out
+    assert shown.startswith("Note: 10 runs are joined") and "15 anchors, 10 runs;" in shown
+    inspected = json.loads(omcal("inspect", file, "--json").out)["cluster"]["estimate"]
+    assert inspected["memory"] == ten["memory"]
+    assert "It takes all 3 views, 10 joined runs with 15 anchors" in omcal("inspect", file).out
+
+
+def test_a_bar_counts_joined_runs(data):
+    model = Consensus(OMCAL(3), n_runs=4, random_state=0)
+    logger, bar = logging.getLogger("omcal"), Progress(disable=True)
+    handler, level = _BarHandler(bar, model), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        model.fit(data.views)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    (task,) = bar.tasks
+    assert (task.description, task.completed, task.total) == ("run 4/4", 4, 4)
 
 
 def test_cluster_json_is_all_there_is_on_stdout(omcal, file, data):

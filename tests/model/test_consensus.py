@@ -1,5 +1,6 @@
 """Several runs joined into one result."""
 
+import logging
 import uuid
 import warnings
 
@@ -358,6 +359,14 @@ def test_single_view_and_doubts():
         warnings.simplefilter("always")
         Consensus(OCAL(8), n_runs=4, random_state=0).fit(rng.normal(size=(90, 40)))
     assert any("the runs differ" in str(w.message) for w in seen)
+
+
+def test_verbose_tells_scalings_and_runs(caplog):
+    with caplog.at_level(logging.INFO, logger="omcal"):
+        Consensus(OMCAL(4, verbose=1), n_runs=2, random_state=0).fit(DATA.views)
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+    assert "view 'view1' is scaled as standard (numbers without anything special)" in said
+    assert [line.split(":")[0] for line in said[-2:]] == ["run 1 of 2", "run 2 of 2"]
 
 
 def test_refusals():

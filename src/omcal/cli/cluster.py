@@ -23,7 +23,7 @@ from omcal.cli.files import (
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import PARAMETERS, takes, words_of
 from omcal.cli.reading import Reading, reads
-from omcal.cli.runs import Runs, joined, runs_of_consensus
+from omcal.cli.runs import Runs, runs_of_consensus, usual_runs
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:
@@ -103,13 +103,20 @@ def cluster(
         raise ValueError("--clusters auto takes work; give a number with --dry-run.")
     n_clusters, suggestion = options.suggested(n_clusters, data, parameters, seed)
     model.set_params(n_clusters=n_clusters)
-    if dry_run:
-        _show_expected(model, data, reading, as_json)
-        return
     decided: list[str] = []
     if found.name == "omcal":
+        # Where the work is done elsewhere there is one run unless more are asked for.
         alone = dask is not None or collective or model.device != "cpu" or state is not None
-        model, decided = joined(model, runs, data, seed, alone=alone)
+        if runs is None:
+            runs = 1
+            if not alone:
+                runs, note = usual_runs(model, omcal.datasets.describe(data)["views"])
+                decided = [note]
+        if dry_run:
+            _show_expected(model, data, runs, decided, reading.source, as_json)
+            return
+        if runs > 1:
+            model = omcal.Consensus(model, n_runs=runs, random_state=seed)
     first = places.is_first(collective)
     shown = first and not quiet
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
@@ -202,17 +209,22 @@ def _fit(model: Any, data: MultiViewData, dask: str | None, collective: bool) ->
     return False
 
 
-def _show_expected(model: OMCAL, data: MultiViewData, reading: Reading, as_json: bool) -> None:
+def _show_expected(
+    model: OMCAL, data: MultiViewData, n_runs: int, notes: list[str], source: str, as_json: bool
+) -> None:
     import numpy as np
 
     from omcal.cli.expected import estimate_record, expected_fit
 
+    views = omcal.datasets.describe(data)["views"]
     mapped = any(isinstance(view, np.memmap) for view in data.views.values())
-    expected = expected_fit(model, omcal.datasets.describe(data)["views"], mapped=mapped)
+    expected = expected_fit(model, views, mapped=mapped, n_runs=n_runs)
     if as_json:
-        print_json({"file": reading.source, "dry_run": True, **estimate_record(expected)})
-    else:
-        stdout().print(str(expected), soft_wrap=True)
+        print_json({"file": source, "dry_run": True, "notes": notes, **estimate_record(expected)})
+        return
+    for note in notes:
+        stdout().print(f"Note: {note}")
+    stdout().print(str(expected), soft_wrap=True)
 
 
 def _write_report(

@@ -119,7 +119,7 @@ def fit_progress(model: Any, n_samples: int, *, shown: bool = True) -> Iterator[
         Progress(*columns, console=console, transient=True) as bar,
         compilation_said(n_samples, bar.console.print),
     ):
-        handler = _BarHandler(bar, getattr(model, "n_init", 1), getattr(model, "max_iter", None))
+        handler = _BarHandler(bar, model)
         logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)
         try:
@@ -155,24 +155,28 @@ def compilation_said(n_samples: int, say: Callable[[str], None]) -> Iterator[Non
 
 
 class _BarHandler(logging.Handler):
-    """Moves a bar with each iteration that the estimator logs."""
+    """Moves a bar with each iteration that the estimator logs, or with each of joined runs."""
 
-    def __init__(self, bar: Progress, n_init: int, max_iter: int | None) -> None:
+    def __init__(self, bar: Progress, model: Any) -> None:
         super().__init__()
         self._bar = bar
-        self._n_init = n_init
-        self._max_iter = max_iter
+        self._n_init = getattr(model, "n_init", 1)
+        self._max_iter = getattr(model, "max_iter", None)
+        self._joined = hasattr(model, "n_runs")
         self._task = bar.add_task("anchors and graphs", total=None, state="")
 
     def emit(self, record: logging.LogRecord) -> None:
-        match record.args:
-            case (int(start), int(iteration), float(objective)):
-                self._bar.update(
-                    self._task,
-                    description=f"start {start}/{self._n_init}",
-                    total=self._max_iter,
-                    completed=iteration,
-                    state=f"iteration {iteration}, objective {objective:.6g}",
-                )
-            case _:
-                self._bar.update(self._task, state=visible(record.getMessage()))
+        from omcal.model import watching
+
+        state = visible(record.getMessage())
+        match (record.msg, record.args):
+            case (watching.RUN_DONE, (int(run), int(n_runs), *_)):
+                self._move(f"run {run}/{n_runs}", run, n_runs)
+            case (watching.ITERATION_DONE, (int(start), int(iteration), float(objective))):
+                state = f"iteration {iteration}, objective {objective:.6g}"
+                if not self._joined:  # iterations of several runs come in turn
+                    self._move(f"start {start}/{self._n_init}", iteration, self._max_iter)
+        self._bar.update(self._task, state=state)
+
+    def _move(self, description: str, completed: int, total: int | None) -> None:
+        self._bar.update(self._task, description=description, completed=completed, total=total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,29 @@ from omcal.machine.memory import available_memory
 from omcal.model.cost import Estimate
 
 
-def expected_fit(model: OMCAL, views: Sequence[dict[str, Any]], *, mapped: bool) -> Estimate:
-    """The estimate for views that `omcal.datasets.describe` described.
+def expected_fit(
+    model: OMCAL, views: Sequence[dict[str, Any]], *, mapped: bool, n_runs: int
+) -> Estimate:
+    """The estimate of so many runs for views that `omcal.datasets.describe` described.
 
     Memory-mapped views stay in their files, and the rows join them there where they are many.
     """
     if mapped and model.memory_limit is None:
         model = clone(model).set_params(memory_limit=available_memory() // 2)
-    return model.estimate(
+    one = model.estimate(
         views[0]["shape"][0],
         [view["shape"][1] for view in views],
         dtype=np.result_type(*(np.dtype(view["dtype"]) for view in views)),
         density=[view["density"] for view in views],
     )
+    return replace(one, n_runs=n_runs)
 
 
 def estimate_record(expected: Estimate) -> dict[str, Any]:
     """The estimate as plain numbers."""
     return {
         "n_anchors": expected.n_anchors,
+        "n_runs": expected.n_runs,
         "rows_in": expected.rows_in,
         "bytes": round(expected.bytes),
         "bytes_available": available_memory(),

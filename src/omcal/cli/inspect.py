@@ -48,6 +48,7 @@ def _scales(reading: Reading) -> list[str]:
 def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
     """The command that clusters the files, what stands in its way, and what it would take."""
     from omcal.cli.expected import estimate_record, expected_fit
+    from omcal.cli.runs import usual_runs
 
     classes = {c["name"]: c["n_classes"] for c in found["label_candidates"]}.get(found["labels"])
     words = shlex.join(["omcal", "cluster", *reading.words()])
@@ -60,7 +61,9 @@ def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
         # Without classes the number of clusters is the user's; a usual one gives the size.
         model = omcal.OMCAL(min(classes or omcal.OMCAL().n_clusters, found["n_samples"]))
         try:
-            expected = expected_fit(model, found["views"], mapped=found["format"] in _MAPPED)
+            views, mapped = found["views"], found["format"] in _MAPPED
+            n_runs, _ = usual_runs(model, views)
+            expected = expected_fit(model, views, mapped=mapped, n_runs=n_runs)
             plan["estimate"] = estimate_record(expected)
             plan["obstacle"] = _too_few(found, expected.n_anchors)
         except ValueError as error:
@@ -132,8 +135,9 @@ def _promise(result: dict[str, Any]) -> str:
     chosen = "" if compared else "C is the number of clusters that you want. "
     absent = any(view["n_missing_rows"] for view in result["views"])
     besides = " Samples that a view lacks are clustered by their other views." if absent else ""
+    runs = "one run" if expected["n_runs"] == 1 else f"{expected['n_runs']} joined runs"
     return (
-        f"{chosen}It takes {taken} with {expected['n_anchors']} anchors{compared}: about "
+        f"{chosen}It takes {taken}, {runs} with {expected['n_anchors']} anchors{compared}: about "
         f"{format_bytes(expected['bytes'])} of memory beyond the data, at most about "
         f"{expected['seconds_at_most']:.1f} s, the rows in {expected['rows_in']}.{besides}"
     )

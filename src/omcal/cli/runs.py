@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import omcal
-
 if TYPE_CHECKING:
-    from omcal.datasets import MultiViewData
+    from omcal import OMCAL
 
 Runs = Annotated[
     int | None,
@@ -35,32 +34,14 @@ def runs_of_consensus(asked: int | None) -> int:
     return asked or _USUAL
 
 
-def joined(
-    model: Any, asked: int | None, data: MultiViewData, seed: int, *, alone: bool
-) -> tuple[Any, list[str]]:
-    """The model, or several runs of it joined, and what was decided without being asked.
-
-    Where the work is done elsewhere (`alone`) there is one run unless more are asked for.
-    """
-    notes = []
-    if asked is None:
-        asked = 1
-        if not alone:
-            asked, text = _usual(model, data)
-            notes = [text]
-    if asked == 1:
-        return model, notes
-    return omcal.Consensus(model, n_runs=asked, random_state=seed), notes
-
-
-def _usual(model: Any, data: MultiViewData) -> tuple[int, str]:
+def usual_runs(model: OMCAL, views: Sequence[dict[str, Any]]) -> tuple[int, str]:
+    """How many runs of views that `omcal.datasets.describe` described are joined, and a note."""
     from sklearn.base import clone
 
     from omcal.cli.expected import expected_fit
 
     short = clone(model).set_params(max_iter=min(model.max_iter, _ITERATIONS))
-    views = omcal.datasets.describe(data)["views"]
-    seconds = _USUAL * expected_fit(short, views, mapped=False).seconds
+    seconds = expected_fit(short, views, mapped=False, n_runs=_USUAL).seconds
     if seconds > _SECONDS:
         return 1, (
             f"one run; {_USUAL} joined (--runs {_USUAL}) depend less on the seed and would take "

@@ -213,9 +213,10 @@ class Estimate:
 
     def __str__(self) -> str:
         widths = " + ".join(str(view.width) for view in self.views)
+        runs = f", {self.n_runs} runs" if self.n_runs > 1 else ""
         lines = [
-            f"{self.n_samples} samples, {widths} features, {self.n_anchors} anchors; the rows "
-            f"would live in {self.rows_in}.",
+            f"{self.n_samples} samples, {widths} features, {self.n_anchors} anchors{runs}; the "
+            f"rows would live in {self.rows_in}.",
             f"Memory beyond the input: about {format_bytes(self.bytes)}; "
             f"{format_bytes(available_memory())} are available.",
         ]

@@ -112,7 +112,8 @@ default="distinct"
     random_state : int, RandomState or None, default=None
         Seed of the anchors and of the start.
     verbose : int, default=0
-        1 reports each start, 2 each iteration, through the logger "omcal".
+        1 reports how each view is scaled and each run that is joined, 2 each iteration too,
+        through the logger "omcal".
 
     Attributes
     ----------
@@ -327,7 +328,8 @@ dict, default="auto"
     random_state : int, RandomState or None, default=None
         Seed of the anchors and of the start.
     verbose : int, default=0
-        1 reports each start, 2 each iteration, through the logger "omcal".
+        1 reports how each view is scaled and each run that is joined, 2 each iteration too,
+        through the logger "omcal".
 
     Attributes
     ----------

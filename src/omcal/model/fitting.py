@@ -146,7 +146,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
         watch = Watch(self, X, y)
         place = self._place(X, present)
-        views, settings = place.views, self._graph_settings(place)
+        settings = self._graph_settings(place)
         self._require_room(place, settings)
         random_state = place.once(lambda: check_random_state(self.random_state))
         checkpoint = place.once(lambda: self._checkpoint(place, settings))
@@ -161,10 +161,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         self._graphs = place.kept(rows)
         if checkpoint:
             rows = checkpoint.follow(rows, learned.anchors, random_state)
-        size = (place.n, len(views), settings.n_anchors)
-        watch.say("%d samples in %d views tied to %d anchors", *size)
-        for name, scaling in zip(views.names, learned.scalings, strict=True):
-            watch.say("view %r is scaled as %s", name, scaling.kind)
+        watch.begin(place.n, place.views.names, learned.scalings, settings.n_anchors)
         work = self._optimise(rows, learned, random_state, watch)
         ((best, assignment),) = worked_off([work], settings.n_anchors, watch)
 

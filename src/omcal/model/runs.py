@@ -20,7 +20,7 @@ from omcal.method.settings import GraphSettings
 from omcal.method.solver import Solution
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.fitting import AnchorClusterer
-from omcal.model.watching import Optimised, Watch, worked_off
+from omcal.model.watching import RUN_DONE, Optimised, Watch, worked_off
 from omcal.places.base import Place
 
 Finished = tuple[Rule, Solution, Assignment]  # a run
@@ -111,6 +111,7 @@ class RunsAtWork:
                 place.learn(settings, self._states), self._checkpoints, strict=True
             )
         ]
+        watch.begin(place.n, place.views.names, self._learned[0].scalings, settings.n_anchors)
         self._keeps = place.keeps(settings, len(seeds))
         self._kept: dict[int, AnchorGraphs | None] = {}
 
@@ -163,7 +164,7 @@ class RunsAtWork:
         found = worked_off(begun, self._settings.n_anchors, self._watch)
         for b, (best, _) in enumerate(found, start=first + 1):
             told = (b, len(self._states), best.history[-1])
-            self._watch.say("run %d of %d: objective %.8g", *told)
+            self._watch.say(RUN_DONE, *told)
         return [(best, small(part, self._settings.n_clusters)) for best, part in found]
 
     def _followed(self, number: int, rows: AbstractRows) -> AbstractRows:

@@ -16,9 +16,13 @@ from omcal.machine.arrays import Floats
 from omcal.machine.process import ProcessSetting
 from omcal.machine.threads import blas_as_before, small_blas
 from omcal.method.rows import AbstractRows, Assignment
+from omcal.method.scaling import Scaling
 from omcal.method.solver import Problem, Solution, in_turn, solving
 
 logger: logging.Logger = logging.getLogger("omcal")
+
+ITERATION_DONE = "start %d, iteration %d: objective %.8g"
+RUN_DONE = "run %d of %d: objective %.8g"
 
 
 class FitTasks:
@@ -152,6 +156,14 @@ class Watch:
         """Around iterations: Ctrl-C ends them with the one in progress."""
         return self._interruption.held()
 
+    def begin(
+        self, n: int, names: Sequence[str], scalings: Sequence[Scaling], n_anchors: int
+    ) -> None:
+        """Say what will be clustered, and what is done to its views."""
+        self.say("%d samples in %d views tied to %d anchors", n, len(names), n_anchors)
+        for name, scaling in zip(names, scalings, strict=True):
+            self.say("view %r is scaled as %s", name, scaling.kind)
+
     def start(self) -> StartTask:
         """One start of the solver begins."""
         return self._tasks.start(self._max_iter)
@@ -162,7 +174,7 @@ class Watch:
         """What the solver tells after each iteration; true, if all agree, ends the start."""
 
         def progress(iteration: int, value: float) -> bool:
-            self.say("start %d, iteration %d: objective %.8g", run, iteration, value, detail=2)
+            self.say(ITERATION_DONE, run, iteration, value, detail=2)
             return agree(task.iterated(iteration) or self.interrupted)
 
         return progress
