@@ -218,7 +218,6 @@ CHOICES: dict[str, Callable[[Fits, np.ndarray], int]] = {
     "…, agreement where few ties are between clusters": where_few_ties_cross,
     "…, agreement whatever the modularity": whatever_the_modularity,
     "…, no agreement": never,
-    "…, ranked by its own curve": as_in_use,
 }
 
 
@@ -233,10 +232,8 @@ def all_measured(true: int, fits: Fits) -> list[tuple[float, float, float]]:
     """In the order of NAMES."""
     curves = [rule(fits) for rule in RULES.values()]
     ranked = curves[0] + np.mean([fits.in_use(run) for run in range(fits.runs.shape[1])], axis=0)
-    ways = [(curves[0], ranked, as_in_use)]
-    ways += [(curves[0], ranked, choice) for choice in CHOICES.values()]
-    ways[-1] = (curves[0], curves[0], as_in_use)
-    ways += [(curve, curve, as_in_use) for curve in curves[1:]]
+    ways = [(curves[0], ranked, choice) for choice in (as_in_use, *CHOICES.values())]
+    ways += [(curve, curve, as_in_use) for curve in curves]
     return [measured(true, fits, order, choice(fits, curve)) for curve, order, choice in ways]
 
 
@@ -269,7 +266,8 @@ def fit(
     return known["source"], true, all_measured(true, Fits(path))
 
 
-NAMES = (next(iter(RULES)), *CHOICES, *list(RULES)[1:])
+# The curve in use comes twice: with the ranking in use, and ranked by itself as the others are.
+NAMES = ("in use", *CHOICES, "…, ranked by its own curve", *list(RULES)[1:])
 
 
 def table_by_number(results: list[tuple[str, int, list[tuple[float, float, float]]]]) -> str:
