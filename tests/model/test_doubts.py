@@ -1,5 +1,6 @@
 """Results that are doubtful say so; healthy ones say nothing."""
 
+import re
 import warnings
 
 import numpy as np
@@ -10,7 +11,8 @@ from large_fits import mapped
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 from omcal.model import doubts as doubts_module
-from omcal.model.doubts import doubts
+from omcal.model.doubts import Shown, doubts
+from omcal.places import memory
 
 WEIGHTINGS = ["adaptive", "agreement", "distinct", "uniform", [0.2, 0.3, 0.5]]
 
@@ -119,8 +121,53 @@ def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
     assert len(clustered) == n_views  # also for a run beside its result
     if joined:
         for one in (model, model.estimator_):
-            expected = doubts(one, model.estimator_._graphs)
+            expected = doubts(one, Shown(model.estimator_._graphs))
             assert one.doubts_[: len(expected)] == expected  # then come those of the runs
+
+
+def contradiction(views, joined, **options):
+    """What is said of views that contradict, by one run or several."""
+    one = OMCAL(3, random_state=0, **options)
+    model = Consensus(one, n_runs=2, random_state=0) if joined else one
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        found = model.fit(views).doubts_
+    assert re.match(r"view 'view\d' (shows other groups|contradicts)", found[0].what)
+    return found
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("place", ["files", "limit", "large"])
+def test_views_contradict_wherever_they_are(member, rng, tmp_path, monkeypatch, place, joined):
+    """Of graphs that no model keeps, too, some are looked at."""
+    views = [groups(some, 6, rng, distance=3) for some in (member, rng.permutation(member))]
+    views[1][:50] = np.nan
+    expected = contradiction(views, joined)
+    if place == "large":
+        monkeypatch.setattr(memory, "LARGEST_KEPT", 1000)
+        monkeypatch.setattr(memory, "TOGETHER", 1000)
+    there = mapped(tmp_path, views) if place == "files" else views
+    options = {"memory_limit": "1MB"} if place == "limit" else {}
+    assert contradiction(there, joined, **options) == expected
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_views_contradict_on_a_cluster(member, rng, client, joined):
+    import dask.array as da
+
+    views = [groups(some, 6, rng, distance=3) for some in (member, rng.permutation(member))]
+    lazy = [da.from_array(view, chunks=(130, 6)) for view in views]
+    assert contradiction(lazy, joined, client=client) == contradiction(views, joined)
+
+
+def test_some_of_many_samples_are_looked_at_with_their_labels(rng, tmp_path):
+    member = np.sort(rng.integers(3, size=7000))
+    views = [groups(member, 6, rng), groups(member, 5, rng), rng.normal(size=(7000, 4))]
+    found = []
+    for there in (views, mapped(tmp_path, views)):
+        with pytest.warns(UserWarning, match=r"view 'view3' shows other groups"):
+            found.append(only_doubt(OMCAL(3, random_state=0).fit(there)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.0, 2.5])

@@ -24,7 +24,7 @@ from omcal.method.starts import starts
 from omcal.metrics import ari_of_table
 from omcal.model.asking import AskedModel
 from omcal.model.cost import Estimate
-from omcal.model.doubts import Doubt, cluster_sizes, doubts, of_runs, warn
+from omcal.model.doubts import Doubt, Shown, cluster_sizes, doubts, of_runs, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
 from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_table, runs_of
@@ -179,14 +179,15 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
         if not described:
             return watch.interrupted
-        inner._graphs = runs.graphs(self._keep_most_similar(inner))  # what describes the model
+        best = self._keep_most_similar(inner)
+        inner._graphs = runs.graphs(best)  # what describes the model
+        shown = Shown.at(place, inner._graphs, best)
         own, joint = (
             place.total(cluster_sizes(model.labels_, settings.n_clusters))
             for model in (inner, self)
         )
-        alone: dict[int, Array] = {}  # what the graphs show whatever the labels
-        inner.doubts_ = inner._doubts(own, alone)
-        self.doubts_: list[Doubt] = self._doubts(joint, alone)
+        inner.doubts_ = inner._doubts(shown, own)
+        self.doubts_: list[Doubt] = self._doubts(shown, joint)
         if not watch.interrupted:
             runs.remove_checkpoints()
         return watch.interrupted
@@ -264,9 +265,9 @@ class Consensus(MetaEstimatorMixin, AskedModel):
                 setattr(self, name, getattr(inner, name))
         return best
 
-    def _doubts(self, sizes: Array, alone: dict[int, Array]) -> list[Doubt]:
+    def _doubts(self, shown: Shown, sizes: Array) -> list[Doubt]:
         converged = [run.solution.converged for run in self.runs_]
-        found = doubts(self, self.estimator_._graphs, sizes, alone)
+        found = doubts(self, shown, sizes)
         return found + of_runs(converged, self.estimator_.max_iter, self.stability_)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -18,10 +18,10 @@ from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
 from omcal.model.small_fits import cosines_within, explained_shares, fit_graphs, for_views
 from omcal.model.view_effects import IGNORED, SAME_GRAPH
+from omcal.places.base import Place, glimpsed
 from omcal.places.memory import MemoryRows
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
-_SAMPLES = 5000  # that are looked at
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
 _COUNTED = 1 << 20  # labels that a thread counts at a time
 _ALONE = 500  # samples on which views are clustered by themselves
@@ -60,21 +60,31 @@ def read(rows: Any) -> list[Doubt]:
     return found
 
 
-def doubts(
-    model: Any,
-    graphs: AnchorGraphs | None = None,
-    sizes: Array | None = None,
-    alone: dict[int, Array] | None = None,
-) -> list[Doubt]:
+@dataclass(frozen=True)
+class Shown:
+    """The graphs that show doubts; models with the same graphs share it."""
+
+    graphs: AnchorGraphs | None
+    rows: Array | None = None  # numbers of the samples; None: all
+    # Groups of each view by itself, as far as they were needed.
+    alone: dict[int, Array] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, place: Place, kept: AnchorGraphs | None, number: int = 0) -> Shown:
+        """All graphs of a run where they are kept, else those of some samples."""
+        return cls(place.glimpse(number), glimpsed(place.n)) if kept is None else cls(kept)
+
+
+def doubts(model: Any, shown: Shown | None = None, sizes: Array | None = None) -> list[Doubt]:
     """What a user should know of a fitted model before trusting it; with its graphs, more.
 
-    `sizes` of the clusters are given where the labels are not those of all samples. `alone` has the
-    groups of each view by itself, as far as they were needed: models with the same graphs share it.
+    `sizes` of the clusters are given where the labels are not those of all samples.
     """
     sizes = cluster_sizes(model.labels_, model.n_clusters) if sizes is None else sizes
     found = [*_about_views(model), *_about_sizes(model, sizes)]
-    if graphs is not None and len(model.view_names_) > 1 and np.count_nonzero(sizes) > 1:
-        found += _about_agreement(model, graphs, {} if alone is None else alone)
+    several = len(model.view_names_) > 1 and np.count_nonzero(sizes) > 1
+    if several and shown is not None and shown.graphs is not None:
+        found += _about_agreement(model, shown.graphs, shown)
     return found
 
 
@@ -165,13 +175,14 @@ def _about_sizes(model: Any, sizes: Array) -> Iterator[Doubt]:
         )
 
 
-def _about_agreement(model: Any, graphs: AnchorGraphs, alone: dict[int, Array]) -> Iterator[Doubt]:
+def _about_agreement(model: Any, graphs: AnchorGraphs, shown: Shown) -> Iterator[Doubt]:
     """Views that show something else than the result, or the same twice."""
+    labels = on_host(model.labels_ if shown.rows is None else model.labels_[shown.rows])
     complete = np.arange(graphs.n) if graphs.present is None else _complete(graphs.present)
     if len(complete) < 2:
         return
-    some = complete[np.linspace(0, len(complete) - 1, min(len(complete), _SAMPLES)).astype(int)]
-    graphs, labels = graphs[some], on_host(model.labels_)[some]
+    some = complete[glimpsed(len(complete))]
+    graphs, labels = graphs[some], labels[some]
     heard = np.flatnonzero(~model._silent).tolist()
     shares = explained_shares(graphs, labels)
     most = float(shares[heard].max())
@@ -183,7 +194,7 @@ def _about_agreement(model: Any, graphs: AnchorGraphs, alone: dict[int, Array]) 
             "ask explain_views() what it contributes, and compare with a fit without it",
         )
     others = [v for v in heard if v not in strange]
-    yield from _about_contradictions(model, graphs, labels, others, alone)
+    yield from _about_contradictions(model, graphs, labels, others, shown.alone)
     yield from _about_copies(model, graphs, labels, heard)
 
 

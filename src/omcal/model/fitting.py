@@ -39,7 +39,7 @@ from omcal.method.updates import mix
 from omcal.model.asking import AskedModel
 from omcal.model.checkpoint import Checkpoint, in_words, naming
 from omcal.model.cost import Estimate, ViewSize, view_sizes
-from omcal.model.doubts import Doubt, cluster_sizes, doubts, unconverged, warn
+from omcal.model.doubts import Doubt, Shown, cluster_sizes, doubts, unconverged, warn
 from omcal.model.watching import Optimised, Watch, best_of, plain_interrupts, shown, worked_off
 from omcal.places.base import Asked, Place, place_for
 from omcal.views.like import PresentLike, ViewsLike
@@ -167,7 +167,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
 
         self._publish(Rule(learned, best.consensus), best, assignment)
         sizes = cluster_sizes(self.labels_, int(self.n_clusters))
-        self.doubts_: list[Doubt] = self._doubts(place.total(sizes))
+        shown = Shown.at(place, self._graphs)
+        self.doubts_: list[Doubt] = self._doubts(shown, place.total(sizes))
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
@@ -242,10 +243,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         self.n_iter_: int = best.n_iter
         self.converged_: bool = best.converged
 
-    def _doubts(
-        self, sizes: Array | None = None, alone: dict[int, Array] | None = None
-    ) -> list[Doubt]:
-        found = doubts(self, self._graphs, sizes, alone)
+    def _doubts(self, shown: Shown | None = None, sizes: Array | None = None) -> list[Doubt]:
+        found = doubts(self, shown, sizes)
         # A callback may have stopped it earlier, which is no surprise to its user.
         if not self.converged_ and self.n_iter_ == self.max_iter:
             found.append(unconverged(self.max_iter, self.tol))

@@ -24,6 +24,7 @@ Wanted = Literal["labels", "indicator"]
 Result = TypeVar("Result")
 
 _ALONE = "leave one of them out"
+_GLIMPSED = 5000  # samples
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,13 @@ class Place(ABC):
         """The graphs of these rows, where they are to stay with a model."""
         return None
 
+    def glimpse(self, number: int) -> AnchorGraphs | None:
+        """The graphs of the samples that `glimpsed` names, of this one of the last that were built.
+
+        None where this place does not give them.
+        """
+        return None
+
     def require_room(self, n_bytes: float, what: str) -> None:
         """Refuse work that needs more memory than there is, where that can be known."""
         return
@@ -200,6 +208,11 @@ def _choose(views: Views, asked: Asked) -> tuple[type[Place], str]:
     from omcal.places.memory import InMemory
 
     return InMemory, "views in memory"
+
+
+def glimpsed(n: int) -> Array:
+    """Numbers of samples that stand for all n of them, spread evenly."""
+    return np.linspace(0, n - 1, min(n, _GLIMPSED)).astype(int)
 
 
 def require_shape(out: Any, n: int) -> None:

@@ -26,7 +26,7 @@ from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs
 from omcal.method.rows import AbstractRows
 from omcal.method.scaling import Draft
 from omcal.method.settings import GraphSettings
-from omcal.places.base import Asked, Place, Wanted
+from omcal.places.base import Asked, Place, Wanted, glimpsed
 from omcal.places.cluster_rows import ClusterRows, clear_errors, tree_sum
 from omcal.places.memory import MemoryRows
 from omcal.places.survey import (
@@ -87,6 +87,7 @@ class OnCluster(Place):
         with self._explaining():
             graphs = _build(self._blocks, recipe, self._marks, self._client)
         runs = _by_run(graphs, len(learned), self._client)
+        self._glimpses = [_glimpses(parts, self._blocks.rows, self._client) for parts in runs]
         del graphs
         while runs:
             parts = _merged(runs.pop(0), self._blocks.sizes, self._client)
@@ -106,6 +107,10 @@ class OnCluster(Place):
 
         tasks = self._blocks.tasks("sample", _take, lambda rows: (parts,), touched)
         return list(self._client.gather(self._client.compute(list(tasks))))
+
+    def glimpse(self, number: int) -> AnchorGraphs:
+        with self._explaining():
+            return AnchorGraphs.joined(self._client.gather(self._glimpses[number]))
 
     @cached_property
     def _client(self) -> Client:
@@ -334,6 +339,21 @@ def _by_run(graphs: list[Future], n_runs: int, client: Client) -> list[list[Futu
         ]
         for run in range(n_runs)
     ]
+
+
+def _glimpses(parts: list[Future], blocks: list[slice], client: Client) -> list[Future]:
+    """The graphs of a few samples of these parts."""
+    numbers, token, found = glimpsed(blocks[-1].stop), uuid.uuid4().hex, []
+    for part, rows in zip(parts, blocks, strict=True):
+        inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
+        if len(inside):
+            key = f"omcal-glimpse-{rows.start:012d}-{token}"
+            found.append(client.submit(_some, part, inside, key=key))
+    return found
+
+
+def _some(part: GraphPart, inside: Array) -> AnchorGraphs:
+    return part.graphs[inside]
 
 
 def _merged(

@@ -19,7 +19,7 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
-from omcal.places.base import Asked, Place, Wanted, collect
+from omcal.places.base import Asked, Place, Wanted, collect, glimpsed
 from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.places.parts import ChunkedRows, RowsOnDemand
 from omcal.places.survey import (
@@ -95,13 +95,17 @@ class OnDisk(Place):
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
         stores = [self._store(settings, len(learned)) for _ in learned]
+        self._glimpses: list[list[AnchorGraphs]] = [[] for _ in learned]
+        some = glimpsed(self.views.n)
         with counting_nonfinite(self.views, self._blocks):
             for rows, block in read_ahead(self.views.load, self._blocks):
                 require_finite_block(block)
                 require_same(block, rows, self._marks)
                 made = graphs_of_runs(block, learned, compiled=self.compiled)
-                for graphs, store in zip(made, stores, strict=True):
+                inside = some[(some >= rows.start) & (some < rows.stop)] - rows.start
+                for graphs, store, glimpse in zip(made, stores, self._glimpses, strict=True):
                     store.put(rows, graphs)
+                    glimpse.append(graphs[inside])
         while stores:
             yield stores.pop(0).rows()
 
@@ -109,6 +113,9 @@ class OnDisk(Place):
         row_bytes = self.bytes_per_row(settings)
         make = partial(MemoryRows, n_clusters=settings.n_clusters, compiled=self.compiled)
         return _RowStore(self.views, settings, make, row_bytes, self._limit // count, self.asked)
+
+    def glimpse(self, number: int) -> AnchorGraphs:
+        return AnchorGraphs.joined(self._glimpses[number])
 
     def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
         parts = (part for block in loaded(self.views) for part in rule.blocks(block))

@@ -20,7 +20,7 @@ from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
 from omcal.method.updates import stacked
-from omcal.places.base import Place, Wanted, collect
+from omcal.places.base import Place, Wanted, collect, glimpsed
 from omcal.views.view import Views
 
 # Graphs up to this size stay with a fitted model, so that it can be described without its data:
@@ -48,6 +48,7 @@ class InMemory(Place):
         return learn_in_memory(self.views, settings, random_states)
 
     def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[MemoryRows]:
+        self._built = learned
         most = max(2, TOGETHER // self._graph_bytes(settings))
         for some in row_blocks(len(learned), most):
             for graphs in graphs_of_runs(self.views, learned[some], compiled=self.compiled):
@@ -67,6 +68,11 @@ class InMemory(Place):
     def kept(self, rows: AbstractRows) -> AnchorGraphs | None:
         graphs = rows.graphs if isinstance(rows, MemoryRows) else None
         return graphs if graphs is not None and graphs.nbytes <= LARGEST_KEPT else None
+
+    def glimpse(self, number: int) -> AnchorGraphs:
+        some = glimpsed(self.views.n)
+        views = Views([view.part(view.array[some], some) for view in self.views])
+        return self._built[number].alone.graphs(views)
 
     def require_room(self, n_bytes: float, what: str) -> None:
         require_memory(

@@ -7,7 +7,6 @@ from html import escape
 import numpy as np
 
 from omcal.machine.arrays import Mask
-from omcal.model.doubts import doubts as doubts_of_fit
 from omcal.report.findings import Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
 
@@ -98,10 +97,7 @@ def _between(f: Findings) -> Mask:
 
 def doubts(f: Findings) -> list[Doubt]:
     """What speaks against the result, with one thing to try for each."""
-    # Those of the fit are not part of files and copies of a model.
-    known = getattr(f.model, "doubts_", None)
-    of_fit = doubts_of_fit(f.model, f.graphs) if known is None else known
-    found = [(doubt.what, doubt.advice) for doubt in of_fit]
+    found = [(doubt.what, doubt.advice) for doubt in f.model.doubts_]
     repeated = f.explanation and f.explanation.repeated_range
     if repeated and repeated[0] < _STEADY:
         found.append(
