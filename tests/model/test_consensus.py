@@ -240,7 +240,7 @@ def test_saved_and_loaded(model, tmp_path):
     assert_array_equal(load(tmp_path / "twice.omcal").predict(DATA.views), model.labels_)
 
 
-def test_goes_on_after_an_interruption(model, tmp_path, monkeypatch):
+def test_goes_on_after_an_interruption(model, tmp_path, monkeypatch, caplog):
     path = tmp_path / "state"
     joint = clone(model).set_params(estimator__checkpoint=path)
     calls = []
@@ -257,7 +257,14 @@ def test_goes_on_after_an_interruption(model, tmp_path, monkeypatch):
         joint.fit(DATA.views)
     assert not hasattr(joint, "labels_")
     monkeypatch.undo()
-    assert_array_equal(joint.fit(DATA.views).labels_, model.labels_)
+    for other in ({"random_state": 1}, {"n_runs": 6}):
+        with pytest.raises(ValueError, match=rf"another fit .{next(iter(other))}: "):
+            clone(joint).set_params(**other).fit(DATA.views)
+    caplog.set_level(logging.INFO, logger="omcal")
+    assert_array_equal(
+        joint.set_params(estimator__verbose=1).fit(DATA.views).labels_, model.labels_
+    )
+    assert "going on after" in caplog.text
     assert list(tmp_path.iterdir()) == []
 
 

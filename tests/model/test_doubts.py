@@ -283,6 +283,14 @@ def test_the_other_views_are_clustered_as_if_alone(member, rng):
     np.testing.assert_allclose(found.view_weights_[:2], alone.view_weights_, rtol=1e-6)
 
 
+def test_weights_that_only_a_constant_view_was_given(member, rng):
+    """Nothing would be left to go by, and the views that say something were given nothing."""
+    views = [groups(member, 6, rng), np.ones((300, 2))]
+    message = r"weighting=\[0.0, 1.0\] gives all weight to views that are the same for all samples"
+    with pytest.raises(ValueError, match=message):
+        OMCAL(3, weighting=[0, 3], random_state=0).fit(views)
+
+
 def test_views_that_are_all_constant():
     """There is nothing to find, and no other view that could have the weight."""
     message = r"all samples are the same in every view after scaling; look at the data"

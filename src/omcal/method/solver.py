@@ -78,6 +78,11 @@ class Problem:
     def without(self, silent: Mask) -> Problem:
         """The same without views that say nothing; all stay where there is no other."""
         alpha = np.where(silent, 0.0, self.alpha)
+        if not alpha.any() and not silent.all():
+            raise ValueError(
+                f"weighting={self.alpha.tolist()} gives all weight to views that are the same for "
+                "all samples after scaling; give some to the others."
+            )
         return replace(self, alpha=shares(alpha)) if alpha.any() else self
 
 

@@ -172,7 +172,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
         random_state = place.once(lambda: check_random_state(self.random_state))
         seeds = random_state.randint(2**31 - 1, size=self.n_runs + 1)
-        runs = RunsAtWork(inner, place, settings, seeds[:-1], watch)
+        runs = RunsAtWork(inner, place, settings, seeds[:-1], self.random_state, watch)
         finished = runs.finish(self.n_jobs)
         if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
             raise KeyboardInterrupt

@@ -154,7 +154,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
             checkpoint.writes = place.leads
         if checkpoint and checkpoint.resumes:
             settings = replace(settings, anchors=checkpoint.anchors)
-            watch.say("going on after %d passes in %s", len(checkpoint.steps), checkpoint.path)
+            watch.goes_on(len(checkpoint.steps), checkpoint.path)
 
         (learned,) = place.learn(settings, [random_state])
         (rows,) = place.build([learned], settings)
@@ -356,7 +356,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
             raise ValueError(f"memory_limit: {error}") from error
         return Asked(self.device, n_bytes, self.scratch_dir, self.client, self.group)
 
-    def _checkpoint(self, place: Place, settings: GraphSettings) -> Checkpoint | None:
+    def _checkpoint(self, place: Place, settings: GraphSettings, **more: Any) -> Checkpoint | None:
+        """The one that was asked for; it is of use for the same data, parameters and `more`."""
         if self.checkpoint is None:
             return None
         data = {
@@ -364,6 +365,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
             "n_features": place.views.widths,
             "n_anchors": settings.n_anchors,
             "dtype": str(place.views.dtype),
+            **more,
         }
         return Checkpoint(self.checkpoint, data, self.get_params())
 

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from omcal.machine.arrays import Array, Floats, on_host
+from omcal.machine.arrays import Array, Floats, Seed, on_host
 from omcal.machine.threads import map_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import Rule
@@ -95,16 +95,19 @@ class RunsAtWork:
         place: Place,
         settings: GraphSettings,
         seeds: Sequence[int],
+        random_state: Seed,  # which the seeds are drawn by
         watch: Watch,
     ) -> None:
         self._inner, self._place, self._settings, self._watch = inner, place, settings, watch
         self._states = [np.random.RandomState(seed) for seed in seeds]
         self._checkpoints = place.once(
-            lambda: [_checkpoint(inner, place, settings, b) for b in range(len(seeds))]
+            lambda: [self._checkpoint(number, random_state) for number in range(len(seeds))]
         )
         for saved in self._checkpoints:
             if saved:
                 saved.writes = place.leads
+            if saved and saved.resumes:
+                watch.goes_on(len(saved.steps), saved.path)
         self._learned = [
             replace(one.alone, anchors=saved.anchors) if saved and saved.resumes else one
             for one, saved in zip(
@@ -134,6 +137,15 @@ class RunsAtWork:
         for saved in self._checkpoints:
             if saved:
                 saved.remove()
+
+    def _checkpoint(self, number: int, random_state: Seed) -> Checkpoint | None:
+        """Each run has a checkpoint of its own, beside the named one."""
+        if self._inner.checkpoint is None:
+            return None
+        path = f"{os.fspath(self._inner.checkpoint)}.{number}"
+        part: AnchorClusterer = clone(self._inner)
+        part.set_params(checkpoint=path, random_state=random_state)
+        return part._checkpoint(self._place, self._settings, n_runs=len(self._states))
 
     def _work_off(self, n_jobs: int | None) -> Iterator[Optimised]:
         """Graphs of later runs are made when their turn has come."""
@@ -174,17 +186,6 @@ class RunsAtWork:
         saved = self._checkpoints[number]
         given = (rows, self._learned[number].anchors, self._states[number])
         return saved.follow(*given) if saved else rows
-
-
-def _checkpoint(
-    inner: AnchorClusterer, place: Place, settings: GraphSettings, number: int
-) -> Checkpoint | None:
-    """Each run has a checkpoint of its own, beside the named one."""
-    if inner.checkpoint is None:
-        return None
-    path = f"{os.fspath(inner.checkpoint)}.{number}"
-    part: AnchorClusterer = clone(inner).set_params(checkpoint=path)
-    return part._checkpoint(place, settings)
 
 
 def runs_of(finished: Sequence[Finished], n_clusters: int) -> list[Run]:

@@ -164,6 +164,10 @@ class Watch:
         for name, scaling in zip(names, scalings, strict=True):
             self.say("view %r is scaled as %s", name, scaling.kind)
 
+    def goes_on(self, n_passes: int, path: object) -> None:
+        """Say that a checkpoint was found."""
+        self.say("going on after %d passes in %s", n_passes, path)
+
     def start(self) -> StartTask:
         """One start of the solver begins."""
         return self._tasks.start(self._max_iter)
