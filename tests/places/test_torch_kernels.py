@@ -43,14 +43,20 @@ def graphs_of(seed, n, V, m, k, dtype):
 @pytest.mark.parametrize(
     ("n", "V", "c", "m", "k", "dtype"),
     [
+        (9000, 2, 4, 6, 2, np.float64),  # a warp empties its sums before its last row
         (2200, 4, 10, 20, 5, np.float64),
         (65, 3, 16, 17, 3, np.float32),
         (40, 1, 7, 9, 2, np.float64),
         (70, 2, 3, 300, 3, np.float32),
+        (101, 3, 10, 12, 5, np.float32),  # as by default
+        (77, 12, 2, 9, 5, np.float32),  # more neighbours than registers
+        (50, 5, 13, 8, 4, np.float64),  # rounds of views, the last of which is not full
+        (33, 3, 1, 6, 1, np.float32),
     ],
 )
 def test_sweep(on_cpu, monkeypatch, n, V, c, m, k, dtype):
     monkeypatch.setattr(cuda, "_MOST_WARPS", 2)
+    monkeypatch.setattr(nvrtc, "processors", lambda device: 1)
     host, graphs = graphs_of(n, n, V, m, k, dtype)
     plain, rng = PlainRows(host, c), np.random.default_rng(n)
     F = torch.zeros((n, c), dtype=graphs.weights.dtype)

@@ -8,7 +8,7 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Array
-from omcal.machine.threads import row_blocks
+from omcal.machine.threads import map_blocks, row_blocks
 from omcal.machine.torch import Tensor, torch_dtype
 from omcal.method import kmeans, span
 from omcal.method.anchors import draw_rows
@@ -40,7 +40,10 @@ def anchors_in_span(
     del blocks
     mean, E = _main_directions(X, n_anchors, random_states[0])
     X -= mean
-    drawn = [span.own_rows(len(X), n_anchors, state) for state in random_states]
+    drawn = map_blocks(
+        lambda one: span.own_rows(len(X), n_anchors, random_states[one.start]),
+        *(len(random_states), 1),
+    )
     own = _numbers(np.stack(drawn), X)
     points = (X @ E)[own]
     n_trials = kmeans.trials(points.shape[1], n_anchors, thorough=False)

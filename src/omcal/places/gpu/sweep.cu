@@ -11,7 +11,7 @@ constexpr int PITCH = SHARE * VIEWS_AT_ONCE, ANCHOR_BYTES = WARP * sizeof(REAL);
 constexpr int VIEW_ENTRIES = K * TILE + 1, WARP_ENTRIES = ROUNDS * VIEWS_AT_ONCE * VIEW_ENTRIES;
 // Entry (j, j + s) of the symmetric F'F for s up to C / 2, shared out to the lanes of the views.
 constexpr int SHIFTS = C / 2 / VIEWS_AT_ONCE + 1;
-constexpr int TILES_A_FLUSH = 64;  // sums of no more rows than these are in REAL
+constexpr int TILES_A_FLUSH = 128;  // sums of no more rows than these are in REAL
 
 struct alignas(2 * sizeof(REAL)) Entry { REAL weight; int bytes; };  // bytes: to the anchor
 struct alignas(16) Pack { REAL x[PER_PACK]; };
