@@ -91,6 +91,17 @@ def test_runs_are_what_single_fits_give(model):
     assert_allclose(single.view_weights_, model.runs_[2].view_weights)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_clusters_have_the_numbers_of_the_first_run(seed):
+    """Where all runs agree, nothing but rounding would tell one number from another."""
+    views = make_multiview(300, n_clusters=6, noise=0.05, random_state=seed).views
+    model = Consensus(OMCAL(6), n_runs=4, random_state=seed).fit(views)
+    assert model.stability_ == 1
+    np.testing.assert_array_equal(model.labels_, model.runs_[0].labels)
+    np.testing.assert_array_equal(model.predict(views), model.labels_)
+    np.testing.assert_array_equal(model.transform(views).argmax(axis=1), model.labels_)
+
+
 def test_less_dependent_on_the_seed():
     hard = make_multiview(300, n_clusters=6, noise=1.7, random_state=1)
     single = [OMCAL(6, random_state=s).fit(hard.views).labels_ for s in range(6)]

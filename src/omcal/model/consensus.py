@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
+from scipy.optimize import linear_sum_assignment
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -56,7 +57,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
     Attributes
     ----------
     labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+        Cluster of each sample, 0 to n_clusters − 1, with the numbers of the first run as far as the
+        clusters are the same.
     certainty_ : array of shape (n,)
         For each sample the share of runs that agree with its label, each cluster of a run taken
         for the cluster of the result that most of its samples are in.
@@ -220,7 +222,12 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         ((solution, assignment),) = worked_off([work], StS.shape[-1], watch)
         labels = on_host(assignment.labels).astype(np.int32, copy=False)
         tables = [place.total(run_table(run.labels, labels, c)) for run in runs]
-        rules = [rule for rule, _, _ in finished]
+        # Runs that agree leave it to rounding which cluster comes first: they have a number each.
+        order = linear_sum_assignment(tables[0], maximize=True)[1]
+        labels = np.argsort(order).astype(labels.dtype).take(labels)
+        tables = [table[:, order] for table in tables]
+        Z = replace(solution.consensus, G=solution.consensus.G[:, order])
+        solution, rules = replace(solution, consensus=Z), [rule for rule, _, _ in finished]
         self._publish(rules, runs, tables, solution, Assignment(labels, assignment.n_undecided))
 
     def _publish(
