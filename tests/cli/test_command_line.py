@@ -217,6 +217,16 @@ def test_ordinary_words_stay_as_they_are():
     assert in_options(said) == expected
 
 
+def test_what_to_try_is_said_in_words_of_the_command_line():
+    said = (
+        "look at certainty_, and compare with another scale=, or n_anchors=; ask explain_views()."
+    )
+    assert in_options(said) == (
+        "look at the certainty in a --report, and compare with another --scale, or --anchors; ask "
+        "`omcal explain`."
+    )
+
+
 # Methods
 
 

@@ -208,8 +208,12 @@ def test_a_view_that_is_ignored(member, rng):
     with pytest.warns(UserWarning, match="view 'view4'"):
         model.fit(views)
     model.view_weights_ = np.array([0.4, 0.3, 0.29, 0.01])
-    (doubt,) = doubts(model)
-    assert str(doubt).startswith("view 'view4' is ignored: its weight is 0.010; try weighting=")
+    for weighting, other in (("distinct", "uniform"), ("adaptive", "agreement")):
+        (doubt,) = doubts(model.set_params(weighting=weighting))
+        assert str(doubt) == (
+            f"view 'view4' is ignored: its weight is 0.010; try weighting='{other}' if it should "
+            "count; if not, leave it out."
+        )
 
 
 def test_iterations_that_were_not_enough(member, rng):

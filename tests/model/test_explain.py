@@ -6,13 +6,13 @@ import warnings
 import numpy as np
 import pytest
 
-from omcal import OCAL, OMCAL
+from omcal import OCAL, OMCAL, Consensus
 from omcal.datasets import load_views, make_multiview
 from omcal.method.graph import AnchorGraphs
 from omcal.metrics import ari
 from omcal.model.explain import agreement_with
 from omcal.model.files import load
-from omcal.model.small_fits import explained_shares
+from omcal.model.small_fits import explained_shares, fitted_views
 
 
 def fitted(X, c, **parameters):
@@ -130,8 +130,40 @@ def test_by_cluster_a_view_that_misses_a_cluster():
 
 def test_warns_of_a_view_that_does_all():
     data = clusters()
-    explanation = fitted(data.views, 3, weighting="uniform").explain_views(data.views)
-    assert said(explanation, "'view1' alone gives the same result")
+    noise = np.random.RandomState(0).normal(size=(300, 10))
+    one = {"good": data.views["view1"], "noise": noise}
+    explanation = fitted(one, 3, weighting="uniform").explain_views(one, n_resamples=0)
+    assert said(explanation, "'good' alone gives the same result")
+    both = {**one, "other": data.views["view2"]}  # which bears the first one out
+    explanation = fitted(both, 3, weighting="uniform").explain_views(both, n_resamples=0)
+    assert min(view.alone for view in explanation.views if view.name != "noise") > 0.95
+    assert not said(explanation, "alone gives the same result")
+
+
+def test_a_constant_view_is_not_said_to_be_ignored():
+    """Another rule of the weights would not help."""
+    views = {**clusters().views, "dead": np.ones((300, 2))}
+    explanation = fitted(views, 3).explain_views(views, n_resamples=0)
+    assert explanation.views[-1].weight == 0 and not said(explanation, "'dead' is ignored")
+
+
+def test_joined_runs_are_compared_with_their_result():
+    """Not with the run whose graphs are looked at."""
+    rng = np.random.RandomState(0)
+    views = {name: rng.normal(size=(400, 4)) for name in "ab"}  # every run finds something else
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Consensus(OMCAL(4), n_runs=5, random_state=0).fit(views)
+    run = model.estimator_
+    assert ari(run.labels_, model.labels_) < 0.9
+    for X, labels in ((None, model.labels_), (views, model.predict(views))):
+        found = model.explain_views(X, n_resamples=2)
+        assert found.cluster_sizes == tuple(np.bincount(labels, minlength=4).tolist())
+        assert [view.weight for view in found.views] == model.view_weights_.tolist()
+        assert found.repeated_range[1] < 0.95
+        alone = [run._rule.learned.graphs(fitted_views(run, views)).of_views([v]) for v in (0, 1)]
+        shares = [float(explained_shares(graphs, labels)[0]) for graphs in alone]
+        np.testing.assert_allclose([view.explained for view in found.views], shares)
 
 
 def test_warns_of_an_ignored_view():

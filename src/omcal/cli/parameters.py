@@ -98,6 +98,15 @@ _OPTIONS |= {"n_clusters": "--clusters", "random_state": "--seed", "n_resamples"
 _NAMES = "|".join(name for name in _OPTIONS if "_" in name or name in ("beta", "gamma", "tol"))
 
 
+# What Python asks a model for.
+_ELSEWHERE = {
+    "estimate(n, dims)": "--dry-run",
+    "explain_views()": "`omcal explain`",
+    "view_scales_": "how the views are scaled",
+    "certainty_": "the certainty in a --report",
+}
+
+
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these parameters.
 
@@ -170,10 +179,11 @@ def in_options(message: str) -> str:
     )
     if checked:
         message = message.replace(" an int ", " a whole number ").replace(" a float ", " a number ")
-    message = message.replace("estimate(n, dims)", "--dry-run")
+    for asked, elsewhere in _ELSEWHERE.items():
+        message = message.replace(asked, elsewhere)
     message = re.sub(
-        rf"(?<![\w-])({'|'.join(_OPTIONS)})=(\S*[^\s;,.)])",
-        lambda found: f"{_OPTIONS[found[1]]} {found[2]}",
+        rf"(?<![\w-])({'|'.join(_OPTIONS)})=(\S*[^\s;,.)])?",
+        lambda found: " ".join(filter(None, (_OPTIONS[found[1]], found[2]))),
         message,
     )
     return re.sub(rf"(?<![\w-])({_NAMES})\b", lambda found: _OPTIONS[found[1]], message)

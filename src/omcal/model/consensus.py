@@ -324,7 +324,8 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         check_is_fitted(self)
         model = copy(self.estimator_)
         model.__dict__["_graphs"] = self.estimator_._graphs
-        for name in ("labels_", "certainty_", "stability_", "runs_", "doubts_"):
+        shown = ("labels_", "certainty_", "stability_", "runs_", "doubts_", "view_weights_")
+        for name in shown:
             setattr(model, name, getattr(self, name))
         model.joined_by = self
         return model

@@ -17,7 +17,7 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
 from omcal.model.small_fits import cosines_within, explained_shares, fit_graphs, for_views
-from omcal.model.view_effects import IGNORED, SAME_GRAPH
+from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import Place, glimpsed
 from omcal.places.memory import MemoryRows
 
@@ -154,7 +154,8 @@ def _about_views(model: Any) -> Iterator[Doubt]:
         if 0 < weight * len(names) < IGNORED:
             yield Doubt(
                 f"view {name!r} is ignored: its weight is {weight:.3f}",
-                "try weighting='agreement' if it should count; if not, leave it out",
+                f"try weighting={other_weighting(model._weighting)!r} if it should count; if not, "
+                "leave it out",
             )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.arrays import Array, Floats, Seed
+from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem
@@ -30,6 +30,7 @@ from omcal.model.small_fits import (
 from omcal.model.view_effects import Range, ViewEffect, ViewExplanation, ViewFacts, warnings_about
 from omcal.places.memory import MemoryRows
 from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.view import Views
 
 
 def explain_views(
@@ -43,7 +44,8 @@ def explain_views(
     """`AskedModel.explain_views` of a fitted OMCAL.
 
     The clustering without a view, that of a view alone and those of the resamples are small fits
-    to parts of the anchor graphs of the model, which start from its result.
+    to parts of the anchor graphs of the model, which start from its result. Of joined runs these
+    are the graphs of the run most like the result, and what they give is compared with the result.
     """
     check_is_fitted(model)
     for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):
@@ -53,32 +55,42 @@ def explain_views(
         raise ValueError("X has one view, and there is nothing to compare it with; give several.")
     rng: np.random.RandomState = check_random_state(random_state)
     if X is None:
-        graphs = sampled_graphs(kept_graphs(model, present), max_samples, rng)
-    else:
-        views = fitted_views(model, X, present)
-        sample = sampled_rows(views, max_samples, rng, "explain_views")
-        graphs = model._rule.learned.graphs(sample)
-    return explain_graphs(model, graphs, n_resamples, rng)
-
-
-def sampled_graphs(
-    graphs: AnchorGraphs, most: int, random_state: np.random.RandomState
-) -> AnchorGraphs:
-    """The graphs of at most so many samples that are in every view."""
-    return graphs[complete_rows(graphs.n, graphs.present, most, random_state, "explain_views")]
+        return explain_graphs(model, kept_graphs(model, present), n_resamples, max_samples, rng)
+    sample = sampled_rows(fitted_views(model, X, present), max_samples, rng, "explain_views")
+    study = _Study(model, model._rule.learned.graphs(sample), _joint_labels(model, sample))
+    return study.explanation(model.view_names_, n_resamples, rng)
 
 
 def explain_graphs(
-    model: Any, graphs: AnchorGraphs, n_resamples: int, random_state: np.random.RandomState
+    model: Any,
+    graphs: AnchorGraphs,
+    n_resamples: int,
+    max_samples: int,
+    random_state: np.random.RandomState,
 ) -> ViewExplanation:
-    """`explain_views` from the graphs of samples that are in every view."""
-    return _Study(model, graphs).explanation(model.view_names_, n_resamples, random_state)
+    """`explain_views` from the graphs of the samples of the fit."""
+    given = graphs.n, graphs.present, max_samples, random_state, "explain_views"
+    rows = complete_rows(*given)
+    labels = on_host(model.labels_)[rows] if _is_joined(model) else None
+    study = _Study(model, graphs[rows], labels)
+    return study.explanation(model.view_names_, n_resamples, random_state)
+
+
+def _is_joined(model: Any) -> bool:
+    return hasattr(model, "joined_by")
+
+
+def _joint_labels(model: Any, views: Views) -> Array | None:
+    """The clusters of these samples where the model stands for joined runs."""
+    if not _is_joined(model):
+        return None
+    return np.concatenate([labels for _, labels in model.joined_by._rule.blocks(views)])
 
 
 class _Study:
     """The graphs of a model, its result on them, and the results of parts of them."""
 
-    def __init__(self, model: Any, graphs: AnchorGraphs) -> None:
+    def __init__(self, model: Any, graphs: AnchorGraphs, labels: Array | None) -> None:
         self.graphs = graphs
         self.everything = list(range(graphs.n_views))
         self.weights: Floats = model.view_weights_
@@ -88,7 +100,9 @@ class _Study:
         self.short_problem = replace(self.problem, **short)
         self.StS = MemoryRows(graphs, model.n_clusters).gram()
         self.basis: Floats = model.basis_
-        U, self.labels = indicate(model._rule.consensus, graphs)
+        U, own = indicate(model._rule.consensus, graphs)
+        self.labels = own if labels is None else labels
+        self.silent: Mask = model._silent
         self.F = np.maximum(U, 0)
 
     def explanation(
@@ -132,7 +146,7 @@ class _Study:
         )
         evened = self._fit(self.everything, replace(self.problem, weighting="agreement"))
         cosines = cosines_within(self.graphs, np.einsum("uvii->uv", self.StS), self.labels)
-        facts = ViewFacts(cosines, self.problem.weighting, self._explained(evened))
+        facts = ViewFacts(cosines, self.problem.weighting, self._explained(evened), self.silent)
         return replace(result, warnings=tuple(warnings_about(result, facts)))
 
     def _others(self, v: int) -> list[int]:

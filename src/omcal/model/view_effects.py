@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from omcal.machine.arrays import Floats
+from omcal.machine.arrays import Floats, Mask
 
 Range = tuple[float, float]
 
@@ -156,6 +156,7 @@ class ViewFacts:
     cosines_within: Floats  # (V, V): of the graphs, less the means of the clusters
     weighting: str  # of the model: adaptive, agreement, distinct or fixed
     explained_by_agreement: float | None  # the mean share with weighting="agreement"
+    silent: Mask  # views that are the same for all samples
 
 
 def warnings_about(found: ViewExplanation, facts: ViewFacts) -> list[str]:
@@ -163,9 +164,9 @@ def warnings_about(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     return [
         *_leaning(found, facts),
         *_sufficient(found),
-        *_ignored(found),
+        *_ignored(found, facts),
         *_twins(found, facts),
-        *_beaten(found),
+        *_beaten(found, facts),
     ]
 
 
@@ -204,25 +205,36 @@ def _leaning(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     return [text]
 
 
+def sufficient(found: ViewExplanation) -> list[ViewEffect]:
+    """Views that give the result each by itself: several of them bear each other out."""
+    return [view for view in found.views if view.alone is not None and view.alone >= SAME_RESULT]
+
+
 def _sufficient(found: ViewExplanation) -> list[str]:
+    enough = sufficient(found)
     return [
         f"view {view.name!r} alone gives the same result (ARI {view.alone:.2f}); the other views "
         "change next to nothing."
-        for view in found.views
-        if view.alone is not None and view.alone >= SAME_RESULT
+        for view in enough
+        if len(enough) == 1
     ]
 
 
-def _ignored(found: ViewExplanation) -> list[str]:
+def other_weighting(weighting: str) -> str:
+    """The rule to try where this one has gone wrong: weights by agreement, or none of one's own."""
+    return "uniform" if weighting in ("agreement", "distinct") else "agreement"
+
+
+def _ignored(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     return [
         f"view {view.name!r} is ignored: its weight is {view.weight:.3f}. If it should count, try "
-        'weighting="agreement"; if not, leave it out.'
-        for view in found.views
-        if view.weight * len(found.views) < IGNORED
+        f'weighting="{other_weighting(facts.weighting)}"; if not, leave it out.'
+        for view, silent in zip(found.views, facts.silent, strict=True)
+        if view.weight * len(found.views) < IGNORED and not silent
     ]
 
 
-def _beaten(found: ViewExplanation) -> list[str]:
+def _beaten(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     scored = [view for view in found.views if view.explained_alone is not None]
     if not scored:
         return []
@@ -232,7 +244,8 @@ def _beaten(found: ViewExplanation) -> list[str]:
     return [
         f"all views together are worse than view {best.name!r} alone by a score without labels: "
         f"they explain {found.explained:.1%} of the views' graphs, it alone "
-        f'{best.explained_alone:.1%}; try weighting="agreement", or fewer views.'
+        f'{best.explained_alone:.1%}; try weighting="{other_weighting(facts.weighting)}", or fewer '
+        "views."
     ]
 
 

@@ -15,7 +15,7 @@ from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import ASKED
 from omcal.metrics import evaluate
-from omcal.model.explain import explain_graphs, sampled_graphs
+from omcal.model.explain import explain_graphs
 from omcal.model.feature_effects import ClusterDescription
 from omcal.model.view_effects import ViewExplanation
 from omcal.plots.clusters import class_counts, diagonal_order
@@ -222,10 +222,9 @@ def _explanation(
     complete = graphs.n if graphs.present is None else int(graphs.present.all(axis=1).sum())
     if graphs.n_views < 2 or complete < 2:
         return None
-    sample = sampled_graphs(graphs, EXPLAINED_SAMPLES, rng)
     # A resample is a fit for each view, and takes the third power of the number of anchors.
     resamples = RESAMPLES if graphs.n_anchors <= MANY_ANCHORS else 1
-    return explain_graphs(model, sample, resamples, rng)
+    return explain_graphs(model, graphs, resamples, EXPLAINED_SAMPLES, rng)
 
 
 def _spread_sample(labels: Array, count: int, rng: np.random.RandomState) -> Array:
@@ -259,6 +258,7 @@ def _doubtful(
     labels: Array, certainty: Array, second: Array, n_clusters: int
 ) -> list[list[Doubtful]]:
     order = np.argsort(certainty, kind="stable")
+    order = order[certainty[order] < 1]
     return [
         [
             Doubtful(int(i), float(certainty[i]), int(second[i]))

@@ -239,6 +239,7 @@ def samples(f: Findings) -> Section:
                 )
                 for d in f.doubtful[c]
             ]
+            or [Html("none")]
         )
         rows.append(
             [

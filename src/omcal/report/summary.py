@@ -7,6 +7,7 @@ from html import escape
 import numpy as np
 
 from omcal.machine.arrays import Mask
+from omcal.model.view_effects import sufficient
 from omcal.report.findings import Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
 
@@ -72,6 +73,10 @@ def trust(f: Findings) -> list[str]:
         )
     if f.explanation is not None and not decisive_views(f):
         found.append("No single view decides the result.")
+    enough = [] if f.explanation is None else sufficient(f.explanation)
+    if len(enough) > 1:
+        listed = ", ".join(view.name for view in enough)
+        found.append(f"Each of these views gives the same clusters by itself: {listed}.")
     accuracy = None if f.class_table is None else f.class_table.scores["accuracy"]
     if accuracy is not None and accuracy >= _MOST:
         found.append(f"{percent(accuracy)} of the samples are where their known class says.")
@@ -104,7 +109,8 @@ def doubts(f: Findings) -> list[Doubt]:
             (
                 "random resamples of the data give other clusters: ARI "
                 f"{repeated[0]:.2f} to {repeated[1]:.2f}.",
-                "ask for another number of clusters, or join several runs (Consensus).",
+                "ask for another number of clusters"
+                + ("." if hasattr(f.model, "runs_") else ", or join several runs (Consensus)."),
             )
         )
     if f.explanation is not None:
