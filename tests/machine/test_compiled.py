@@ -82,8 +82,8 @@ def test_the_pass_is_the_same_however_its_columns_are_cut(monkeypatch):
     stacked = rng.normal(size=(2 * m, c)).astype(np.float32)
     R = (rng.normal(size=(c, c)) / c).astype(np.float32)
     found = []
-    for arm in (True, False):  # all at once, or in two halves with one column to spare
-        monkeypatch.setattr(compiled, "ARM", arm)
+    for most in (20, 10):  # all at once, or in two halves; with columns to spare
+        monkeypatch.setattr(compiled, "_IN_REGISTERS", most)
         F = np.random.default_rng(1).random((600, c)).astype(np.float32)
         found.append((F, *compiled.sweep(stacked, R)(indices, weights, F)))
     for one, other in zip(*found, strict=True):
@@ -194,11 +194,11 @@ def test_threads_that_need_a_loop_at_once_compile_it_once(monkeypatch):
         return njit(*functions, **options)
 
     monkeypatch.setattr(numba, "njit", counted)
-    width = 19  # that no other test asks for
+    c = 19  # that no other test asks for
 
     def first_call(_):
         together.wait()
-        return unrolled.sweep_kernel(width, 3, np.dtype(np.uint16), np.dtype(np.float32))
+        return unrolled.sweep_kernel(c, 20, 3, np.dtype(np.uint16), np.dtype(np.float32))
 
     with ThreadPoolExecutor(4) as pool:
         kernels = set(pool.map(first_call, range(4)))

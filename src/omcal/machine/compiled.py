@@ -16,14 +16,11 @@ import numpy as np
 
 from omcal.machine.jit import jit
 from omcal.machine.process import once
-from omcal.machine.threads import ARM
 from omcal.machine.unrolled import sweep_kernel
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
-# Columns of a row that the registers hold at once. With AVX 20 numbers in float32 are no whole
-# vectors, and take two thirds more time than 10 or 16 of them.
-_IN_REGISTERS = 20
-_IN_VECTORS = 16
+_IN_REGISTERS = 20  # columns of a row at once
+_VECTOR = 16  # bytes: what is no whole vector takes longer than one
 _MOST_ABREAST = 256  # anchors: with more, most distances are no candidates and not worth a step
 _MOST_PLACES = 16  # neighbours that are worth code of their own
 _ABREAST = 64  # rows that settle together
@@ -57,23 +54,23 @@ def sweep(stacked: Any, R: Any) -> Callable[[Any, Any, Any], tuple[Any, Any, Any
     It takes the indices and weights of the graphs and F, changes F in place, and returns the sums
     [S_1 … S_V]ᵀF, FᵀF and FoldᵀF in float64.
     """
-    c = len(R)
-    vectors = R.dtype == np.float32 and not ARM
-    slices = -(-c // (_IN_VECTORS if vectors else _IN_REGISTERS))
-    width = -(-c // slices)
-    if slices > 1:
-        width += width % 2
-    # Columns of zeros make all slices equally wide.
-    wide = [np.zeros((len(M), slices * width), R.dtype) for M in (stacked, R)]
-    wide[0][:, :c], wide[1][:, :c] = stacked, R
+    c, lanes = len(R), _VECTOR // R.dtype.itemsize
+    least = -(-c // _IN_REGISTERS)
+    # Columns of zeros, as few as can be, make all slices equally many whole vectors.
+    widths = [-(-c // (slices * lanes)) * lanes for slices in (least, least + 1)]
+    width = min(widths, key=lambda width: -(-c // width) * width)
+    slices = -(-c // width)
+    columns = slices * width
+    wide = [np.zeros((rows, columns), R.dtype) for rows in (len(stacked), columns)]
+    wide[0][:, :c], wide[1][:c, :c] = stacked, R
     in_slices = wide[0].reshape(-1, slices, width).swapaxes(0, 1).ravel()
 
     def work(indices: Any, weights: Any, F: Any) -> tuple[Any, Any, Any]:
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None
-        kernel = sweep_kernel(width, k, indices.dtype, F.dtype)
+        kernel = sweep_kernel(c, width, k, indices.dtype, F.dtype)
         StF, FtF, FoldtF = kernel(indices, weights, F, in_slices, wide[1])
         StF = StF.reshape(slices, -1, width).swapaxes(0, 1).reshape(len(stacked), -1)
-        return StF[:, :c], FtF[:c, :c], FoldtF[:, :c]
+        return StF[:, :c], FtF[:c, :c], FoldtF[:c, :c]
 
     return work
 

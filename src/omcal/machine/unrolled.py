@@ -13,67 +13,109 @@ from omcal.machine.process import ProcessSetting, once
 
 _TILE_ROWS = 512  # rows whose sums of products are taken in the type of the rows
 _PARTS_OF_ROWS = 4  # times V m rows to a part of SᵀF: 4 V k terms to an entry on average
+_BYTES_BY_LOOPS = 80  # of a row that is multiplied by loops: four such rows fit in registers
 _LANES = 64  # rows whose neighbours are found together
 
-# A line that holds a J stands for one such line for each of the columns of a slice: as variables of
-# their own they stay in registers, which a loop over columns does not achieve. A tile of rows stays
-# in the cache from its first use to its last, without a word of Python in between. The sums of rows
-# enough for a few dozen terms in each are taken in the type of the rows, which is as exact as the
-# terms are and twice as fast in float32, and those sums are added up in float64.
+# A line that holds a J stands for one such line for each of the columns of a slice, and one that
+# holds a K for each column of F; H and I are for two columns and four rows that are multiplied
+# together. As variables of their own they stay in registers, which a loop does not achieve. A tile
+# of rows stays in the cache from its first use to its last, without a word of Python in between.
+# The sums of rows enough for a few dozen terms in each are taken in the type of the rows, which is
+# as exact as the terms are and twice as fast in float32, and those sums are added up in float64.
 _SWEEP = """
 def {name}(indices, weights, F, stacked, R):
     n, V, k = indices.shape
-    c, columns = R.shape
-    slices = columns // {width}
+    columns = np.uint64(len(R))
+    slices = len(R) // {width}
     entries = stacked.size // slices
-    m = np.uint64(entries // (V * {width}))
+    of_view = np.uint64(entries // V)
     zero = F.dtype.type(0)
-    tile = np.empty(({tile_rows}, columns), F.dtype)
-    FtF_of_tile = np.empty((columns, columns), F.dtype)
-    FoldtF_of_tile = np.empty((c, columns), F.dtype)
+    old_tile = np.zeros(({tile_rows}, columns), F.dtype)
+    new_tile = np.zeros(({tile_rows}, columns), F.dtype)
+    FtF_of_tile = np.zeros((columns, columns), F.dtype)
+    FoldtF_of_tile = np.zeros((columns, columns), F.dtype)
     FtF = np.zeros((columns, columns))
-    FoldtF = np.zeros((c, columns))
+    FoldtF = np.zeros((columns, columns))
     total = np.zeros(stacked.size)
     part = np.zeros_like(stacked)
     rows_in_part = 0
     for start in range(0, n, {tile_rows}):
-        stop = min(start + {tile_rows}, n)
-        old = F[start:stop]
-        new = tile[: stop - start]
-        np.dot(old, R, new)
+        rows = np.uint64(min({tile_rows}, n - start))
+        for row in range(rows):
+            i = np.uint64(start) + row
+            xK = F[i, np.uint64(K)]
+            old_tile[row, np.uint64(K)] = xK
+        old, new = old_tile[:rows], new_tile[:rows]
+{product}
         for s in range(slices):
             j = np.uint64(s * {width})
             first = np.uint64(s * entries)
-            for i in range(start, stop):
-                row = np.uint64(i - start)
-                uJ = tile[row, j + np.uint64(J)]
-                for v in range(V):
-                    for a in range({neighbours}):
+            for row in range(rows):
+                i = np.uint64(start) + row
+                uJ = new[row, j + np.uint64(J)]
+                for v in range(np.uint64(V)):
+                    for a in range(np.uint64({neighbours})):
                         weight = weights[i, v, a]
-                        anchor = np.uint64(v) * m + np.uint64(indices[i, v, a])
-                        q = first + anchor * np.uint64({width})
+                        q = first + v * of_view + np.uint64(indices[i, v, a]) * np.uint64({width})
                         uJ += weight * stacked[q + np.uint64(J)]
                 uJ = max(uJ, zero)
-                tile[row, j + np.uint64(J)] = uJ
-                for v in range(V):
-                    for a in range({neighbours}):
+                new[row, j + np.uint64(J)] = uJ
+                for v in range(np.uint64(V)):
+                    for a in range(np.uint64({neighbours})):
                         weight = weights[i, v, a]
-                        anchor = np.uint64(v) * m + np.uint64(indices[i, v, a])
-                        q = first + anchor * np.uint64({width})
+                        q = first + v * of_view + np.uint64(indices[i, v, a]) * np.uint64({width})
                         part[q + np.uint64(J)] += weight * uJ
-        np.dot(new.T, new, FtF_of_tile)
+{moments}
         FtF += FtF_of_tile
-        np.dot(old.T, new, FoldtF_of_tile)
         FoldtF += FoldtF_of_tile
-        old[:] = new[:, :c]
-        rows_in_part += stop - start
-        if rows_in_part >= {terms} * V * m or stop == n:
+        for row in range(rows):
+            i = np.uint64(start) + row
+            xK = new[row, np.uint64(K)]
+            F[i, np.uint64(K)] = xK
+        rows_in_part += {tile_rows}
+        if rows_in_part >= {terms} * entries // {width} or start + {tile_rows} >= n:
             rows_in_part = 0
             for q in range(stacked.size):
                 total[q] += part[q]
                 part[q] = zero
     return total, FtF, FoldtF
 """
+
+# BLAS rearranges rows before it multiplies them, which takes as long as products with few columns.
+_BY_BLAS = {
+    "product": """
+        np.dot(old, R, new)
+""",
+    "moments": """
+        np.dot(new.T, new, FtF_of_tile)
+        np.dot(old.T, new, FoldtF_of_tile)
+""",
+}
+_BY_LOOPS = {
+    "product": """
+        old_tile[rows:] = zero
+        for row in range(np.uint64(0), rows, np.uint64(4)):
+            uI_J = zero
+            for b in range(np.uint64({c})):
+                xI = old_tile[row + np.uint64(I), b]
+                rJ = R[b, np.uint64(J)]
+                uI_J += xI * rJ
+            new_tile[row + np.uint64(I), np.uint64(J)] = uI_J
+""",
+    "moments": """
+        for b in range(np.uint64(0), np.uint64({c}), np.uint64(2)):
+            fH_J = zero
+            gH_J = zero
+            for row in range(rows):
+                uJ = new[row, np.uint64(J)]
+                xH = old[row, b + np.uint64(H)]
+                yH = new[row, b + np.uint64(H)]
+                fH_J += xH * uJ
+                gH_J += yH * uJ
+            FoldtF_of_tile[b + np.uint64(H), np.uint64(J)] = fH_J
+            FtF_of_tile[b + np.uint64(H), np.uint64(J)] = gH_J
+""",
+}
 
 
 # Eq. 2 from relative distances, products + bias. Each distance d finds its place in the list of the
@@ -152,25 +194,33 @@ def nearest_abreast_kernel(k: int) -> Callable[..., bool]:
 
 @once
 def sweep_kernel(
-    width: int, k: int | None, index: DTypeLike, real: DTypeLike
+    c: int, width: int, k: int | None, index: DTypeLike, real: DTypeLike
 ) -> Callable[..., Any]:
-    """The pass, `width` columns of F at a time; None: any k."""
-    name = f"sweep_{width}_columns_{k or 'any'}_neighbours"
-    lines = _SWEEP.format(
-        name=name,
-        width=width,
-        neighbours=k or "k",
-        terms=_PARTS_OF_ROWS,
-        tile_rows=_TILE_ROWS,
-    ).splitlines()
-    source = [
-        line.replace("J", str(j)) for line in lines for j in range(width if "J" in line else 1)
-    ]
-    compiled = _compiled(name, source, {"contract", "reassoc", "nsz"})
+    """The pass over c columns of F, `width` of them at a time; None: any k."""
+    columns = width * -(-c // width)
+    few = columns == width and width * np.dtype(real).itemsize <= _BYTES_BY_LOOPS
+    name = f"sweep_{c}_columns_by_{width}_{k or 'any'}_neighbours"
+    sizes = {
+        "name": name,
+        "c": c,
+        "width": width,
+        "neighbours": k or "k",
+        "terms": _PARTS_OF_ROWS,
+        "tile_rows": _TILE_ROWS,
+    }
+    products = {at: text.format(**sizes) for at, text in (_BY_LOOPS if few else _BY_BLAS).items()}
+    lines = _SWEEP.format(**sizes, **products).splitlines()
+    for letter, count in {"H": 2, "I": 4, "J": width, "K": c}.items():
+        lines = [
+            line.replace(letter, str(number))
+            for line in lines
+            for number in range(count if letter in line else 1)
+        ]
+    compiled = _compiled(name, lines, {"contract", "nsz"})
     with _JOINED.held():
         compiled(
-            *(np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty((0, width), real)),
-            *(np.empty(width, real), np.empty((width, width), real)),
+            *(np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty((0, c), real)),
+            *(np.empty(columns, real), np.empty((columns, columns), real)),
         )
     return compiled
 
