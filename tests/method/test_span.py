@@ -1,5 +1,7 @@
 """Anchors of several runs in one span of few directions."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from omcal.method.span import (
     Span,
     _main_directions,
     _means,
+    _rows_at_a_time,
     anchors_in_span,
     anchors_of_means,
     own_rows,
@@ -134,9 +137,8 @@ def test_runs_draw_rows_of_their_own():
     assert 1e-3 < np.abs(b[order] - a).max() < 0.5
 
 
-@pytest.mark.parametrize("entries", [1 << 18, 12])  # all rows of a part at a time, and two
-def test_means_of_clusters_and_empty_ones(monkeypatch, entries):
-    monkeypatch.setattr(span_module, "_BLOCK_ENTRIES", entries)
+@pytest.mark.parametrize("size", [50, 2])  # all rows of a part at a time, and two
+def test_means_of_clusters_and_empty_ones(size):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 6)).astype(np.float32)
     labels = np.append(rng.integers(2, size=24), 2)  # the last is of one row
@@ -144,7 +146,7 @@ def test_means_of_clusters_and_empty_ones(monkeypatch, entries):
     starts = rng.normal(size=(6, 6)).astype(np.float32)
     expected = [X[::2][labels == j].mean(axis=0) for j in range(3)] + [X[:30].mean(axis=0)]
     for rows in (X, sparse.csr_array(X)):
-        found = _means(lambda block, rows=rows: rows[block], runs, starts, 50)
+        found = _means(lambda block, rows=rows: rows[block], runs, starts, 50, size)
         assert_allclose(found, [*expected, *starts[4:]], rtol=1e-4, atol=1e-6)
 
 
@@ -205,6 +207,32 @@ def test_values_beyond_their_type_are_refused():
     span = Span([np.zeros(40), np.zeros(4)], [np.ones((2, 40)) * 1e14, np.ones((2, 4))])
     with pytest.raises(ValueError, match="view 'a' holds values too large for products"):
         graphs_in_span(views, [Scaling()] * 2, span, [[np.eye(5, 2)] * 2] * 2, 2)
+
+
+def test_rows_of_a_block_are_as_many_as_their_entries_allow(monkeypatch):
+    monkeypatch.setattr(span_module, "_BLOCK_ENTRIES", 1000)
+    X = sparse.csr_array(sparse.random(50, 400, density=0.01, random_state=0))
+    narrow, wide, few = View("a", np.ones((50, 5))), View("b", np.ones((50, 2000))), View("c", X)
+    assert X.nnz == 200
+    assert [_rows_at_a_time(Views([view])) for view in (narrow, wide, few)] == [200, 1, 250]
+    assert _rows_at_a_time(Views([narrow, few])) == 111
+    empty = View("d", sparse.csr_array((50, 400)))
+    assert _rows_at_a_time(Views([empty])) == 1000
+
+
+@pytest.mark.memory
+def test_a_wide_sparse_view_takes_no_square_of_its_width():
+    """Of 6000 features it would be 288 MB."""
+    X = sparse.csr_array(sparse.random(3000, 6000, density=0.002, random_state=0))
+    views = Views([View("words", X)])
+    scalings = [Scaling.fit(view, "auto") for view in views]
+    tracemalloc.start()
+    try:
+        anchors_in_span(views, scalings, 5, [np.random.RandomState(seed) for seed in (0, 1)])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 30e6
 
 
 def test_when_a_span_pays():

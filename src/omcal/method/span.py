@@ -116,7 +116,7 @@ def anchors_in_span(
             X -= mean
         return X
 
-    size = max(1, _BLOCK_ENTRIES // len(E))
+    size = _rows_at_a_time(views)
     found = map_blocks(lambda block: np.asarray(centred(block) @ E), len(rows), size)
     coordinates = np.concatenate(found)
     runs = map_blocks(
@@ -125,10 +125,16 @@ def anchors_in_span(
     )
     with one_blas_thread():
         starts = np.concatenate([centres for _, _, centres in runs]) @ E.T
-    means = _means(centred, [run[:2] for run in runs], starts, len(rows))
+    means = _means(centred, [run[:2] for run in runs], starts, len(rows), size)
     anchors = means if mean is None else means + mean
     with one_blas_thread():
         return anchors_of_means(anchors, views.widths, len(runs), random_states[0])
+
+
+def _rows_at_a_time(views: Views) -> int:
+    """Rows of a block; of sparse ones what is stored counts."""
+    entries = sum(view.array.nnz / max(views.n, 1) if view.sparse else view.width for view in views)
+    return max(1, int(_BLOCK_ENTRIES / max(entries, 1)))
 
 
 def _main_directions(
@@ -175,8 +181,12 @@ def _means(
     runs: Sequence[tuple[Array, Array]],
     starts: Array,
     n: int,
+    size: int,
 ) -> Array:
-    """Means of the clusters of all runs, one run below the other; empty ones are at their start."""
+    """Means of the clusters of all runs, one run below the other; empty ones are at their start.
+
+    Of the n rows so many are taken at a time.
+    """
     n_clusters = len(starts) // len(runs)
     columns = np.concatenate([b * n_clusters + labels for b, (_, labels) in enumerate(runs)])
     own = np.concatenate([own for own, _ in runs])
@@ -186,7 +196,7 @@ def _means(
     def work(part: slice) -> Array:
         # Those of all runs are many numbers: few parts have sums of their own.
         sums = np.zeros(starts.shape)
-        for block in row_blocks(part.stop - part.start, max(1, _BLOCK_ENTRIES // len(starts.T))):
+        for block in row_blocks(part.stop - part.start, size):
             rows = slice(part.start + block.start, part.start + block.stop)
             more = member[rows].T @ rows_of(rows)
             if sparse.issparse(more):
@@ -218,9 +228,11 @@ def anchors_of_means(
         origin = points.mean(axis=0)
         away = points - origin
         size = np.sqrt(np.square(away).sum(axis=1).mean()) or 1.0
-        E = np.eye(points.shape[1])
-        if m < len(E):
-            E = _powers(away, random_directions(len(E), m, random_state), size)
+        width = points.shape[1]
+        if m < width:
+            E = _powers(away, random_directions(width, m, random_state), size)
+        else:
+            E = np.eye(width)
         Z = away @ E / size
         if np.square(Z).sum() < (1 - MOST_LOST) * np.square(away / size).sum():
             runs = zip(*(np.split(points, n_runs) for points in by_view), strict=True)
