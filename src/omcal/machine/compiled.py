@@ -20,6 +20,7 @@ from omcal.machine.unrolled import sweep_kernel
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
 _IN_REGISTERS = 20  # columns of a row at once
+_BYTES_BY_LOOPS = 80  # of a row that is multiplied by loops: four such rows fit in registers
 _VECTOR = 16  # bytes: what is no whole vector takes longer than one
 _MOST_ABREAST = 256  # anchors: with more, most distances are no candidates and not worth a step
 _MOST_PLACES = 16  # neighbours that are worth code of their own
@@ -61,13 +62,14 @@ def sweep(stacked: Any, R: Any) -> Callable[[Any, Any, Any], tuple[Any, Any, Any
     width = min(widths, key=lambda width: -(-c // width) * width)
     slices = -(-c // width)
     columns = slices * width
+    few = c if slices == 1 and R[0].nbytes <= _BYTES_BY_LOOPS else None
     wide = [np.zeros((rows, columns), R.dtype) for rows in (len(stacked), columns)]
     wide[0][:, :c], wide[1][:c, :c] = stacked, R
     in_slices = wide[0].reshape(-1, slices, width).swapaxes(0, 1).ravel()
 
     def work(indices: Any, weights: Any, F: Any) -> tuple[Any, Any, Any]:
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None
-        kernel = sweep_kernel(c, width, k, indices.dtype, F.dtype)
+        kernel = sweep_kernel(few, width, k, indices.dtype, F.dtype)
         StF, FtF, FoldtF = kernel(indices, weights, F, in_slices, wide[1])
         StF = StF.reshape(slices, -1, width).swapaxes(0, 1).reshape(len(stacked), -1)
         return StF[:, :c], FtF[:c, :c], FoldtF[:c, :c]

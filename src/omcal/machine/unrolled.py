@@ -13,7 +13,6 @@ from omcal.machine.process import ProcessSetting, once
 
 _TILE_ROWS = 512  # rows whose sums of products are taken in the type of the rows
 _PARTS_OF_ROWS = 4  # times V m rows to a part of SᵀF: 4 V k terms to an entry on average
-_BYTES_BY_LOOPS = 80  # of a row that is multiplied by loops: four such rows fit in registers
 _LANES = 64  # rows whose neighbours are found together
 
 # A line that holds a J stands for one such line for each of the columns of a slice, and one that
@@ -41,10 +40,6 @@ def {name}(indices, weights, F, stacked, R):
     rows_in_part = 0
     for start in range(0, n, {tile_rows}):
         rows = np.uint64(min({tile_rows}, n - start))
-        for row in range(rows):
-            i = np.uint64(start) + row
-            xK = F[i, np.uint64(K)]
-            old_tile[row, np.uint64(K)] = xK
         old, new = old_tile[:rows], new_tile[:rows]
 {product}
         for s in range(slices):
@@ -68,10 +63,7 @@ def {name}(indices, weights, F, stacked, R):
 {moments}
         FtF += FtF_of_tile
         FoldtF += FoldtF_of_tile
-        for row in range(rows):
-            i = np.uint64(start) + row
-            xK = new[row, np.uint64(K)]
-            F[i, np.uint64(K)] = xK
+{back}
         rows_in_part += {tile_rows}
         if rows_in_part >= {terms} * entries // {width} or start + {tile_rows} >= n:
             rows_in_part = 0
@@ -82,17 +74,26 @@ def {name}(indices, weights, F, stacked, R):
 """
 
 # BLAS rearranges rows before it multiplies them, which takes as long as products with few columns.
+# For these it is worth compiling code for each number of them.
 _BY_BLAS = {
     "product": """
+        old[:, : F.shape[1]] = F[start : start + rows]
         np.dot(old, R, new)
 """,
     "moments": """
         np.dot(new.T, new, FtF_of_tile)
         np.dot(old.T, new, FoldtF_of_tile)
 """,
+    "back": """
+        F[start : start + rows] = new[:, : F.shape[1]]
+""",
 }
 _BY_LOOPS = {
     "product": """
+        for row in range(rows):
+            i = np.uint64(start) + row
+            xK = F[i, np.uint64(K)]
+            old_tile[row, np.uint64(K)] = xK
         old_tile[rows:] = zero
         for row in range(np.uint64(0), rows, np.uint64(4)):
             uI_J = zero
@@ -114,6 +115,12 @@ _BY_LOOPS = {
                 gH_J += yH * uJ
             FoldtF_of_tile[b + np.uint64(H), np.uint64(J)] = fH_J
             FtF_of_tile[b + np.uint64(H), np.uint64(J)] = gH_J
+""",
+    "back": """
+        for row in range(rows):
+            i = np.uint64(start) + row
+            xK = new[row, np.uint64(K)]
+            F[i, np.uint64(K)] = xK
 """,
 }
 
@@ -194,12 +201,10 @@ def nearest_abreast_kernel(k: int) -> Callable[..., bool]:
 
 @once
 def sweep_kernel(
-    c: int, width: int, k: int | None, index: DTypeLike, real: DTypeLike
+    c: int | None, width: int, k: int | None, index: DTypeLike, real: DTypeLike
 ) -> Callable[..., Any]:
-    """The pass over c columns of F, `width` of them at a time; None: any k."""
-    columns = width * -(-c // width)
-    few = columns == width and width * np.dtype(real).itemsize <= _BYTES_BY_LOOPS
-    name = f"sweep_{c}_columns_by_{width}_{k or 'any'}_neighbours"
+    """The pass over c columns of F, `width` of them at a time; None: any c, or k."""
+    name = f"sweep_{c or 'any'}_columns_by_{width}_{k or 'any'}_neighbours"
     sizes = {
         "name": name,
         "c": c,
@@ -208,9 +213,9 @@ def sweep_kernel(
         "terms": _PARTS_OF_ROWS,
         "tile_rows": _TILE_ROWS,
     }
-    products = {at: text.format(**sizes) for at, text in (_BY_LOOPS if few else _BY_BLAS).items()}
+    products = {at: text.format(**sizes) for at, text in (_BY_LOOPS if c else _BY_BLAS).items()}
     lines = _SWEEP.format(**sizes, **products).splitlines()
-    for letter, count in {"H": 2, "I": 4, "J": width, "K": c}.items():
+    for letter, count in {"H": 2, "I": 4, "J": width, "K": c or 0}.items():
         lines = [
             line.replace(letter, str(number))
             for line in lines
@@ -219,8 +224,12 @@ def sweep_kernel(
     compiled = _compiled(name, lines, {"contract", "nsz"})
     with _JOINED.held():
         compiled(
-            *(np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty((0, c), real)),
-            *(np.empty(columns, real), np.empty((columns, columns), real)),
+            *(
+                np.empty((0, 1, 5), index),
+                np.empty((0, 1, 5), real),
+                np.empty((0, c or width), real),
+            ),
+            *(np.empty(width, real), np.empty((width, width), real)),
         )
     return compiled
 
