@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import omcal.model.cost
 from omcal import OCAL, OMCAL
 from omcal.datasets import make_multiview
 from omcal.machine.compiled import compiled_pays
-from omcal.model.cost import ViewSize, view_sizes
+from omcal.model.sizes import ViewSize, view_sizes
 from omcal.views.view import View
 
 # Runs in a process of its own: makes views, fits them, prints bytes expected and measured.
@@ -138,6 +139,15 @@ def test_it_grows_with_what_it_is_for():
     assert model.estimate(10_000, [500], dtype="f4").bytes < model.estimate(10_000, [500]).bytes
     stored = model.estimate(10_000, [5000], density=0.001)
     assert stored.bytes < model.estimate(10_000, [5000]).bytes
+
+
+def test_few_wide_rows_are_multiplied_once_for_all_runs():
+    """Products of the rows with each other are what anchors take there."""
+    one, ten = (
+        replace(OMCAL(10).estimate(1200, [10_000], dtype="float32"), n_runs=n_runs).time["anchors"]
+        for n_runs in (1, 10)
+    )
+    assert one < ten < 2 * one
 
 
 def test_its_parts_add_up_and_it_reads_well():

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
@@ -21,8 +18,8 @@ from omcal.method.points import inner_products_pay
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES, span_pays
+from omcal.model.sizes import INDEX, THIN, ViewSize
 from omcal.places.memory import TOGETHER, dense_products_pay
-from omcal.views.view import View
 
 _BLOCK = 8192  # rows of a block in a pass
 _BLOCK_ENTRIES = 2**18  # numbers in a block of dense rows
@@ -31,71 +28,14 @@ _SPARSE_BLOCK = 2**18  # the same where the rows are sparse
 _MEMBER = 44  # bytes of a row's number and cluster, and of a matrix of these
 _BUFFERS = 2e6  # of BLAS and the like
 _NUMBA, _COMPILED_LOOPS = 50e6, 55e6  # code, once loaded
-_INDEX = 4  # bytes of a sparse index
 
 # Time is counted in operations of dense products, whose speed is measured on the spot. How many
 # times slower other operations are was measured once: a factor of two either way is usual.
-_SPARSE = 15.0  # products with sparse rows
-_THIN = 20.0  # dense products with a few columns
 _GATHER = 12.0  # products with the graphs
 _SELECT, _SELECT_COMPILED = 800.0, 220.0  # operations a distance to find the nearest anchors
 _LLOYD_STEPS, _LLOYD_STEPS_FULL = 6, 50
 _ITERATION_SECONDS = 0.001
 LOADING, _COMPILED_SECONDS = "loading compiled loops", 1.5  # once in a process
-
-
-@dataclass(frozen=True)
-class ViewSize:
-    """A view as far as its size goes: width, share of stored entries (None: dense), float type."""
-
-    width: int
-    density: float | None
-    dtype: np.dtype
-
-    @classmethod
-    def of(cls, view: View) -> ViewSize:
-        n, width = view.array.shape
-        return cls(width, view.array.nnz / max(n * width, 1) if view.sparse else None, view.dtype)
-
-    @property
-    def row_entries(self) -> float:
-        """Numbers in a row."""
-        return self.width * (1.0 if self.density is None else self.density)
-
-    @property
-    def row_bytes(self) -> float:
-        """Bytes of a row in a copy."""
-        index = 0 if self.density is None else _INDEX
-        return self.row_entries * (self.dtype.itemsize + index)
-
-    def row_operations(self, *, thin: bool = False) -> float:
-        """Operations of the product of a row with one column, of many or of a few."""
-        if self.density is not None:
-            return 2 * self.row_entries * _SPARSE
-        return self.row_entries * self.dtype.itemsize / 4 * (_THIN if thin else 1.0)
-
-
-def view_sizes(
-    dims: int | Sequence[int], dtype: DTypeLike, density: float | Sequence[float | None] | None
-) -> tuple[ViewSize, ...]:
-    """Sizes of views that are described, not given."""
-    widths = [_width(width) for width in (dims if isinstance(dims, Sequence) else [dims])]
-    shares = list(density) if isinstance(density, Sequence) else [density] * len(widths)
-    if not widths or len(shares) != len(widths):
-        raise ValueError(
-            f"dims={dims!r} and density={density!r}: give at least one width, and one density or "
-            "one a view."
-        )
-    if any(share is not None and not 0 <= share <= 1 for share in shares):
-        raise ValueError(f"density={density!r} must be the share of stored entries, 0 to 1.")
-    used = View("", np.empty((0, 1), np.dtype(dtype))).dtype
-    return tuple(ViewSize(*size, used) for size in zip(widths, shares, strict=True))
-
-
-def _width(width: Any) -> int:
-    if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
-        raise ValueError(f"dims has the entry {width!r}; give the number of features of each view.")
-    return int(width)
 
 
 @dataclass(frozen=True)
@@ -188,11 +128,13 @@ class Estimate:
         seeds = SEED_PER_ANCHOR * m if self._sample < n else n
         anchors = m * (self._sample * steps * row + seeds * self._trials * thin)
         compiled, B = compiled_pays(n), self.n_runs
+        if self._by_products:  # of all rows with each other, once for all runs
+            anchors = n**2 * row / B + m * n * (steps + self._trials)
         select = n * m * V * (_SELECT_COMPILED if compiled else _SELECT)
         graphs = B * (n * m * row + select)
         if self._in_span:
             seen = SHARED_SAMPLES * self._sample + 4 * PART_PER_ANCHOR * m
-            own = m * (self._sample * steps + seeds * self._trials * _THIN)
+            own = m * (self._sample * steps + seeds * self._trials * THIN)
             anchors = m * (row * min(seen, 2 * n) / B + own)
             passes = math.ceil(B / self._graphs_at_once)
             graphs = n * m * (passes * row + B * V * m) + B * select
@@ -250,6 +192,12 @@ class Estimate:
         return trials(self._sample, self.n_anchors, thorough=self.anchors == "kmeans-full")
 
     @property
+    def _by_products(self) -> bool:
+        """Whether all rows are in the sample, and their products with each other are kept."""
+        width = sum(view.width for view in self.views)
+        return self._sample == self.n_samples and inner_products_pay(self.n_samples, width)
+
+    @property
     def _sparse(self) -> list[ViewSize]:
         return [view for view in self.views if view.density is not None]
 
@@ -267,7 +215,7 @@ class Estimate:
         """What is there while several runs find their anchors in one span."""
         n, m, t = self.n_samples, self.n_anchors, self._itemsize
         width = sum(view.width for view in self.views)
-        row = sum(view.row_entries for view in self.views) * (t + (_INDEX if self._sparse else 0))
+        row = sum(view.row_entries for view in self.views) * (t + (INDEX if self._sparse else 0))
         shared = min(n, SHARED_SAMPLES * self._sample)
         threads = min(thread_count(), self.n_runs)
         return {
@@ -287,18 +235,17 @@ class Estimate:
         s, m, t = self._sample, self.n_anchors, self._itemsize
         width = sum(view.width for view in self.views)
         entries = sum(view.row_entries for view in self.views)
-        row = entries * (t + (_INDEX if self._sparse else 0))
+        row = entries * (t + (INDEX if self._sparse else 0))
         joint = s * row
         # Of the rows that the start is drawn from, up to two products for each of their entries.
         part = min(s, (PART_PER_ANCHOR + 3 * SEED_PER_ANCHOR) * m)
-        by_products = s == self.n_samples and inner_products_pay(s, width)
         copies = 1
         if self._sparse:
             # Rows that were drawn or lay in several views before; columns for the products, or
             # the sparse form of dense views.
             mixed = len(self._sparse) < len(self.views)
-            copies += (len(self.views) > 1 or s < self.n_samples) + (by_products or mixed)
-        centres = (2.0 * t + 8.0 if by_products else 6.0 * t) * m * width
+            copies += (len(self.views) > 1 or s < self.n_samples) + (self._by_products or mixed)
+        centres = (2.0 * t + 8.0 if self._by_products else 6.0 * t) * m * width
         parts = {
             "sample": joint * copies,
             "start": joint * part / s if 0 < s < self.n_samples else 0.0,
@@ -308,7 +255,7 @@ class Estimate:
             "blocks of sparse rows": self._sparse_blocks(s, width, row, 1),
             "workspace": self._workspace,
         }
-        if by_products:
+        if self._by_products:
             parts["inner products"] = float(s**2) * t
         return parts | ({"compiled code": _NUMBA} if compiled_pays(self.n_samples) else {})
 

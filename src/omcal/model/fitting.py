@@ -38,8 +38,9 @@ from omcal.method.starts import check_init, starts
 from omcal.method.updates import mix
 from omcal.model.asking import AskedModel
 from omcal.model.checkpoint import Checkpoint, in_words, naming
-from omcal.model.cost import Estimate, ViewSize, view_sizes
+from omcal.model.cost import Estimate
 from omcal.model.doubts import Doubt, Shown, cluster_sizes, doubts, unconverged, warn
+from omcal.model.sizes import ViewSize, view_sizes
 from omcal.model.watching import Optimised, Watch, best_of, plain_interrupts, shown, worked_off
 from omcal.places.base import Asked, Place, place_for
 from omcal.views.like import PresentLike, ViewsLike
