@@ -218,3 +218,23 @@ def test_text_and_nulls_in_arrow_tables():
     holed = pyarrow.table({"a": [None, *range(149)], "b": B[:, 0]})
     with pytest.raises(ValueError, match="view 'view2' contains 1 NaN"):
         OMCAL(3).fit([A, holed])
+
+
+@pytest.mark.parametrize("kind", ["words", "category", "dates"])
+def test_columns_without_numbers_are_named(kind):
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    words = ["x", "y"] * 20
+    dates = pd.date_range("2020-01-01", periods=40)
+    column = {"words": words, "category": pd.Categorical(words), "dates": dates}[kind]
+    frame = pd.DataFrame({"size": range(40), "kind": column})
+    for X in ([frame, np.ones((40, 2))], {"a": frame}, frame):
+        with pytest.raises(ValueError, match=r"column 'kind' holds no numbers; leave it out"):
+            OMCAL(2).fit(X)
+
+
+def test_numbers_in_columns_of_objects_are_read():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    frame = pd.DataFrame(X).astype({0: object})
+    expected = OCAL(2, random_state=0).fit(X).labels_
+    assert_array_equal(OCAL(2, random_state=0).fit(frame).labels_, expected)

@@ -345,3 +345,10 @@ def test_views_of_different_lengths_are_refused_with_their_shapes():
     A, B = overlapping()
     with pytest.raises(ValueError, match=r"'view1': 300 × 6, 'view2': 299 × 4"):
         OMCAL(2).fit([A, B[:-1]])
+
+
+def test_views_as_lists_of_lists_are_refused_in_words_that_help():
+    for widths in ((2, 2), (2, 3)):
+        views = [np.ones((9, width)).tolist() for width in widths]
+        with pytest.raises(ValueError, match=r"lists of lists of lists; pass several views as arr"):
+            OMCAL(2).fit(views)

@@ -21,6 +21,34 @@ def is_arrow(array: Any) -> bool:
     return type(array).__module__.partition(".")[0] == "pyarrow" and hasattr(array, "schema")
 
 
+def arrow_values(table: Any, name: str) -> NDArray[Any]:
+    """The columns of an Arrow table side by side; a null is NaN."""
+    columns = [np.asarray(table.column(j)) for j in range(table.num_columns)]
+    for title, column in zip(table.schema.names, columns, strict=True):
+        if column.dtype.kind not in "biuf":
+            kind = table.schema.field(title).type
+            raise ValueError(
+                f"view {name!r}: column {title!r} holds {kind}; a view must be numeric."
+            )
+    return np.column_stack(columns) if columns else np.empty(table.shape)
+
+
+def refuse_words(frame: Any, name: str) -> None:
+    """Raise where a column of a pandas frame holds no numbers, nor what can be read as such."""
+    for place, title in enumerate(frame.columns if hasattr(frame, "iloc") else ()):
+        values = np.asarray(frame.iloc[:, place])
+        try:
+            values.astype(np.float64)
+            numbers = values.dtype.kind in "biufO"  # dates can be turned into numbers, too
+        except (TypeError, ValueError):
+            numbers = False
+        if not numbers:
+            raise ValueError(
+                f"view {name!r}: column {str(title)!r} holds no numbers; leave it out, or make "
+                "columns of zeros and ones of its words (pandas.get_dummies)."
+            )
+
+
 def align(named: Mapping[str, Any], present: Any = None) -> dict[str, Any]:
     """The views with their data frames in the order of the first one, by their indices.
 

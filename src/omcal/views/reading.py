@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, validate_data
 from omcal.machine.arrays import Array
 from omcal.views import columns as column_sets
 from omcal.views.columns import split_columns
-from omcal.views.frames import align, column_names, is_arrow
+from omcal.views.frames import align, arrow_values, column_names, is_arrow, refuse_words
 from omcal.views.present import present_by_mask, rows_for_none
 from omcal.views.stored import StoredArray, StoredTable, in_memory, is_stored
 from omcal.views.view import (
@@ -215,7 +215,7 @@ def _check_one(array: Any, name: str, lazy: bool) -> Matrix:
     opened = _open(array, name) if lazy else None
     if opened is not None:
         return opened
-    array = _arrow_values(array, name) if is_arrow(array) else in_memory(array, name)
+    array = arrow_values(array, name) if is_arrow(array) else in_memory(array, name)
     _require_sound(array, name)
     try:
         checked = check_array(
@@ -227,7 +227,10 @@ def _check_one(array: Any, name: str, lazy: bool) -> Matrix:
             ensure_min_features=1,
             input_name=name,
         )
+        if checked.dtype == object:  # such as a category of words in a data frame
+            checked = checked.astype(np.float64)
     except (ValueError, TypeError) as error:
+        refuse_words(array, name)
         raise type(error)(f"view {name!r}: {error}") from error
     return _canonical(checked)
 
@@ -246,18 +249,6 @@ def _require_sound(array: Any, name: str) -> None:
         raise ValueError(
             f"view {name!r} is a damaged sparse matrix ({error}); build it anew from its entries."
         ) from error
-
-
-def _arrow_values(table: Any, name: str) -> Array:
-    """The columns of an Arrow table side by side; a null is NaN."""
-    columns = [np.asarray(table.column(j)) for j in range(table.num_columns)]
-    for title, column in zip(table.schema.names, columns, strict=True):
-        if column.dtype.kind not in "biuf":
-            kind = table.schema.field(title).type
-            raise ValueError(
-                f"view {name!r}: column {title!r} holds {kind}; a view must be numeric."
-            )
-    return np.column_stack(columns) if columns else np.empty(table.shape)
 
 
 def _require_complete(views: Views) -> None:
@@ -311,15 +302,25 @@ def _check_table(
         _require_samples(opened.shape[0], min_samples)
         return _lazy_views(opened, views, columns)
     _require_sound(X, "X")
-    table = validate_data(
-        estimator,
-        in_memory(X, "X"),
-        reset=reset,
-        accept_sparse="csr",
-        dtype="numeric",
-        ensure_all_finite=False,
-        ensure_min_samples=min_samples,
-    )
+    try:
+        table = validate_data(
+            estimator,
+            in_memory(X, "X"),
+            reset=reset,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=min_samples,
+        )
+        table = table.astype(np.float64) if table.dtype == object else table
+    except (ValueError, TypeError) as error:
+        refuse_words(X, "X")
+        if _are_views_of_lists(X):
+            raise ValueError(
+                "X is made of lists of lists of lists; pass several views as arrays, "
+                "fit([numpy.array(A), numpy.array(B)])."
+            ) from error
+        raise
     table = _canonical(table)
     if views is None:
         return Views([View("X", table, present=present_by_mask(X, "X"))])
@@ -335,6 +336,15 @@ def _check_table(
             for name, index in parts.items()
         ]
     )
+
+
+def _are_views_of_lists(X: Any) -> bool:
+    """Whether X has rows where numbers should be."""
+    for _ in range(2):
+        if not isinstance(X, list | tuple) or not X:
+            return False
+        X = X[0]
+    return isinstance(X, list | tuple)
 
 
 def _lazy_views(table: Matrix, views: Any, columns: tuple[str, ...] | None) -> Views:
