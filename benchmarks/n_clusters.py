@@ -7,9 +7,9 @@
 
 The artificial ones lie apart: clusters of make_multiview with noise 0.3 in three views, and round
 clusters in one view of six features whose centres are at least eight standard deviations from one
-another, 2 to 30 of each. Of the sets in FOLDER a random sample of at most --samples is used; labels
-are used to compare only. The table goes to NAME.md and the records to NAME.json, NAME given by
---out, after each set; recorded sets are not repeated, unless --fresh is given.
+another, 2 to 30 of each. Labels of the sets in FOLDER are used to compare only. The table goes to
+NAME.md and the records to NAME.json, NAME given by --out, after each set; recorded sets are not
+repeated, unless --fresh is given.
 
 --draws takes other artificial sets instead: 2 to 30 round clusters, the centres at least eight
 standard deviations apart in every view; one to four views of 2 to 20 features each, 300 to 1500
@@ -240,7 +240,7 @@ def artificial() -> Iterator[tuple[str, int, Any]]:
         yield "one view", c, round_clusters(c)
 
 
-def load(folder: Path, name: str, most: int) -> tuple[list[Any], np.ndarray]:
+def load(folder: Path, name: str, most: int | None = None) -> tuple[list[Any], np.ndarray]:
     data = load_paper_dataset(name, folder) if name == "TDT2" else load_views(folder / name)
     assert data.labels is not None
     rows = np.random.RandomState(0).permutation(data.n_samples)[:most]
@@ -251,9 +251,12 @@ def load(folder: Path, name: str, most: int) -> tuple[list[Any], np.ndarray]:
     return views, data.labels[rows]
 
 
-def run(kind: str, name: str, true: int, views: Any, numbers: list[int] | None) -> dict[str, Any]:
+def run(
+    kind: str, name: str, true: int, views: Any, numbers: list[int] | None, **settings: int
+) -> dict[str, Any]:
     began = time.perf_counter()
-    found = n_clusters(views, numbers and [c for c in numbers if 2 * c < _samples(views)])
+    few_enough = numbers and [c for c in numbers if 2 * c < _samples(views)]
+    found = n_clusters(views, few_enough, **settings)
     return {
         "kind": kind,
         "set": name,
@@ -315,7 +318,6 @@ def main() -> None:
     parser.add_argument("--subsets", type=int, help="so many problems of some of the classes")
     parser.add_argument("--many", type=int, help="so many problems of many small clusters")
     parser.add_argument("--jobs", type=int, default=2, help="draws or problems side by side")
-    parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--fresh", action="store_true", help="forget the recorded runs")
     results = Path(__file__).parent / "results" / "n_clusters"
     parser.add_argument("--out", type=Path, default=results)
@@ -344,7 +346,7 @@ def main() -> None:
     known = {(r["set"], r["true"]) for r in records}
     for name in SETS:
         if not any(name == known_name for known_name, _ in known):
-            views, y = load(options.folder, name, options.samples)
+            views, y = load(options.folder, name)
             numbers = MANY if name in WITH_MANY else FEW
             keep(run("real", name, len(np.unique(y)), views, numbers))
     for name, c, views in artificial():

@@ -213,33 +213,33 @@ def test_modularity_is_its_definition(n, k, c, seed):
 
 
 def test_fits_are_those_to_all_features():
-    """Wide views are turned into fewer features, with the same distances."""
+    """Long sparse rows are turned into fewer features, with the same distances."""
     data = separated(4, 60)
     rng = np.random.RandomState(0)
     X = data.views["view1"] @ rng.normal(size=(data.views["view1"].shape[1], 90))
     X += 0.1 * rng.normal(size=X.shape)
     counts = sparse.csr_array(np.where(X > 1, X, 0))
-    for wide in (X, X.astype(np.float32), counts):
-        fewer = turned(wide)
-        assert fewer.shape[1] <= 60
-        np.testing.assert_allclose(euclidean_distances(fewer), euclidean_distances(wide), atol=1e-3)
-        before, after = (
-            Consensus(OMCAL(4, scale=None), n_runs=2, random_state=0).fit(Y) for Y in (wide, fewer)
-        )
-        assert [
-            ari(a.labels, b.labels) for a, b in zip(before.runs_, after.runs_, strict=True)
-        ] == [
-            1,
-            1,
-        ]
-    narrow = X[:, :20]
-    assert turned(narrow) is narrow
+    fewer = turned(counts)
+    assert fewer.shape[1] <= 60
+    np.testing.assert_allclose(euclidean_distances(fewer), euclidean_distances(counts), atol=1e-3)
+    before, after = (
+        Consensus(OMCAL(4, scale=None), n_runs=2, random_state=0).fit(Y) for Y in (counts, fewer)
+    )
+    runs = zip(before.runs_, after.runs_, strict=True)
+    assert [ari(a.labels, b.labels) for a, b in runs] == [1, 1]
+    short = counts[:, :20]
+    many = sparse.csr_array(np.ones((1501, 200)))  # long rows, but too many of them
+    for as_it_is in (X, short, many):
+        assert turned(as_it_is) is as_it_is
 
 
 @pytest.mark.parametrize("value", [0.0, 3.0])
-def test_a_wide_view_that_says_nothing(value):
+@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array])
+def test_a_wide_view_that_says_nothing(value, rows):
     X = separated(3).views["view1"]
-    found = n_clusters([X, np.full((len(X), 700), value)], range(2, 6), scale=None)
+    nothing = rows(np.ones((len(X), 700)))
+    nothing *= value  # zeros that are stored, where rows are sparse
+    found = n_clusters([X, nothing], range(2, 6), scale=None)
     assert found.suggestion == 3
 
 

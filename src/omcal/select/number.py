@@ -34,7 +34,7 @@ _CROSSING, _RIVAL = 0.025, 0.8
 _FEW, _SQUARE = 0.6, 50
 _SAME = 0.001  # stabilities that differ by less are the same
 _FEWEST = 6  # samples: of fewer, none has as many neighbours among the anchors as a fit asks for
-_TURNED = 3000  # samples: of more, the eigenvectors would take longer than they save
+_TURNED = 1500  # samples: of more, the eigenvectors would take longer than they save
 _SCATTERED = 8  # as many dense entries take as long as one of a sparse view
 
 
@@ -155,7 +155,7 @@ def n_clusters(
     scale: Scale = "auto",
     weighting: Weighting = "distinct",
     n_runs: int = 5,
-    max_samples: int = 1500,
+    max_samples: int = 3000,
     random_state: Seed = 0,
 ) -> ClusterNumber:
     """Suggest a number of clusters, without labels.
@@ -180,7 +180,7 @@ def n_clusters(
         How the views are scaled, and how they count.
     n_runs : int, default=5
         Runs of each candidate, at least 2.
-    max_samples : int, default=1500
+    max_samples : int, default=3000
         Of more samples a random choice is used.
     random_state : int, RandomState or None, default=0
         Seed of the choice of samples, and of the fits.
@@ -235,9 +235,10 @@ def _checked(candidates: Iterable[int]) -> list[int]:
 
 
 def turned(X: Matrix) -> Matrix:
-    """The same samples with fewer features, all distances kept, where fits then take less time.
+    """Long sparse rows with fewer features, all distances kept, where fits then take less time.
 
-    Anchors are means of samples, so that every fit to these is the fit to X.
+    Anchors are means of samples, so that every fit to these is the fit to X. Fits to wide dense
+    views work with inner products as they are.
 
     Examples
     --------
@@ -245,13 +246,11 @@ def turned(X: Matrix) -> Matrix:
     >>> turned(X).shape, round(float(np.linalg.norm(np.subtract(*turned(X)))), 6)
     ((2, 2), 5.0)
     """
-    n, d = X.shape
-    work = _SCATTERED * X.nnz / n if sparse.issparse(X) else d
-    if work <= n or n > _TURNED:
+    n = X.shape[0]
+    if not sparse.issparse(X) or _SCATTERED * X.nnz <= n * n or n > _TURNED:
         return X
     wide = X.astype(np.float64, copy=False)
-    products = wide @ wide.T
-    values, vectors = np.linalg.eigh(products.toarray() if sparse.issparse(products) else products)
+    values, vectors = np.linalg.eigh((wide @ wide.T).toarray())
     told = values > values[-1] * n * np.finfo(np.float64).eps
     told[-1] = True  # also of a view that is 0 everywhere
     return np.asarray(vectors[:, told] * np.sqrt(np.maximum(values[told], 0)))
