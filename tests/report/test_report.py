@@ -18,7 +18,7 @@ from sklearn.neighbors import NearestNeighbors
 from omcal import OCAL, OMCAL, Consensus
 from omcal.cli import main
 from omcal.datasets import make_multiview
-from omcal.metrics import evaluate
+from omcal.metrics import ari, evaluate
 from omcal.model.files import load
 from omcal.model.small_fits import graphs_of
 from omcal.report import write_report
@@ -233,6 +233,11 @@ def test_several_runs_in_one_report(tmp_path):
     assert_array_equal(arrays["cluster"], model.labels_)
     np.testing.assert_allclose(arrays["certainty"] / 254, model.certainty_, atol=1 / 254)
     assert "share of the 4 runs" in text
+    similar = [ari(run.labels, model.labels_) for run in model.runs_]
+    assert "How the runs differ" in text
+    assert f"by an ARI of {min(similar):.2f} to {max(similar):.2f}, " in text
+    assert all(f">{value:.3f}</td>" in text for value in similar)
+    assert "The run most like the result converged" in text
     sure = (model.certainty_ > 0.5).mean()
     assert f"{percent(sure)} of the samples are in their cluster in most of the 4 runs" in text
     assert "from omcal import Consensus, OMCAL" in text
@@ -571,7 +576,8 @@ def test_cluster_writes_a_report(file, tmp_path, capsys):
     assert run("cluster", file, "--clusters", 4, "--report", target, "--scale", "none") == 0
     assert f"Report: {target}" in capsys.readouterr().out
     text = target.read_text(encoding="utf-8")
-    assert sections_of(text) == SECTIONS
+    at = SECTIONS.index("convergence")
+    assert sections_of(text) == [*SECTIONS[:at], "runs", *SECTIONS[at:]]  # by itself it joins ten
     assert f"omcal cluster {file} --clusters 4 --seed 0 --scale none" in text
 
 

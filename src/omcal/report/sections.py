@@ -28,6 +28,7 @@ from omcal.report.html import (
     sample_link,
     table,
 )
+from omcal.report.runs import runs
 from omcal.report.summary import count, decisive_views
 
 # Shares are written as percentages, indices and cosines as numbers.
@@ -46,6 +47,7 @@ def all_sections(f: Findings) -> list[Section]:
         views,
         classes,
         samples,
+        runs,
         convergence,
         data,
         repeat,
@@ -275,7 +277,8 @@ def samples(f: Findings) -> Section:
 def convergence(f: Findings) -> Section:
     """The objective after each iteration."""
     history = np.asarray(f.model.objective_, dtype=float)
-    state = "It converged" if f.model.converged_ else "It had not converged"
+    what = "The run most like the result" if hasattr(f.model, "joined_by") else "It"
+    state = f"{what} converged" if f.model.converged_ else f"{what} had not converged"
     words = (
         f"{state} after {count(f.model.n_iter_, 'iteration')}; the objective ended at "
         f"{history[-1]:.6g}."
