@@ -124,9 +124,7 @@ class Sample:
         if present is not None and rows is not None:
             present = present[rows]
         self._views, self._sampled = views, sampled
-        # Rows of centred views have their mean near zero, as it is taken off all rows.
-        centred = present is None and all(scaling.center is not None for scaling in scalings)
-        self._mean = None if sparse.issparse(X) or centred else taken_off(X)
+        self._mean = None if sparse.issparse(X) else taken_off(X)
         norms = require_squares(X, views)
         self._points: Points
         if present is not None:
