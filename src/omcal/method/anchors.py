@@ -114,7 +114,7 @@ def anchors_of_runs(
 
 
 class Sample:
-    """Rows that k-means finds anchors of, scaled and moved to their mean."""
+    """Rows that k-means finds anchors of, scaled and moved to their mean or next to it."""
 
     def __init__(
         self, views: Views, scalings: list[Scaling], rows: Array | None, *, sampled: bool
@@ -124,7 +124,7 @@ class Sample:
         if present is not None and rows is not None:
             present = present[rows]
         self._views, self._sampled = views, sampled
-        self._mean = None if sparse.issparse(X) else taken_off(X)
+        self._mean = None if sparse.issparse(X) or at_mean(views, scalings) else taken_off(X)
         norms = require_squares(X, views)
         self._points: Points
         if present is not None:
@@ -174,13 +174,14 @@ def side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> M
                 blocks.append(_sparse_rows(n, view, scaling, rows))
             else:
                 block = np.empty((n, view.width), view.dtype)
-                _fill(block, view, scaling, rows)
+                _fill(block, 0, view, scaling, rows)
                 blocks.append(_all_stored(block))
         return sparse.hstack(blocks, format="csr") if len(blocks) > 1 else blocks[0].tocsr()
     joint = np.empty((n, sum(views.widths)), views.dtype)
-    parts = np.split(joint, np.cumsum(views.widths)[:-1], axis=1)
-    for part, view, scaling in zip(parts, views, scalings, strict=True):
-        _fill(part, view, scaling, rows)
+    first = 0
+    for view, scaling in zip(views, scalings, strict=True):
+        _fill(joint, first, view, scaling, rows)
+        first += view.width
     return joint
 
 
@@ -202,8 +203,12 @@ def _all_stored(block: Array) -> Matrix:
     return sparse.csr_array((block.ravel(), columns, np.arange(n + 1) * width), shape=block.shape)
 
 
-def _fill(block: Array, view: View, scaling: Scaling, rows: Array | None) -> None:
-    """Put the scaled rows of a dense view into `block`; absent ones count as its mean."""
+def _fill(joint: Array, first: int, view: View, scaling: Scaling, rows: Array | None) -> None:
+    """Put the scaled rows of a dense view into `joint`, from the column `first` on.
+
+    Absent ones count as its mean.
+    """
+    block = joint[:, first : first + view.width]
 
     def work(part: slice) -> None:
         scaling.apply(view.rows(part if rows is None else rows[part]), out=block[part])
@@ -211,7 +216,7 @@ def _fill(block: Array, view: View, scaling: Scaling, rows: Array | None) -> Non
     def compiled_work(part: slice) -> None:
         assert rows is not None and scaling.factor is not None
         steps = *scaling.center_in(view.dtype), scaling.factor.astype(view.dtype)
-        scaled_rows_kernel()(view.array, rows[part], *steps, block[part])
+        scaled_rows_kernel()(view.array, rows[part], *steps, joint[part], first)
 
     if rows is not None and _only_centred(view, scaling) and compiled_pays(len(view.array)):
         work = compiled_work
@@ -233,6 +238,11 @@ def _only_centred(view: View, scaling: Scaling) -> bool:
 def _rows_of(width: int) -> int:
     """How many rows of so many numbers make a block."""
     return max(1, _BLOCK_ENTRIES // max(width, 1))
+
+
+def at_mean(views: Views, scalings: Sequence[Scaling]) -> bool:
+    """Whether scaled rows lie about their mean already."""
+    return views.present is None and all(scaling.center is not None for scaling in scalings)
 
 
 def taken_off(X: Array) -> Array:

@@ -25,6 +25,7 @@ MAX_ITER_SAMPLED = 3  # of all rows of the sample, after those of the part
 MAX_ITER_COARSE = 2
 MAX_ITER_PART_INSIDE = 20
 MAX_ITER_INSIDE = 10
+UNSURE = 4  # one row in so many is about as near to another centre
 TOLERANCE = 1e-4
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 
@@ -53,8 +54,13 @@ def lloyd(
         within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
         search = inside.search(n_clusters)
         within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE, search)
-        centres = points.means(search(within), centres)
-        return _improved(centres, points, n_clusters, 1)
+        labels, nearest, second = inside.two_nearest(within)
+        centres = points.means(labels, centres)
+        # One iteration with all features, of the rows that these may tell something else.
+        gaps, number = second - nearest, -(-points.n // UNSURE)
+        unsure = np.flatnonzero(gaps <= np.partition(gaps, number - 1)[number - 1])
+        labels[unsure] = points[unsure].nearest(centres)[0]
+        return points.means(labels, centres)
 
 
 def _some(points: Points, size: int, random_state: np.random.RandomState) -> Array:

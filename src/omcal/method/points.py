@@ -27,10 +27,10 @@ from omcal.views.view import Matrix
 
 _FEATURES_PER_CENTRE = 4
 _BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
-_ROW_ENTRIES = 1 << 20  # of their rows
+_ROW_ENTRIES = 1 << 19  # of their rows
 _SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
 _MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out the means
-_SHARES_OF_MEANS = 8
+_SHARES_OF_MEANS = 4
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
 _PRODUCT_ROWS = 64  # rows of a block in products of rows with each other
@@ -59,7 +59,7 @@ class Points(ABC):
         """Whether `spanned` is there, and leaves few of many features."""
         return False
 
-    def spanned(self, centres: Any) -> tuple[Points, Any]:
+    def spanned(self, centres: Any) -> tuple[Vectors, Any]:
         """The points and these centres by their coordinates in the span of the centres."""
         raise NotImplementedError
 
@@ -157,9 +157,9 @@ class Vectors(Points):
     def search(self, n_clusters: int) -> Callable[[Array], Array]:
         if sparse.issparse(self.X) or self.n * n_clusters < _MANY_DISTANCES:
             return super().search(n_clusters)
-        return MovingCentres(self._two_nearest, self._norms)
+        return MovingCentres(self.two_nearest, self._norms)
 
-    def _two_nearest(self, centres: Array, some: Array | None) -> tuple[Array, Array, Array]:
+    def two_nearest(self, centres: Array, some: Array | None = None) -> tuple[Array, Array, Array]:
         """Label of the nearest centre of some points, and the squared distances to two centres."""
         points = self if some is None else self[some]
         labels = np.empty(points.n, dtype=np.int32)

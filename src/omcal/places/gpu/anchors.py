@@ -57,8 +57,9 @@ def _choose_there(
     mean = 0.0
     if method != "random":
         n_trials = kmeans.trials(len(centres), n_anchors, thorough=method == "kmeans-full")
-        # Distances far from the origin would drown in rounding.
-        mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
+        if not host_anchors.at_mean(views.host, scalings):
+            # Distances far from the origin would drown in rounding.
+            mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
         X, sampled = (centres - mean)[None], rows is not None
         centres = lloyd(X, n_anchors, sampled, n_trials, [random_state])[0]
     edges = np.cumsum(views.host.widths)[:-1]
@@ -92,8 +93,7 @@ def lloyd(
     inside, within = (X @ centres.mT) @ basis, products @ basis
     within = _improved(within, _pick(inside, some), kmeans.MAX_ITER_PART_INSIDE)
     within = _improved(within, inside, kmeans.MAX_ITER_INSIDE)
-    centres = torch.stack(list(map(_means, X, inside, within, centres)))
-    return _improved(centres, X, 1)
+    return torch.stack(list(map(_with_all_features, X, inside, within, centres)))
 
 
 def _bases(products: Tensor) -> Tensor:
@@ -107,11 +107,19 @@ def _bases(products: Tensor) -> Tensor:
     return bases
 
 
-def _means(X: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
-    """Means of the rows of X whose points have the same nearest centre; starts where none has."""
-    labels, _ = _nearest(points, centres)
+def _with_all_features(X: Tensor, inside: Tensor, within: Tensor, starts: Tensor) -> Tensor:
+    """Means of the clusters found inside, after rows that are not sure of theirs looked again."""
+    labels, gaps = _nearest(inside, within, gaps=True)
+    centres = _means(X, labels, starts)
+    unsure = gaps.topk(-(-len(X) // kmeans.UNSURE), largest=False, sorted=False).indices
+    labels[unsure] = _nearest(X.index_select(0, unsure), centres)[0]
+    return _means(X, labels, centres)
+
+
+def _means(X: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
+    """Means of the rows of each cluster; its centre where there are none."""
     sums, counts = _sums(X, labels, len(centres))
-    return torch.where(counts[:, None] > 0, sums / counts[:, None], starts)
+    return torch.where(counts[:, None] > 0, sums / counts[:, None], centres)
 
 
 def _some(X: Tensor, size: int, random_states: Sequence[np.random.RandomState]) -> Tensor:
@@ -239,17 +247,23 @@ def _distances_to(X: Tensor, x_norms: Tensor, chosen: Tensor) -> Tensor:
     return d.scatter_(0, chosen[None, :], 0).clamp_(min=0)
 
 
-def _nearest(X: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
-    """Label of the nearest centre of each row, and its distance without the row's own length."""
+def _nearest(X: Tensor, centres: Tensor, *, gaps: bool = False) -> tuple[Tensor, Tensor]:
+    """Label of the nearest centre of each row, and its distance without the row's own length.
+
+    Or by how much farther than that the second nearest centre is.
+    """
     c_norms = centres.square().sum(dim=1)
-    size = max(1, block_entries(X.device) // len(centres))
-    parts = [
-        torch.addmm(c_norms, X[rows], centres.T, alpha=-2).min(dim=1)
-        for rows in row_blocks(len(X), size)
-    ]
+    parts = []
+    for rows in row_blocks(len(X), max(1, block_entries(X.device) // len(centres))):
+        d = torch.addmm(c_norms, X[rows], centres.T, alpha=-2)
+        nearest, labels = d.min(dim=1)
+        if gaps:
+            nearest = d.scatter_(1, labels[:, None], torch.inf).amin(dim=1) - nearest
+        parts.append((labels, nearest))
     if len(parts) == 1:
-        return parts[0].indices, parts[0].values
-    return torch.cat([part.indices for part in parts]), torch.cat([part.values for part in parts])
+        return parts[0]
+    labels, distances = zip(*parts, strict=True)
+    return torch.cat(labels), torch.cat(distances)
 
 
 def _sums(X: Tensor, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
