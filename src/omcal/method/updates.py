@@ -93,10 +93,13 @@ def fused_gram(
     alpha: Floats, StS: Floats, AtF: Floats, FtF: Floats, G: Floats, gamma: float
 ) -> Floats:
     """MᵀM for M = (A(alpha) + γ F Gᵀ) / (1+γ), the matrix that Z is a shrunken copy of."""
-    AtA = mix(alpha, mix(alpha, StS))
+    MtM = mix(np.outer(alpha, alpha).ravel(), StS.reshape(-1, *StS.shape[2:]))  # AᵀA so far
     # γ AᵀF Gᵀ + γ G FᵀA + γ² G FᵀF Gᵀ is this and its transpose, added.
     half = (gamma * AtF + 0.5 * gamma**2 * (G @ FtF)) @ G.T
-    return (AtA + half + half.T) / (1.0 + gamma) ** 2
+    MtM += half
+    MtM += half.T
+    MtM /= (1.0 + gamma) ** 2
+    return MtM
 
 
 class Shrunk(NamedTuple):
