@@ -13,7 +13,8 @@ from omcal.baselines._base import Baseline
 from omcal.machine.arrays import Seed
 from omcal.model.asking import AskedModel
 from omcal.model.consensus import Consensus
-from omcal.model.estimators import OCAL, OMCAL
+from omcal.model.estimators import OMCAL
+from omcal.model.single_view import OCAL
 
 
 @dataclass(frozen=True)
