@@ -43,13 +43,11 @@ def lloyd(
             chosen = _seed(points, n_clusters, n_trials, random_state)
             return _improved(points.at(chosen), points, n_clusters, MAX_ITER)
         some = _some(points, PART_PER_ANCHOR * n_clusters, random_state)
-        part = points[some]
-        few = part[_some(part, SEED_PER_ANCHOR * n_clusters, random_state)]
-        centres = few.at(_seed(few.among_themselves, n_clusters, n_trials, random_state))
-        if not points.span_pays(n_clusters):
-            centres = _improved(centres, part, n_clusters, MAX_ITER_PART)
+        in_span = points.span_pays(n_clusters)
+        n_coarse = MAX_ITER_COARSE if in_span else MAX_ITER_PART
+        centres = _coarse(points[some], n_clusters, n_coarse, n_trials, random_state)
+        if not in_span:
             return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
-        centres = _improved(centres, part, n_clusters, MAX_ITER_COARSE)
         inside, within = points.spanned(centres)
         within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
         search = inside.search(n_clusters)
@@ -61,6 +59,19 @@ def lloyd(
         unsure = np.flatnonzero(gaps <= np.partition(gaps, number - 1)[number - 1])
         labels[unsure] = points[unsure].nearest(centres)[0]
         return points.means(labels, centres)
+
+
+def _coarse(
+    part: Points,
+    n_clusters: int,
+    max_iter: int,
+    n_trials: int,
+    random_state: np.random.RandomState,
+) -> Any:
+    """Centres after so many iterations of a part of the points, started from few of these."""
+    few = part[_some(part, SEED_PER_ANCHOR * n_clusters, random_state)]
+    chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
+    return _improved(few.at(chosen), part, n_clusters, max_iter)
 
 
 def _some(points: Points, size: int, random_state: np.random.RandomState) -> Array:
