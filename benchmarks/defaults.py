@@ -68,7 +68,7 @@ def table(records: list[sets.Record]) -> str:
     ]
     # Where a method has no result it comes last.
     ranks = np.array([rankdata(np.where(np.isnan(row), 1.0, -row)) for row in mean])
-    ours = mean[:, columns.index("OMCAL")]
+    ours = mean[:, columns.index("OMCAL")] if "OMCAL" in columns else np.full(len(mean), np.nan)
     for j in np.argsort(-np.nanmean(mean, axis=0)):
         there = ~np.isnan(mean[:, j])
         gain = (ours - mean[:, j])[there]

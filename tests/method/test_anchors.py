@@ -310,6 +310,24 @@ def test_means_beyond_the_type_of_the_rows_are_left_to_what_asks_for_squares(col
         module.require_squares(X, Views([View("a", np.zeros((4, 1)))]))
 
 
+@pytest.mark.parametrize("n", [100, 3000])
+def test_rows_are_moved_to_their_mean_unless_the_scaling_has_done_it(monkeypatch, n):
+    (X, Y), _ = blobs(n)
+    moved = []
+    taken_off = module.taken_off
+    monkeypatch.setattr(module, "taken_off", lambda X: moved.append(1) or taken_off(X))
+    for scale, times in (("standard", 0), ("feature", 0), ("view", 1), (None, 1)):
+        moved.clear()
+        choose([X, Y], 5, scale=scale)
+        assert len(moved) == times, scale
+    present = np.arange(n) % 3 > 0
+    views = Views([View("a", X, present=present), View("b", Y)])
+    moved.clear()
+    scalings = [Scaling.fit(view, "standard") for view in views]
+    choose_anchors(views, scalings, 5, "kmeans", np.random.RandomState(0))
+    assert len(moved) == 1  # absent rows are not where the present ones have their mean
+
+
 def test_given_anchors_are_copied_in_float64():
     A, B = np.ones((3, 2), dtype=np.float32), [[1, 2, 3]] * 3
     found = check_anchors([A, B], 3, (2, 3))

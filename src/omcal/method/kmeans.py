@@ -50,8 +50,7 @@ def lloyd(
             return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
         inside, within = points.spanned(centres)
         within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
-        search = inside.search(n_clusters)
-        within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE, search)
+        within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE)
         labels, nearest, second = inside.two_nearest(within)
         centres = points.means(labels, centres)
         # One iteration with all features, of the rows that these may tell something else.
@@ -79,16 +78,10 @@ def _some(points: Points, size: int, random_state: np.random.RandomState) -> Arr
     return np.asarray(sample_without_replacement(points.n, size, random_state=random_state))
 
 
-def _improved(
-    centres: Any,
-    points: Points,
-    n_clusters: int,
-    max_iter: int,
-    search: Callable[[Any], Array] | None = None,
-) -> Any:
+def _improved(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
     """The centres after so many iterations, or as many as change something."""
     labels = np.full(points.n, -1)
-    search = search or points.search(n_clusters)
+    search = points.search(n_clusters)
     for left in reversed(range(max_iter)):
         new_labels = search(centres)
         if np.array_equal(new_labels, labels):
