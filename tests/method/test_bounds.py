@@ -52,9 +52,9 @@ def test_points_that_nothing_has_changed_for_are_not_looked_at():
     looked = []
 
     class Counted(Vectors):
-        def two_nearest(self, centres, some):
+        def _two_nearest(self, centres, some):
             looked.append(self.n if some is None else len(some))
-            return super().two_nearest(centres, some)
+            return super()._two_nearest(centres, some)
 
     search = Counted(X).search(5)
     first = search(far)

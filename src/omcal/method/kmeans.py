@@ -20,12 +20,12 @@ SEED_PER_ANCHOR = 16  # rows per anchor that the k-means++ start is drawn from
 PART_PER_ANCHOR = 64  # rows per anchor that most of the iterations see
 MAX_ITER_PART = 10
 MAX_ITER_SAMPLED = 3  # of all rows of the sample, after those of the part
-# Where there are many features for each centre, most of the iterations are done in the span of some
-# coarse centres, where they cost next to nothing: what is outside hardly tells centres apart.
-MAX_ITER_COARSE = 2
-MAX_ITER_PART_INSIDE = 20
+# Where there are many features for each centre, most of the iterations are done in the span of the
+# centres so far, where they cost next to nothing: what is outside hardly tells centres apart.
+HALF_PER_ANCHOR = 128
+MAX_ITER_COARSE = 2  # of the part, with all features
+MAX_ITER_HALF_INSIDE = 20
 MAX_ITER_INSIDE = 10
-UNSURE = 4  # one row in so many is about as near to another centre
 TOLERANCE = 1e-4
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 
@@ -42,35 +42,41 @@ def lloyd(
         if not sampled:
             chosen = _seed(points, n_clusters, n_trials, random_state)
             return _improved(points.at(chosen), points, n_clusters, MAX_ITER)
-        some = _some(points, PART_PER_ANCHOR * n_clusters, random_state)
-        in_span = points.span_pays(n_clusters)
-        n_coarse = MAX_ITER_COARSE if in_span else MAX_ITER_PART
-        centres = _coarse(points[some], n_clusters, n_coarse, n_trials, random_state)
-        if not in_span:
+        if not points.span_pays(n_clusters):
+            centres = _coarse(points, n_clusters, MAX_ITER_PART, n_trials, random_state)
             return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
-        inside, within = points.spanned(centres)
-        within = _improved(within, inside[some], n_clusters, MAX_ITER_PART_INSIDE)
-        within = _improved(within, inside, n_clusters, MAX_ITER_INSIDE)
-        labels, nearest, second = inside.two_nearest(within)
-        centres = points.means(labels, centres)
-        # One iteration with all features, of the rows that these may tell something else.
-        gaps, number = second - nearest, -(-points.n // UNSURE)
-        unsure = np.flatnonzero(gaps <= np.partition(gaps, number - 1)[number - 1])
-        labels[unsure] = points[unsure].nearest(centres)[0]
-        return points.means(labels, centres)
+        centres = _of_half(points, n_clusters, n_trials, random_state)
+        return _improved_inside(centres, points, n_clusters, MAX_ITER_INSIDE)
+
+
+def _of_half(
+    points: Points, n_clusters: int, n_trials: int, random_state: np.random.RandomState
+) -> Any:
+    """Centres of half of a sample, most of the way in the span of those of a part of it."""
+    half = points[_some(points, HALF_PER_ANCHOR * n_clusters, random_state)]
+    centres = _coarse(half, n_clusters, MAX_ITER_COARSE, n_trials, random_state)
+    return _improved_inside(centres, half, n_clusters, MAX_ITER_HALF_INSIDE)
 
 
 def _coarse(
-    part: Points,
+    points: Points,
     n_clusters: int,
     max_iter: int,
     n_trials: int,
     random_state: np.random.RandomState,
 ) -> Any:
     """Centres after so many iterations of a part of the points, started from few of these."""
+    part = points[_some(points, PART_PER_ANCHOR * n_clusters, random_state)]
     few = part[_some(part, SEED_PER_ANCHOR * n_clusters, random_state)]
     chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
     return _improved(few.at(chosen), part, n_clusters, max_iter)
+
+
+def _improved_inside(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
+    """The same in the span of the centres; the last means are of all features."""
+    inside, within = points.spanned(centres)
+    within = _improved(within, inside, n_clusters, max_iter)
+    return points.means(inside.nearest(within)[0], centres)
 
 
 def _some(points: Points, size: int, random_state: np.random.RandomState) -> Array:

@@ -59,7 +59,7 @@ class Points(ABC):
         """Whether `spanned` is there, and leaves few of many features."""
         return False
 
-    def spanned(self, centres: Any) -> tuple[Vectors, Any]:
+    def spanned(self, centres: Any) -> tuple[Points, Any]:
         """The points and these centres by their coordinates in the span of the centres."""
         raise NotImplementedError
 
@@ -102,7 +102,7 @@ class Vectors(Points):
         self._norms = row_norms(X, squared=True) if norms is None else norms
 
     def __getitem__(self, some: Array) -> Vectors:
-        return Vectors(self.X[some], self._norms[some])
+        return Vectors(_taken(self.X, some), self._norms[some])
 
     @property
     def among_themselves(self) -> Points:
@@ -157,9 +157,9 @@ class Vectors(Points):
     def search(self, n_clusters: int) -> Callable[[Array], Array]:
         if sparse.issparse(self.X) or self.n * n_clusters < _MANY_DISTANCES:
             return super().search(n_clusters)
-        return MovingCentres(self.two_nearest, self._norms)
+        return MovingCentres(self._two_nearest, self._norms)
 
-    def two_nearest(self, centres: Array, some: Array | None = None) -> tuple[Array, Array, Array]:
+    def _two_nearest(self, centres: Array, some: Array | None) -> tuple[Array, Array, Array]:
         """Label of the nearest centre of some points, and the squared distances to two centres."""
         points = self if some is None else self[some]
         labels = np.empty(points.n, dtype=np.int32)
@@ -371,6 +371,19 @@ def _dense_products(X: Array) -> Array:
 
     map_blocks(work, n, _PRODUCT_ROWS)
     return products
+
+
+def _taken(X: Matrix, some: Array) -> Matrix:
+    """These rows of X."""
+    if sparse.issparse(X):
+        return X[some]
+    rows = np.empty((len(some), X.shape[1]), dtype=X.dtype)
+
+    def work(part: slice) -> None:
+        np.take(X, some[part], axis=0, out=rows[part], mode="clip")  # "raise" makes a copy first
+
+    map_blocks(work, len(some), max(1, _ROW_ENTRIES // max(X.shape[1], 1)))
+    return rows
 
 
 def _dense(X: Matrix) -> Array:

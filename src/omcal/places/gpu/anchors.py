@@ -80,20 +80,36 @@ def lloyd(
     if not sampled:
         chosen = _seed(X, n_clusters, n_trials, random_states)
         return _improved(_pick(X, chosen), X, kmeans.MAX_ITER)
-    some = _some(X, kmeans.PART_PER_ANCHOR * n_clusters, random_states)
-    part = _pick(X, some)
-    few = _pick(part, _some(part, kmeans.SEED_PER_ANCHOR * n_clusters, random_states))
-    centres = _pick(few, _seed(few, n_clusters, n_trials, random_states))
     if not span_pays(X.shape[2], n_clusters):
-        centres = _improved(centres, part, kmeans.MAX_ITER_PART)
+        centres = _coarse(X, n_clusters, kmeans.MAX_ITER_PART, n_trials, random_states)
         return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
-    centres = _improved(centres, part, kmeans.MAX_ITER_COARSE)
+    half = _pick(X, _some(X, kmeans.HALF_PER_ANCHOR * n_clusters, random_states))
+    centres = _coarse(half, n_clusters, kmeans.MAX_ITER_COARSE, n_trials, random_states)
+    centres = _improved_inside(centres, half, kmeans.MAX_ITER_HALF_INSIDE)
+    return _improved_inside(centres, X, kmeans.MAX_ITER_INSIDE)
+
+
+def _coarse(
+    X: Tensor,
+    n_clusters: int,
+    max_iter: int,
+    n_trials: int,
+    random_states: Sequence[np.random.RandomState],
+) -> Tensor:
+    """Centres after so many iterations of a part of the rows, started from few of these."""
+    part = _pick(X, _some(X, kmeans.PART_PER_ANCHOR * n_clusters, random_states))
+    few = _pick(part, _some(part, kmeans.SEED_PER_ANCHOR * n_clusters, random_states))
+    chosen = _seed(few, n_clusters, n_trials, random_states)
+    return _improved(_pick(few, chosen), part, max_iter)
+
+
+def _improved_inside(centres: Tensor, X: Tensor, max_iter: int) -> Tensor:
+    """`_improved` in the span of the centres of each run; the last means are of all features."""
     products = centres @ centres.mT
     basis = _bases(products)
     inside, within = (X @ centres.mT) @ basis, products @ basis
-    within = _improved(within, _pick(inside, some), kmeans.MAX_ITER_PART_INSIDE)
-    within = _improved(within, inside, kmeans.MAX_ITER_INSIDE)
-    return torch.stack(list(map(_with_all_features, X, inside, within, centres)))
+    within = _improved(within, inside, max_iter)
+    return torch.stack(list(map(_means, X, inside, within, centres)))
 
 
 def _bases(products: Tensor) -> Tensor:
@@ -107,19 +123,11 @@ def _bases(products: Tensor) -> Tensor:
     return bases
 
 
-def _with_all_features(X: Tensor, inside: Tensor, within: Tensor, starts: Tensor) -> Tensor:
-    """Means of the clusters found inside, after rows that are not sure of theirs looked again."""
-    labels, gaps = _nearest(inside, within, gaps=True)
-    centres = _means(X, labels, starts)
-    unsure = gaps.topk(-(-len(X) // kmeans.UNSURE), largest=False, sorted=False).indices
-    labels[unsure] = _nearest(X.index_select(0, unsure), centres)[0]
-    return _means(X, labels, centres)
-
-
-def _means(X: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """Means of the rows of each cluster; its centre where there are none."""
+def _means(X: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
+    """Means of the rows of X whose points have the same nearest centre; starts where none has."""
+    labels, _ = _nearest(points, centres)
     sums, counts = _sums(X, labels, len(centres))
-    return torch.where(counts[:, None] > 0, sums / counts[:, None], centres)
+    return torch.where(counts[:, None] > 0, sums / counts[:, None], starts)
 
 
 def _some(X: Tensor, size: int, random_states: Sequence[np.random.RandomState]) -> Tensor:
@@ -247,23 +255,17 @@ def _distances_to(X: Tensor, x_norms: Tensor, chosen: Tensor) -> Tensor:
     return d.scatter_(0, chosen[None, :], 0).clamp_(min=0)
 
 
-def _nearest(X: Tensor, centres: Tensor, *, gaps: bool = False) -> tuple[Tensor, Tensor]:
-    """Label of the nearest centre of each row, and its distance without the row's own length.
-
-    Or by how much farther than that the second nearest centre is.
-    """
+def _nearest(X: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    """Label of the nearest centre of each row, and its distance without the row's own length."""
     c_norms = centres.square().sum(dim=1)
-    parts = []
-    for rows in row_blocks(len(X), max(1, block_entries(X.device) // len(centres))):
-        d = torch.addmm(c_norms, X[rows], centres.T, alpha=-2)
-        nearest, labels = d.min(dim=1)
-        if gaps:
-            nearest = d.scatter_(1, labels[:, None], torch.inf).amin(dim=1) - nearest
-        parts.append((labels, nearest))
+    size = max(1, block_entries(X.device) // len(centres))
+    parts = [
+        torch.addmm(c_norms, X[rows], centres.T, alpha=-2).min(dim=1)
+        for rows in row_blocks(len(X), size)
+    ]
     if len(parts) == 1:
-        return parts[0]
-    labels, distances = zip(*parts, strict=True)
-    return torch.cat(labels), torch.cat(distances)
+        return parts[0].indices, parts[0].values
+    return torch.cat([part.indices for part in parts]), torch.cat([part.values for part in parts])
 
 
 def _sums(X: Tensor, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
