@@ -24,7 +24,7 @@ MAX_ITER_SAMPLED = 3  # of all rows of the sample, after those of the part
 # centres so far, where they cost next to nothing: what is outside hardly tells centres apart.
 HALF_PER_ANCHOR = 128
 MAX_ITER_COARSE = 2  # of the part, with all features
-MAX_ITER_HALF_INSIDE = 20
+MAX_ITER_HALF_INSIDE = 10
 MAX_ITER_INSIDE = 10
 TOLERANCE = 1e-4
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
@@ -75,8 +75,9 @@ def _coarse(
 def _improved_inside(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
     """The same in the span of the centres; the last means are of all features."""
     inside, within = points.spanned(centres)
-    within = _improved(within, inside, n_clusters, max_iter)
-    return points.means(inside.nearest(within)[0], centres)
+    search = inside.search(n_clusters)
+    within = _improved(within, inside, n_clusters, max_iter, search)
+    return points.means(search(within), centres)
 
 
 def _some(points: Points, size: int, random_state: np.random.RandomState) -> Array:
@@ -84,10 +85,16 @@ def _some(points: Points, size: int, random_state: np.random.RandomState) -> Arr
     return np.asarray(sample_without_replacement(points.n, size, random_state=random_state))
 
 
-def _improved(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
+def _improved(
+    centres: Any,
+    points: Points,
+    n_clusters: int,
+    max_iter: int,
+    search: Callable[[Any], Array] | None = None,
+) -> Any:
     """The centres after so many iterations, or as many as change something."""
     labels = np.full(points.n, -1)
-    search = points.search(n_clusters)
+    search = search or points.search(n_clusters)
     for left in reversed(range(max_iter)):
         new_labels = search(centres)
         if np.array_equal(new_labels, labels):
