@@ -45,17 +45,10 @@ def lloyd(
         if not points.span_pays(n_clusters):
             centres = _coarse(points, n_clusters, MAX_ITER_PART, n_trials, random_state)
             return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
-        centres = _of_half(points, n_clusters, n_trials, random_state)
+        centres = _coarse(points, n_clusters, MAX_ITER_COARSE, n_trials, random_state)
+        some = _some(points, HALF_PER_ANCHOR * n_clusters, random_state)
+        centres = _improved_inside(centres, points[some], n_clusters, MAX_ITER_HALF_INSIDE)
         return _improved_inside(centres, points, n_clusters, MAX_ITER_INSIDE)
-
-
-def _of_half(
-    points: Points, n_clusters: int, n_trials: int, random_state: np.random.RandomState
-) -> Any:
-    """Centres of half of a sample, most of the way in the span of those of a part of it."""
-    half = points[_some(points, HALF_PER_ANCHOR * n_clusters, random_state)]
-    centres = _coarse(half, n_clusters, MAX_ITER_COARSE, n_trials, random_state)
-    return _improved_inside(centres, half, n_clusters, MAX_ITER_HALF_INSIDE)
 
 
 def _coarse(

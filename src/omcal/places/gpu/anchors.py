@@ -83,9 +83,9 @@ def lloyd(
     if not span_pays(X.shape[2], n_clusters):
         centres = _coarse(X, n_clusters, kmeans.MAX_ITER_PART, n_trials, random_states)
         return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
-    half = _pick(X, _some(X, kmeans.HALF_PER_ANCHOR * n_clusters, random_states))
-    centres = _coarse(half, n_clusters, kmeans.MAX_ITER_COARSE, n_trials, random_states)
-    centres = _improved_inside(centres, half, kmeans.MAX_ITER_HALF_INSIDE)
+    centres = _coarse(X, n_clusters, kmeans.MAX_ITER_COARSE, n_trials, random_states)
+    some = _some(X, kmeans.HALF_PER_ANCHOR * n_clusters, random_states)
+    centres = _improved_inside(centres, _pick(X, some), kmeans.MAX_ITER_HALF_INSIDE)
     return _improved_inside(centres, X, kmeans.MAX_ITER_INSIDE)
 
 
