@@ -9,7 +9,6 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin_min
-from sklearn.utils.random import sample_without_replacement
 
 from omcal.method import anchors as module
 from omcal.method import kmeans, points
@@ -461,12 +460,26 @@ def test_the_blocks_do_not_show(make, monkeypatch):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
 
-@pytest.mark.parametrize(("n", "size"), [(300, 2), (50_000, 450), (10**7, 3000), (60, 30)])
-def test_rows_of_a_sample_are_those_that_scikit_learn_draws(n, size):
+@pytest.mark.parametrize(("n", "size"), [(300, 2), (50_000, 450), (10**7, 3000), (60, 30), (9, 9)])
+def test_rows_of_a_sample_are_different_ones_in_their_order(n, size):
     state, other = (np.random.RandomState(3) for _ in range(2))
-    expected = np.sort(sample_without_replacement(n, size, random_state=other))
-    np.testing.assert_array_equal(draw_rows(n, size, state), expected)
+    rows = draw_rows(n, size, state)
+    assert len(rows) == size
+    assert rows[0] >= 0
+    assert rows[-1] < n
+    assert (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(draw_rows(n, size, other), rows)
     assert state.randint(10**6) == other.randint(10**6)
+    assert size == n or not np.array_equal(draw_rows(n, size, state), rows)
+
+
+@pytest.mark.parametrize(("n", "size"), [(40, 10), (600, 9)])  # by either of NumPy's ways
+def test_each_row_is_as_likely_as_any_other(n, size):
+    state, times = np.random.RandomState(0), 4000
+    counts = sum(np.bincount(draw_rows(n, size, state), minlength=n) for _ in range(times))
+    expected = times * size / n
+    chi_squared = ((counts - expected) ** 2).sum() / (expected * (1 - size / n))
+    assert abs(chi_squared - (n - 1)) < 5 * (2 * (n - 1)) ** 0.5
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.float64])

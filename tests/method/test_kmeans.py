@@ -120,9 +120,13 @@ class Watched(Vectors):
         self.notes.append(("nearest", self.n))
         return super().nearest(centres)
 
+    def spanned(self, centres):
+        self.notes.append(("spanned", self.n))
+        return super().spanned(centres)
+
 
 def test_a_sample_is_worked_on_from_coarse_to_fine():
-    m = 4
+    m = 8
     points = Watched(np.random.default_rng(8).normal(size=(256 * m, 3)))
     lloyd(points, m, True, 3, np.random.RandomState(0))
     # The start from 16 a centre, up to 10 iterations of 64, up to 3 of all.
@@ -139,5 +143,16 @@ def test_of_many_features_most_is_done_in_the_span_of_coarse_centres():
     m = 4
     points = Watched(np.random.default_rng(8).normal(size=(256 * m, 16)))
     lloyd(points, m, True, 3, np.random.RandomState(0))
-    # Two iterations of the part before it; all others see coordinates.
-    assert points.notes == [("start", 16 * m)] + [("nearest", 64 * m)] * 2
+    # Two iterations of a part before it; all others see coordinates, first those of half.
+    spans = [("spanned", 128 * m), ("spanned", 256 * m)]
+    assert points.notes == [("start", 16 * m)] + [("nearest", 64 * m)] * 2 + spans
+
+
+@pytest.mark.parametrize("width", [3, 40])
+def test_the_same_random_state_gives_the_same_centres_of_what_has_no_clusters(width):
+    points = Vectors(np.random.default_rng(8).normal(size=(256 * 6, width)))
+    first, second, other = (
+        lloyd(points, 6, True, 3, np.random.RandomState(seed)) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.allclose(first, other)

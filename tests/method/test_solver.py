@@ -91,6 +91,16 @@ def test_silent_views_lose_their_weight_unless_all_are_silent():
     assert asked.without(np.ones(V, dtype=bool)) is asked
 
 
+def test_weight_for_silent_views_alone_is_refused():
+    asked = Problem(0.3, 0.1, "fixed", np.array([0.25, 0.75, 0.0]), max_iter=5, tol=0)
+    with pytest.raises(ValueError, match="weighting") as refused:
+        asked.without(np.array([True, True, False]))
+    assert str(refused.value) == (
+        "weighting=[0.25, 0.75, 0.0] gives all weight to views that are the same for all samples "
+        "after scaling; give some to the others."
+    )
+
+
 # Stopping
 
 

@@ -257,13 +257,6 @@ def test_rows_that_are_shared_and_drawn():
     assert_array_equal(own_rows(100, 2, state), np.arange(100))
 
 
-@pytest.mark.parametrize(("n", "size"), [(1, 1), (2, 1), (1000, 7), (1000, 900), (1000, 1000)])
-def test_rows_with_the_least_of_random_numbers_are_drawn(n, size):
-    keys = np.random.RandomState(0).random_sample(n)
-    found = span_module._draw(n, size, np.random.RandomState(0))
-    assert_array_equal(found, np.sort(np.argsort(keys)[:size]))
-
-
 def test_directions_to_start_from_lie_about_the_origin():
     found = span_module.random_directions(300, 4, np.random.RandomState(0))
     assert found.shape == (300, 4)

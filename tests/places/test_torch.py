@@ -29,7 +29,7 @@ from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import anchor_graphs
-from omcal.places.gpu.kinds import OfTensor
+from omcal.places.gpu.kinds import facts_of
 from omcal.places.gpu.new_samples import joined_graph, second
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings
@@ -245,8 +245,11 @@ def test_rows_of_any_array_arrive(device, monkeypatch, keeps):
 def test_kinds_are_those_that_the_host_tells(device, kind, dtype):
     X = KINDS[kind]
     X = (X.toarray() if sparse.issparse(X) else X).astype(dtype)
-    found = kind_of(OfTensor(torch.from_numpy(X).to(device)))
+    tensors = [torch.from_numpy(each).to(device) for each in (X, -X)]
+    facts = facts_of(tensors, np.arange(len(X)))
+    found, other = map(kind_of, facts)
     assert found == recognise(X)
+    assert other == recognise(-X)
     assert found.name == kind
     (fitted,) = fit_scalings(DeviceViews(tensor_views([X], device), device), "auto")
     expected = Scaling.fit(host_views([X])[0], "auto")

@@ -154,6 +154,20 @@ def test_nearest(on_cpu, n, d, m, k, kind):
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("width", [1, 3, 300])
+def test_facts(on_cpu, kind, width):
+    rng = np.random.default_rng(width)
+    X = rng.normal(size=(40, 2 * width)) * (rng.random((40, 2 * width)) < 0.5)
+    X = torch.from_numpy(X).to(getattr(torch, kind))[:, ::2]
+    rows = np.array([0, 7, 8, 39])
+    some = X[rows].double()
+    found = cuda_views.facts(X, torch.from_numpy(rows)).numpy()
+    np.testing.assert_array_equal(found[:, 0], (some != 0).sum(dim=1))
+    np.testing.assert_array_equal(found[:, 1], (some < 0).sum(dim=1))
+    np.testing.assert_allclose(found[:, 2], some.square().sum(dim=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("cuts", [(), (40,), (1, 700)])
 def test_moments(on_cpu, kind, cuts):
     rng = np.random.default_rng(len(cuts))

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import row_norms
-from sklearn.utils.random import sample_without_replacement
 
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.compiled import compiled_pays, scaled_rows_kernel
 from omcal.machine.threads import map_blocks, sum_blocks
-from omcal.method.kmeans import lloyd, trials
+from omcal.method.kmeans import drawn, lloyd, trials
 from omcal.method.points import (
     IncompleteVectors,
     InnerProducts,
@@ -72,15 +71,7 @@ def sample_rows(
 
 def draw_rows(n: int, size: int, random_state: np.random.RandomState) -> Array:
     """`size` of the n rows, ascending, each as likely as any other."""
-    if size > 0.01 * n:
-        return np.sort(sample_without_replacement(n, size, random_state=random_state))
-    # The numbers that scikit-learn draws one at a time, which takes longer than a fit on a GPU.
-    drawn = np.empty(0, dtype=np.int64)
-    while len(drawn) < size:
-        more = random_state.randint(n, size=size - len(drawn))
-        drawn = np.sort(np.append(drawn, more))
-        drawn = drawn[np.append(True, drawn[1:] != drawn[:-1])]
-    return drawn
+    return np.sort(drawn(n, size, random_state))
 
 
 def anchors_of_runs(

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.random import sample_without_replacement
 
 from omcal.machine.arrays import Array
 from omcal.machine.threads import one_blas_thread
@@ -46,7 +45,7 @@ def lloyd(
             centres = _coarse(points, n_clusters, MAX_ITER_PART, n_trials, random_state)
             return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
         centres = _coarse(points, n_clusters, MAX_ITER_COARSE, n_trials, random_state)
-        some = _some(points, HALF_PER_ANCHOR * n_clusters, random_state)
+        some = drawn(points.n, HALF_PER_ANCHOR * n_clusters, random_state)
         centres = _improved_inside(centres, points[some], n_clusters, MAX_ITER_HALF_INSIDE)
         return _improved_inside(centres, points, n_clusters, MAX_ITER_INSIDE)
 
@@ -59,8 +58,8 @@ def _coarse(
     random_state: np.random.RandomState,
 ) -> Any:
     """Centres after so many iterations of a part of the points, started from few of these."""
-    part = points[_some(points, PART_PER_ANCHOR * n_clusters, random_state)]
-    few = part[_some(part, SEED_PER_ANCHOR * n_clusters, random_state)]
+    part = points[drawn(points.n, PART_PER_ANCHOR * n_clusters, random_state)]
+    few = part[drawn(part.n, SEED_PER_ANCHOR * n_clusters, random_state)]
     chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
     return _improved(few.at(chosen), part, n_clusters, max_iter)
 
@@ -73,9 +72,14 @@ def _improved_inside(centres: Any, points: Points, n_clusters: int, max_iter: in
     return points.means(search(within), centres)
 
 
-def _some(points: Points, size: int, random_state: np.random.RandomState) -> Array:
-    size = min(size, points.n)
-    return np.asarray(sample_without_replacement(points.n, size, random_state=random_state))
+def drawn(n: int, size: int, random_state: np.random.RandomState) -> Array:
+    """`size` of the numbers below n, or all, each as likely as any other.
+
+    scikit-learn's own way takes five times as long for 7680 of 60 000, and 33 ms for 12 800 of a
+    million: longer than a fit on a GPU.
+    """
+    generator = np.random.default_rng(random_state.randint(2**31 - 1))
+    return generator.choice(n, min(size, n), replace=False, shuffle=False)
 
 
 def _improved(

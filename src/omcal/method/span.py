@@ -72,21 +72,12 @@ def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs
 def shared_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array | None:
     """Which of the n rows the runs draw their samples from, ascending; None for all."""
     size = SHARED_SAMPLES * SAMPLE_PER_ANCHOR * n_anchors
-    return None if size >= n else _draw(n, size, random_state)
+    return None if size >= n else draw_rows(n, size, random_state)
 
 
 def own_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array:
     """Which of the n shared rows a run looks at, ascending."""
-    return _draw(n, min(SAMPLE_PER_ANCHOR * n_anchors, n), random_state)
-
-
-def _draw(n: int, size: int, random_state: np.random.RandomState) -> Array:
-    """`size` of the n rows, ascending: those with the least of n random numbers.
-
-    Where it is a large part of them, this takes half the time of drawing one after another.
-    """
-    keys = random_state.random_sample(n)
-    return np.flatnonzero(keys <= np.partition(keys, size - 1)[size - 1])[:size]
+    return draw_rows(n, min(SAMPLE_PER_ANCHOR * n_anchors, n), random_state)
 
 
 def random_directions(width: int, number: int, random_state: np.random.RandomState) -> Array:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.random import sample_without_replacement
 
 from omcal.machine import torch
 from omcal.machine.arrays import Array
@@ -133,8 +132,8 @@ def _means(X: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor
 def _some(X: Tensor, size: int, random_states: Sequence[np.random.RandomState]) -> Tensor:
     """Numbers of some rows of each run."""
     n = int(X.shape[1])
-    drawn = (sample_without_replacement(n, min(size, n), random_state=s) for s in random_states)
-    return torch.from_numpy(np.stack(list(drawn)).astype(np.int64)).to(X.device)
+    drawn = [kmeans.drawn(n, size, random_state) for random_state in random_states]
+    return torch.from_numpy(np.stack(drawn)).to(X.device)
 
 
 def _pick(X: Tensor, rows: Tensor) -> Tensor:
@@ -155,8 +154,9 @@ def _improved(starts: Tensor, X: Tensor, max_iter: int) -> Tensor:
     iterate = (cuda_kmeans.Lloyd if narrow else cuda_kmeans.WideLloyd)(X, centres, limits)
     for _ in range(max_iter):
         iterate()
-    for run in iterate.empty.nonzero()[:, 0].tolist():
-        centres[run] = by_steps(starts[run], X[run], limits[run], filling=True)
+    for run, some_empty in enumerate(iterate.empty.tolist()):
+        if some_empty:
+            centres[run] = by_steps(starts[run], X[run], limits[run], filling=True)
     return centres
 
 

@@ -1,4 +1,4 @@
-"""Work on the rows of views in CUDA C++: moments of features, rows side by side, scaled."""
+"""Work on the rows of views in CUDA C++: facts, moments of features, rows side by side, scaled."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ _PICKING_BLOCKS = 2048
 def serves(device: Device) -> bool:
     """Whether this works there."""
     return nvrtc.available(device)
+
+
+def facts(tensor: Tensor, where: Tensor) -> Tensor:
+    """Of each of these rows how many values are not zero, how many negative; its square."""
+    found = torch.empty((len(where), 3), dtype=torch.float64, device=tensor.device)
+    kernel = _kernel("facts", tensor.device, tensor.dtype)
+    given = (tensor, where, found, tensor.shape[1], *tensor.stride())
+    kernel(len(where), _THREADS, _ROOM, *given)
+    return found
 
 
 def moments(blocks: Iterable[Tensor], width: int, device: Device) -> Tensor:

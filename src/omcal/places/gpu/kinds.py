@@ -2,56 +2,71 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
 
 from omcal.machine import torch
+from omcal.machine.arrays import Array, Floats
 from omcal.machine.torch import Tensor
-from omcal.method.kinds import RUN, TAIL_QUANTILES, of_length_one, tail_columns, usual_tail
+from omcal.method.kinds import TAIL_QUANTILES, of_length_one, tail_columns, usual_tail
+from omcal.places.gpu import cuda_views
 from omcal.places.gpu.devices import wide_type
 
 
+def facts_of(tensors: Sequence[Tensor], rows: Array) -> list[OfTensor]:
+    """Facts of these rows of each; those that tell most kinds come in one message."""
+    device = tensors[0].device
+    where = torch.from_numpy(rows.astype(np.int64)).to(device)
+    look = cuda_views.facts if cuda_views.serves(device) else _facts
+    told = torch.stack([look(tensor, where) for tensor in tensors]).cpu().numpy()
+    return [OfTensor(tensor, where, of_rows) for tensor, of_rows in zip(tensors, told, strict=True)]
+
+
+def _facts(tensor: Tensor, where: Tensor) -> Tensor:
+    """`cuda_views.facts` on any device."""
+    sample = tensor.index_select(0, where)
+    wide = wide_type(sample.device)
+    norms = torch.linalg.vector_norm(sample, dim=1, dtype=wide)
+    counts = [(sample != 0).sum(dim=1), (sample < 0).sum(dim=1)]
+    return torch.stack([*(count.to(wide) for count in counts), norms.square()], dim=1)
+
+
 class OfTensor:
-    """`omcal.method.kinds.Facts` of rows on a device; each answer waits for it."""
+    """`omcal.method.kinds.Facts` of rows on a device; `whole` and `tail` wait for it."""
 
-    def __init__(self, sample: Tensor) -> None:
-        self._sample, self._wide = sample, wide_type(sample.device)
-        self.n, self.width = map(int, sample.shape)
-
-    @cached_property
-    def _both(self) -> tuple[int, int]:
-        """How many values are not zero, and how many negative."""
-        here = self._sample
-        n_values, n_negative = torch.stack([(here != 0).sum(), (here < 0).sum()]).tolist()
-        return n_values, n_negative
+    def __init__(self, tensor: Tensor, where: Tensor, told: Floats) -> None:
+        self._sample = partial(tensor.index_select, 0, where)  # which takes memory
+        self._values, self._negative, self._squares = told.T
+        self.n, self.width = len(where), int(tensor.shape[1])
 
     @property
     def n_values(self) -> int:
-        return self._both[0]
+        return int(self._values.sum())
 
     @property
     def negative(self) -> bool:
-        return self._both[1] > 0
+        return bool(self._negative.any())
 
     @property
     def whole(self) -> bool:
-        return bool((self._sample == self._sample.round()).all())
+        sample = self._sample()
+        return bool((sample == sample.round()).all())
 
     @property
     def unit_length(self) -> bool:
-        for rows in (self._sample[:RUN], self._sample):  # the first few tell of most views
-            squares = rows.to(self._wide).square().sum(dim=1)
-            found = of_length_one(squares.cpu().numpy())
-            if found is False:
-                return False
-        return bool(found)
+        return bool(of_length_one(self._squares))
 
     @property
     def tail(self) -> float:
-        columns = torch.from_numpy(tail_columns(self.width)).to(self._sample.device)
-        sizes = self._sample.index_select(1, columns).abs().to(self._wide)
+        sample = self._sample()
+        wide = wide_type(sample.device)
+        columns = torch.from_numpy(tail_columns(self.width)).to(sample.device)
+        sizes = sample.index_select(1, columns).abs().to(wide)
         sizes = sizes.sort(dim=0, descending=True).values
         counts = (sizes != 0).sum(dim=0)
-        last = (counts - 1).clamp_(min=0).to(self._wide)
+        last = (counts - 1).clamp_(min=0).to(wide)
         rows = torch.stack([((1 - q) * last).round() for q in TAIL_QUANTILES]).long()
-        found = torch.cat([sizes.gather(0, rows), counts[None].to(self._wide)])
+        found = torch.cat([sizes.gather(0, rows), counts[None].to(wide)])
         return usual_tail(*found.cpu().numpy())

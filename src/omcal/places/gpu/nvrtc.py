@@ -128,11 +128,11 @@ def grid(blocks: Blocks) -> tuple[int, int]:
 
 
 def _as_c(argument: Any) -> Any:
-    if argument is None:
-        return ctypes.c_void_p()
-    if torch.is_tensor(argument):
-        return ctypes.c_void_p(argument.data_ptr())
-    return (ctypes.c_double if isinstance(argument, float) else ctypes.c_int)(argument)
+    if isinstance(argument, int):  # first, as most are numbers
+        return ctypes.c_int(argument)
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
+    return ctypes.c_void_p(None if argument is None else argument.data_ptr())
 
 
 def _compile(source: str, constants: Mapping[str, Any], capability: tuple[int, int]) -> bytes:

@@ -12,12 +12,12 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array
 from omcal.machine.torch import Tensor, torch_dtype
-from omcal.method.kinds import kind_of, sample_of, sample_rows
+from omcal.method.kinds import Kind, kind_of, sample_of, sample_rows
 from omcal.method.moments import Moments
 from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample, scale_of
 from omcal.places.gpu import cuda_views
 from omcal.places.gpu.devices import wide_type
-from omcal.places.gpu.kinds import OfTensor
+from omcal.places.gpu.kinds import facts_of
 from omcal.views.view import check_finite as check_on_host
 from omcal.views.view import count_nonfinite, require_finite
 
@@ -27,16 +27,23 @@ if TYPE_CHECKING:
 
 def fit_scalings(views: Sequence[DeviceView], scale: Scale) -> list[Scaling]:
     """`Scaling.fit` of each view; one read of each, which also finds NaN and infinity."""
-    drafts = [_draft(view, scale) for view in views]
+    kinds = _kinds([view for view in views if scale_of(scale, view.name) == "auto"])
+    drafts = [_draft(view, scale, kinds.get(view.name)) for view in views]
     found = look(views, drafts)
     return [draft.finish(seen) for draft, seen in zip(drafts, found, strict=True)]
 
 
-def _draft(view: DeviceView, scale: Scale) -> Draft:
+def _kinds(views: Sequence[DeviceView]) -> dict[str, Kind]:
+    """The kinds of those views that the device has all rows of, by their names."""
+    here = [view for view in views if view.resident is not None]
+    if not here:
+        return {}
+    facts = facts_of([view.resident for view in here], sample_rows(here[0].host))
+    return {view.name: kind_of(of_view) for view, of_view in zip(here, facts, strict=True)}
+
+
+def _draft(view: DeviceView, scale: Scale, kind: Kind | None) -> Draft:
     """What some rows tell; they come to the host only where they are needed there."""
-    kind = None
-    if scale_of(scale, view.name) == "auto" and view.resident is not None:
-        kind = kind_of(OfTensor(view.take(sample_rows(view.host))))
     sample = None
     if needs_sample(scale, view.name) if kind is None else kind.name in ("tfidf", "log"):
         sample = sample_of(view.host)
