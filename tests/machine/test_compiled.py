@@ -1,5 +1,6 @@
 """The compiled loops against the same sums written plainly, on shapes of every kind."""
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -227,3 +228,14 @@ def test_other_errors_of_the_compiler_are_not_hidden(monkeypatch):
     monkeypatch.setattr(numba, "njit", njit)
     with pytest.raises(RuntimeError, match="something else"):
         jit()(len)
+
+
+def test_a_full_disk_is_said_aloud_and_does_no_harm(monkeypatch):
+    def save(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(numba.core.caching.IndexDataCacheFile, "save", save)
+    one_more = jit()(lambda x: x + 1)
+    with pytest.warns(RuntimeWarning, match="No space left.*NUMBA_CACHE_DIR"):
+        assert one_more(2) == 3
+    assert one_more(3) == 4  # and is not said again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,10 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     import numba
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        def plain() -> Callable[..., Any]:
+            made: Callable[..., Any] = numba.njit(nogil=True, **options)(function)
+            return made
+
         kept: Callable[..., Any]
         try:
             kept = numba.njit(nogil=True, cache=True, **options)(function)
@@ -18,7 +23,22 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             if "cannot cache" not in str(error):
                 raise
             # Neither the package's folder nor the user's can be written to.
-            kept = numba.njit(nogil=True, **options)(function)
-        return kept
+            return plain()
+
+        def call(*given: Any) -> Any:
+            nonlocal kept
+            try:
+                return kept(*given)
+            except OSError as error:  # before the function was called: of the files of its code
+                warnings.warn(
+                    f"compiled code cannot be kept for other processes ({error}), which compile it "
+                    "again; make room there, or set NUMBA_CACHE_DIR to another folder.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+                kept = plain()
+                return kept(*given)
+
+        return call
 
     return compiled
