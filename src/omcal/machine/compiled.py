@@ -125,6 +125,50 @@ def scaled_rows_kernel() -> Callable[..., None]:
 
 
 @once
+def two_nearest_kernel() -> Callable[..., None]:
+    """Of each point the number of the nearest centre, and what distances to the two nearest add.
+
+    Its squared length is left out. The products have a row for each centre, so that many points are
+    looked at abreast, without a branch.
+    """
+
+    @jit()
+    def two_nearest(products, norms, labels, first, second):  # type: ignore[no-untyped-def]
+        m, n = products.shape
+        twice = products.dtype.type(2)
+        for t in range(n):
+            first[t] = norms[0] - twice * products[0, t]
+            second[t] = np.inf
+            labels[t] = 0
+        for centre in range(1, m):
+            j, norm, line = np.int32(centre), norms[centre], products[centre]
+            for t in range(n):
+                d, a, b = norm - twice * line[t], first[t], second[t]
+                nearer = d < a
+                second[t] = a if nearer else (d if d < b else b)
+                first[t] = d if nearer else a
+                labels[t] = j if nearer else labels[t]
+
+    kernel: Callable[..., None] = two_nearest
+    return kernel
+
+
+@once
+def cluster_sums_kernel() -> Callable[..., None]:
+    """sums[label] += x for the rows x of X, one after another."""
+
+    @jit()
+    def cluster_sums(X, labels, sums):  # type: ignore[no-untyped-def]
+        for i in range(len(X)):
+            label = np.uint64(labels[i])
+            for j in range(X.shape[1]):
+                sums[label, j] += X[i, j]
+
+    kernel: Callable[..., None] = cluster_sums
+    return kernel
+
+
+@once
 def gram_kernel() -> Callable[..., None]:
     """StS[u, v] += S_uᵀ S_v for the pairs of views u <= v."""
 

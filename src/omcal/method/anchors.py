@@ -123,7 +123,7 @@ class Sample:
         elif not sampled and inner_products_pay(*X.shape):
             self._points = InnerProducts(X)
         else:
-            self._points = Vectors(X, norms)
+            self._points = Vectors(X, norms, compiled=compiled_pays(views.n))
 
     def anchors(
         self, n_anchors: int, thorough: bool, random_state: np.random.RandomState

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array
+from omcal.machine.compiled import cluster_sums_kernel, two_nearest_kernel
 from omcal.machine.threads import (
     map_blocks,
     row_slice,
@@ -28,6 +29,7 @@ from omcal.views.view import Matrix
 _FEATURES_PER_CENTRE = 4
 _BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
 _ROW_ENTRIES = 1 << 19  # of their rows
+_LOOP_ENTRIES = 1 << 15  # of the distances in few features, which stay in the cache
 _SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
 _MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out the means
 _SHARES_OF_MEANS = 4
@@ -94,15 +96,16 @@ class Points(ABC):
 
 
 class Vectors(Points):
-    """Points as the rows of a matrix, dense or sparse."""
+    """Points as the rows of a matrix, dense or sparse; compiled loops give the same results."""
 
-    def __init__(self, X: Matrix, norms: Array | None = None) -> None:
+    def __init__(self, X: Matrix, norms: Array | None = None, *, compiled: bool = False) -> None:
         self.X = X
         self.n = X.shape[0]
         self._norms = row_norms(X, squared=True) if norms is None else norms
+        self._compiled = compiled and not sparse.issparse(X)
 
     def __getitem__(self, some: Array) -> Vectors:
-        return Vectors(_taken(self.X, some), self._norms[some])
+        return Vectors(_taken(self.X, some), self._norms[some], compiled=self._compiled)
 
     @property
     def among_themselves(self) -> Points:
@@ -125,7 +128,7 @@ class Vectors(Points):
             inside[rows] = products @ to_basis
 
         self._products_with(centres, use)
-        return Vectors(inside), K @ to_basis
+        return Vectors(inside, compiled=self._compiled), K @ to_basis
 
     @cached_property
     def spread(self) -> float:
@@ -164,25 +167,31 @@ class Vectors(Points):
         points = self if some is None else self[some]
         labels = np.empty(points.n, dtype=np.int32)
         distances = np.empty((2, points.n), dtype=centres.dtype)
-        norms = self._centre_norms(centres)
+        norms, wide = row_norms(centres, squared=True), self._wide(len(centres))
 
         def use(rows: slice, d: Array) -> None:
+            """From products with a row for each centre."""
+            if self._compiled and not wide:
+                two_nearest_kernel()(d, norms, labels[rows], *distances[:, rows])
+                return
             d *= -2.0
-            d += norms(rows)
-            labels[rows] = nearest = d.argmin(axis=1)
-            each = np.arange(len(d))
-            distances[0, rows] = d[each, nearest]
-            d[each, nearest] = np.inf
-            distances[1, rows] = d.min(axis=1)
+            d += norms[:, None]
+            labels[rows] = nearest = d.argmin(axis=0)
+            each = np.arange(d.shape[1])
+            distances[0, rows] = d[nearest, each]
+            d[nearest, each] = np.inf
+            distances[1, rows] = d.min(axis=0)
 
-        points._products_with(centres, use)
+        if wide:
+            points._products_with(centres, lambda rows, d: use(rows, d.T))
+        else:
+            size = max(1, _LOOP_ENTRIES // len(centres))
+            map_blocks(lambda rows: use(rows, centres @ points.X[rows].T), points.n, size)
         return labels, *np.maximum(distances + points._norms, 0)
 
     def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
         """Let `use` have the products of the centres with blocks of rows."""
-        # With few features it is the search along a row that counts.
-        wide = self.X.shape[1] >= _FEATURES_PER_CENTRE * len(centres)
-        W, product = centres.T, thin_product if wide else operator.matmul
+        W, product = centres.T, thin_product if self._wide(len(centres)) else operator.matmul
         size = min(_BLOCK_ENTRIES // len(centres), _ROW_ENTRIES // max(self.X.shape[1], 1))
         if sparse.issparse(self.X):
             W, product = transposed(W.T, W.dtype), sparse_product
@@ -192,6 +201,10 @@ class Vectors(Points):
             use(rows, product(row_slice(self.X, rows), W))
 
         map_blocks(work, self.n, max(1, size))
+
+    def _wide(self, n_clusters: int) -> bool:
+        """Whether it is the products with centres that count, not what is made of them."""
+        return span_pays(int(self.X.shape[1]), n_clusters)
 
     def _smallest(self, d: Array) -> Array:
         """Column of the smallest entry of each row."""
@@ -206,6 +219,8 @@ class Vectors(Points):
         size = len(centres)
         if self.n * len(centres) <= _FEW_MEMBERS:
             member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
+        elif self._compiled and not self._wide(size):
+            return self._means_by_loops(labels, centres)
         else:
             member = _members(labels, len(centres), self.X.dtype)
             if max(self.X.size, centres.size) > _MANY_NUMBERS:
@@ -221,6 +236,13 @@ class Vectors(Points):
 
         map_blocks(work, len(centres), size)
         return means
+
+    def _means_by_loops(self, labels: Array, centres: Array) -> Array:
+        """The same, with sums in the same order."""
+        sums, counts = np.zeros_like(centres), self._counts(labels, len(centres))
+        cluster_sums_kernel()(self.X, labels.astype(np.int32, copy=False), sums)
+        sums /= np.maximum(counts, 1).astype(sums.dtype)
+        return np.where(counts > 0, sums, centres)
 
     def moved(self, before: Array, after: Array) -> float:
         def work(some: slice) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array
+from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import map_blocks, one_blas_thread, row_blocks, sum_blocks
 from omcal.method.anchors import (
     SAMPLE_PER_ANCHOR,
@@ -110,8 +111,9 @@ def anchors_in_span(
     size = _rows_at_a_time(views)
     found = map_blocks(lambda block: np.asarray(centred(block) @ E), len(rows), size)
     coordinates = np.concatenate(found)
+    compiled = compiled_pays(views.n)
     runs = map_blocks(
-        lambda one: _clusters(coordinates, n_anchors, random_states[one.start]),
+        lambda one: _clusters(coordinates, n_anchors, random_states[one.start], compiled=compiled),
         *(len(random_states), 1),
     )
     with one_blas_thread():
@@ -157,11 +159,15 @@ def _powers(X: Matrix, E: Array, size: float) -> Array:
 
 
 def _clusters(
-    coordinates: Array, n_anchors: int, random_state: np.random.RandomState
+    coordinates: Array,
+    n_anchors: int,
+    random_state: np.random.RandomState,
+    *,
+    compiled: bool,
 ) -> tuple[Array, Array, Array]:
     """The rows of a run, the cluster of each by k-means of their coordinates, and its centres."""
     own = own_rows(len(coordinates), n_anchors, random_state)
-    points = Vectors(coordinates[own])
+    points = Vectors(coordinates[own], compiled=compiled)
     n_trials = trials(points.n, n_anchors, thorough=False)
     centres = lloyd(points, n_anchors, True, n_trials, random_state)
     return own, points.nearest(centres)[0], centres
