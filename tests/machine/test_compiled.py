@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from omcal.machine import compiled, unrolled
 from omcal.machine.jit import jit
 from omcal.method.graph import _nearest, _tie_limit
-from omcal.method.points import Vectors
 from omcal.method.scaling import Moments
 from omcal.method.updates import MAX_SWEEPS, settle, settled
 
@@ -240,28 +239,3 @@ def test_a_full_disk_is_said_aloud_and_does_no_harm(monkeypatch):
     with pytest.warns(RuntimeWarning, match="No space left.*NUMBA_CACHE_DIR"):
         assert one_more(2) == 3
     assert one_more(3) == 4  # and is not said again
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 3000), st.integers(1, 12), st.integers(1, 40), REALS, st.integers(0, 2**31))
-@example(n=3000, d=3, m=12, real=np.float32, seed=0)
-def test_points_find_centres_and_means_by_loops_as_without(n, d, m, real, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)).astype(real)
-    X[::3] = X[0]  # distances that are equal
-    plain, loops = Vectors(X), Vectors(X, compiled=True)
-    centres = rng.normal(size=(m, d)).astype(real)
-    centres[m // 2 :] = centres[0]
-    search, found = plain.search(m), loops.search(m)
-    for _ in range(3):
-        labels = search(centres)
-        assert_array_equal(found(centres), labels)
-        means = plain.means(labels, centres)
-        assert_array_equal(loops.means(labels, centres), means)
-        assert means.dtype == real
-        centres = means
-    some = np.flatnonzero(rng.random(n) < 0.5)
-    for a, b in zip(
-        plain._two_nearest(centres, some), loops._two_nearest(centres, some), strict=True
-    ):
-        assert_array_equal(a, b)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.spatial.distance import cdist
@@ -243,3 +245,39 @@ def test_the_nearest_centre_does_not_depend_on_the_unit(gaps, size):
     plain = IncompleteVectors(X, present, WIDTHS).nearest(centres)[0]
     scaled = IncompleteVectors(size * X, present, WIDTHS).nearest(size * centres)[0]
     assert_array_equal(scaled, plain)
+
+
+# Compiled loops
+
+
+@pytest.mark.slow  # to compile
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 3000),
+    st.integers(1, 12),
+    st.integers(1, 40),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(0, 2**31),
+)
+@example(n=3000, d=3, m=12, real=np.float32, seed=0)
+def test_points_find_centres_and_means_by_loops_as_without(n, d, m, real, seed):
+    pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(real)
+    X[::3] = X[0]  # distances that are equal
+    plain, loops = Vectors(X), Vectors(X, compiled=True)
+    centres = rng.normal(size=(m, d)).astype(real)
+    centres[m // 2 :] = centres[0]
+    search, found = plain.search(m), loops.search(m)
+    for _ in range(3):
+        labels = search(centres)
+        assert_array_equal(found(centres), labels)
+        means = plain.means(labels, centres)
+        assert_array_equal(loops.means(labels, centres), means)
+        assert means.dtype == real
+        centres = means
+    some = np.flatnonzero(rng.random(n) < 0.5)
+    for a, b in zip(
+        plain._two_nearest(centres, some), loops._two_nearest(centres, some), strict=True
+    ):
+        assert_array_equal(a, b)

@@ -229,6 +229,7 @@ def extra_memory(fit, X):
 
 @pytest.mark.memory
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:cluster . holds")  # there are none in what is drawn
 @pytest.mark.parametrize("scale", ["feature", "sample", "view", None])
 def test_no_copy_of_the_data_is_made(scale):
     rng = np.random.default_rng(0)
