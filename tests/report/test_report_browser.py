@@ -170,12 +170,11 @@ def test_zoom_and_pan_by_wheel_buttons_and_keys(page, made):
     page.run(DRAWN)
     zoomed = page.run(PIXELS)
     assert zoomed != start
-    page.drag((x, y), (x - 30, y - 30))
+    left, _, size, _ = page.place("#map")
+    there = x + 30 if x > left + size / 2 else x - 30  # away from the edge that is farther off
+    page.drag((x, y), (there, y))
     page.run(DRAWN)
-    panned = page.run(PIXELS)
-    page.drag((x, y), (x + 30, y + 30))  # one of the two may be at an edge of the map
-    page.run(DRAWN)
-    assert {panned, page.run(PIXELS)} - {start, zoomed}
+    assert page.run(PIXELS) not in (start, zoomed)
     page.click("#all")
     page.run(f"document.activeElement.blur(); {DRAWN}")
     page.mouse("mouseMoved", 1, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class OfTensor:
     """`omcal.method.kinds.Facts` of rows on a device; `whole` and `tail` wait for it."""
 
     def __init__(self, tensor: Tensor, where: Tensor, told: Floats) -> None:
-        self._sample = partial(tensor.index_select, 0, where)  # which takes memory
+        self._tensor, self._where = tensor, where
         self._values, self._negative, self._squares = told.T
         self.n, self.width = len(where), int(tensor.shape[1])
 
@@ -48,6 +47,10 @@ class OfTensor:
     @property
     def negative(self) -> bool:
         return bool(self._negative.any())
+
+    def _sample(self) -> Tensor:
+        """The rows, which take memory, in a type that every device can do all of this with."""
+        return self._tensor.index_select(0, self._where).to(wide_type(self._tensor.device))
 
     @property
     def whole(self) -> bool:
@@ -61,12 +64,11 @@ class OfTensor:
     @property
     def tail(self) -> float:
         sample = self._sample()
-        wide = wide_type(sample.device)
         columns = torch.from_numpy(tail_columns(self.width)).to(sample.device)
-        sizes = sample.index_select(1, columns).abs().to(wide)
+        sizes = sample.index_select(1, columns).abs()
         sizes = sizes.sort(dim=0, descending=True).values
         counts = (sizes != 0).sum(dim=0)
-        last = (counts - 1).clamp_(min=0).to(wide)
+        last = (counts - 1).clamp_(min=0).to(sizes)
         rows = torch.stack([((1 - q) * last).round() for q in TAIL_QUANTILES]).long()
-        found = torch.cat([sizes.gather(0, rows), counts[None].to(wide)])
+        found = torch.cat([sizes.gather(0, rows), counts[None].to(sizes)])
         return usual_tail(*found.cpu().numpy())
