@@ -89,6 +89,7 @@ def test_equals_algorithm_1(make_rows, problem, weighting):
         nudges = [1e-13 * np.cos(turn + np.arange(x.size)).reshape(x.shape) for x in (S, G)]
         nudged = reference.algorithm1(S + nudges[0], G + nudges[1], beta, gamma, 8, weighting)
         assume(np.abs(nudged.F - expected.F).max() < 1e-10)
+        assume(np.abs(nudged.alpha - expected.alpha).max() < 1e-10)  # graphs that are the same
     solution, F, assignment = run(make_rows, S, G, k, beta, gamma, weighting)
     if solution.n_iter < 8:  # the loop ends where the objective no longer changes at all
         expected = reference.algorithm1(S, G, beta, gamma, solution.n_iter, weighting)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omcal.method.roots import steps
+from omcal.machine.compiled import inverses_kernel
+from omcal.method.roots import inverse_root, steps, terms
 from omcal.method.updates import soft_threshold
 
 
@@ -47,3 +48,60 @@ def test_without_threshold_nothing_is_cut():
     shrunk = soft_threshold(B, 0.0)
     np.testing.assert_array_equal(shrunk.T, np.eye(3))
     assert shrunk.squares == pytest.approx(5)
+
+
+@given(condition=st.floats(1, 1e9), least=st.floats(1e-6, 1e6), at=st.floats(0, 1))
+def test_terms_sum_to_the_inverse_root_between_the_bounds(condition, least, at):
+    shifts, weights = terms(least, least * condition * 1.01)
+    x = least * condition**at
+    assert (weights / (x + shifts)).sum() * np.sqrt(x) == pytest.approx(1, abs=2e-12)
+
+
+@pytest.fixture(scope="module")
+def inverses():
+    pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
+    return inverses_kernel()
+
+
+@given(
+    m=st.integers(2, 60),
+    condition=st.floats(1, 1e6),
+    slack=st.floats(1.01, 1e3),
+    seed=st.integers(0),
+)
+def test_the_inverse_root_of_a_tridiagonal_form(inverses, m, condition, slack, seed):
+    rng = np.random.default_rng(seed)
+    values = condition ** rng.uniform(size=m)
+    B, Q = with_eigenvalues(values, rng)
+    exact = (Q / np.sqrt(values)) @ Q.T
+    found = inverse_root(B, values.min() / slack, inverses)
+    assert np.abs(found - exact).max() <= 1e-14 * condition + 1e-13
+    assert inverse_root(B, values.min() * slack, inverses) is None
+
+
+def test_the_inverse_root_of_a_matrix_that_falls_apart(inverses):
+    B = np.diag([4.0, 1.0, 9.0, 0.25])
+    np.testing.assert_allclose(
+        inverse_root(B, 0.1, inverses), np.diag([0.5, 1, 1 / 3, 2]), atol=1e-15
+    )
+    blocks = np.kron(np.eye(3), [[2.0, 1.0], [1.0, 2.0]])
+    root = inverse_root(blocks, 0.5, inverses)
+    np.testing.assert_allclose(root @ blocks @ root, np.eye(6), atol=1e-14)
+
+
+@given(
+    m=st.integers(98, 130),
+    cut=st.sampled_from([0, 0, 0, 1, 5]),
+    condition=st.floats(1.5, 1e5),
+    seed=st.integers(0),
+)
+def test_many_anchors_shrink_as_by_eigenvalues(inverses, m, cut, condition, seed):
+    rng = np.random.default_rng(seed)
+    values = 0.02 * condition ** rng.uniform(0.01, 1, size=m)
+    values[:cut] *= 1e-3
+    MtM, _ = with_eigenvalues(values, rng)
+    by_eigenvalues = soft_threshold(MtM, 0.02**0.5)
+    found = soft_threshold(MtM, 0.02**0.5, inverses)
+    np.testing.assert_allclose(found.T, by_eigenvalues.T, atol=1e-13 * condition + 1e-12)
+    assert found.total == pytest.approx(by_eigenvalues.total, rel=1e-11, abs=1e-11)
+    assert found.squares == pytest.approx(by_eigenvalues.squares, rel=1e-11, abs=1e-11)

@@ -304,3 +304,47 @@ def nearest_kernel() -> Callable[..., bool]:
 
     kernel: Callable[..., bool] = nearest
     return kernel
+
+
+@once
+def inverses_kernel() -> Callable[..., None]:
+    """Σ_p weights[p] (K + shifts[p] I)⁻¹ of a tridiagonal K that is positive definite, to `out`.
+
+    Below the diagonal an entry of an inverse is the one above it times a ratio, which elimination
+    from the last row upwards yields; that and elimination downwards yield the diagonal.
+    """
+
+    @jit(fastmath={"contract"})
+    def inverses(diagonal, beside, shifts, weights, out):  # type: ignore[no-untyped-def]
+        m, terms = len(diagonal), len(shifts)
+        ratio = np.empty((m, terms))
+        entry = np.empty((m, terms))
+        for p in range(terms):
+            pivot = diagonal[m - 1] + shifts[p]
+            entry[m - 1, p] = pivot
+            for i in range(m - 1, 0, -1):
+                ratio[i, p] = -beside[i - 1] / pivot
+                pivot = diagonal[i - 1] + shifts[p] - beside[i - 1] ** 2 / pivot
+                entry[i - 1, p] = pivot
+            pivot = diagonal[0] + shifts[p]
+            for i in range(m):
+                if i > 0:
+                    pivot = diagonal[i] + shifts[p] - beside[i - 1] ** 2 / pivot
+                entry[i, p] = weights[p] / (entry[i, p] + pivot - diagonal[i] - shifts[p])
+        row = np.empty((terms, m))
+        for i in range(m):
+            total = out[i]
+            total[: i + 1] = 0.0
+            for p in range(terms):
+                part, times = row[p], ratio[i, p]
+                for j in range(i):
+                    part[j] *= times
+                    total[j] += part[j]
+                part[i] = entry[i, p]
+                total[i] += part[i]
+        for i in range(m):
+            for j in range(i):
+                out[j, i] = out[i, j]
+
+    kernel: Callable[..., None] = inverses
+    return kernel

@@ -1,17 +1,30 @@
-"""Inverse square roots by products alone, for devices without LAPACK: the steps to take.
+"""Inverse square roots without eigenvectors: for devices without LAPACK, and for many anchors.
 
-The coupled iteration of Newton and Schulz starts from Y = B, X = I; each step takes H = a I - b X Y
-and goes on with H X, which becomes B^(−½), and Y H. It takes as many steps as the bounds of the
-eigenvalues ask for, whatever B is. LAPACK's eigenvalues take as long as six products of 300 × 300
-on a CPU, and this takes some twenty.
+By products alone: the coupled iteration of Newton and Schulz starts from Y = B, X = I; each step
+takes H = a I - b X Y and goes on with H X, which becomes B^(−½), and Y H. It takes as many steps as
+the bounds of the eigenvalues ask for, whatever B is. LAPACK's eigenvalues take as long as six to
+eleven products of 300 × 300 on a CPU, and this takes some twenty.
+
+From the tridiagonal form with which LAPACK begins to look for eigenvalues: between two bounds of
+them x^(−½) is a sum of few terms weight / (x + shift), whose error falls by the same factor with
+each (Hale, Higham and Trefethen: Computing A^α, log(A) and related matrix functions by contour
+integrals, 2008).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import sqrt
+from collections.abc import Callable, Iterator
+from math import ceil, log, pi, sqrt
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.special import ellipj, ellipk
+
+from omcal.machine.arrays import Floats
 
 _NEARLY_ONE = 1e-8  # the step from here is off by its square
+_ERROR = 1e-15  # of a sum of terms, relative
 
 
 def steps(smallest: float) -> Iterator[tuple[float, float]]:
@@ -27,3 +40,51 @@ def steps(smallest: float) -> Iterator[tuple[float, float]]:
         if last:
             return
         smallest = 0.5 * scale * smallest * (3.0 - (scale * smallest) ** 2)
+
+
+def inverse_root(B: Floats, least: float, inverses: Callable[..., None]) -> Floats | None:
+    """B^(−½) of a symmetric matrix, 2×2 or larger; None where an eigenvalue is below `least` > 0.
+
+    `inverses` is the compiled sum of `compiled.inverses_kernel`.
+    """
+    m = len(B)
+    room = int(lapack.dsytrd_lwork(m, lower=1)[0])
+    reflections, diagonal, beside, scales, _ = lapack.dsytrd(B.T, lower=1, lwork=room)
+    bounds = _bounds(diagonal, beside, least)
+    if bounds is None:
+        return None
+    root = np.empty_like(B)
+    inverses(diagonal, beside, *terms(*bounds), root)
+    Q = np.zeros((m, m), order="F")
+    Q[0, 0] = 1.0
+    Q[1:, 1:] = lapack.dorgqr(reflections[1:, : m - 1], scales, lwork=room)[0]
+    return np.asarray((Q @ root) @ Q.T)
+
+
+def terms(least: float, most: float) -> tuple[Floats, Floats]:
+    """(shifts, weights) with x^(−½) = Σ weight / (x + shift) to rounding for least ≤ x ≤ most."""
+    number = ceil(-log(_ERROR) * (log(most / least) + 3.0) / (2.0 * pi**2))
+    period = ellipk(1.0 - least / most)
+    at = (np.arange(number) + 0.5) * (period / number)
+    sn, cn, dn, _ = ellipj(at, 1.0 - least / most)
+    return least * (sn / cn) ** 2, (2.0 * sqrt(least) * period / (pi * number)) * dn / cn**2
+
+
+def _bounds(diagonal: Floats, beside: Floats, least: float) -> tuple[float, float] | None:
+    """Bounds of the eigenvalues of a tridiagonal matrix, None where one is below `least`."""
+    sides = np.zeros_like(diagonal)
+    sides[1:] += np.abs(beside)
+    sides[:-1] += np.abs(beside)
+    most = float((diagonal + sides).max())
+    low = least
+    if not (low < most and _all_above(low, diagonal, beside)):
+        return None
+    while 2.0 * low < most and _all_above(2.0 * low, diagonal, beside):
+        low *= 2.0
+    return low, most
+
+
+def _all_above(bound: float, diagonal: Floats, beside: Floats) -> bool:
+    """Whether the matrix less this much of the identity has a Cholesky factor."""
+    info: Any = lapack.dpttrf(diagonal - bound, beside)[2]
+    return bool(info == 0)

@@ -18,6 +18,7 @@ from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs, 
 from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes, silence
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
+from omcal.method.solver import Iteration, Problem
 from omcal.method.span import shared_rows, span_pays
 from omcal.method.updates import stacked
 from omcal.places.base import Place, Wanted, collect, glimpsed
@@ -137,6 +138,11 @@ class MemoryRows(AbstractRows):
         total = sum_blocks(work, self.graphs.n, _BLOCK)
         shape = (self.graphs.n_views, self.graphs.n_anchors, self.F.shape[1])
         return Sums(total.StF.reshape(shape), total.FtF, total.FoldtF)
+
+    def iteration(self, StS: Floats, G: Floats, problem: Problem) -> Iteration | None:
+        if not self._compiled:
+            return None
+        return Iteration(self, StS, G, problem, kernels.inverses_kernel())
 
     def _compiled_pass(self, Q: Array, R: Array) -> Callable[[slice], Sums]:
         sweep = kernels.sweep(Q, R)
