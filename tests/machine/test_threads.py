@@ -3,10 +3,12 @@
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import permutations
 
+import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
@@ -176,3 +178,28 @@ def test_after_ctrl_c_at_any_moment_nothing_goes_on(libraries, monkeypatch, pres
         assert len(done) == ended, moment
     monkeypatch.setenv("OMP_NUM_THREADS", "4")  # the threads serve the next, too
     assert map_blocks(lambda rows: rows.start, 50, 1) == list(range(50))
+
+
+def test_work_shared_out_within_work_is_forgotten_while_all_threads_are_busy(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    began, over = threading.Event(), threading.Event()
+    alive = []
+
+    def inner(block):
+        large = np.zeros(4)
+        map_blocks(lambda rows: large[rows].sum(), 4, 2)
+        alive.append(weakref.ref(large))
+
+    def work(rows):
+        if threading.current_thread() is not threading.main_thread():
+            began.set()
+            over.wait(30)
+            return
+        began.wait(30)  # the only helper has work of its own: no other can begin
+        for block in range(3):
+            inner(block)
+        alive.append([known() for known in alive])
+        over.set()
+
+    map_blocks(work, 2, 1)
+    assert alive[3] == [None] * 3

@@ -255,6 +255,36 @@ def settle_kernel() -> Callable[..., None]:
     return kernel
 
 
+@once
+def decide_kernel() -> Callable[..., None]:
+    """`method.rows.decide` for the rows of F that have an entry above the limit; −1 for others."""
+
+    @jit()
+    def decide(F, limit, labels, seconds, shares):  # type: ignore[no-untyped-def]
+        n, c = F.shape
+        zero = F.dtype.type(0)
+        for i in range(n):
+            row, label = F[i], 0
+            for j in range(1, c):
+                if row[j] > row[label]:
+                    label = j
+            if row[label] <= limit:
+                labels[i] = -1
+                continue
+            second, other = 0, zero if label == 0 else row[0]
+            for j in range(1, c):
+                if j != label and row[j] > other:
+                    second, other = j, row[j]
+            largest = row[label] * row[label]
+            both = largest + other * other
+            share = largest / both if both > zero else F.dtype.type(1)
+            labels[i], seconds[i] = label, second
+            shares[i] = np.uint8(np.rint(F.dtype.type(255) * share))
+
+    kernel: Callable[..., None] = decide
+    return kernel
+
+
 def abreast_pays(m: int, k: int) -> bool:
     """Whether to find the neighbours of many rows at once."""
     return m <= _MOST_ABREAST and k <= _MOST_PLACES

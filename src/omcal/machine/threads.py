@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -114,7 +115,7 @@ def _share_out(
         try:
             # This thread works, too: to wake one more would cost as much as a short block.
             for _ in range(workers - 1):
-                _pool(thread_count() - 1, os.getpid()).submit(line.help)
+                _pool(thread_count() - 1, os.getpid()).submit(_help, weakref.ref(line))
             line.work_off()
             done = True
         finally:  # after an error nothing goes on in the background
@@ -124,6 +125,15 @@ def _share_out(
                 line.end(done)
     if line.error is not None:
         raise line.error
+
+
+def _help(line: weakref.ref[_Line[Any]]) -> None:
+    """Help with what is not done yet.
+
+    Where work shares out work, this may stand in line long after; it is to keep nothing meanwhile.
+    """
+    if (there := line()) is not None:
+        there.help()
 
 
 class _Line(Generic[Result]):

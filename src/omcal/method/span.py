@@ -31,6 +31,7 @@ MOST_LOST = 0.1  # of the variance of the means, by which they may move into the
 POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span would leave as many numbers a row
 _BLOCK_ENTRIES = 1 << 18
+_SUMMED_AT_A_TIME = 8  # blocks: sums of the clusters of all runs are more numbers than a block has
 _PARTS = 8  # of the rows whose sums are taken at a time
 
 
@@ -118,7 +119,7 @@ def anchors_in_span(
     )
     with one_blas_thread():
         starts = np.concatenate([centres for _, _, centres in runs]) @ E.T
-    means = _means(centred, [run[:2] for run in runs], starts, len(rows), size)
+    means = _means(centred, [run[:2] for run in runs], starts, len(rows), _SUMMED_AT_A_TIME * size)
     anchors = means if mean is None else means + mean
     with one_blas_thread():
         return anchors_of_means(anchors, views.widths, len(runs), random_states[0])

@@ -184,13 +184,18 @@ class MemoryRows(AbstractRows):
         def compiled_work(rows: slice) -> Assignment:
             old = self.F[rows].copy()
             sweep(rows)
-            U, graphs = self.F[rows].copy(), self.graphs[rows]
+            new = self.F[rows]
+            labels = np.empty(len(new), np.int32)
+            second, share = np.empty(len(new), np.uint16), np.empty(len(new), np.uint8)
+            kernels.decide_kernel()(new, silence(new.dtype, scale), labels, second, share)
             # Where F is zero, what is below zero decides.
-            zero = np.flatnonzero(U.max(axis=1) <= silence(U.dtype, scale))
-            U[zero] = graphs[zero].side_by_side() @ Q + old[zero] @ R
-            return decide(
-                U, lambda some: graphs[some].side_by_side() @ basis, scale, runner_up=runner_up
-            )
+            zero = np.flatnonzero(labels < 0)
+            S = self.graphs[rows][zero].side_by_side()
+            few = decide(S @ Q + old[zero] @ R, lambda some: S[some] @ basis, scale, runner_up=True)
+            found: list[Any] = [few.labels, few.second, few.share]
+            for whole, part in zip((labels, second, share), found, strict=True):
+                whole[zero] = part
+            return Assignment(labels, few.n_undecided, *((second, share) if runner_up else ()))
 
         if self._compiled:
             sweep, work = self._compiled_pass(Q, R), compiled_work
