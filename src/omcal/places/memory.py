@@ -192,8 +192,9 @@ class MemoryRows(AbstractRows):
             zero = np.flatnonzero(labels < 0)
             S = self.graphs[rows][zero].side_by_side()
             few = decide(S @ Q + old[zero] @ R, lambda some: S[some] @ basis, scale, runner_up=True)
-            found: list[Any] = [few.labels, few.second, few.share]
-            for whole, part in zip((labels, second, share), found, strict=True):
+            found: list[tuple[Array, Any]]
+            found = [(labels, few.labels), (second, few.second), (share, few.share)]
+            for whole, part in found:
                 whole[zero] = part
             return Assignment(labels, few.n_undecided, *((second, share) if runner_up else ()))
 
