@@ -44,13 +44,7 @@ class Learned:
     @cached_property
     def silent(self) -> Mask:
         """Which views have all anchors in one point: they say nothing about any sample."""
-        sizes = [max(A.max(initial=0.0), -A.min(initial=0.0)) for A in self.anchors]
-        return np.array(
-            [
-                all(np.abs(row - A[0]).max(initial=0.0) <= 1e-12 * size for row in A)
-                for A, size in zip(self.anchors, sizes, strict=True)
-            ]
-        )
+        return np.array([_in_one_point(A) for A in self.anchors])
 
     def graphs(
         self, views: Views, rows: slice = slice(None), *, compiled: bool = False
@@ -59,6 +53,13 @@ class Learned:
         return anchor_graphs(
             views, self.scalings, self.anchors, self.n_neighbors, rows, compiled=compiled
         )
+
+
+def _in_one_point(A: Array) -> bool:
+    """Whether all rows are the same, but for rounding; mostly two of them tell."""
+    size = np.abs(A[0]).max(initial=0.0)
+    away = (np.abs(row - A[0]).max(initial=0.0) for row in A)
+    return all(distance <= 1e-12 * (size + distance) for distance in away)
 
 
 def graphs_of_runs(
