@@ -40,7 +40,7 @@ def tiled_root(A, device, limit):
     other, root_of_other = (0.7, 0.7**-0.5) if limit < 0.5 * size else (0.2, 0.0)  # kept, or cut
     with kernels_on_cpu() if device == "cpu" else nullcontext():
         right = torch.ones((2, 3), dtype=torch.float64, device=device)[:, 0]
-        root = TiledRoot(right, m)
+        root = TiledRoot(right, m, cuts=True)
         both = np.stack([other * np.eye(m), A / size])
         begun = np.stack([both - limit / size * np.eye(m), both - np.eye(m)])
         root.begun.copy_(torch.from_numpy(begun))
@@ -70,6 +70,24 @@ def test_root(device, m, least, cut, seed):
     if right:
         assert_allclose(projector, kept @ kept.T, rtol=0, atol=1e-8)
         assert_allclose(inverse, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=30 if "cuda" in DEVICES else 5, deadline=None)
+@given(st.integers(1, 130), st.floats(1e-6, 1.0), st.integers(0, 2**32))
+def test_a_root_that_cuts_nothing(device, m, least, seed):
+    A, values = positive(np.random.default_rng(seed), m, least)
+    size = np.abs(A).sum(axis=0).max()
+    with kernels_on_cpu() if device == "cpu" else nullcontext():
+        right = torch.ones((1, 1), dtype=torch.float64, device=device)[:, 0]
+        root = TiledRoot(right, m, cuts=False)
+        root.begun[1, 0].copy_(torch.from_numpy(A / size - np.eye(m)))
+        root()
+        inverse, squared = root.inverse[0].cpu().numpy(), root.squared[0].cpu().numpy()
+    assert right[0] and root.projector is None
+    assert_allclose(inverse @ (A / size) @ inverse, np.eye(m), atol=1e-6)
+    assert_allclose(squared @ A, size * np.eye(m), atol=1e-6 / least * size)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -156,9 +174,24 @@ def test_the_device_does_them_where_values_are_cut_too(device, few, monkeypatch)
             device, graphs, 4, problems("distinct", 3, beta=beta, gamma=0.1, accelerate=True), 0
         )
         assert work._there is not None
+        assert work._there._cuts == (beta == 8.0)
         assert (np.linalg.matrix_rank(one.consensus.T) < 20) == (beta == 8.0)
         assert_allclose(found, host, rtol=1e-10)
         assert_allclose(work.consensus.T, one.consensus.T, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_values_that_are_cut_against_expectation_are_noticed(device, monkeypatch):
+    monkeypatch.setattr(iteration, "_MOST_ANCHORS", 19)
+    monkeypatch.setattr(iteration, "_all_kept", lambda StS, problem: True)
+    graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
+    problem = problems("distinct", 3, beta=8.0, gamma=0.1, accelerate=True)
+    (host, one, _), (found, work, _) = both(device, graphs, 4, problem, 0)
+    assert work._stay == 1  # the first iteration is done on the host, and those after it there
+    assert work._there is not None and work._there._cuts
+    assert_allclose(found, host, rtol=1e-10)
+    assert_allclose(work.consensus.T, one.consensus.T, atol=1e-9)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from omcal.machine.arrays import Floats
 from omcal.machine.torch import Device
 from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
-from omcal.method.updates import ConsensusGraph
+from omcal.method.updates import ConsensusGraph, mix
 from omcal.places.gpu import nvrtc, weights
 from omcal.places.gpu.devices import Repeated, on_device, stream_beside
 from omcal.places.gpu.roots import CLOSE, LEAST, TiledRoot
@@ -52,13 +52,14 @@ class DeviceIteration(AbstractIteration):
         self._value = inf  # of the objective, after the last iteration on the host
         self._left = problem.max_iter
         self._stay = self._stays = 0  # how many iterations are to be done on the host, and are left
+        self._cuts = False  # whether singular values were seen to come near the threshold
         self._read = False  # whether the host has what the device has
         self._enter()
 
     def _enter(self) -> None:
         if self._there is None and self._stays == 0:
             given = (self._rows, self._StS, self._problem, self._host, self._value, self._left)
-            self._there = enter(*given)
+            self._there = enter(*given, cuts=self._cuts)
 
     def step(self) -> float:
         self._enter()
@@ -86,6 +87,7 @@ class DeviceIteration(AbstractIteration):
     def _finish_on_host(self, there: _State) -> float:
         there.leave(self._rows.number, self._host)
         self._there = None
+        self._cuts = True
         self._stay = self._stays = 2 * self._stay + 1  # or it would go there and back
         if self._host.ahead:
             self._host.ahead.last = self._host.consensus.G  # as after its own pass
@@ -113,7 +115,14 @@ class DeviceIteration(AbstractIteration):
 
 
 def enter(
-    rows: TorchRows, StS: Floats, problem: Problem, host: Iteration, value: float, most: int
+    rows: TorchRows,
+    StS: Floats,
+    problem: Problem,
+    host: Iteration,
+    value: float,
+    most: int,
+    *,
+    cuts: bool,
 ) -> _State:
     """Let the device go on with at most so many iterations of a run."""
     together, Z, ahead = rows.together, host.consensus, host.ahead
@@ -126,8 +135,10 @@ def enter(
     with on_device(rows.device):
         if value == inf:  # a pass before the first would have left this
             rows.F.zero_()
-        if together.state is None or not together.state.takes(problem):
-            together.state = _State(together, rows.device, problem, V, m, c, rule, len(faces))
+        cuts = cuts or not _all_kept(StS, problem)
+        if together.state is None or not together.state.takes(problem, cuts=cuts):
+            shape = (V, m, c)
+            together.state = _State(together, rows.device, problem, shape, rule, len(faces), cuts)
         there: _State = together.state
         parts = (*kept, StS, H, faces, given, letter)
         there.begin(rows.number, np.concatenate([np.ravel(part) for part in parts]))
@@ -142,12 +153,12 @@ class _State:
     """
 
     def __init__(
-        self, together: Together, device: Device, problem: Problem, V: int, m: int, c: int,
-        rule: int, n_faces: int,
+        self, together: Together, device: Device, problem: Problem, shape: tuple[int, int, int],
+        rule: int, n_faces: int, cuts: bool,
     ) -> None:  # fmt: skip
-        runs, width = together.n_runs, together.columns
+        (V, m, c), runs, width = shape, together.n_runs, together.columns
         self._device, self._on_card = device, device.type == "cuda"
-        self._problem, self._heeds = problem, together.heeds
+        self._problem, self._heeds, self._cuts = problem, together.heeds, cuts
         self._m, self._runs = m, runs
         self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
         lines = V * m + width
@@ -166,8 +177,8 @@ class _State:
         self._letter = torch.zeros((runs, lines, width), dtype=together.dtype, device=device)
         self._pass = together.bound(self._letter, self.sums, self._goes_on)
         # The host may not have read the last answers of all runs yet.
-        shape = (runs, runs + 2, 3)
-        self._answers = torch.zeros(shape, dtype=torch.float64, pin_memory=self._on_card)
+        size = (runs, runs + 2, 3)
+        self._answers = torch.zeros(size, dtype=torch.float64, pin_memory=self._on_card)
         self._events = [torch.cuda.Event() for _ in range(runs + 2)] if self._on_card else []
         self._launched = 0
         self._first, self._sent, self._heard = np.zeros((3, runs), dtype=np.int64)  # iterations
@@ -190,15 +201,16 @@ class _State:
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
         self._counts = [n_faces, len(factors)]
         many = m > _MOST_ANCHORS
-        self._root = TiledRoot(self._work[:, m * m], m) if many else None
+        self._root = TiledRoot(self._work[:, m * m], m, cuts=cuts) if many else None
         # None of these knows of this object: what they keep on the device is free when it is gone.
         work = partial(_in_order, self._kernels())
         self._once: Callable[[], None] = Repeated(work, device) if many else work
 
-    def takes(self, problem: Problem) -> bool:
+    def takes(self, problem: Problem, *, cuts: bool) -> bool:
         """Whether iterations of this problem can be done here."""
         names = ("beta", "gamma", "weighting", "tol", "accelerate")
-        return all(getattr(self._problem, name) == getattr(problem, name) for name in names)
+        same = all(getattr(self._problem, name) == getattr(problem, name) for name in names)
+        return same and (self._cuts or not cuts)
 
     def begin(self, number: int, slot: Floats) -> None:
         """Take a run in, in one message; the kernel knows how long each part of it is."""
@@ -299,10 +311,25 @@ class _State:
             *((1, self._runs), _THREADS, self._bytes + (8 * n_work if whole else 0)),
             *(self.sums, *self._tables, self._steps, self._kept, self._vectors),
             None if whole else self._work,
-            *((root.begun, root.projector, root.inverse) if root else (None, None, None)),
+            *((root.begun, root.projector, root.inverse, root.squared) if root else [None] * 4),
             *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
             *(self._m, *self._counts, self._answers.shape[1], *apart, parts),
         )
+
+
+def _all_kept(StS: Floats, problem: Problem) -> bool:
+    """Whether singular values are likely to stay above the threshold, which the device checks.
+
+    Those of the graphs as they are at the start are all above twice of it.
+    """
+    alpha = problem.alpha
+    AtA = mix(alpha, mix(alpha, StS))
+    AtA[np.diag_indices(len(AtA))] -= (2.0 * problem.tau * (1.0 + problem.gamma)) ** 2
+    try:
+        np.linalg.cholesky(AtA)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _in_order(works: Sequence[Callable[[], None]]) -> None:

@@ -25,25 +25,30 @@ class TiledRoot:
 
     For matrices too large for one block of threads. The sign of A less the limit is +1 or −1 for
     each eigenvector, and so tells the projector on those that are kept; the others are given the
-    eigenvalue 1 before the root is taken. Both by the steps of `omcal.method.roots`.
+    eigenvalue 1 before the root is taken. Both by the steps of `omcal.method.roots`. Where nothing
+    is cut, the root alone takes a third of the products.
 
     Parameters
     ----------
     right : Tensor
         An entry a matrix, which becomes 0 where an eigenvalue is too near to the limit.
     m : int
+    cuts : bool
+        False keeps all eigenvalues; that all are above the limit is then to be told from `squared`.
 
     Attributes
     ----------
     begun : Tensor
         Where the matrices are to be, no eigenvalue of A above 1: A less the limit, and A − I.
-    projector : Tensor
-        On the eigenvectors that are kept.
+    projector : Tensor or None
+        On the eigenvectors that are kept; None: all are.
     inverse : Tensor
         A^(−½) there, and 0 elsewhere.
+    squared : Tensor or None
+        The inverse of A, where nothing is cut.
     """
 
-    def __init__(self, right: Tensor, m: int) -> None:
+    def __init__(self, right: Tensor, m: int, *, cuts: bool) -> None:
         self._m, self._apart, self._launches = m, right.stride(0), list[Callable[[], None]]()
         self._right = right
         tiles = -(-m // _SIDE)
@@ -52,16 +57,24 @@ class TiledRoot:
         shape = (10, len(right), m, m)
         matrices = torch.empty(shape, dtype=torch.float64, device=right.device)
         self.begun, self._room = matrices[:2], list(matrices[2:8])
-        self.projector, self._unit = matrices[8:]
+        projector, self._unit = matrices[8:]
         self._unit[:] = torch.eye(m)
         above, less_one = self.begun
-        # The projector is (I + sign) / 2.
-        self._multiply(self._sign(above), self._unit, self.projector, 0.5, 0.5)
+        self.projector: Tensor | None = None
+        self.squared: Tensor | None = None
         kept = self._room[0]
-        self._multiply(less_one, self.projector, kept, 1.0)
+        if not cuts:
+            self._multiply(less_one, self._unit, kept, 1.0)
+            self.inverse = self._inverse_root(kept)
+            self.squared = kept
+            self._multiply(self.inverse, self.inverse, self.squared)
+            return
+        # The projector is (I + sign) / 2.
+        self._multiply(self._sign(above), self._unit, projector, 0.5, 0.5)
+        self._multiply(less_one, projector, kept, 1.0)
         root = self._inverse_root(kept)
-        self.inverse = self._room[0]
-        self._multiply(root, self.projector, self.inverse)
+        self.projector, self.inverse = projector, self._room[0]
+        self._multiply(root, projector, self.inverse)
 
     def _sign(self, X: Tensor) -> Tensor:
         H, *others = self._room[:3]

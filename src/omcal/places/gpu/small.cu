@@ -65,12 +65,14 @@ __device__ bool orthogonal_factor(
 // objective, the age of the momentum, whether it goes on, how often it did, and how often it may; so
 // are the eigenvectors of M'M in `vectors`. `given_work` begins with M'M and whether all is right.
 // What `root.cu` does starts from `begun`, M'M less the square of tau and less its own size, and ends
-// with a projector and an inverse root. Of two runs, the tables and the state are `apart`.
+// with a projector and an inverse root; or, where all singular values are to be above tau, with no
+// projector and the square of the inverse root. Of two runs, the tables and the state are `apart`.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
     double* state, double* vectors, double* given_work,
-    double* begun, const double* projector, const double* inverse, REAL* letter, double* answers,
+    double* begun, const double* projector, const double* inverse, const double* squared,
+    REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol, double close,
     int m, int n_faces, int n_steps_of_c, int n_places, int apart, int work_apart, int letters_apart, int parts
 ) {
@@ -87,7 +89,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     StS += shift, H += shift, faces += shift, given += shift, state += shift;
     vectors += run * side * side;
     if (given_work) given_work += (long long)run * work_apart;
-    begun += run * mm, projector += run * mm, inverse += run * mm;
+    begun += run * mm, inverse += run * mm;
+    if (projector) projector += run * mm;
+    if (squared) squared += run * mm;
     letter += run * letters_apart;
     answers += run * n_places * ANSWER;
 
@@ -197,13 +201,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     if (parts & SHRINKS) {
         // Singular values up to tau are cut; those of M'M that are not have the inverse root X.
         auto unit = [&](int i) { return double(i / m == i % m); };
-        auto kept = [&](int i) { return tau > 0 ? projector[i] : unit(i); };
+        auto kept = [&](int i) { return tau > 0 && projector ? projector[i] : unit(i); };
         auto X = [&](int i) { return tau > 0 ? inverse[i] * *scale : 0.0; };
         each(mm, [&](int i) { next_T[i] = kept(i) - tau * X(i); });
         const double trace = total(partial, mm, [&](int i) { return A[i] * kept(i); });
         const double sigma = total(partial, mm, [&](int i) { return A[i] * X(i); });
         const double number_kept = total(partial, m, [&](int i) { return kept(i * (m + 1)); });
+        // The sum of (tau / sigma)^4 over all singular values: below 1 none is cut.
+        const double fourth =
+            tau > 0 && squared ? total(partial, mm, [&](int i) { return squared[i] * squared[i]; }) : 0.0;
+        const double inverse_scale = tau * tau * *scale * *scale;
         if (threadIdx.x == 0) {
+            if (!(inverse_scale * inverse_scale * fourth < 1)) *right = 0;
             totals[0] = tau > 0 ? sigma - tau * number_kept : 0.0;
             totals[1] = trace - 2 * tau * sigma + tau * tau * number_kept;
             if (!(totals[1] > 0)) *right = 0;
