@@ -77,7 +77,7 @@ def test_root(device, m, least, cut, seed):
 @settings(max_examples=30 if "cuda" in DEVICES else 5, deadline=None)
 @given(st.integers(1, 130), st.floats(1e-6, 1.0), st.integers(0, 2**32))
 def test_a_root_that_cuts_nothing(device, m, least, seed):
-    A, values = positive(np.random.default_rng(seed), m, least)
+    A, _ = positive(np.random.default_rng(seed), m, least)
     size = np.abs(A).sum(axis=0).max()
     with kernels_on_cpu() if device == "cpu" else nullcontext():
         right = torch.ones((1, 1), dtype=torch.float64, device=device)[:, 0]
