@@ -72,8 +72,7 @@ def test_ranks_that_torchrun_starts_again_go_on(tmp_path):
     assert_labels(tmp_path, init="random", **started_fits.LONG)
 
 
-@pytest.mark.parametrize("ending", ["npz", "npy"])
-@pytest.mark.parametrize("more", [[], ["--runs", "3", "--json"]])
+@pytest.mark.parametrize(("ending", "more"), [("npz", []), ("npy", ["--runs", "3", "--json"])])
 def test_the_command_line(tmp_path, ending, more):
     """Files that are read, or mapped; each rank takes its rows, and the first one writes."""
     pytest.importorskip("typer", reason="the extra cli is not installed")
