@@ -135,7 +135,7 @@ def enter(
     with on_device(rows.device):
         if value == inf:  # a pass before the first would have left this
             rows.F.zero_()
-        cuts = cuts or not _all_kept(StS, problem)
+        cuts = m > _MOST_ANCHORS and (cuts or not _all_kept(StS, problem))
         if together.state is None or not together.state.takes(problem, cuts=cuts):
             shape = (V, m, c)
             together.state = _State(together, rows.device, problem, shape, rule, len(faces), cuts)
@@ -320,7 +320,7 @@ class _State:
 def _all_kept(StS: Floats, problem: Problem) -> bool:
     """Whether singular values are likely to stay above the threshold, which the device checks.
 
-    Those of the graphs as they are at the start are all above twice of it.
+    Those of the graphs that it starts from are all above twice of it.
     """
     alpha = problem.alpha
     AtA = mix(alpha, mix(alpha, StS))
