@@ -62,7 +62,10 @@ def inverse_root(B: Floats, least: float, inverses: Callable[..., None]) -> Floa
 
 
 def terms(least: float, most: float) -> tuple[Floats, Floats]:
-    """(shifts, weights) with x^(−½) = Σ weight / (x + shift) to rounding for least ≤ x ≤ most."""
+    """(shifts, weights) with x^(−½) = Σ weight / (x + shift) for least ≤ x ≤ most.
+
+    The error, relative, is rounding times the root of most / least.
+    """
     number = ceil(-log(_ERROR) * (log(most / least) + 3.0) / (2.0 * pi**2))
     period = ellipk(1.0 - least / most)
     at = (np.arange(number) + 0.5) * (period / number)
