@@ -44,7 +44,7 @@ def test_the_compiled_loop_decides_alike(n, c, dtype, scale, seed):
     labels, second, share = (np.empty(n, t) for t in (np.int32, np.uint16, np.uint8))
     decide_kernel()(F, silence(F.dtype, scale), labels, second, share)
     plain = decide(F.copy(), lambda some: F[some], scale, runner_up=True)
-    there = (F.max(axis=1, initial=0) > silence(F.dtype, scale)).astype(bool)
+    there = F.max(axis=1, initial=0) > silence(F.dtype, scale)
     assert_array_equal(labels, np.where(there, plain.labels, -1))
     assert_array_equal(second[there], plain.second[there])
     assert_array_equal(share[there], plain.share[there])

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import ceil, log, pi, sqrt
-from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -89,5 +88,4 @@ def _bounds(diagonal: Floats, beside: Floats, least: float) -> tuple[float, floa
 
 def _all_above(bound: float, diagonal: Floats, beside: Floats) -> bool:
     """Whether the matrix less this much of the identity has a Cholesky factor."""
-    info: Any = lapack.dpttrf(diagonal - bound, beside)[2]
-    return bool(info == 0)
+    return bool(lapack.dpttrf(diagonal - bound, beside)[2] == 0)

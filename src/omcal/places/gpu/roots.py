@@ -26,7 +26,7 @@ class TiledRoot:
     For matrices too large for one block of threads. The sign of A less the limit is +1 or −1 for
     each eigenvector, and so tells the projector on those that are kept; the others are given the
     eigenvalue 1 before the root is taken. Both by the steps of `omcal.method.roots`. Where nothing
-    is cut, the root alone takes a third of the products.
+    is cut, the root alone takes two fifths of the products.
 
     Parameters
     ----------
