@@ -1,12 +1,15 @@
 """When k-means stops, and where it ends."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from omcal.method import kmeans
-from omcal.method.kmeans import lloyd
+from omcal.method.kmeans import drawn, lloyd, looked_at_in_order
 from omcal.method.points import Points, Vectors
 
 
@@ -156,3 +159,40 @@ def test_the_same_random_state_gives_the_same_centres_of_what_has_no_clusters(wi
     )
     np.testing.assert_array_equal(first, second)
     assert not np.allclose(first, other)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 100, 700, 1300])
+def test_points_that_are_looked_at_together_are_in_their_order(n):
+    m = 5
+    order = looked_at_in_order(n, m, np.random.RandomState(0))
+    assert_array_equal(np.sort(order), np.arange(n))
+    edges = [0, *(min(size * m, n) for size in (16, 64, 128)), n]
+    for start, stop in pairwise(edges):
+        assert (np.diff(order[start:stop]) > 0).all()
+    # Those of a step are drawn from all points, not the first of them.
+    assert n <= 16 * m or order[: 16 * m].max() > n / 2
+
+
+@pytest.mark.parametrize(("n", "size"), [(40, 10), (600, 9), (30, 30)])  # by each of NumPy's ways
+def test_any_first_of_the_numbers_drawn_are_as_likely_as_others(n, size):
+    state, times, first = np.random.RandomState(0), 4000, 3
+    counts = sum(np.bincount(drawn(n, size, state)[:first], minlength=n) for _ in range(times))
+    expected = times * first / n
+    chi_squared = ((counts - expected) ** 2).sum() / (expected * (1 - first / n))
+    assert abs(chi_squared - (n - 1)) < 5 * (2 * (n - 1)) ** 0.5
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_the_first_points_are_in_the_memory_of_all(form):
+    points = Vectors(form(np.random.default_rng(0).normal(size=(20, 4))))
+    first = points[:7]
+    stored = (lambda X: X) if form is np.asarray else (lambda X: X.data)
+    assert first.n == 7
+    assert np.shares_memory(stored(first.X), stored(points.X))
+    for some in (slice(0, 50), slice(3, 9), np.array([4, 2])):
+        expected = cdist(np.eye(4), as_dense(points.X)[some], "sqeuclidean")
+        assert_allclose(points[some].nearest(np.eye(4))[1], expected.min(axis=0), atol=1e-12)
+
+
+def as_dense(X):
+    return X.toarray() if sparse.issparse(X) else X

@@ -41,17 +41,17 @@ def test_separate_blocks_of_anchors_are_told_apart():
 
 def test_the_starts_after_a_spectral_one_are_random():
     AtA = np.diag(np.arange(6.0))
-    several = list(starts("spectral", 3, AtA, 2, np.random.RandomState(0)))
-    random = list(starts("random", 2, AtA, 2, np.random.RandomState(0)))
+    several = starts("spectral", 3, AtA[None], 2, [np.random.RandomState(0)])[0]
+    random = starts("random", 2, AtA[None], 2, [np.random.RandomState(0)])[0]
     np.testing.assert_array_equal(several[0], spectral_basis(AtA, 2))
     np.testing.assert_array_equal(several[1:], random)
-    given_one = list(starts(random[0], 5, AtA, 2, np.random.RandomState(0)))
+    given_one = starts(random[0], 5, AtA[None], 2, [np.random.RandomState(0)])[0]
     assert len(given_one) == 1
 
 
 def test_a_given_basis_is_a_copy_in_float64():
     G = np.eye(4, 2, dtype=np.float32)
-    (start,) = starts(G, 5, np.eye(4), 2, np.random.RandomState(0))
+    ((start,),) = starts(G, 5, np.eye(4)[None], 2, [np.random.RandomState(0)])
     assert start.dtype == np.float64
     assert not np.shares_memory(start, G)
     np.testing.assert_array_equal(start, G)

@@ -348,7 +348,7 @@ def test_clusters_that_a_run_left_empty_take_no_part():
     assert (S[:, 5] == 0).all()
     rows = MemoryRows(graph, 3)
     problem = Problem(0.3, 0.1, "fixed", np.ones(1), 50, 1e-6, True)
-    (G,) = starts("spectral", 1, rows.gram()[0, 0], 3, rng)
+    ((G,),) = starts("spectral", 1, rows.gram()[0], 3, [rng])
     Z = solve(rows, rows.gram(), G, problem).consensus
     assert_allclose(Z.G[5], 0, atol=1e-12)
     assert adjusted_rand_score(labels, rows.assign(Z.alpha, *Z.f_step(), Z.G).labels) == 1

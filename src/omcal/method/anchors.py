@@ -13,7 +13,7 @@ from sklearn.utils.extmath import row_norms
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.compiled import compiled_pays, scaled_rows_kernel
 from omcal.machine.threads import map_blocks, sum_blocks
-from omcal.method.kmeans import drawn, lloyd, trials
+from omcal.method.kmeans import drawn, lloyd, looked_at_in_order, trials
 from omcal.method.points import (
     IncompleteVectors,
     InnerProducts,
@@ -96,6 +96,10 @@ def anchors_of_runs(
             X = X.toarray() if sparse.issparse(X) else X
             found.append(_cut(X.astype(np.float64, copy=False), views))
             continue
+        if sampled:
+            number = views.n if rows is None else len(rows)
+            order = looked_at_in_order(number, n_anchors, random_state)
+            rows = order if rows is None else rows[order]
         sample = whole if rows is None else None
         if sample is None:
             sample = Sample(views, scalings, rows, sampled=sampled)

@@ -36,7 +36,11 @@ def lloyd(
     n_trials: int,
     random_state: np.random.RandomState,
 ) -> Any:
-    """Centres by Lloyd's algorithm; with `sampled` the points are a sample of 256 a centre."""
+    """Centres by Lloyd's algorithm.
+
+    With `sampled` the points are a sample of 256 a centre in random order, of which the first are
+    looked at first.
+    """
     with one_blas_thread():
         if not sampled:
             chosen = _seed(points, n_clusters, n_trials, random_state)
@@ -45,8 +49,8 @@ def lloyd(
             centres = _coarse(points, n_clusters, MAX_ITER_PART, n_trials, random_state)
             return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
         centres = _coarse(points, n_clusters, MAX_ITER_COARSE, n_trials, random_state)
-        some = drawn(points.n, HALF_PER_ANCHOR * n_clusters, random_state)
-        centres = _improved_inside(centres, points[some], n_clusters, MAX_ITER_HALF_INSIDE)
+        half = points[: HALF_PER_ANCHOR * n_clusters]
+        centres = _improved_inside(centres, half, n_clusters, MAX_ITER_HALF_INSIDE)
         return _improved_inside(centres, points, n_clusters, MAX_ITER_INSIDE)
 
 
@@ -58,8 +62,8 @@ def _coarse(
     random_state: np.random.RandomState,
 ) -> Any:
     """Centres after so many iterations of a part of the points, started from few of these."""
-    part = points[drawn(points.n, PART_PER_ANCHOR * n_clusters, random_state)]
-    few = part[drawn(part.n, SEED_PER_ANCHOR * n_clusters, random_state)]
+    part = points[: PART_PER_ANCHOR * n_clusters]
+    few = part[: SEED_PER_ANCHOR * n_clusters]
     chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
     return _improved(few.at(chosen), part, n_clusters, max_iter)
 
@@ -73,13 +77,22 @@ def _improved_inside(centres: Any, points: Points, n_clusters: int, max_iter: in
 
 
 def drawn(n: int, size: int, random_state: np.random.RandomState) -> Array:
-    """`size` of the numbers below n, or all, each as likely as any other.
+    """`size` of the numbers below n, or all, in random order.
 
     scikit-learn's own way takes five times as long for 7680 of 60 000, and 33 ms for 12 800 of a
     million: longer than a fit on a GPU.
     """
     generator = np.random.default_rng(random_state.randint(2**31 - 1))
-    return generator.choice(n, min(size, n), replace=False, shuffle=False)
+    return generator.choice(n, size, replace=False) if size < n else generator.permutation(n)
+
+
+def looked_at_in_order(n: int, n_clusters: int, random_state: np.random.RandomState) -> Array:
+    """Numbers of the n points of a sample in the order that `lloyd` wants.
+
+    Those that it looks at together are ascending: so they are sooner read.
+    """
+    seen = [size * n_clusters for size in (SEED_PER_ANCHOR, PART_PER_ANCHOR, HALF_PER_ANCHOR)]
+    return np.concatenate([np.sort(part) for part in np.split(drawn(n, n, random_state), seen)])
 
 
 def _improved(

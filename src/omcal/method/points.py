@@ -71,7 +71,7 @@ class Points(ABC):
         """Mean variance of a feature, the scale of the stopping rule."""
 
     @abstractmethod
-    def __getitem__(self, some: Array) -> Points:
+    def __getitem__(self, some: Array | slice) -> Points:
         """Some of the points."""
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Vectors(Points):
         self._norms = row_norms(X, squared=True) if norms is None else norms
         self._compiled = compiled and not sparse.issparse(X)
 
-    def __getitem__(self, some: Array) -> Vectors:
+    def __getitem__(self, some: Array | slice) -> Vectors:
         return Vectors(_taken(self.X, some), self._norms[some], compiled=self._compiled)
 
     @property
@@ -271,8 +271,9 @@ class IncompleteVectors(Vectors):
         self._present = present
         self._widths = widths
 
-    def __getitem__(self, some: Array) -> IncompleteVectors:
-        return IncompleteVectors(self.X[some], self._present[some], self._widths, self._norms[some])
+    def __getitem__(self, some: Array | slice) -> IncompleteVectors:
+        X = _taken(self.X, some)
+        return IncompleteVectors(X, self._present[some], self._widths, self._norms[some])
 
     def span_pays(self, n_clusters: int) -> bool:
         return False  # what is absent has no coordinates
@@ -328,7 +329,7 @@ class InnerProducts(Points):
     def spread(self) -> float:
         return max(float(self._norms.mean() - self._K.mean()), 0.0) / int(self._X.shape[1])
 
-    def __getitem__(self, some: Array) -> InnerProducts:
+    def __getitem__(self, some: Array | slice) -> InnerProducts:
         return InnerProducts(self._X[some])
 
     def distances_to(self, chosen: Sequence[int] | Array) -> Array:
@@ -395,8 +396,10 @@ def _dense_products(X: Array) -> Array:
     return products
 
 
-def _taken(X: Matrix, some: Array) -> Matrix:
+def _taken(X: Matrix, some: Array | slice) -> Matrix:
     """These rows of X."""
+    if isinstance(some, slice):
+        return row_slice(X, slice(*some.indices(X.shape[0])))
     if sparse.issparse(X):
         return X[some]
     rows = np.empty((len(some), X.shape[1]), dtype=X.dtype)

@@ -19,7 +19,7 @@ from omcal.method.anchors import (
     side_by_side,
     taken_off,
 )
-from omcal.method.kmeans import PART_PER_ANCHOR, lloyd, trials
+from omcal.method.kmeans import PART_PER_ANCHOR, drawn, lloyd, trials
 from omcal.method.points import Vectors
 from omcal.method.scaling import Scaling
 from omcal.views.view import Matrix, Views
@@ -78,13 +78,14 @@ def shared_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> 
 
 
 def own_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array:
-    """Which of the n shared rows a run looks at, ascending."""
-    return draw_rows(n, min(SAMPLE_PER_ANCHOR * n_anchors, n), random_state)
+    """Which of the n shared rows a run looks at, in random order."""
+    return drawn(n, SAMPLE_PER_ANCHOR * n_anchors, random_state)
 
 
 def random_directions(width: int, number: int, random_state: np.random.RandomState) -> Array:
     """Columns to start the powers from; normal numbers would take three times as long."""
-    return random_state.random_sample((width, number)) - 0.5
+    generator = np.random.default_rng(random_state.randint(2**31 - 1))
+    return np.asarray(generator.random((width, number), dtype=np.float32) - np.float32(0.5))
 
 
 def anchors_in_span(
@@ -228,7 +229,7 @@ def anchors_of_means(
         size = np.sqrt(np.square(away).sum(axis=1).mean()) or 1.0
         width = points.shape[1]
         if m < width:
-            E = _powers(away, random_directions(width, m, random_state), size)
+            E = _powers(away, random_directions(width, m, random_state).astype(away.dtype), size)
         else:
             E = np.eye(width)
         Z = away @ E / size

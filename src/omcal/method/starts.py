@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from scipy.linalg import qr
 
-from omcal.machine.arrays import Array, Floats
-from omcal.machine.threads import one_blas_thread
+from omcal.machine.arrays import Floats
+from omcal.machine.threads import map_blocks, one_blas_thread
 from omcal.method.updates import orthogonal_factor
+
+_OPERATIONS = 1 << 19  # of decompositions that a thread does at a time
 
 
 def starts(
-    init: Any, n_init: int, AtA: Floats, n_clusters: int, random_state: np.random.RandomState
-) -> Iterator[Floats]:
-    """The bases to start from; those after a spectral one are random."""
+    init: Any,
+    n_init: int,
+    AtA: Floats,
+    n_clusters: int,
+    random_states: Sequence[np.random.RandomState],
+) -> list[list[Floats]]:
+    """The bases to start from, of runs with these AᵀA; those after a spectral one are random."""
     if not isinstance(init, str):
-        yield np.array(init, dtype=np.float64)
-        return
-    for i in range(n_init):
-        if init == "spectral" and i == 0:
-            yield spectral_basis(AtA, n_clusters)
-        else:
-            yield np.linalg.qr(random_state.standard_normal((len(AtA), n_clusters)))[0]
+        return [[np.array(init, dtype=np.float64)] for _ in random_states]
+    found = [[G] for G in spectral_bases(AtA, n_clusters)] if init == "spectral" else []
+    found = found or [[] for _ in random_states]
+    shape = (AtA.shape[-1], n_clusters)
+    for bases, random_state in zip(found, random_states, strict=True):
+        while len(bases) < n_init:
+            bases.append(np.linalg.qr(random_state.standard_normal(shape))[0])
+    return found
 
 
-def spectral_basis(AtA: Array, n_clusters: int) -> Floats:
+def spectral_basis(AtA: Floats, n_clusters: int) -> Floats:
     """The leading eigenvectors of AᵀA, turned so that each column stands for some anchors.
 
     Any rotation of them spans the same space, but only one near an indicator survives the clipping
@@ -35,10 +43,25 @@ def spectral_basis(AtA: Array, n_clusters: int) -> Floats:
     pivoting finds them, and brings these rows as near to unit vectors as a rotation can (Damle,
     Minden, Ying: Simple, direct and efficient multi-way spectral clustering, 2019).
     """
+    return spectral_bases(AtA[None], n_clusters)[0]
+
+
+def spectral_bases(AtA: Floats, n_clusters: int) -> list[Floats]:
+    """`spectral_basis` of several matrices; small ones are sooner done than handed to a thread."""
+    m = AtA.shape[-1]
+
+    def work(some: slice) -> list[Floats]:
+        vectors = np.linalg.eigh(AtA[some])[1][:, :, -n_clusters:]
+        return [_turned(one) for one in vectors]
+
     with one_blas_thread():  # the same start, whatever their number
-        vectors = np.linalg.eigh(AtA)[1][:, -n_clusters:]
-        chosen = qr(vectors.T, mode="r", pivoting=True)[1][:n_clusters]
-        G = vectors @ orthogonal_factor(vectors[chosen].T)
+        return list(chain.from_iterable(map_blocks(work, len(AtA), max(1, _OPERATIONS // m**3))))
+
+
+def _turned(vectors: Floats) -> Floats:
+    c = vectors.shape[1]
+    chosen = qr(vectors.T, mode="r", pivoting=True)[1][:c]
+    G = vectors @ orthogonal_factor(vectors[chosen].T)
     # By the mean position of their anchors, so that rounding does not number the clusters.
     return np.asarray(G[:, np.argsort(np.arange(len(G)) @ np.square(G))])
 

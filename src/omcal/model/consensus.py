@@ -217,7 +217,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         how = (inner.max_iter, inner.tol, inner.accelerate)
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         StS = rows.gram()
-        bases = starts("spectral", 1, StS[0, 0], c, random_state)
+        (bases,) = starts("spectral", 1, StS[0], c, [random_state])
         work = best_of(bases, rows, StS, problem, watch)
         ((solution, assignment),) = worked_off([work], StS.shape[-1], watch)
         labels = on_host(assignment.labels).astype(np.int32, copy=False)

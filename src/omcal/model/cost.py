@@ -13,7 +13,7 @@ from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import IN_CACHE, one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
-from omcal.method.kmeans import HALF_PER_ANCHOR, PART_PER_ANCHOR, SEED_PER_ANCHOR, trials
+from omcal.method.kmeans import PART_PER_ANCHOR, SEED_PER_ANCHOR, trials
 from omcal.method.points import inner_products_pay
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
@@ -238,7 +238,7 @@ class Estimate:
         row = entries * (t + (INDEX if self._sparse else 0))
         joint = s * row
         # Of the rows that the start is drawn from, up to two products for each of their entries.
-        part = min(s, max(HALF_PER_ANCHOR, PART_PER_ANCHOR + 3 * SEED_PER_ANCHOR) * m)
+        part = min(s, 2 * SEED_PER_ANCHOR * m)
         copies = 1
         if self._sparse:
             # Rows that were drawn or lay in several views before; columns for the products, or

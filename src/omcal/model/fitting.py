@@ -163,8 +163,8 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         if checkpoint:
             rows = checkpoint.follow(rows, learned.anchors, random_state)
         watch.begin(place.n, place.views.names, learned.scalings, settings.n_anchors)
-        work = self._optimise(rows, learned, random_state, watch)
-        ((best, assignment),) = worked_off([work], settings.n_anchors, watch)
+        works = self._optimise([(rows, learned, random_state)], watch)
+        ((best, assignment),) = worked_off(works, settings.n_anchors, watch)
 
         self._publish(Rule(learned, best.consensus), best, assignment)
         sizes = cluster_sizes(self.labels_, int(self.n_clusters))
@@ -210,21 +210,20 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
 
     def _optimise(
         self,
-        rows: AbstractRows,
-        learned: Learned,
-        random_state: np.random.RandomState,
+        runs: Sequence[tuple[AbstractRows, Learned, np.random.RandomState]],
         watch: Watch,
         *,
-        StS: Floats | None = None,
         runner_up: bool = False,
-    ) -> Generator[None, None, Optimised]:
-        """Algorithm 1 on these rows, from each start; the best result and its labels."""
-        problem = self._problem(len(learned.anchors)).without(learned.silent)
-        StS = rows.gram() if StS is None else StS
+    ) -> list[Generator[None, None, Optimised]]:
+        """Algorithm 1 on the rows of each run, from each start; the best result and its labels."""
+        rows, learned, states = zip(*runs, strict=True)
+        problems = [self._problem(len(one.anchors)).without(one.silent) for one in learned]
+        grams = [one.gram() for one in rows]
         with one_blas_thread():
-            AtA = mix(problem.alpha, mix(problem.alpha, StS))
-        bases = list(starts(self.init, self.n_init, AtA, int(self.n_clusters), random_state))
-        return best_of(bases, rows, StS, problem, watch, runner_up=runner_up)
+            AtA = [mix(p.alpha, mix(p.alpha, StS)) for p, StS in zip(problems, grams, strict=True)]
+        bases = starts(self.init, self.n_init, np.stack(AtA), int(self.n_clusters), states)
+        given = zip(bases, rows, grams, problems, strict=True)
+        return [best_of(*of_run, watch, runner_up=runner_up) for of_run in given]
 
     def _require_room(self, place: Place, settings: GraphSettings) -> None:
         name, n = type(self).__name__, place.views.n

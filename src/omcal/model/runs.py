@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 
@@ -12,7 +12,6 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from omcal.machine.arrays import Array, Floats, Seed, on_host
-from omcal.machine.threads import map_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import Rule
 from omcal.method.rows import AbstractRows, Assignment
@@ -164,15 +163,10 @@ class RunsAtWork:
     def _together(self, first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
         """The runs with these rows, from this number on, an iteration of each in turn."""
         rows = [self._followed(b, one) for b, one in enumerate(some, start=first)]
-        grams = [one.gram() for one in rows]
-
-        def begin(one: slice) -> Generator[None, None, Optimised]:
-            """Small algebra of the host only, by all threads."""
-            at, b = one.start, first + one.start
-            given = (rows[at], self._learned[b].alone, self._states[b], self._watch)
-            return self._inner._optimise(*given, StS=grams[at], runner_up=True)
-
-        begun = map_blocks(begin, len(some), 1)
+        of_runs = slice(first, first + len(rows))
+        learned = [one.alone for one in self._learned[of_runs]]
+        given = list(zip(rows, learned, self._states[of_runs], strict=True))
+        begun = self._inner._optimise(given, self._watch, runner_up=True)
         found = worked_off(begun, self._settings.n_anchors, self._watch)
         for b, (best, _) in enumerate(found, start=first + 1):
             told = (b, len(self._states), best.history[-1])

@@ -52,6 +52,8 @@ def _choose_there(
 ) -> list[Array]:
     """The anchors of one run, of dense views."""
     rows = host_anchors.sample_rows(views.n, n_anchors, method, random_state)
+    if rows is not None and method != "random":
+        rows = rows[kmeans.looked_at_in_order(len(rows), n_anchors, random_state)]
     centres = scaled_rows(views, scalings, rows)
     mean = 0.0
     if method != "random":
@@ -83,8 +85,8 @@ def lloyd(
         centres = _coarse(X, n_clusters, kmeans.MAX_ITER_PART, n_trials, random_states)
         return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
     centres = _coarse(X, n_clusters, kmeans.MAX_ITER_COARSE, n_trials, random_states)
-    some = _some(X, kmeans.HALF_PER_ANCHOR * n_clusters, random_states)
-    centres = _improved_inside(centres, _pick(X, some), kmeans.MAX_ITER_HALF_INSIDE)
+    half = X[:, : kmeans.HALF_PER_ANCHOR * n_clusters]
+    centres = _improved_inside(centres, half, kmeans.MAX_ITER_HALF_INSIDE)
     return _improved_inside(centres, X, kmeans.MAX_ITER_INSIDE)
 
 
@@ -96,8 +98,8 @@ def _coarse(
     random_states: Sequence[np.random.RandomState],
 ) -> Tensor:
     """Centres after so many iterations of a part of the rows, started from few of these."""
-    part = _pick(X, _some(X, kmeans.PART_PER_ANCHOR * n_clusters, random_states))
-    few = _pick(part, _some(part, kmeans.SEED_PER_ANCHOR * n_clusters, random_states))
+    part = X[:, : kmeans.PART_PER_ANCHOR * n_clusters]
+    few = part[:, : kmeans.SEED_PER_ANCHOR * n_clusters]
     chosen = _seed(few, n_clusters, n_trials, random_states)
     return _improved(_pick(few, chosen), part, max_iter)
 
@@ -113,7 +115,7 @@ def _improved_inside(centres: Tensor, X: Tensor, max_iter: int) -> Tensor:
 
 def _bases(products: Tensor) -> Tensor:
     """`span_basis` of the products of each run; columns beyond its basis are zero."""
-    if cuda_kmeans.finds_bases(products):
+    if cuda_kmeans.finds_bases(products.device, products.shape[1]):
         return cuda_kmeans.bases(products)
     bases = torch.zeros_like(products)
     for basis, of_run in zip(bases, products.cpu().numpy(), strict=True):
@@ -127,13 +129,6 @@ def _means(X: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor
     labels, _ = _nearest(points, centres)
     sums, counts = _sums(X, labels, len(centres))
     return torch.where(counts[:, None] > 0, sums / counts[:, None], starts)
-
-
-def _some(X: Tensor, size: int, random_states: Sequence[np.random.RandomState]) -> Tensor:
-    """Numbers of some rows of each run."""
-    n = int(X.shape[1])
-    drawn = [kmeans.drawn(n, size, random_state) for random_state in random_states]
-    return torch.from_numpy(np.stack(drawn)).to(X.device)
 
 
 def _pick(X: Tensor, rows: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omcal.machine import torch
-from omcal.machine.torch import Tensor
+from omcal.machine.torch import Device, Tensor
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.devices import block_entries
 
@@ -56,9 +56,9 @@ def _seed_bytes(X: Tensor, n_trials: int) -> int:
     return 8 * sums + 2 * n * int(X.element_size()) + 4 * (n_trials + 1)
 
 
-def finds_bases(products: Tensor) -> bool:
-    """Whether `bases` does this."""
-    return nvrtc.available(products.device) and products.shape[1] <= _MOST_IN_BASIS
+def finds_bases(device: Device, m: int) -> bool:
+    """Whether `bases` does this, for matrices of m rows."""
+    return nvrtc.available(device) and m <= _MOST_IN_BASIS
 
 
 def bases(products: Tensor) -> Tensor:

@@ -204,7 +204,8 @@ class _State:
         self._root = TiledRoot(self._work[:, m * m], m, cuts=cuts) if many else None
         # None of these knows of this object: what they keep on the device is free when it is gone.
         work = partial(_in_order, self._kernels())
-        self._once: Callable[[], None] = Repeated(work, device) if many else work
+        launches = self._root is not None and not self._root.at_once  # many, one after another
+        self._once: Callable[[], None] = Repeated(work, device) if launches else work
 
     def takes(self, problem: Problem, *, cuts: bool) -> bool:
         """Whether iterations of this problem can be done here."""

@@ -1,39 +1,94 @@
-// linear I + factor L R of m × m matrices, a tile of the result to a block; or that and at the same
-// time other_L other_R. A step of `method.roots` is made of such products. The runs have matrices one
-// after another; what says that they are right is so many numbers apart.
+// Products of m × m matrices, one after another: linear I + factor L R, and then other_L other_R where
+// there is another. A step of `method.roots` is made of such products. A block has a tile of each
+// result; where all blocks are there at once, they wait for one another between two products. The
+// runs have matrices one after another; what says that they are right is so many numbers apart.
 constexpr int THREADS = SIDE * SIDE, PITCH = DEPTH + 1;
+constexpr int GROUPS = 4;  // of threads, with 2 × 2 entries each and every fourth of their products
 
-extern "C" __global__ void __launch_bounds__(THREADS) root(
-    const double* __restrict__ L, const double* __restrict__ R, double* result,
-    const double* __restrict__ other_L, const double* __restrict__ other_R, double* other_result,
-    double* right, double linear, double factor, double close, int m, int apart
-) {
-    extern __shared__ unsigned char memory[];
-    double* const lines = reinterpret_cast<double*>(memory);  // of L
+struct Product {
+    const double *L, *R;
+    double* result;
+    const double *other_L, *other_R;
+    double* other_result;
+    double* right;
+    double linear, factor;
+};
+
+// An entry of the tile of L R. Numbers are read past the cache of a processor, which does not see
+// what others have written.
+__device__ double entry(const double* L, const double* R, double* room, int top, int left, int m) {
+    double* const lines = room;  // of L
     double* const columns = lines + SIDE * PITCH;  // of R
-    const int tiles = (m + SIDE - 1) / SIDE, tile = blockIdx.x % (tiles * tiles);
-    const bool other = blockIdx.x >= tiles * tiles;
-    if (other) L = other_L, R = other_R, result = other_result, linear = 0, factor = 1;
-    const long long shift = (long long)blockIdx.y * m * m;
-    L += shift, R += shift, result += shift;
-    const int top = tile / tiles * SIDE, left = tile % tiles * SIDE;
-    const int y = threadIdx.x / SIDE, x = threadIdx.x % SIDE;
-    double sum = 0;
+    double* const parts = columns + DEPTH * SIDE;
+    const int t = threadIdx.x, along = t / SIDE, across = t % SIDE;
+    const int group = t / (THREADS / GROUPS), pair = t % (THREADS / GROUPS);
+    const int y = pair / (SIDE / 2) * 2, x = pair % (SIDE / 2) * 2;
+    double sums[4] = {};
     for (int start = 0; start < m; start += DEPTH) {
-        for (int i = threadIdx.x; i < SIDE * DEPTH; i += THREADS) {
-            const int row = top + i / DEPTH, k = start + i % DEPTH;
-            lines[i / DEPTH * PITCH + i % DEPTH] = row < m && k < m ? L[row * m + k] : 0.0;
-            const int from = start + i / SIDE, column = left + i % SIDE;
-            columns[i] = from < m && column < m ? R[from * m + column] : 0.0;
+        double of_L[DEPTH / SIDE], of_R[DEPTH / SIDE];
+        #pragma unroll
+        for (int i = 0; i < DEPTH / SIDE; ++i) {
+            const int k = start + i * SIDE, row = top + along, column = left + across;
+            of_L[i] = row < m && k + across < m ? __ldcg(L + row * m + k + across) : 0.0;
+            of_R[i] = column < m && k + along < m ? __ldcg(R + (k + along) * m + column) : 0.0;
         }
         __syncthreads();
-        #pragma unroll 8
-        for (int k = 0; k < DEPTH; ++k) sum += lines[y * PITCH + k] * columns[k * SIDE + x];
+        #pragma unroll
+        for (int i = 0; i < DEPTH / SIDE; ++i) {
+            lines[along * PITCH + i * SIDE + across] = of_L[i];
+            columns[i * THREADS + t] = of_R[i];
+        }
         __syncthreads();
+        const int stop = m - start < DEPTH ? m - start : DEPTH;
+        #pragma unroll 8
+        for (int k = group; k < stop; k += GROUPS) {
+            const double a = lines[y * PITCH + k], b = lines[(y + 1) * PITCH + k];
+            const double c = columns[k * SIDE + x], d = columns[k * SIDE + x + 1];
+            sums[0] += a * c, sums[1] += a * d, sums[2] += b * c, sums[3] += b * d;
+        }
     }
-    const int row = top + y, column = left + x;
-    if (row >= m || column >= m) return;
-    // Near its end a root has X Y near the identity.
-    if (right && !other && !(fabs(sum - (row == column)) <= close)) right[blockIdx.y * apart] = 0;
-    result[row * m + column] = linear * (row == column) + factor * sum;
+    for (int i = 0; i < 4; ++i) parts[group * THREADS + (y + i / 2) * SIDE + x + i % 2] = sums[i];
+    __syncthreads();
+    double sum = 0;
+    for (int i = 0; i < GROUPS; ++i) sum += parts[i * THREADS + t];
+    return sum;
+}
+
+// All blocks of a run have come so far; `arrived` counts them.
+__device__ void wait_for_all(int* arrived, int number) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(arrived, 1);
+        while (*(volatile int*)arrived < number) {}
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) root(
+    const Product* plan, int* arrived, int first, int last, double close, int m, int apart
+) {
+    extern __shared__ unsigned char memory[];
+    double* const room = reinterpret_cast<double*>(memory);
+    const int tiles = (m + SIDE - 1) / SIDE, blocks = tiles * tiles;
+    const int top = blockIdx.x / tiles * SIDE, left = blockIdx.x % tiles * SIDE;
+    const int row = top + threadIdx.x / SIDE, column = left + threadIdx.x % SIDE;
+    const bool inside = row < m && column < m, same = row == column;
+    const long long shift = (long long)blockIdx.y * m * m, here = shift + (long long)row * m + column;
+    arrived += blockIdx.y;
+    for (int number = first; number < last; ++number) {
+        const Product p = plan[number];
+        const double sum = entry(p.L + shift, p.R + shift, room, top, left, m);
+        // Near its end a root has X Y near the identity.
+        if (inside && p.right && !(fabs(sum - same) <= close)) p.right[blockIdx.y * apart] = 0;
+        if (inside) p.result[here] = p.linear * same + p.factor * sum;
+        if (p.other_L) {
+            const double other = entry(p.other_L + shift, p.other_R + shift, room, top, left, m);
+            if (inside) p.other_result[here] = other;
+        }
+        if (number + 1 < last) wait_for_all(arrived, blocks * (number + 1 - first));
+    }
+    if (last - first > 1 && threadIdx.x == 0 && atomicAdd(arrived, 1) == blocks * (last - first) - 1)
+        *arrived = 0;
 }

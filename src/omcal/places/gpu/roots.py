@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from omcal.machine import torch
 from omcal.machine.torch import Tensor
 from omcal.method.roots import steps
 from omcal.places.gpu import nvrtc
+from omcal.places.gpu.devices import send
 
 LEAST = 1e-8  # of eigenvalues up to 1: the smallest whose root surely converges
 _GAP = 1e-8  # between an eigenvalue and the limit, for which it surely tells them apart
 CLOSE = 1e-6  # to 1, where all eigenvalues have to be in the end
 # Of the tile of a product that a block works on, and what it reads at a time.
-_SIDE, _DEPTH = 16, 64
+_SIDE, _DEPTH = 16, 128
 
 
 class TiledRoot:
@@ -49,16 +52,23 @@ class TiledRoot:
     """
 
     def __init__(self, right: Tensor, m: int, *, cuts: bool) -> None:
-        self._m, self._apart, self._launches = m, right.stride(0), list[Callable[[], None]]()
-        self._right = right
-        tiles = -(-m // _SIDE)
-        self._kernel = nvrtc.compiled("root", right.device, SIDE=_SIDE, DEPTH=_DEPTH)
-        self._size = (tiles**2, len(right), _SIDE**2, 8 * (_SIDE * (_DEPTH + 1) + _SIDE * _DEPTH))
+        self._m, self._right = m, right
+        # Of each product what `root.cu` is given.
+        self._plan: list[tuple[tuple[Tensor | None, ...], tuple[float, float]]] = []
         shape = (10, len(right), m, m)
         matrices = torch.empty(shape, dtype=torch.float64, device=right.device)
         self.begun, self._room = matrices[:2], list(matrices[2:8])
         projector, self._unit = matrices[8:]
         self._unit[:] = torch.eye(m)
+        self._make_plan(projector, cuts=cuts)
+        self._launches = self._bound()
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it takes one launch."""
+        return len(self._launches) == 1
+
+    def _make_plan(self, projector: Tensor, *, cuts: bool) -> None:
         above, less_one = self.begun
         self.projector: Tensor | None = None
         self.squared: Tensor | None = None
@@ -117,11 +127,26 @@ class TiledRoot:
         checked: bool = False,
     ) -> None:
         """linear I + factor · left · right_one; checked, whether that product is near I."""
-        blocks, runs, *rest = self._size
-        blocks *= 1 if also is None else 2
         right = self._right if checked else None
         given = (left, right_one, target, *(also or (None, None, None)), right)
-        launch = self._kernel.bound(
-            (blocks, runs), *rest, *given, linear, factor, CLOSE, self._m, self._apart
-        )
-        self._launches.append(launch)
+        self._plan.append((given, (linear, factor)))
+
+    def _bound(self) -> list[Callable[[], None]]:
+        """All products in one launch, where all blocks of threads can be there at once."""
+        device, runs, tiles = self._right.device, len(self._right), -(-self._m // _SIDE)
+        kernel = nvrtc.compiled("root", device, SIDE=_SIDE, DEPTH=_DEPTH)
+        n_bytes = 8 * (_SIDE * (2 * _DEPTH + 1) + 4 * _SIDE**2)
+        size = ((tiles**2, runs), _SIDE**2, n_bytes)
+        plan = np.empty((len(self._plan), 9), dtype=np.int64)
+        plan[:, :7] = [
+            [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+            for tensors, _ in self._plan
+        ]
+        plan[:, 7:] = np.array([factors for _, factors in self._plan]).view(np.int64)
+        there, arrived = send([plan, np.zeros(runs, dtype=np.int32)], device)
+        at_once = tiles**2 * runs <= kernel.most_blocks(*size[1:])
+        parts = [(0, len(plan))] if at_once else [(i, i + 1) for i in range(len(plan))]
+        more = (CLOSE, self._m, self._right.stride(0))
+        return [
+            kernel.bound(*size, there, arrived, *part, *more, at_once=at_once) for part in parts
+        ]

@@ -8,15 +8,16 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Array
-from omcal.machine.threads import map_blocks, row_blocks
-from omcal.machine.torch import Tensor, torch_dtype
+from omcal.machine.threads import row_blocks
+from omcal.machine.torch import Tensor
 from omcal.method import kmeans, span
 from omcal.method.anchors import draw_rows
 from omcal.method.scaling import Scaling
+from omcal.places.gpu import cuda_kmeans
 from omcal.places.gpu.anchors import lloyd
 from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.distances import Found
-from omcal.places.gpu.scaling import scale_rows
+from omcal.places.gpu.scaling import scaled_rows
 from omcal.places.gpu.views import DeviceViews
 
 
@@ -31,20 +32,11 @@ def anchors_in_span(
 
     Of each run the anchors, on the host and here: the host is needed for draws only.
     """
-    shared = slice(None) if rows is None else rows
-    blocks = [
-        scale_rows(view.take(shared), scaling)
-        for view, scaling in zip(views, scalings, strict=True)
-    ]
-    X = torch.cat(blocks, dim=1).to(torch_dtype(views.dtype))
-    del blocks
+    X = scaled_rows(views, scalings, rows)
     mean, E = _main_directions(X, n_anchors, random_states[0])
     X -= mean
-    drawn = map_blocks(
-        lambda one: span.own_rows(len(X), n_anchors, random_states[one.start]),
-        *(len(random_states), 1),
-    )
-    own = _numbers(np.stack(drawn), X)
+    drawn = [span.own_rows(len(X), n_anchors, random_state) for random_state in random_states]
+    own = _sent(np.stack(drawn), X)
     points = (X @ E)[own]
     n_trials = kmeans.trials(points.shape[1], n_anchors, thorough=False)
     centres = lloyd(points, n_anchors, True, n_trials, random_states)
@@ -66,11 +58,12 @@ def _main_directions(
 ) -> tuple[Tensor, Tensor]:
     """Mean of some of the rows, and directions in which they vary most."""
     size = min(kmeans.PART_PER_ANCHOR * n_anchors, len(X))
-    part = X.index_select(0, _numbers(draw_rows(len(X), size, random_state), X))
+    part = X.index_select(0, _sent(draw_rows(len(X), size, random_state), X))
     mean = part.mean(dim=0, dtype=wide_type(X.device)).to(X.dtype)
     part = part - mean
     size = torch.linalg.vector_norm(part, dim=1).max()
-    return mean, _powers(part, min(n_anchors, *part.shape), size, random_state)
+    (E,) = _powers([part], min(n_anchors, *part.shape), [size], random_state)
+    return mean, E
 
 
 def _means(X: Tensor, own: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
@@ -95,29 +88,57 @@ def _near_one_span(
     means: Tensor, widths: Sequence[int], n_anchors: int, random_state: np.random.RandomState
 ) -> list[Tensor]:
     """`omcal.method.span.anchors_of_means`: the points of each view."""
-    by_view, inside, lost = means.split(list(widths), dim=1), [], []
-    for points in by_view:
-        origin = points.mean(dim=0)
-        away, near = points - origin, points
-        if n_anchors < points.shape[1]:
-            size = away.square().sum(dim=1).mean().sqrt()
-            E = _powers(away, n_anchors, size, random_state)
-            Z = away @ E
-            lost.append(1 - (Z / size).square().sum() / (away / size).square().sum())
-            near = origin + Z @ E.T
-        inside.append(near)
-    far = bool(lost) and bool((torch.stack(lost) > span.MOST_LOST).any())
-    return [part.contiguous() for part in (by_view if far else inside)]
+    by_view = means.split(list(widths), dim=1)
+    # Where there are fewer features than anchors, the means of a run span them all.
+    wide = [points for points in by_view if n_anchors < points.shape[1]]
+    origins = [points.mean(dim=0) for points in wide]
+    away = [points - origin for points, origin in zip(wide, origins, strict=True)]
+    sizes = [part.square().sum(dim=1).mean().sqrt() for part in away]
+    inside, lost = [], []
+    directions = _powers(away, n_anchors, sizes, random_state)
+    for origin, part, size, E in zip(origins, away, sizes, directions, strict=True):
+        Z = part @ E
+        lost.append(1 - (Z / size).square().sum() / (part / size).square().sum())
+        inside.append(origin + Z @ E.T)
+    if lost and bool((torch.stack(lost) > span.MOST_LOST).any()):
+        return [points.contiguous() for points in by_view]
+    near = iter(inside)
+    return [
+        next(near) if n_anchors < points.shape[1] else points.contiguous() for points in by_view
+    ]
 
 
-def _powers(X: Tensor, n: int, size: Tensor, random_state: np.random.RandomState) -> Tensor:
-    """Orthonormal columns that span XᵀX…XᵀX and random ones; rows of X are about of this size."""
-    E = torch.from_numpy(span.random_directions(X.shape[1], n, random_state)).to(X)
+def _powers(
+    parts: Sequence[Tensor],
+    n: int,
+    sizes: Sequence[Tensor],
+    random_state: np.random.RandomState,
+) -> list[Tensor]:
+    """Orthonormal columns that span XᵀX…XᵀX and random ones, of each X with rows of about a size.
+
+    Or zeros, where there are not so many.
+    """
+    starts = [span.random_directions(X.shape[1], n, random_state) for X in parts]
+    found = [_sent(E, X).to(X) for E, X in zip(starts, parts, strict=True)]
+    shares = [torch.where(size > 0, size, 1) for size in sizes]
     for _ in range(span.POWERS):
-        E, _ = torch.linalg.qr(X.T @ ((X @ E) / torch.where(size > 0, size, 1)))
-    return E
+        given = zip(parts, found, shares, strict=True)
+        found = _orthonormal([X.T @ ((X @ E) / size) for X, E, size in given])
+    return found
 
 
-def _numbers(rows: Array, X: Tensor) -> Tensor:
-    """Numbers of rows, beside them."""
-    return torch.from_numpy(rows.astype(np.int64)).to(X.device)
+def _orthonormal(parts: Sequence[Tensor]) -> list[Tensor]:
+    """Columns that span the same; a QR factorisation of each takes longer than a basis for all."""
+    if not parts or not cuda_kmeans.finds_bases(parts[0].device, parts[0].shape[1]):
+        return [torch.linalg.qr(P)[0] for P in parts]
+    wide = [P.to(wide_type(P.device)) for P in parts]
+    bases = cuda_kmeans.bases(torch.stack([P.T @ P for P in wide]))
+    return [(P @ B).to(part) for part, P, B in zip(parts, wide, bases, strict=True)]
+
+
+def _sent(array: Array, X: Tensor) -> Tensor:
+    """An array beside X; the host does not wait until it is there."""
+    there = torch.from_numpy(array)
+    if X.device.type == "cuda":
+        there = there.pin_memory()
+    return there.to(X.device, non_blocking=True)

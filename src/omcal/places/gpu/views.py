@@ -65,7 +65,7 @@ class DeviceView:
             yield place, block if self.sparse else prepare(block, scaling)
 
     def take(self, rows: slice | Array) -> Tensor:
-        """These rows of a dense view; given by numbers, they ascend."""
+        """These rows of a dense view."""
         if self._tensor is not None:
             if not isinstance(rows, slice):
                 where = torch.from_numpy(rows.astype(np.int64)).to(self._tensor.device)
@@ -86,12 +86,14 @@ class DeviceView:
 
     def _pick(self, rows: Array) -> Array:
         """Single rows of a view that can only be read by blocks."""
-        parts = []
+        order = np.argsort(rows)
+        ascending, found = rows[order], np.empty((len(rows), self.width), dtype=self.dtype)
         for place in row_blocks(self.n, max(1, block_entries(self.device) // self.width)):
-            first, last = np.searchsorted(rows, [place.start, place.stop])
+            first, last = np.searchsorted(ascending, [place.start, place.stop])
             if first < last:
-                parts.append(self.host.rows(place)[rows[first:last] - place.start])
-        return np.concatenate(parts)
+                here = self.host.rows(place)[ascending[first:last] - place.start]
+                found[order[first:last]] = here
+        return found
 
     def _read(self, places: Sequence[slice], scaling: Scaling) -> Iterator[Tensor]:
         if self.sparse:
