@@ -331,10 +331,14 @@ def test_anchors_of_fewer_different_rows_than_anchors(device):
     assert len(np.unique(anchors[0].round(6), axis=0)) == 3
 
 
-def test_an_empty_cluster_of_the_anchors_is_filled(device):
+def test_an_empty_cluster_of_the_anchors_is_filled(device, monkeypatch):
     X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]], dtype=torch.float64, device=device)
     start = torch.tensor([[0.1], [100.0], [200.0]], dtype=torch.float64, device=device)
-    (centres,) = device_anchors._improved(start[None], X[None], 100)
+    both = torch.stack([X[[0, 3, 4]], start])  # of two runs one has empty clusters
+    monkeypatch.setattr(device_anchors, "_pick", lambda X, rows: both)
+    states = [np.random.RandomState(0) for _ in range(2)]
+    plain, centres = device_anchors.lloyd(torch.stack([X, X]), 3, False, 2, states)
+    np.testing.assert_allclose(np.sort(plain.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
     np.testing.assert_allclose(np.sort(centres.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
 
 

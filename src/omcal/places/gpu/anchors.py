@@ -77,40 +77,50 @@ def lloyd(
     n_trials: int,
     random_states: Sequence[np.random.RandomState],
 ) -> Tensor:
-    """`omcal.method.kmeans.lloyd` of several runs, each on its own rows of X, (runs, n, d)."""
+    """`omcal.method.kmeans.lloyd` of several runs, each on its own rows of X, (runs, n, d).
+
+    Whether clusters were empty is asked once, at the end: each look waits for the device. Such runs
+    begin again, and fill these clusters.
+    """
+    few = X[:, : kmeans.SEED_PER_ANCHOR * n_clusters] if sampled else X
+    starts = _pick(few, _seed(few, n_clusters, n_trials, random_states))
+    centres, empty = _from(starts, X, sampled, filling=False)
+    for run, some_empty in enumerate(empty.tolist()):
+        if some_empty:
+            one = slice(run, run + 1)
+            centres[one] = _from(starts[one], X[one], sampled, filling=True)[0]
+    return centres
+
+
+def _from(starts: Tensor, X: Tensor, sampled: bool, *, filling: bool) -> tuple[Tensor, Tensor]:
+    """The centres of each run from these starts, and where they are wrong, as some was empty."""
     if not sampled:
-        chosen = _seed(X, n_clusters, n_trials, random_states)
-        return _improved(_pick(X, chosen), X, kmeans.MAX_ITER)
-    if not span_pays(X.shape[2], n_clusters):
-        centres = _coarse(X, n_clusters, kmeans.MAX_ITER_PART, n_trials, random_states)
-        return _improved(centres, X, kmeans.MAX_ITER_SAMPLED)
-    centres = _coarse(X, n_clusters, kmeans.MAX_ITER_COARSE, n_trials, random_states)
-    half = X[:, : kmeans.HALF_PER_ANCHOR * n_clusters]
-    centres = _improved_inside(centres, half, kmeans.MAX_ITER_HALF_INSIDE)
-    return _improved_inside(centres, X, kmeans.MAX_ITER_INSIDE)
+        return _improved(starts, X, kmeans.MAX_ITER, filling=filling)
+    m = int(starts.shape[1])
+    part, half = X[:, : kmeans.PART_PER_ANCHOR * m], X[:, : kmeans.HALF_PER_ANCHOR * m]
+    stages = [(_improved, part, kmeans.MAX_ITER_PART), (_improved, X, kmeans.MAX_ITER_SAMPLED)]
+    if span_pays(X.shape[2], m):
+        stages = [
+            (_improved, part, kmeans.MAX_ITER_COARSE),
+            (_improved_inside, half, kmeans.MAX_ITER_HALF_INSIDE),
+            (_improved_inside, X, kmeans.MAX_ITER_INSIDE),
+        ]
+    centres, found = starts, []
+    for stage, rows, max_iter in stages:
+        centres, empty = stage(centres, rows, max_iter, filling=filling)
+        found.append(empty)
+    return centres, torch.stack(found).amax(dim=0)
 
 
-def _coarse(
-    X: Tensor,
-    n_clusters: int,
-    max_iter: int,
-    n_trials: int,
-    random_states: Sequence[np.random.RandomState],
-) -> Tensor:
-    """Centres after so many iterations of a part of the rows, started from few of these."""
-    part = X[:, : kmeans.PART_PER_ANCHOR * n_clusters]
-    few = part[:, : kmeans.SEED_PER_ANCHOR * n_clusters]
-    chosen = _seed(few, n_clusters, n_trials, random_states)
-    return _improved(_pick(few, chosen), part, max_iter)
-
-
-def _improved_inside(centres: Tensor, X: Tensor, max_iter: int) -> Tensor:
+def _improved_inside(
+    centres: Tensor, X: Tensor, max_iter: int, *, filling: bool
+) -> tuple[Tensor, Tensor]:
     """`_improved` in the span of the centres of each run; the last means are of all features."""
     products = centres @ centres.mT
     basis = _bases(products)
     inside, within = (X @ centres.mT) @ basis, products @ basis
-    within = _improved(within, inside, max_iter)
-    return torch.stack(list(map(_means, X, inside, within, centres)))
+    within, empty = _improved(within, inside, max_iter, filling=filling)
+    return torch.stack(list(map(_means, X, inside, within, centres))), empty
 
 
 def _bases(products: Tensor) -> Tensor:
@@ -139,20 +149,25 @@ def _pick(X: Tensor, rows: Tensor) -> Tensor:
     return X.flatten(0, 1).index_select(0, (rows + shift).flatten()).unflatten(0, rows.shape)
 
 
-def _improved(starts: Tensor, X: Tensor, max_iter: int) -> Tensor:
-    """The centres of each run after so many iterations, or as many as change something."""
+def _improved(
+    starts: Tensor, X: Tensor, max_iter: int, *, filling: bool
+) -> tuple[Tensor, Tensor]:
+    """The centres of each run after so many iterations, or as many as change something.
+
+    And what is not 0 where that is not right, as a cluster was empty.
+    """
     limits = kmeans.TOLERANCE * X.var(dim=1, correction=0).mean(dim=1)
-    by_steps, m = partial(_improved_by_steps, max_iter=max_iter), int(starts.shape[1])
+    m = int(starts.shape[1])
     centres, narrow = starts.clone(), cuda_kmeans.iterates(X, m)
-    if not narrow and (max_iter > _CHECK_EVERY or not cuda_kmeans.iterates_wide(X, m)):
-        return torch.stack(list(map(by_steps, starts, X, limits)))
+    wide = max_iter <= _CHECK_EVERY and cuda_kmeans.iterates_wide(X, m)
+    if filling or not (narrow or wide):
+        by_steps = partial(_improved_by_steps, max_iter=max_iter, filling=filling)
+        found = torch.stack(list(map(by_steps, starts, X, limits)))
+        return found, torch.zeros_like(limits, dtype=wide_type(X.device))
     iterate = (cuda_kmeans.Lloyd if narrow else cuda_kmeans.WideLloyd)(X, centres, limits)
     for _ in range(max_iter):
         iterate()
-    for run, some_empty in enumerate(iterate.empty.tolist()):
-        if some_empty:
-            centres[run] = by_steps(starts[run], X[run], limits[run], filling=True)
-    return centres
+    return centres, iterate.empty
 
 
 def _improved_by_steps(
