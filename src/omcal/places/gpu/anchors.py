@@ -113,14 +113,14 @@ def _from(starts: Tensor, X: Tensor, sampled: bool, *, filling: bool) -> tuple[T
 
 
 def _improved_inside(
-    centres: Tensor, X: Tensor, max_iter: int, *, filling: bool
+    starts: Tensor, X: Tensor, max_iter: int, *, filling: bool
 ) -> tuple[Tensor, Tensor]:
-    """`_improved` in the span of the centres of each run; the last means are of all features."""
-    products = centres @ centres.mT
+    """`_improved` in the span of the starts of each run; the last means are of all features."""
+    products = starts @ starts.mT
     basis = _bases(products)
-    inside, within = (X @ centres.mT) @ basis, products @ basis
+    inside, within = (X @ starts.mT) @ basis, products @ basis
     within, empty = _improved(within, inside, max_iter, filling=filling)
-    return torch.stack(list(map(_means, X, inside, within, centres))), empty
+    return torch.stack(list(map(_means, X, inside, within, starts))), empty
 
 
 def _bases(products: Tensor) -> Tensor:
@@ -149,9 +149,7 @@ def _pick(X: Tensor, rows: Tensor) -> Tensor:
     return X.flatten(0, 1).index_select(0, (rows + shift).flatten()).unflatten(0, rows.shape)
 
 
-def _improved(
-    starts: Tensor, X: Tensor, max_iter: int, *, filling: bool
-) -> tuple[Tensor, Tensor]:
+def _improved(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> tuple[Tensor, Tensor]:
     """The centres of each run after so many iterations, or as many as change something.
 
     And what is not 0 where that is not right, as a cluster was empty.
