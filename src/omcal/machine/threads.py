@@ -92,6 +92,15 @@ def row_slice(X: Any, rows: slice) -> Any:
     return part
 
 
+def padded(m: int) -> int:
+    """How many columns W is given for `thin_product`, the last of them zero.
+
+    On x86 OpenBLAS takes 5 to 15 % less time with 32 columns than with 30, 46 and 48 or 22 and 24,
+    and about as much with 52 as with 50.
+    """
+    return m if ARM else -(-m // 4) * 4
+
+
 def sparse_product(X: Any, W: Array) -> Array:
     """X W for a block of sparse rows: a W that is larger than the cache is then read once.
 

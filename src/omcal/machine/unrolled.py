@@ -130,7 +130,7 @@ _BY_LOOPS = {
 # Here a J stands for each place in the list but the first, and an I for the one before.
 _NEAREST = """
 def {name}(products, bias, tolerance, indices, weights):
-    n, m = products.shape
+    n, m = len(products), len(bias)
     k = indices.shape[1]
     best = np.empty((k + 1) * {lanes}, products.dtype)
     where = np.empty((k + 1) * {lanes}, np.int32)
@@ -188,6 +188,7 @@ def {name}(products, bias, tolerance, indices, weights):
 def nearest_abreast_kernel(k: int) -> Callable[..., bool]:
     """The k nearest anchors and their weights, from products in any order in memory.
 
+    Those beyond the last bias do not count.
     It returns whether all of the products are finite.
     """
     name = f"nearest_{k}_abreast"

@@ -15,6 +15,7 @@ from omcal.machine.compiled import abreast_pays, nearest_kernel
 from omcal.machine.threads import (
     map_blocks,
     one_blas_thread,
+    padded,
     row_blocks,
     sparse_product,
     sum_blocks,
@@ -196,6 +197,7 @@ def _steps(
         for (Z, bias), (indices, weights) in zip(means, ties, strict=True):
             products = shared
             if Z is not None:
+                shared = shared[:, : Z.shape[1]]
                 products = thin_product(shared, Z.T) if abreast else shared @ Z.T
             if not nearest(products, bias, tie, indices[block], weights[block]):
                 return False
@@ -231,7 +233,9 @@ class RelativeDistances:
     ) -> None:
         self._scaling = scaling
         self._mean = anchors.mean(axis=0, dtype=np.float64) if mean is None else mean
-        self._W = np.empty((len(self._mean), len(anchors)), view.dtype)
+        self._m = len(anchors)
+        width = self._m if view.sparse else padded(self._m)
+        self._W = np.zeros((len(self._mean), width), view.dtype)
         if not view.sparse:  # of sparse rows nothing is taken off
             origin = scaling.undo(self._mean).astype(view.dtype)
 
@@ -240,7 +244,7 @@ class RelativeDistances:
             centres, middle = anchors[:, some].astype(np.float64, copy=False), self._mean[some]
             twice = 2.0 * (middle - centres)
             W, shift = scaling.fold(twice.T, some)
-            self._W[some] = W
+            self._W[some, : self._m] = W
             half = 0.5 * np.einsum("jd,jd->j", centres + middle, twice)
             if view.sparse:
                 return np.stack([shift, half])
@@ -267,13 +271,18 @@ class RelativeDistances:
         return Z.astype(self._W.dtype), bias.astype(self._W.dtype)
 
     def products(self, block: Matrix, any_order: bool = False) -> Array:
-        """Distances less the bias, (rows × m), row by row in memory unless any order will do."""
+        """Distances less the bias, (rows × m), row by row in memory.
+
+        Where any order will do, there may be columns of zeros beyond them.
+        """
         block = self._scaling.prepare(block)
         if self.origin is not None:
             block = block - self.origin
         if sparse.issparse(block):
             return sparse_product(block, self._W)
-        return thin_product(block, self._W) if any_order else np.asarray(block @ self._W)
+        if any_order:
+            return thin_product(block, self._W)
+        return np.asarray(block @ self._W[:, : self._m])
 
 
 def _tie_limit(dtype: np.dtype) -> Any:

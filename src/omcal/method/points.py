@@ -16,6 +16,7 @@ from omcal.machine.arrays import Array
 from omcal.machine.compiled import cluster_sums_kernel, two_nearest_kernel
 from omcal.machine.threads import (
     map_blocks,
+    padded,
     row_slice,
     small_blas,
     sparse_product,
@@ -191,14 +192,18 @@ class Vectors(Points):
 
     def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
         """Let `use` have the products of the centres with blocks of rows."""
-        W, product = centres.T, thin_product if self._wide(len(centres)) else operator.matmul
+        m = len(centres)
+        W, product = centres.T, operator.matmul
+        if self._wide(m) and not sparse.issparse(self.X):
+            W, product = np.zeros((padded(m), centres.shape[1]), centres.dtype).T, thin_product
+            W.T[:m] = centres
         size = min(_BLOCK_ENTRIES // len(centres), _ROW_ENTRIES // max(self.X.shape[1], 1))
         if sparse.issparse(self.X):
             W, product = transposed(W.T, W.dtype), sparse_product
             size = _SPARSE_ENTRIES // len(centres)
 
         def work(rows: slice) -> None:
-            use(rows, product(row_slice(self.X, rows), W))
+            use(rows, product(row_slice(self.X, rows), W)[:, :m])
 
         map_blocks(work, self.n, max(1, size))
 
