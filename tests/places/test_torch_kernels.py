@@ -197,7 +197,7 @@ def test_what_distances_are_made_of(on_cpu, monkeypatch, kernel, far, dtype):
     for v, of_view in enumerate(found):
         for run, learned in enumerate(runs):
             wanted = RelativeDistances(views[v], scalings[v], learned.anchors[v])
-            np.testing.assert_allclose(of_view.W[run], wanted._W, rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(of_view.W[run], wanted._W[:, :7], rtol=1e-5, atol=1e-7)
             largest = np.abs(wanted.bias).max()
             np.testing.assert_allclose(of_view.bias[run], wanted.bias, atol=1e-6 * largest)
             np.testing.assert_allclose(of_view.largest_bias[run], largest, rtol=1e-6)
