@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from omcal.method import anchors as module
-from omcal.method import kmeans, points
+from omcal.method import inner_products, kmeans, vectors
 from omcal.method.anchors import check_anchors, choose_anchors, draw_rows, side_by_side
 from omcal.method.scaling import SCALES, Scaling
 from omcal.views.view import View, Views
@@ -452,9 +452,9 @@ def test_the_blocks_do_not_show(make, monkeypatch):
     views = [make(view) for view in blobs()[0]]
     whole = choose(views, 9)
     for name in ("_BLOCK_ENTRIES", "_SPARSE_ENTRIES"):
-        monkeypatch.setattr(points, name, 100)
+        monkeypatch.setattr(vectors, name, 100)
     for name in ("_MANY_NUMBERS", "_FEW_MEMBERS"):
-        monkeypatch.setattr(points, name, 0)
+        monkeypatch.setattr(vectors, name, 0)
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)
     for a, b in zip(whole, choose(views, 9), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
@@ -487,9 +487,9 @@ def test_each_row_is_as_likely_as_any_other(n, size):
 def test_few_rows_of_many_features_by_their_inner_products(monkeypatch, dtype, make):
     rng = np.random.default_rng(0)
     X = make((rng.random((60, 300)) * (rng.random((60, 300)) < 0.2) * 100).astype(dtype))
-    assert points.inner_products_pay(*X.shape)
+    assert inner_products.inner_products_pay(*X.shape)
     by_products = choose([X], 7)[0]
-    monkeypatch.setattr(points, "_MOST_PRODUCTS", 0)
+    monkeypatch.setattr(inner_products, "MOST_ROWS", 0)
     np.testing.assert_allclose(by_products, choose([X], 7)[0], rtol=1e-4, atol=1e-4)
 
 

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from omcal.method import bounds, points
-from omcal.method.points import IncompleteVectors, Vectors
+from omcal.method import bounds, vectors
+from omcal.method.vectors import IncompleteVectors, Vectors
 
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
-    monkeypatch.setattr(points, "_MANY_DISTANCES", 0)
+    monkeypatch.setattr(vectors, "_MANY_DISTANCES", 0)
 
 
 @settings(max_examples=80, deadline=None)

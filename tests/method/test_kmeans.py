@@ -10,7 +10,8 @@ from scipy.spatial.distance import cdist
 
 from omcal.method import kmeans
 from omcal.method.kmeans import drawn, lloyd, looked_at_in_order
-from omcal.method.points import Points, Vectors
+from omcal.method.points import Points
+from omcal.method.vectors import Vectors
 
 
 class Counted(Points):

@@ -8,8 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from omcal.method import points as module
-from omcal.method.points import IncompleteVectors, InnerProducts, Vectors, inner_products_pay
+from omcal.method import inner_products
+from omcal.method import vectors as module
+from omcal.method.inner_products import InnerProducts, inner_products_pay
+from omcal.method.vectors import IncompleteVectors, Vectors
 
 N, D, WIDTHS = 40, 9, (2, 4, 3)
 KINDS = {
@@ -128,7 +130,7 @@ def test_products_of_sparse_rows_with_full_and_rare_columns():
     X = rng.normal(size=(130, 90)) * (
         rng.random((130, 90)) < np.where(np.arange(90) < 7, 0.5, 0.02)
     )
-    assert_allclose(module._products(sparse.csr_array(X)), X @ X.T, atol=1e-12)
+    assert_allclose(inner_products._products(sparse.csr_array(X)), X @ X.T, atol=1e-12)
 
 
 @pytest.mark.parametrize(("form", "most"), [(np.asarray, 20), (sparse.csr_array, 2)])
@@ -137,7 +139,7 @@ def test_products_among_the_points_take_no_more_than_twice_their_rows(form, most
     assert isinstance(Vectors(form(X)).among_themselves, InnerProducts)
     more = Vectors(form(np.vstack([X, X[:1]])))
     assert more.among_themselves is more
-    monkeypatch.setattr(module, "_MOST_PRODUCTS", most - 1)
+    monkeypatch.setattr(inner_products, "MOST_ROWS", most - 1)
     assert not isinstance(Vectors(form(X)).among_themselves, InnerProducts)
 
 

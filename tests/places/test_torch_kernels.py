@@ -10,10 +10,11 @@ import pytest
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method import kmeans
 from omcal.method.graph import RelativeDistances
+from omcal.method.inner_products import InnerProducts
 from omcal.method.new_samples import Learned
-from omcal.method.points import InnerProducts, Vectors
 from omcal.method.scaling import Scaling
 from omcal.method.updates import settle, stacked
+from omcal.method.vectors import Vectors
 from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, cuda_views, nvrtc
 from omcal.places.gpu.distances import relative_distances
 from omcal.places.gpu.graph import TorchGraphs

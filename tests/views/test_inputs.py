@@ -11,7 +11,7 @@ from scipy import sparse
 
 from omcal import OCAL, OMCAL
 from omcal.baselines import ConcatKMeans
-from omcal.method import anchors, graph, new_samples, points, scaling
+from omcal.method import anchors, graph, new_samples, scaling, vectors
 from omcal.metrics import ari
 from omcal.places import memory
 
@@ -311,7 +311,7 @@ def test_the_blocks_do_not_show(monkeypatch, scale, dtype):
         (scaling, "_BLOCK_ENTRIES", 100),
         (graph, "_BLOCK_ENTRIES", 333),
         (anchors, "_BLOCK_ENTRIES", 200),
-        (points, "_BLOCK_ENTRIES", 500),
+        (vectors, "_BLOCK_ENTRIES", 500),
         (memory, "_BLOCK", 37),
         (new_samples, "BLOCK", 7),
     ):

@@ -13,15 +13,11 @@ from sklearn.utils.extmath import row_norms
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.compiled import compiled_pays, scaled_rows_kernel
 from omcal.machine.threads import map_blocks, sum_blocks
+from omcal.method.inner_products import InnerProducts, inner_products_pay
 from omcal.method.kmeans import drawn, lloyd, looked_at_in_order, trials
-from omcal.method.points import (
-    IncompleteVectors,
-    InnerProducts,
-    Points,
-    Vectors,
-    inner_products_pay,
-)
+from omcal.method.points import Points
 from omcal.method.scaling import Scaling
+from omcal.method.vectors import IncompleteVectors, Vectors
 from omcal.views.view import Matrix, View, Views
 
 SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change nothing measurable

@@ -1,44 +1,18 @@
-"""Points that k-means works on: rows of a matrix, with absent views, or by inner products."""
+"""What k-means asks of points, and what is the same for all kinds of them."""
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array
-from omcal.machine.compiled import cluster_sums_kernel, two_nearest_kernel
-from omcal.machine.threads import (
-    map_blocks,
-    padded,
-    row_slice,
-    small_blas,
-    sparse_product,
-    sum_blocks,
-    thin_product,
-    transposed,
-)
-from omcal.method.bounds import MovingCentres
-from omcal.views.view import Matrix
+from omcal.machine.threads import small_blas
 
 _FEATURES_PER_CENTRE = 4
-_BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
-_ROW_ENTRIES = 1 << 19  # of their rows
-_LOOP_ENTRIES = 1 << 15  # of the distances in few features, which stay in the cache
-_SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
-_MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out the means
-_SHARES_OF_MEANS = 4
-_FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
-_MOST_PRODUCTS = 4096  # rows whose inner products with each other are kept: 128 MB
-_PRODUCT_ROWS = 64  # rows of a block in products of rows with each other
-_MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less than they save
-_FULL_COLUMNS = 16  # a column of sparse rows is full where one row in so many has it
 
 
 class Points(ABC):
@@ -96,330 +70,6 @@ class Points(ABC):
         """Sum of the squared distances from centres to those that they became."""
 
 
-class Vectors(Points):
-    """Points as the rows of a matrix, dense or sparse; compiled loops give the same results."""
-
-    def __init__(self, X: Matrix, norms: Array | None = None, *, compiled: bool = False) -> None:
-        self.X = X
-        self.n = X.shape[0]
-        self._norms = row_norms(X, squared=True) if norms is None else norms
-        self._compiled = compiled and not sparse.issparse(X)
-
-    def __getitem__(self, some: Array | slice) -> Vectors:
-        return Vectors(_taken(self.X, some), self._norms[some], compiled=self._compiled)
-
-    @property
-    def among_themselves(self) -> Points:
-        # They take no more memory than the rows twice, or than centres of sparse rows do.
-        width = self.X.shape[1] // 4 if sparse.issparse(self.X) else 2 * self.X.shape[1]
-        return InnerProducts(self.X) if self.n <= min(_MOST_PRODUCTS, width) else self
-
-    def span_pays(self, n_clusters: int) -> bool:
-        return span_pays(int(self.X.shape[1]), n_clusters)
-
-    def spanned(self, centres: Array) -> tuple[Vectors, Array]:
-        K = sum_blocks(
-            lambda some: centres[:, some] @ centres[:, some].T,
-            *(centres.shape[1], max(1, _SPARSE_ENTRIES // len(centres))),
-        )
-        to_basis = span_basis(K)
-        inside = np.empty((self.n, to_basis.shape[1]), dtype=K.dtype)
-
-        def use(rows: slice, products: Array) -> None:
-            inside[rows] = products @ to_basis
-
-        self._products_with(centres, use)
-        return Vectors(inside, compiled=self._compiled), K @ to_basis
-
-    @cached_property
-    def spread(self) -> float:
-        mean = np.asarray(self.X.mean(axis=0)).reshape(-1)
-        total = float(self._norms.mean(dtype=np.float64) - mean @ mean)
-        return max(total, 0.0) / max(int(self.X.shape[1]), 1)
-
-    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
-        products = (self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T)).T
-        return _squared_distances(products, self._norms, chosen)
-
-    def at(self, chosen: Sequence[int] | Array) -> Array:
-        return _dense(self.X[chosen])
-
-    def nearest(self, centres: Array) -> tuple[Array, Array]:
-        labels = np.empty(self.n, dtype=np.int32)
-        distances = np.empty(self.n, dtype=centres.dtype)
-        norms = self._centre_norms(centres)
-
-        def use(rows: slice, d: Array) -> None:
-            d *= -2.0
-            d += norms(rows)
-            labels[rows] = self._smallest(d)
-            distances[rows] = d[np.arange(len(d)), labels[rows]]
-
-        self._products_with(centres, use)
-        return labels, np.maximum(distances + self._norms, 0)
-
-    def search(self, n_clusters: int) -> Callable[[Array], Array]:
-        if sparse.issparse(self.X) or self.n * n_clusters < _MANY_DISTANCES:
-            return super().search(n_clusters)
-        return MovingCentres(self._two_nearest, self._norms)
-
-    def _two_nearest(self, centres: Array, some: Array | None) -> tuple[Array, Array, Array]:
-        """Label of the nearest centre of some points, and the squared distances to two centres."""
-        points = self if some is None else self[some]
-        labels = np.empty(points.n, dtype=np.int32)
-        distances = np.empty((2, points.n), dtype=centres.dtype)
-        norms, wide = row_norms(centres, squared=True), self._wide(len(centres))
-
-        def use(rows: slice, d: Array) -> None:
-            """From products with a row for each centre."""
-            if self._compiled and not wide:
-                two_nearest_kernel()(d, norms, labels[rows], *distances[:, rows])
-                return
-            d *= -2.0
-            d += norms[:, None]
-            labels[rows] = nearest = d.argmin(axis=0)
-            each = np.arange(d.shape[1])
-            distances[0, rows] = d[nearest, each]
-            d[nearest, each] = np.inf
-            distances[1, rows] = d.min(axis=0)
-
-        if wide:
-            points._products_with(centres, lambda rows, d: use(rows, d.T))
-        else:
-            size = max(1, _LOOP_ENTRIES // len(centres))
-            map_blocks(lambda rows: use(rows, centres @ points.X[rows].T), points.n, size)
-        return labels, *np.maximum(distances + points._norms, 0)
-
-    def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
-        """Let `use` have the products of the centres with blocks of rows."""
-        m = len(centres)
-        W, product = centres.T, operator.matmul
-        if self._wide(m) and not sparse.issparse(self.X):
-            W, product = np.zeros((padded(m), centres.shape[1]), centres.dtype).T, thin_product
-            W.T[:m] = centres
-        size = min(_BLOCK_ENTRIES // len(centres), _ROW_ENTRIES // max(self.X.shape[1], 1))
-        if sparse.issparse(self.X):
-            W, product = transposed(W.T, W.dtype), sparse_product
-            size = _SPARSE_ENTRIES // len(centres)
-
-        def work(rows: slice) -> None:
-            use(rows, product(row_slice(self.X, rows), W)[:, :m])
-
-        map_blocks(work, self.n, max(1, size))
-
-    def _wide(self, n_clusters: int) -> bool:
-        """Whether it is the products with centres that count, not what is made of them."""
-        return span_pays(int(self.X.shape[1]), n_clusters)
-
-    def _smallest(self, d: Array) -> Array:
-        """Column of the smallest entry of each row."""
-        return np.asarray(d.argmin(axis=1))
-
-    def _centre_norms(self, centres: Array) -> Callable[[slice], Array]:
-        """The squared lengths of the centres, as far as they count for some rows."""
-        norms = row_norms(centres, squared=True)
-        return lambda rows: norms
-
-    def means(self, labels: Array, centres: Array) -> Array:
-        size = len(centres)
-        if self.n * len(centres) <= _FEW_MEMBERS:
-            member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
-        elif self._compiled and not self._wide(size):
-            return self._means_by_loops(labels, centres)
-        else:
-            member = _members(labels, len(centres), self.X.dtype)
-            if max(self.X.size, centres.size) > _MANY_NUMBERS:
-                size = -(-len(centres) // _SHARES_OF_MEANS)
-        counts = self._counts(labels, len(centres)).astype(self.X.dtype)
-        means = np.empty_like(centres)
-
-        def work(some: slice) -> None:
-            sums = safe_sparse_dot(member[some], self.X, dense_output=True)
-            np.divide(sums, np.maximum(counts[some], 1), out=means[some])
-            if not counts[some].all():
-                np.copyto(means[some], centres[some], where=counts[some] == 0)
-
-        map_blocks(work, len(centres), size)
-        return means
-
-    def _means_by_loops(self, labels: Array, centres: Array) -> Array:
-        """The same, with sums in the same order."""
-        sums, counts = np.zeros_like(centres), self._counts(labels, len(centres))
-        cluster_sums_kernel()(self.X, labels.astype(np.int32, copy=False), sums)
-        sums /= np.maximum(counts, 1).astype(sums.dtype)
-        return np.where(counts > 0, sums, centres)
-
-    def moved(self, before: Array, after: Array) -> float:
-        def work(some: slice) -> float:
-            change = after[some] - before[some]
-            return float(np.vdot(change, change))
-
-        size = max(1, _SPARSE_ENTRIES // max(before.shape[1], 1))
-        return sum_blocks(work, len(before), size)
-
-    def _counts(self, labels: Array, n_clusters: int) -> Array:
-        """Number of points behind each entry of the sums."""
-        return np.bincount(labels, minlength=n_clusters)[:, None]
-
-
-class IncompleteVectors(Vectors):
-    """Vectors of several views side by side, zero in the views that a row is absent from.
-
-    The views have mean zero, so that in the choice of a start an absent view counts as the mean.
-    Distances to centres, and means, are over the views that are there; centres have all of them.
-    """
-
-    def __init__(
-        self, X: Matrix, present: Array, widths: Sequence[int], norms: Array | None = None
-    ) -> None:
-        super().__init__(X, norms)
-        self._present = present
-        self._widths = widths
-
-    def __getitem__(self, some: Array | slice) -> IncompleteVectors:
-        X = _taken(self.X, some)
-        return IncompleteVectors(X, self._present[some], self._widths, self._norms[some])
-
-    def span_pays(self, n_clusters: int) -> bool:
-        return False  # what is absent has no coordinates
-
-    def search(self, n_clusters: int) -> Callable[[Array], Array]:
-        return Points.search(self, n_clusters)  # nor a distance to centres that bounds could hold
-
-    def at(self, chosen: Sequence[int] | Array) -> Array:
-        """The chosen rows; what they lack is taken from the nearest row that has it."""
-        centres = np.array(super().at(chosen))
-        distances = self.distances_to(chosen)
-        for v, (start, width) in enumerate(zip(self._starts, self._widths, strict=True)):
-            have = np.flatnonzero(self._present[:, v])
-            for j in np.flatnonzero(~self._present[chosen, v]):
-                if have.size:
-                    nearest = have[[distances[j, have].argmin()]]
-                    there = slice(start, start + width)
-                    centres[j, there] = _dense(self.X[nearest])[0, there]
-        return centres
-
-    def _smallest(self, d: Array) -> Array:
-        # Centres that took what they lacked from the same row are equally far from a row that has
-        # only that: the first of them is taken, not the one that rounding prefers.
-        rounding = 64 * np.finfo(d.dtype).eps * np.abs(d).max(axis=1, keepdims=True)
-        return np.asarray((d <= d.min(axis=1, keepdims=True) + rounding).argmax(axis=1))
-
-    @property
-    def _starts(self) -> Array:
-        return np.cumsum((0, *self._widths[:-1]))
-
-    def _centre_norms(self, centres: Array) -> Callable[[slice], Array]:
-        norms = np.add.reduceat(np.square(centres), self._starts, axis=1).T
-        return lambda rows: np.asarray(self._present[rows].astype(centres.dtype) @ norms)
-
-    def _counts(self, labels: Array, n_clusters: int) -> Array:
-        counts = [np.bincount(labels, there, n_clusters) for there in self._present.T]
-        return np.repeat(np.stack(counts, axis=1), self._widths, axis=1)
-
-
-class InnerProducts(Points):
-    """Few rows of many features, by their inner products; a centre is its weights of the rows.
-
-    All distances are the same, and cost as many operations as there are rows, not features.
-    """
-
-    def __init__(self, X: Matrix) -> None:
-        self._K = _products(X)
-        self._X = X
-        self.n = X.shape[0]
-        self._norms = self._K.diagonal().copy()
-
-    @cached_property
-    def spread(self) -> float:
-        return max(float(self._norms.mean() - self._K.mean()), 0.0) / int(self._X.shape[1])
-
-    def __getitem__(self, some: Array | slice) -> InnerProducts:
-        return InnerProducts(self._X[some])
-
-    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
-        return _squared_distances(self._K[chosen], self._norms, chosen)
-
-    def at(self, chosen: Sequence[int]) -> Any:
-        ones = np.ones(len(chosen), dtype=self._K.dtype)
-        return sparse.csr_array((ones, (np.arange(len(chosen)), chosen)), (len(chosen), self.n))
-
-    def nearest(self, centres: Any) -> tuple[Array, Array]:
-        products = centres @ self._K
-        # ‖c‖² of each centre: weights times its products with the rows.
-        norms = np.asarray(centres.multiply(products).sum(axis=1)).ravel()
-        d = norms[:, None] - 2.0 * products
-        labels = d.argmin(axis=0)
-        return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
-
-    def means(self, labels: Array, centres: Any) -> Any:
-        member = _members(labels, centres.shape[0], self._K.dtype)
-        counts = np.diff(member.indptr)
-        dtype = self._K.dtype
-        full = sparse.diags_array(((counts > 0) / np.maximum(counts, 1)).astype(dtype))
-        kept = sparse.diags_array((counts == 0).astype(dtype))
-        return (full @ member + kept @ centres).tocsr()
-
-    def moved(self, before: Any, after: Any) -> float:
-        change = after - before
-        return float(change.multiply(change @ self._K).sum())
-
-    def rows(self, centres: Any) -> Array:
-        """The centres in the space of the rows."""
-        return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
-
-
-def _products(X: Matrix) -> Array:
-    """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
-    if not sparse.issparse(X):
-        return _dense_products(X)
-    n = X.shape[0]
-    # Columns that many rows have make most of the products, and are quicker dense.
-    full = np.bincount(X.indices, minlength=X.shape[1]) > n / _FULL_COLUMNS
-    products = _dense_products(X[:, np.flatnonzero(full)].toarray())
-    rest = X.copy()
-    rest.data[full[X.indices]] = 0
-    rest.eliminate_zeros()
-    turned = rest.T.tocsr()
-
-    def work(rows: slice) -> None:
-        products[rows] += safe_sparse_dot(rest[rows], turned, dense_output=True)
-
-    map_blocks(work, n, _PRODUCT_ROWS)
-    return products
-
-
-def _dense_products(X: Array) -> Array:
-    n = len(X)
-    products = np.empty((n, n), dtype=X.dtype)
-
-    def work(rows: slice) -> None:
-        products[rows, rows.start :] = X[rows] @ X[rows.start :].T
-        products[rows.stop :, rows] = products[rows, rows.stop :].T
-
-    map_blocks(work, n, _PRODUCT_ROWS)
-    return products
-
-
-def _taken(X: Matrix, some: Array | slice) -> Matrix:
-    """These rows of X."""
-    if isinstance(some, slice):
-        return row_slice(X, slice(*some.indices(X.shape[0])))
-    if sparse.issparse(X):
-        return X[some]
-    rows = np.empty((len(some), X.shape[1]), dtype=X.dtype)
-
-    def work(part: slice) -> None:
-        np.take(X, some[part], axis=0, out=rows[part], mode="clip")  # "raise" makes a copy first
-
-    map_blocks(work, len(some), max(1, _ROW_ENTRIES // max(X.shape[1], 1)))
-    return rows
-
-
-def _dense(X: Matrix) -> Array:
-    return np.asarray(X.toarray() if sparse.issparse(X) else X)
-
-
 def span_pays(width: int, n_clusters: int) -> bool:
     """Whether there are so many features that the span of the centres is a smaller space."""
     return width >= _FEATURES_PER_CENTRE * n_clusters
@@ -434,12 +84,8 @@ def span_basis(K: Array) -> Array:
     return np.asarray((vectors[:, there] / np.sqrt(values[there])).astype(K.dtype))
 
 
-def inner_products_pay(n: int, width: int) -> bool:
-    """Whether there are so few rows, and features so many, that their products are cheaper."""
-    return n <= _MOST_PRODUCTS and 2 * n <= width
-
-
-def _squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
+def squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
+    """From products with chosen points; lengths are squared, too."""
     d = -2.0 * products
     d += norms
     d += norms[chosen, None]
@@ -448,7 +94,7 @@ def _squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
     return np.maximum(d, 0, out=d)
 
 
-def _members(labels: Array, n_clusters: int, dtype: Any) -> Any:
+def members(labels: Array, n_clusters: int, dtype: Any) -> Any:
     """The (clusters × points) matrix with a one where the point is in the cluster."""
     small = labels.astype(np.min_scalar_type(n_clusters))  # sorted by counting
     order = np.argsort(small, kind="stable").astype(np.int32)  # as SciPy has it

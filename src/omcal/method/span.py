@@ -20,8 +20,8 @@ from omcal.method.anchors import (
     taken_off,
 )
 from omcal.method.kmeans import PART_PER_ANCHOR, drawn, lloyd, trials
-from omcal.method.points import Vectors
 from omcal.method.scaling import Scaling
+from omcal.method.vectors import Vectors
 from omcal.views.view import Matrix, Views
 
 # Runs that look at the same rows have too much in common: of this many times the rows that a run

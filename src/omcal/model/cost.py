@@ -13,8 +13,8 @@ from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import IN_CACHE, one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
+from omcal.method.inner_products import inner_products_pay
 from omcal.method.kmeans import PART_PER_ANCHOR, SEED_PER_ANCHOR, trials
-from omcal.method.points import inner_products_pay
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES, span_pays

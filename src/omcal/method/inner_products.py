@@ -1,0 +1,108 @@
+"""Few rows of many features as points, by their inner products with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.extmath import safe_sparse_dot
+
+from omcal.machine.arrays import Array
+from omcal.machine.threads import map_blocks
+from omcal.method.points import Points, members, squared_distances
+from omcal.views.view import Matrix
+
+MOST_ROWS = 4096  # whose inner products with each other are kept: 128 MB
+_PRODUCT_ROWS = 64  # rows of a block in products of rows with each other
+_FULL_COLUMNS = 16  # a column of sparse rows is full where one row in so many has it
+
+
+class InnerProducts(Points):
+    """Few rows of many features, by their inner products; a centre is its weights of the rows.
+
+    All distances are the same, and cost as many operations as there are rows, not features.
+    """
+
+    def __init__(self, X: Matrix) -> None:
+        self._K = _products(X)
+        self._X = X
+        self.n = X.shape[0]
+        self._norms = self._K.diagonal().copy()
+
+    @cached_property
+    def spread(self) -> float:
+        return max(float(self._norms.mean() - self._K.mean()), 0.0) / int(self._X.shape[1])
+
+    def __getitem__(self, some: Array | slice) -> InnerProducts:
+        return InnerProducts(self._X[some])
+
+    def distances_to(self, chosen: Sequence[int] | Array) -> Array:
+        return squared_distances(self._K[chosen], self._norms, chosen)
+
+    def at(self, chosen: Sequence[int]) -> Any:
+        ones = np.ones(len(chosen), dtype=self._K.dtype)
+        return sparse.csr_array((ones, (np.arange(len(chosen)), chosen)), (len(chosen), self.n))
+
+    def nearest(self, centres: Any) -> tuple[Array, Array]:
+        products = centres @ self._K
+        # ‖c‖² of each centre: weights times its products with the rows.
+        norms = np.asarray(centres.multiply(products).sum(axis=1)).ravel()
+        d = norms[:, None] - 2.0 * products
+        labels = d.argmin(axis=0)
+        return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
+
+    def means(self, labels: Array, centres: Any) -> Any:
+        member = members(labels, centres.shape[0], self._K.dtype)
+        counts = np.diff(member.indptr)
+        dtype = self._K.dtype
+        full = sparse.diags_array(((counts > 0) / np.maximum(counts, 1)).astype(dtype))
+        kept = sparse.diags_array((counts == 0).astype(dtype))
+        return (full @ member + kept @ centres).tocsr()
+
+    def moved(self, before: Any, after: Any) -> float:
+        change = after - before
+        return float(change.multiply(change @ self._K).sum())
+
+    def rows(self, centres: Any) -> Array:
+        """The centres in the space of the rows."""
+        return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
+
+
+def _products(X: Matrix) -> Array:
+    """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
+    if not sparse.issparse(X):
+        return _dense_products(X)
+    n = X.shape[0]
+    # Columns that many rows have make most of the products, and are quicker dense.
+    full = np.bincount(X.indices, minlength=X.shape[1]) > n / _FULL_COLUMNS
+    products = _dense_products(X[:, np.flatnonzero(full)].toarray())
+    rest = X.copy()
+    rest.data[full[X.indices]] = 0
+    rest.eliminate_zeros()
+    turned = rest.T.tocsr()
+
+    def work(rows: slice) -> None:
+        products[rows] += safe_sparse_dot(rest[rows], turned, dense_output=True)
+
+    map_blocks(work, n, _PRODUCT_ROWS)
+    return products
+
+
+def _dense_products(X: Array) -> Array:
+    n = len(X)
+    products = np.empty((n, n), dtype=X.dtype)
+
+    def work(rows: slice) -> None:
+        products[rows, rows.start :] = X[rows] @ X[rows.start :].T
+        products[rows.stop :, rows] = products[rows, rows.stop :].T
+
+    map_blocks(work, n, _PRODUCT_ROWS)
+    return products
+
+
+def inner_products_pay(n: int, width: int) -> bool:
+    """Whether there are so few rows, and features so many, that their products are cheaper."""
+    return n <= MOST_ROWS and 2 * n <= width
