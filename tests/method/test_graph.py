@@ -272,8 +272,8 @@ def test_distances_to_points_between_the_anchors(rng, offset, moved):
     assert (distances.origin is not None) == moved
     mean, Z = anchors.mean(axis=0, dtype=np.float64), rng.normal(size=(3, 5))
     points = mean + Z @ (anchors - mean)
-    by, bias = distances.to_points(Z, points)
-    found = distances.products(X) @ by.T + bias
+    product, bias = distances.to_points(Z, points)
+    found = product(distances.products(X), any_order=False) + bias
     common = np.square(X - mean).sum(axis=1, keepdims=True)
     expected = np.square(X[:, None] - points).sum(axis=2) - common
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2 if moved else 1e-5)

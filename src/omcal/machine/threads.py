@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ Result = TypeVar("Result")
 
 _TURNED = 1 << 16  # entries of a block that is transposed
 IN_CACHE = 1 << 22  # bytes
-ARM = platform.machine().lower() in ("aarch64", "arm64")
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
@@ -72,14 +70,6 @@ def transposed(A: Array, dtype: DTypeLike) -> Array:
     return turned
 
 
-def thin_product(X: Array, W: Array) -> Array:
-    """X W for few columns of W: row by row in memory, or column by column where that is quicker.
-
-    With 24 to 50 columns OpenBLAS takes 3 to 16 % less time so on ARM, and 6 to 50 % more on x86.
-    """
-    return np.asarray((W.T @ X.T).T if ARM else X @ W)
-
-
 def row_slice(X: Any, rows: slice) -> Any:
     """X[rows] in the memory of X; of sparse rows SciPy would make a copy."""
     if getattr(X, "format", None) != "csr" or rows.step not in (None, 1):
@@ -90,15 +80,6 @@ def row_slice(X: Any, rows: slice) -> Any:
     part.data, part.indices = X.data[first:last], X.indices[first:last]
     part.indptr = X.indptr[start : stop + 1] - first
     return part
-
-
-def padded(m: int) -> int:
-    """How many columns W is given for `thin_product`, the last of them zero.
-
-    On x86 OpenBLAS takes 5 to 15 % less time with 32 columns than with 30, 46 and 48 or 22 and 24,
-    and about as much with 52 as with 50.
-    """
-    return m if ARM else -(-m // 4) * 4
 
 
 def sparse_product(X: Any, W: Array) -> Array:

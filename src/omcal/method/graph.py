@@ -12,14 +12,13 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import abreast_pays, nearest_kernel
+from omcal.machine.thin import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
     one_blas_thread,
-    padded,
     row_blocks,
     sparse_product,
     sum_blocks,
-    thin_product,
 )
 from omcal.machine.unrolled import nearest_abreast_kernel
 from omcal.method.scaling import Scaling
@@ -107,7 +106,7 @@ def anchor_graphs(
     sample is absent from a view, its row in the graph of another view stands in.
     """
     given = zip(views, scalings, anchors, strict=True)
-    distances = (RelativeDistances(*of_view) for of_view in given)
+    distances = (RelativeDistances(*of_view, compiled=compiled) for of_view in given)
     with one_blas_thread():
         (graphs,) = _graphs(views, distances, [anchors], None, k, rows, compiled)
     return graphs
@@ -129,7 +128,7 @@ def graphs_in_span(
     whatever the number of runs.
     """
     given = zip(views, scalings, span.directions, span.origin, strict=True)
-    distances = (RelativeDistances(v, s, o + E, o) for v, s, E, o in given)
+    distances = (RelativeDistances(v, s, o + E, o, compiled=compiled) for v, s, E, o in given)
     with one_blas_thread():
         anchors = [span.points(Z) for Z in coordinates]
         return _graphs(views, distances, anchors, coordinates, k, rows, compiled)
@@ -155,7 +154,7 @@ def _graphs(
     ]
     steps: list[Callable[[], None]] = []
     for v, (view, of_view) in enumerate(zip(views, distances, strict=True)):
-        means: list[tuple[Array | None, Array]] = [(None, of_view.bias)]
+        means: list[tuple[ThinProduct | None, Array]] = [(None, of_view.bias)]
         if coordinates is not None:
             both = zip(coordinates, anchors, strict=True)
             means = [of_view.to_points(Z[v], A[v]) for Z, A in both]
@@ -173,15 +172,15 @@ def _steps(
     view: View,
     distances: RelativeDistances,
     start: int,
-    means: Sequence[tuple[Array | None, Array]],
+    means: Sequence[tuple[ThinProduct | None, Array]],
     ties: Sequence[tuple[Array, Array]],
     *,
     compiled: bool,
 ) -> list[Callable[[], None]]:
     """What is to be done for the graphs of a view, block by block of its rows from `start` on.
 
-    They go into (indices, weights) of each run. A run has coordinates, or None where it has the
-    distances as they are, and their bias.
+    They go into (indices, weights) of each run. A run has the product with its coordinates, or None
+    where it has the distances as they are, and their bias.
     """
     tie = _tie_limit(view.dtype)
     m, (n, k) = len(means[0][1]), ties[0][0].shape
@@ -194,11 +193,10 @@ def _steps(
     def work(block: slice) -> bool:
         rows = view.rows(slice(start + block.start, start + block.stop))
         shared = distances.products(rows, any_order=abreast)
-        for (Z, bias), (indices, weights) in zip(means, ties, strict=True):
+        for (to_points, bias), (indices, weights) in zip(means, ties, strict=True):
             products = shared
-            if Z is not None:
-                shared = shared[:, : Z.shape[1]]
-                products = thin_product(shared, Z.T) if abreast else shared @ Z.T
+            if to_points is not None:
+                products = to_points(shared[:, : len(to_points.W)], any_order=abreast)
             if not nearest(products, bias, tie, indices[block], weights[block]):
                 return False
         return True
@@ -229,14 +227,25 @@ class RelativeDistances:
     """
 
     def __init__(
-        self, view: View, scaling: Scaling, anchors: Array, mean: Array | None = None
+        self,
+        view: View,
+        scaling: Scaling,
+        anchors: Array,
+        mean: Array | None = None,
+        *,
+        compiled: bool = False,
     ) -> None:
         self._scaling = scaling
         self._mean = anchors.mean(axis=0, dtype=np.float64) if mean is None else mean
-        self._m = len(anchors)
-        width = self._m if view.sparse else padded(self._m)
-        self._W = np.zeros((len(self._mean), width), view.dtype)
-        if not view.sparse:  # of sparse rows nothing is taken off
+        self._compiled = compiled
+        shape = len(self._mean), len(anchors)
+        self._product: ThinProduct | None = None
+        if view.sparse:
+            self._W = np.zeros(shape, view.dtype)
+        else:
+            self._product = ThinProduct(shape, view.dtype, compiled=compiled)
+            self._W = self._product.W
+            # Of sparse rows nothing is taken off.
             origin = scaling.undo(self._mean).astype(view.dtype)
 
         def work(some: slice) -> Floats:
@@ -244,7 +253,7 @@ class RelativeDistances:
             centres, middle = anchors[:, some].astype(np.float64, copy=False), self._mean[some]
             twice = 2.0 * (middle - centres)
             W, shift = scaling.fold(twice.T, some)
-            self._W[some, : self._m] = W
+            self._W[some] = W
             half = 0.5 * np.einsum("jd,jd->j", centres + middle, twice)
             if view.sparse:
                 return np.stack([shift, half])
@@ -262,27 +271,27 @@ class RelativeDistances:
                 self._shift = self._shift + there
         self.bias: Array = (self._shift - half).astype(view.dtype)
 
-    def to_points(self, Z: Array, points: Array) -> tuple[Array, Array]:
-        """For distances to c̄ + Σ z_i (c_i − c̄): Z, by which the products are taken, and the bias.
+    def to_points(self, Z: Array, points: Array) -> tuple[ThinProduct, Array]:
+        """For distances to c̄ + Σ z_i (c_i − c̄): the product with Zᵀ, and the bias.
 
         These points are given as well.
         """
         bias = Z @ self._shift + np.einsum("jd,jd->j", points + self._mean, points - self._mean)
-        return Z.astype(self._W.dtype), bias.astype(self._W.dtype)
+        product = ThinProduct(Z.T.shape, self._W.dtype, compiled=self._compiled)
+        product.W[:] = Z.T
+        return product, bias.astype(self._W.dtype)
 
     def products(self, block: Matrix, any_order: bool = False) -> Array:
         """Distances less the bias, (rows × m), row by row in memory.
 
-        Where any order will do, there may be columns of zeros beyond them.
+        Where any order will do, there may be columns beyond them.
         """
         block = self._scaling.prepare(block)
         if self.origin is not None:
             block = block - self.origin
-        if sparse.issparse(block):
+        if self._product is None:
             return sparse_product(block, self._W)
-        if any_order:
-            return thin_product(block, self._W)
-        return np.asarray(block @ self._W[:, : self._m])
+        return self._product(block, any_order=any_order)
 
 
 def _tie_limit(dtype: np.dtype) -> Any:

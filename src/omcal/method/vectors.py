@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -12,13 +12,12 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import cluster_sums_kernel, two_nearest_kernel
+from omcal.machine.thin import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
-    padded,
     row_slice,
     sparse_product,
     sum_blocks,
-    thin_product,
     transposed,
 )
 from omcal.method import inner_products
@@ -134,16 +133,17 @@ class Vectors(Points):
     def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
         """Let `use` have the products of the centres with blocks of rows."""
         m, (n, width) = len(centres), self.X.shape
-        W, product = centres.T, operator.matmul
         size = min(_BLOCK_ENTRIES // m, _ROW_ENTRIES // max(width, 1))
+        product: Callable[[Any], Array]
         if sparse.issparse(self.X):
-            W, product, size = transposed(centres, W.dtype), sparse_product, _SPARSE_ENTRIES // m
-        elif self._wide(m):
-            W, product = np.zeros((padded(m), width), W.dtype).T, thin_product
-            W.T[:m] = centres
+            size = _SPARSE_ENTRIES // m
+            product = partial(sparse_product, W=transposed(centres, centres.dtype))
+        else:
+            product = thin = ThinProduct(centres.T.shape, centres.dtype, compiled=self._compiled)
+            thin.W[:] = centres.T
 
         def work(rows: slice) -> None:
-            use(rows, product(row_slice(self.X, rows), W)[:, :m])
+            use(rows, product(row_slice(self.X, rows))[:, :m])
 
         map_blocks(work, n, max(1, size))
 
