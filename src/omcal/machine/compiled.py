@@ -16,7 +16,7 @@ import numpy as np
 
 from omcal.machine.jit import jit
 from omcal.machine.process import once
-from omcal.machine.unrolled import sweep_kernel
+from omcal.machine.unrolled import settle_kernel, sweep_kernel
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
 _IN_REGISTERS = 20  # columns of a row at once
@@ -24,7 +24,6 @@ _BYTES_BY_LOOPS = 80  # of a row that is multiplied by loops: four such rows fit
 _VECTOR = 16  # bytes: what is no whole vector takes longer than one
 _MOST_ABREAST = 256  # anchors: with more, most distances are no candidates and not worth a step
 _MOST_PLACES = 16  # neighbours that are worth code of their own
-_ABREAST = 64  # rows that settle together
 _UNROLLED = 5  # neighbours: the default number is worth code of its own
 
 
@@ -55,26 +54,57 @@ def sweep(stacked: Any, R: Any) -> Callable[[Any, Any, Any], tuple[Any, Any, Any
     It takes the indices and weights of the graphs and F, changes F in place, and returns the sums
     [S_1 … S_V]ᵀF, FᵀF and FoldᵀF in float64.
     """
-    c, lanes = len(R), _VECTOR // R.dtype.itemsize
-    least = -(-c // _IN_REGISTERS)
-    # Columns of zeros, as few as can be, make all slices equally many whole vectors.
-    widths = [-(-c // (slices * lanes)) * lanes for slices in (least, least + 1)]
-    width = min(widths, key=lambda width: -(-c // width) * width)
-    slices = -(-c // width)
-    columns = slices * width
+    c = len(R)
+    width, slices = _slices(c, R.dtype)
     few = c if slices == 1 and R[0].nbytes <= _BYTES_BY_LOOPS else None
-    wide = [np.zeros((rows, columns), R.dtype) for rows in (len(stacked), columns)]
-    wide[0][:, :c], wide[1][:c, :c] = stacked, R
-    in_slices = wide[0].reshape(-1, slices, width).swapaxes(0, 1).ravel()
+    in_slices = _in_slices(stacked, width, slices)
+    wide = np.zeros((slices * width, slices * width), R.dtype)
+    wide[:c, :c] = R
 
     def work(indices: Any, weights: Any, F: Any) -> tuple[Any, Any, Any]:
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None
         kernel = sweep_kernel(few, width, k, indices.dtype, F.dtype)
-        StF, FtF, FoldtF = kernel(indices, weights, F, in_slices, wide[1])
+        StF, FtF, FoldtF = kernel(indices, weights, F, in_slices, wide)
         StF = StF.reshape(slices, -1, width).swapaxes(0, 1).reshape(len(stacked), -1)
         return StF[:, :c], FtF[:c, :c], FoldtF[:c, :c]
 
     return work
+
+
+def settle(stacked: Any, R: Any, small: float, max_sweeps: int) -> Callable[..., tuple[Any, ...]]:
+    """What rows of [S_1 … S_V] stacked settle at, as `updates.settle` finds it, as a function.
+
+    It takes the indices and weights of the graphs, and returns U, its largest entry in each row
+    and the column of that. The rows are done when none of 64 that are together changes by more than
+    `small` times the largest entry of what they start from.
+    """
+    width, slices = _slices(len(R), stacked.dtype)
+    in_slices = _in_slices(stacked, width, slices)
+
+    def work(indices: Any, weights: Any) -> tuple[Any, Any, Any]:
+        U = np.empty((len(indices), len(R)), stacked.dtype)
+        largest, labels = np.empty(len(U), U.dtype), np.empty(len(U), np.int32)
+        kernel = settle_kernel(width, indices.dtype, U.dtype)
+        kernel(indices, weights, in_slices, R, small, max_sweeps, U, largest, labels)
+        return U, largest, labels
+
+    return work
+
+
+def _slices(c: int, dtype: np.dtype) -> tuple[int, int]:
+    """Columns to a slice, and slices: so many columns are at once in registers."""
+    lanes, least = _VECTOR // dtype.itemsize, -(-c // _IN_REGISTERS)
+    # Columns of zeros, as few as can be, make all slices equally many whole vectors.
+    widths = [-(-c // (slices * lanes)) * lanes for slices in (least, least + 1)]
+    width = min(widths, key=lambda width: -(-c // width) * width)
+    return width, -(-c // width)
+
+
+def _in_slices(stacked: Any, width: int, slices: int) -> Any:
+    """The columns, and columns of zeros, slice after slice."""
+    wide = np.zeros((len(stacked), slices * width), stacked.dtype)
+    wide[:, : stacked.shape[1]] = stacked
+    return wide.reshape(-1, slices, width).swapaxes(0, 1).ravel()
 
 
 @once
@@ -186,72 +216,6 @@ def gram_kernel() -> Callable[..., None]:
                             StS[u, v, row, column] += weight * weights[i, v, b]
 
     kernel: Callable[..., None] = gram
-    return kernel
-
-
-@once
-def settle_kernel() -> Callable[..., None]:
-    """U of [S_1 … S_V] stacked at the fixed point of Eq. 13, as `updates.settle` finds it.
-
-    Many rows at a time, cluster by cluster, until none of them changes by more than `small` times
-    the largest entry of what they start from.
-    """
-
-    @jit(fastmath={"contract", "nsz"})
-    def settle(indices, weights, stacked, R, small, max_sweeps, U):  # type: ignore[no-untyped-def]
-        n, V, k = indices.shape
-        c = np.uint64(len(R))
-        m = np.uint64(len(stacked) // V)
-        flat = stacked.ravel()
-        row = np.empty(c, U.dtype)
-        B, F = np.zeros((c, _ABREAST)), np.zeros((c, _ABREAST))
-        f, change = np.empty(_ABREAST), np.empty(_ABREAST)
-        for start in range(0, n, _ABREAST):
-            width = min(_ABREAST, n - start)
-            for t in range(width):
-                row[:] = 0
-                for v in range(V):
-                    for a in range(k):
-                        weight = weights[start + t, v, a]
-                        q = (np.uint64(v) * m + np.uint64(indices[start + t, v, a])) * c
-                        for j in range(c):
-                            row[j] += weight * flat[q + j]
-                for j in range(c):
-                    B[j, t] = row[j]
-            f[:] = 0.0
-            for j in range(c):
-                scale = 1.0 / (1.0 - R[j, j])
-                for t in range(_ABREAST):
-                    b = B[j, t]
-                    F[j, t] = b * scale if b > 0.0 else 0.0
-                    f[t] = abs(b) if abs(b) > f[t] else f[t]
-            limit = small * f[:width].max()
-            for _ in range(max_sweeps):
-                change[:] = 0.0
-                for j in range(c):
-                    f[:] = B[j]
-                    for i in range(c):
-                        r = 0.0 if i == j else R[i, j]
-                        for t in range(_ABREAST):
-                            f[t] += r * F[i, t]
-                    scale = 1.0 / (1.0 - R[j, j])
-                    for t in range(_ABREAST):
-                        new = f[t] * scale
-                        new = new if new > 0.0 else 0.0
-                        moved = abs(new - F[j, t])
-                        change[t] = moved if moved > change[t] else change[t]
-                        F[j, t] = new
-                if change[:width].max() <= limit:
-                    break
-            for j in range(c):
-                f[:] = B[j]
-                for i in range(c):
-                    for t in range(_ABREAST):
-                        f[t] += R[i, j] * F[i, t]
-                for t in range(width):
-                    U[start + t, j] = f[t]
-
-    kernel: Callable[..., None] = settle
     return kernel
 
 

@@ -13,7 +13,7 @@ from omcal.machine.process import ProcessSetting, once
 
 _TILE_ROWS = 512  # rows whose sums of products are taken in the type of the rows
 _PARTS_OF_ROWS = 4  # times V m rows to a part of SᵀF: 4 V k terms to an entry on average
-_LANES = 64  # rows whose neighbours are found together
+_LANES = 64  # rows whose neighbours are found together, and that settle together
 
 # A line that holds a J stands for one such line for each of the columns of a slice, and one that
 # holds a K for each column of F; H and I are for two columns and four rows that are multiplied
@@ -125,6 +125,82 @@ _BY_LOOPS = {
 }
 
 
+# U at the fixed point of Eq. 13. Where a row starts from is found row by row, a slice of columns in
+# registers as above; then many rows settle at once, cluster by cluster.
+_SETTLE = """
+def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
+    n, V, k = indices.shape
+    c = np.uint64(len(R))
+    slices = (len(R) + {width} - 1) // {width}
+    entries = stacked.size // slices
+    of_view = np.uint64(entries // V)
+    zero = stacked.dtype.type(0)
+    B = np.zeros((slices * {width}, {lanes}))
+    F = np.zeros((c, {lanes}))
+    f = np.empty({lanes})
+    change = np.empty({lanes})
+    best = np.empty({lanes}, U.dtype)
+    where = np.empty({lanes}, np.int32)
+    for start in range(0, n, {lanes}):
+        rows = np.uint64(min({lanes}, n - start))
+        for s in range(slices):
+            j = np.uint64(s * {width})
+            first = np.uint64(s * entries)
+            for t in range(rows):
+                i = np.uint64(start) + t
+                uJ = zero
+                for v in range(np.uint64(V)):
+                    for a in range(np.uint64(k)):
+                        weight = weights[i, v, a]
+                        q = first + v * of_view + np.uint64(indices[i, v, a]) * np.uint64({width})
+                        uJ += weight * stacked[q + np.uint64(J)]
+                B[j + np.uint64(J), t] = uJ
+        change[:] = 0.0
+        for j in range(c):
+            scale = 1.0 / (1.0 - R[j, j])
+            for t in range({lanes}):
+                b = B[j, t]
+                size, most = abs(b), change[t]
+                F[j, t] = b * scale if b > 0.0 else 0.0
+                change[t] = size if size > most else most
+        limit = small * change[:rows].max()
+        for _ in range(max_sweeps):
+            change[:] = 0.0
+            for j in range(c):
+                f[:] = B[j]
+                for i in range(c):
+                    r = 0.0 if i == j else R[i, j]
+                    for t in range({lanes}):
+                        f[t] += r * F[i, t]
+                scale = 1.0 / (1.0 - R[j, j])
+                for t in range({lanes}):
+                    new = f[t] * scale
+                    new = new if new > 0.0 else 0.0
+                    moved, most = abs(new - F[j, t]), change[t]
+                    change[t] = moved if moved > most else most
+                    F[j, t] = new
+            if change[:rows].max() <= limit:
+                break
+        best[:] = -np.inf
+        where[:] = 0
+        for column in range(c):
+            j = np.int32(column)
+            f[:] = B[column]
+            for i in range(c):
+                r = R[i, column]
+                for t in range({lanes}):
+                    f[t] += r * F[i, t]
+            for t in range({lanes}):
+                u, most = U.dtype.type(f[t]), best[t]
+                best[t] = u if u > most else most
+                where[t] = j if u > most else where[t]
+            for t in range(rows):
+                U[start + t, column] = f[t]
+        largest[start : start + rows] = best[:rows]
+        labels[start : start + rows] = where[:rows]
+"""
+
+
 # Eq. 2 from relative distances, products + bias. Each distance d finds its place in the list of the
 # k + 1 nearest, and what is farther moves on by one: steps without branches, for many rows at once.
 # Here a J stands for each place in the list but the first, and an I for the one before.
@@ -198,6 +274,23 @@ def nearest_abreast_kernel(k: int) -> Callable[..., bool]:
         for j in range(1, k + 1 if "J" in line else 2)
     ]
     return _compiled(name, source, {"contract", "nsz"})
+
+
+@once
+def settle_kernel(width: int, index: DTypeLike, real: DTypeLike) -> Callable[..., None]:
+    """What rows settle at, `width` columns of what they start from at a time."""
+    name = f"settle_by_{width}"
+    lines = [
+        line.replace("J", str(j))
+        for line in _SETTLE.format(name=name, width=width, lanes=_LANES).splitlines()
+        for j in range(width if "J" in line else 1)
+    ]
+    compiled = _compiled(name, lines, {"contract", "nsz"})
+    graphs = np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty(width, real)
+    rows = np.empty((0, width), real), np.empty(0, real), np.empty(0, np.int32)
+    with _JOINED.held():
+        compiled(*graphs, np.zeros((width, width)), 0.0, 0, *rows)
+    return compiled
 
 
 @once

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omcal.machine.arrays import Array, Mask
-from omcal.machine.compiled import compiled_pays, settle_kernel
+from omcal.machine.compiled import compiled_pays
+from omcal.machine.compiled import settle as settle_by_loops
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.method.anchors import anchors_of_runs
 from omcal.method.graph import AnchorGraphs, anchor_graphs, graphs_in_span
-from omcal.method.rows import Assignment, decide, second
+from omcal.method.rows import Assignment, decide, second, silence
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import InSpan, anchors_in_span, own_rows
@@ -196,16 +197,22 @@ def indicate(
     P, R = Z.f_step()
     to_P, to_G = (stacked(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
     scale = float(np.abs(P).max())
+    settles = settled(to_P.dtype), MAX_SWEEPS
+    by_loops = settle_by_loops(to_P, R, *settles)
+
+    def decided(U: Array, some: AnchorGraphs) -> Array:
+        return decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
 
     def work(rows: slice) -> tuple[Array, Array]:
         some = graphs[rows]
-        if compiled:
-            U = np.empty((some.n, len(R)), to_P.dtype)
-            how = settled(U.dtype), MAX_SWEEPS
-            settle_kernel()(some.indices, some.weights, to_P, R, *how, U)
-        else:
+        if not compiled:
             U = settle(some.side_by_side() @ to_P, R)
-        return U, decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
+            return U, decided(U, some)
+        U, largest, labels = by_loops(some.indices, some.weights)
+        few = np.flatnonzero(largest <= silence(U.dtype, scale))
+        if few.size:
+            labels[few] = decided(U[few], some[few])
+        return U, labels
 
     U, labels = zip(*map_blocks(work, graphs.n, _SETTLED), strict=True)
     return np.concatenate(U), np.concatenate(labels)
