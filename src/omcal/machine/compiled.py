@@ -48,27 +48,31 @@ def _numba_works() -> bool:
     return True
 
 
-def sweep(stacked: Any, R: Any) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
-    """The pass over a block of rows, F ← max([S_1 … S_V] stacked + F R, 0), as a function.
+class Sweep:
+    """The pass over blocks of rows, F ← max([S_1 … S_V] stacked + F R, 0)."""
 
-    It takes the indices and weights of the graphs and F, changes F in place, and returns the sums
-    [S_1 … S_V]ᵀF, FᵀF and FoldᵀF in float64.
-    """
-    c = len(R)
-    width, slices = _slices(c, R.dtype)
-    few = c if slices == 1 and R[0].nbytes <= _BYTES_BY_LOOPS else None
-    in_slices = _in_slices(stacked, width, slices)
-    wide = np.zeros((slices * width, slices * width), R.dtype)
-    wide[:c, :c] = R
+    def __init__(self, stacked: Any, R: Any) -> None:
+        self._c, self._rows = len(R), len(stacked)
+        self._width, self._slices = _slices(self._c, R.dtype)
+        few = self._slices == 1 and R[0].nbytes <= _BYTES_BY_LOOPS
+        self._few = self._c if few else None
+        self._stacked = _in_slices(stacked, self._width, self._slices)
+        columns = self._slices * self._width
+        self._R = np.zeros((columns, columns), R.dtype)
+        self._R[: self._c, : self._c] = R
 
-    def work(indices: Any, weights: Any, F: Any) -> tuple[Any, Any, Any]:
+    def __call__(self, indices: Any, weights: Any, F: Any) -> Any:
+        """Change F, and return all sums over its rows, in float64: those of blocks just add."""
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None
-        kernel = sweep_kernel(few, width, k, indices.dtype, F.dtype)
-        StF, FtF, FoldtF = kernel(indices, weights, F, in_slices, wide)
-        StF = StF.reshape(slices, -1, width).swapaxes(0, 1).reshape(len(stacked), -1)
-        return StF[:, :c], FtF[:c, :c], FoldtF[:c, :c]
+        kernel = sweep_kernel(self._few, self._width, k, indices.dtype, F.dtype)
+        return kernel(indices, weights, F, self._stacked, self._R)
 
-    return work
+    def parts(self, sums: Any) -> tuple[Any, Any, Any]:
+        """Of these sums [S_1 … S_V]ᵀF, FᵀF and FoldᵀF."""
+        StF, *squares = np.split(sums, [self._stacked.size, self._stacked.size + self._R.size])
+        StF = StF.reshape(self._slices, -1, self._width).swapaxes(0, 1).reshape(self._rows, -1)
+        FtF, FoldtF = (square.reshape(self._R.shape)[: self._c, : self._c] for square in squares)
+        return StF[:, : self._c], FtF, FoldtF
 
 
 def settle(stacked: Any, R: Any, small: float, max_sweeps: int) -> Callable[..., tuple[Any, ...]]:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from omcal.machine.jit import jit
 from omcal.machine.process import ProcessSetting, once
 
-_TILE_ROWS = 512  # rows whose sums of products are taken in the type of the rows
+_TILE_ROWS = 256  # rows whose sums of products are taken in the type of the rows
 _PARTS_OF_ROWS = 4  # times V m rows to a part of SᵀF: 4 V k terms to an entry on average
 _LANES = 64  # rows whose neighbours are found together, and that settle together
 
@@ -21,6 +21,7 @@ _LANES = 64  # rows whose neighbours are found together, and that settle togethe
 # of rows stays in the cache from its first use to its last, without a word of Python in between.
 # The sums of rows enough for a few dozen terms in each are taken in the type of the rows, which is
 # as exact as the terms are and twice as fast in float32, and those sums are added up in float64.
+# Each view has a sum of its own, zJ, as an addition has to wait for the one before.
 _SWEEP = """
 def {name}(indices, weights, F, stacked, R):
     n, V, k = indices.shape
@@ -33,9 +34,10 @@ def {name}(indices, weights, F, stacked, R):
     new_tile = np.zeros(({tile_rows}, columns), F.dtype)
     FtF_of_tile = np.zeros((columns, columns), F.dtype)
     FoldtF_of_tile = np.zeros((columns, columns), F.dtype)
-    FtF = np.zeros((columns, columns))
-    FoldtF = np.zeros((columns, columns))
-    total = np.zeros(stacked.size)
+    sums = np.zeros(stacked.size + 2 * R.size)
+    total = sums[: stacked.size]
+    FtF = sums[stacked.size : stacked.size + R.size].reshape(R.shape)
+    FoldtF = sums[stacked.size + R.size :].reshape(R.shape)
     part = np.zeros_like(stacked)
     rows_in_part = 0
     for start in range(0, n, {tile_rows}):
@@ -49,10 +51,12 @@ def {name}(indices, weights, F, stacked, R):
                 i = np.uint64(start) + row
                 uJ = new[row, j + np.uint64(J)]
                 for v in range(np.uint64(V)):
+                    zJ = zero
                     for a in range(np.uint64({neighbours})):
                         weight = weights[i, v, a]
                         q = first + v * of_view + np.uint64(indices[i, v, a]) * np.uint64({width})
-                        uJ += weight * stacked[q + np.uint64(J)]
+                        zJ += weight * stacked[q + np.uint64(J)]
+                    uJ += zJ
                 uJ = max(uJ, zero)
                 new[row, j + np.uint64(J)] = uJ
                 for v in range(np.uint64(V)):
@@ -70,7 +74,7 @@ def {name}(indices, weights, F, stacked, R):
             for q in range(stacked.size):
                 total[q] += part[q]
                 part[q] = zero
-    return total, FtF, FoldtF
+    return sums
 """
 
 # BLAS rearranges rows before it multiplies them, which takes as long as products with few columns.
@@ -150,10 +154,12 @@ def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
                 i = np.uint64(start) + t
                 uJ = zero
                 for v in range(np.uint64(V)):
+                    zJ = zero
                     for a in range(np.uint64(k)):
                         weight = weights[i, v, a]
                         q = first + v * of_view + np.uint64(indices[i, v, a]) * np.uint64({width})
-                        uJ += weight * stacked[q + np.uint64(J)]
+                        zJ += weight * stacked[q + np.uint64(J)]
+                    uJ += zJ
                 B[j + np.uint64(J), t] = uJ
         change[:] = 0.0
         for j in range(c):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,9 +135,12 @@ class MemoryRows(AbstractRows):
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
         Q, R = self._stacked(alpha, P), R.astype(self.F.dtype)
-        work = self._compiled_pass(Q, R) if self._compiled else self._plain_pass(Q, R)
-        total = sum_blocks(work, self.graphs.n, _BLOCK)
-        shape = (self.graphs.n_views, self.graphs.n_anchors, self.F.shape[1])
+        n, shape = self.graphs.n, (self.graphs.n_views, self.graphs.n_anchors, self.F.shape[1])
+        if self._compiled:
+            sweep = kernels.Sweep(Q, R)
+            total = Sums(*sweep.parts(sum_blocks(partial(self._swept, sweep), n, _BLOCK)))
+        else:
+            total = sum_blocks(self._plain_pass(Q, R), n, _BLOCK)
         return Sums(total.StF.reshape(shape), total.FtF, total.FoldtF)
 
     def iteration(self, StS: Floats, G: Floats, problem: Problem) -> Iteration | None:
@@ -144,14 +148,9 @@ class MemoryRows(AbstractRows):
             return None
         return Iteration(self, StS, G, problem, kernels.inverses_kernel())
 
-    def _compiled_pass(self, Q: Array, R: Array) -> Callable[[slice], Sums]:
-        sweep = kernels.sweep(Q, R)
-
-        def work(rows: slice) -> Sums:
-            graphs = self.graphs[rows]
-            return Sums(*sweep(graphs.indices, graphs.weights, self.F[rows]))
-
-        return work
+    def _swept(self, sweep: kernels.Sweep, rows: slice) -> Any:
+        graphs = self.graphs[rows]
+        return sweep(graphs.indices, graphs.weights, self.F[rows])
 
     def _plain_pass(self, Q: Array, R: Array) -> Callable[[slice], Sums]:
         def work(rows: slice) -> Sums:
@@ -183,7 +182,7 @@ class MemoryRows(AbstractRows):
 
         def compiled_work(rows: slice) -> Assignment:
             old = self.F[rows].copy()
-            sweep(rows)
+            self._swept(sweep, rows)
             new = self.F[rows]
             labels = np.empty(len(new), np.int32)
             second, share = np.empty(len(new), np.uint16), np.empty(len(new), np.uint8)
@@ -199,7 +198,7 @@ class MemoryRows(AbstractRows):
             return Assignment(labels, few.n_undecided, *((second, share) if runner_up else ()))
 
         if self._compiled:
-            sweep, work = self._compiled_pass(Q, R), compiled_work
+            sweep, work = kernels.Sweep(Q, R), compiled_work
         return Assignment.joined(map_blocks(work, self.graphs.n, _BLOCK))
 
     def _stacked(self, alpha: Floats, P: Floats) -> Array:
