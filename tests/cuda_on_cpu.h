@@ -147,6 +147,23 @@ static void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsi
     sync_warp();
 }
 
+// m8n8k4.
+static void multiply(double (&sums)[2], double a, double b) {
+    const double mine[2] = {a, b};
+    auto& all = words[threadIdx.x / WARP];
+    memcpy(all[threadIdx.x % WARP], mine, sizeof mine);
+    sync_warp();
+    const int line = threadIdx.x % WARP / 4, part = threadIdx.x % 4;
+    for (int i = 0; i < 2; ++i)
+        for (int k = 0; k < 4; ++k) {
+            double left[2], right[2];
+            memcpy(left, all[line * 4 + k], sizeof left);
+            memcpy(right, all[(2 * part + i) * 4 + k], sizeof right);
+            sums[i] += left[0] * right[1];
+        }
+    sync_warp();
+}
+
 static float from_half(unsigned short half) {
     const int exponent = half >> 10 & 31, fraction = half & 1023;
     const float size = exponent ? std::ldexp(1024.0f + fraction, exponent - 25) : std::ldexp((float)fraction, -24);

@@ -20,6 +20,7 @@ TRANSLATED = {
     r"extern __shared__ unsigned char memory\[\];": (
         "unsigned char* const memory = on_cpu::shared_memory();"
     ),
+    r'asm\("mma[^"]*f64.*?\);': "on_cpu::multiply(sums, a, b);",
     r'asm\("mma.*?\);': "on_cpu::multiply(sums, a, b0, b1);",
     r'asm\("cvt.*?\);': "wide = on_cpu::from_half(x);",
     r'extern "C" __global__': "static",

@@ -11,13 +11,13 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
-from omcal.machine.torch import Device
+from omcal.machine.torch import Device, Tensor
 from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
 from omcal.method.updates import ConsensusGraph, mix
 from omcal.places.gpu import nvrtc, weights
-from omcal.places.gpu.devices import Repeated, on_device, stream_beside
-from omcal.places.gpu.roots import CLOSE, LEAST, TiledRoot
+from omcal.places.gpu.devices import Repeated, on_device, send, stream_beside
+from omcal.places.gpu.roots import TiledRoot
 
 if TYPE_CHECKING:
     from omcal.places.gpu.rows import Together, TorchRows
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _MOST_CLUSTERS = 64
 _MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one finds the eigenvalues
 _THREADS = 512
+# By which the eigenvalues of the products of F and Z, and those of MᵀM, mostly differ at most.
+_FACTORS = (1e2, 1e4)
 # What the kernel `small` keeps of a run behind its matrices, and its parts.
 _SCALARS = ("objective", "age", "goes on", "number", "most")
 _TURNS, _SHRINKS, _MULTIPLIES, _DECOMPOSES, _ENDS = 1, 2, 4, 8, 16
@@ -167,11 +169,10 @@ class _State:
         self._kept, *self._tables, text = self._slots.split(tables, dim=1)
         self._text = text.unflatten(1, (lines, width))
         self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
-        factors = list(steps(LEAST**0.5))
-        self._steps = torch.tensor(factors, dtype=torch.float64, device=device)
+        self._steps, n_steps = _plans(device)
         self.sums = self._kept.new_zeros((runs, V * m * c + 2 * c * c))
         side = m + m % 2
-        self._vectors = self._kept.new_empty((runs, side * side))
+        self._vectors = self._kept.new_zeros((runs, side * side + 1))
         n_work = 2 * m * m + 1 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
         self._work = self._kept.new_zeros((runs, n_work))
         self._letter = torch.zeros((runs, lines, width), dtype=together.dtype, device=device)
@@ -183,6 +184,9 @@ class _State:
         self._launched = 0
         self._first, self._sent, self._heard = np.zeros((3, runs), dtype=np.int64)  # iterations
         self._on = np.zeros(runs, dtype=bool)  # which go on, as far as the host knows
+        # Matrices in whole tiles of the tensor cores, and a few numbers beside each row.
+        in_tiles = [-(-size // 8) * 8 for size in (c, m if m <= _MOST_ANCHORS else 0)]
+        self._n_room = 3 * max(size * (size + 4) for size in in_tiles) + side
         self._kernel = nvrtc.compiled(
             "small",
             device,
@@ -193,13 +197,13 @@ class _State:
             RULE=rule,
             MOMENTUM=int(problem.accelerate),
             MOST_MOMENTUM=MOST_MOMENTUM,
+            ANCHORS=in_tiles[1],
             THREADS=_THREADS,
         )
-        n_room = 3 * max(c * c, side * side if m <= _MOST_ANCHORS else 0) + side
-        self._bytes = 8 * (_THREADS // 32 + n_room)
+        self._bytes = 8 * (_THREADS // 32 + self._n_room)
         # What is in use for one launch only is quicker in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
-        self._counts = [n_faces, len(factors)]
+        self._counts = [n_faces, *n_steps]
         many = m > _MOST_ANCHORS
         self._root = TiledRoot(self._work[:, m * m], m, cuts=cuts) if many else None
         # None of these knows of this object: what they keep on the device is free when it is gone.
@@ -313,8 +317,8 @@ class _State:
             *(self.sums, *self._tables, self._steps, self._kept, self._vectors),
             None if whole else self._work,
             *((root.begun, root.projector, root.inverse, root.squared) if root else [None] * 4),
-            *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol, CLOSE),
-            *(self._m, *self._counts, self._answers.shape[1], *apart, parts),
+            *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol),
+            *(self._m, *self._counts, self._answers.shape[1], *apart, self._n_room, parts),
         )
 
 
@@ -331,6 +335,14 @@ def _all_kept(StS: Floats, problem: Problem) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+@cache
+def _plans(device: Device) -> tuple[Tensor, list[int]]:
+    """The steps of roots, where they are needed, and how many of each kind there are."""
+    plans = [list(steps(factor**-0.5)) for factor in _FACTORS]
+    (there,) = send([np.concatenate(plans)], device)
+    return there, list(map(len, plans))
 
 
 def _in_order(works: Sequence[Callable[[], None]]) -> None:

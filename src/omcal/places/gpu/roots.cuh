@@ -1,66 +1,120 @@
-// A^(-1/2) of a symmetric C × C matrix by the steps of `method.roots`, in the shared memory of one
-// block of THREADS threads.
-constexpr int ENTRIES = C * C, TURNS_OF_ENTRIES = (ENTRIES + THREADS - 1) / THREADS;
+// A^(-1/2) of a symmetric matrix by the steps of `method.roots`, in the shared memory of one block of
+// THREADS threads. Matrices have SIDE rows and columns, of the identity beyond their own, in tiles of
+// 8 × 8 numbers: tensor cores multiply them, a warp a tile.
+constexpr int TILE = 8, DEEP = 4, MOST_STEPS = 32;
+constexpr double NEARLY_ONE = 1e-8;  // the step from here is off by its square
 
-__device__ double of_product(const double* L, const double* R, int row, int column) {
-    double sum = 0;
-    #pragma unroll 16
-    for (int k = 0; k < C; ++k) sum += L[row * C + k] * R[k * C + column];
-    return sum;
+constexpr __device__ int whole_tiles(int n) { return (n + TILE - 1) / TILE * TILE; }
+// The numbers of a row, with which the lanes of a warp read from different banks.
+constexpr __device__ int pitch(int side) { return side + DEEP; }
+
+__device__ void multiply_add(double (&sums)[2], double a, double b) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+d"(sums[0]), "+d"(sums[1]) : "d"(a), "d"(b));
 }
 
-// X becomes the root; Y and H are room for as many numbers. At most 16 steps. Returns whether it is
-// right.
-__device__ bool inverse_root(
-    const double* A, double* X, double* Y, double* H, const double* steps, int n_steps, double close
-) {
-    // A lane keeps one of the numbers: to fetch them in each step would take longer than the step.
-    const double mine = steps[min((int)threadIdx.x % 32, 2 * n_steps - 1)];
-    // No eigenvalue is larger than the largest sum of a row.
-    for (int i = threadIdx.x; i < C; i += THREADS) {
+// Where a tile has the two numbers of this lane, side by side.
+template <int SIDE>
+__device__ int place_in(int tile) {
+    constexpr int ACROSS = SIDE / TILE;
+    const int row = tile / ACROSS * TILE + threadIdx.x % WARP / 4, column = tile % ACROSS * TILE + threadIdx.x % 4 * 2;
+    return row * pitch(SIDE) + column;
+}
+
+// These two numbers of L R.
+template <int SIDE>
+__device__ void tile_of_product(const double* L, const double* R, int tile, double (&sums)[2]) {
+    constexpr int ACROSS = SIDE / TILE, PITCH = pitch(SIDE);
+    const int lane = threadIdx.x % WARP;
+    L += (tile / ACROSS * TILE + lane / 4) * PITCH + lane % 4;
+    R += lane % 4 * PITCH + tile % ACROSS * TILE + lane / 4;
+    double others[2] = {};  // an addition has to wait for the one before: two sums at a time
+    sums[0] = sums[1] = 0;
+    #pragma unroll 4
+    for (int k = 0; k < SIDE; k += 2 * DEEP) {
+        multiply_add(sums, L[k], R[k * PITCH]);
+        multiply_add(others, L[k + DEEP], R[(k + DEEP) * PITCH]);
+    }
+    sums[0] += others[0], sums[1] += others[1];
+}
+
+// The largest sum of a row of the n × n matrix A: no eigenvalue is larger. `room` is for n numbers.
+__device__ double largest_sum(const double* A, int n, double* room) {
+    for (int i = threadIdx.x; i < n; i += THREADS) {
         double sum = 0;
         #pragma unroll 4
-        for (int j = 0; j < C; ++j) sum += fabs(A[j * C + i]);
-        H[i] = sum;
+        for (int j = 0; j < n; ++j) sum += fabs(A[j * n + i]);
+        room[i] = sum;
     }
     __syncthreads();
     double size = 0;
     #pragma unroll 4
-    for (int i = 0; i < C; ++i) size = fmax(size, H[i]);
-    for (int i = threadIdx.x; i < ENTRIES; i += THREADS) {
-        X[i] = i / C == i % C;
-        Y[i] = A[i] / size;
+    for (int i = 0; i < n; ++i) size = fmax(size, room[i]);
+    __syncthreads();
+    return size;
+}
+
+// X becomes the root of the n × n matrix A, which has eigenvalues up to `size`; it has room for three
+// matrices. The first steps are given, for eigenvalues that differ by no more than a factor; where
+// they differ by more, others follow. Returns whether it has converged.
+template <int SIDE>
+__device__ bool inverse_root(
+    const double* A, int n, double size, double* X, const double* steps, int n_steps
+) {
+    constexpr int PITCH = pitch(SIDE), TILES = SIDE / TILE * (SIDE / TILE);
+    constexpr int JOBS = (2 * TILES + WARPS - 1) / WARPS;
+    double *const Y = X + SIDE * PITCH, *const H = Y + SIDE * PITCH;
+    const int warp = threadIdx.x / WARP;
+    // A lane keeps one of the numbers: to fetch them in each step would take longer than the step.
+    const double mine = steps[min((int)threadIdx.x % WARP, 2 * n_steps - 1)];
+    #pragma unroll 1
+    for (int i = threadIdx.x; i < SIDE * SIDE; i += THREADS) {
+        const int row = i / SIDE, column = i % SIDE, here = row * PITCH + column;
+        X[here] = row == column;
+        Y[here] = row < n && column < n ? A[row * n + column] / size : double(row == column);
     }
     __syncthreads();
-    bool right = true;
+    bool near = false;
     #pragma unroll 1
-    for (int step = 0; step < n_steps; ++step) {
-        const double linear = __shfl_sync(~0u, mine, 2 * step), cubic = __shfl_sync(~0u, mine, 2 * step + 1);
-        right = true;
+    for (int step = 0; step < MOST_STEPS && !near; ++step) {
+        bool mine_near = true;
+        #pragma unroll 1
+        for (int tile = warp; tile < TILES; tile += WARPS) {
+            double sums[2];
+            tile_of_product<SIDE>(X, Y, tile, sums);
+            const int place = place_in<SIDE>(tile), row = place / PITCH, column = place % PITCH;
+            for (int i = 0; i < 2; ++i) {
+                mine_near = mine_near && fabs(sums[i] - (row == column + i)) <= NEARLY_ONE;
+                H[place + i] = sums[i];
+            }
+        }
+        near = __syncthreads_and(mine_near);
+        double linear = __shfl_sync(~0u, mine, 2 * step % WARP), cubic = __shfl_sync(~0u, mine, 2 * step % WARP + 1);
+        if (near || step >= n_steps) linear = 1.5, cubic = 0.5;
+        // (linear I - cubic XY) X and Y (linear I - cubic XY), written when all warps have read X and Y.
+        double next[JOBS][2];
         #pragma unroll
-        for (int turn = 0; turn < TURNS_OF_ENTRIES; ++turn) {
-            const int i = threadIdx.x + turn * THREADS, same = i / C == i % C;
-            if (i >= ENTRIES) continue;
-            const double x = of_product(X, Y, i / C, i % C);
-            right = right && fabs(x - same) <= close;
-            H[i] = linear * same - cubic * x;
+        for (int turn = 0; turn < JOBS; ++turn) {
+            const int job = warp + turn * WARPS;
+            if (job >= 2 * TILES) continue;
+            const int tile = job % TILES, place = place_in<SIDE>(tile);
+            const double* const old = job < TILES ? X : Y;
+            if (job < TILES) tile_of_product<SIDE>(H, X, tile, next[turn]);
+            else tile_of_product<SIDE>(Y, H, tile, next[turn]);
+            for (int i = 0; i < 2; ++i) next[turn][i] = linear * old[place + i] - cubic * next[turn][i];
         }
         __syncthreads();
-        double next_X[TURNS_OF_ENTRIES], next_Y[TURNS_OF_ENTRIES];
         #pragma unroll
-        for (int turn = 0; turn < TURNS_OF_ENTRIES; ++turn) {
-            const int i = min((int)threadIdx.x + turn * THREADS, ENTRIES - 1);
-            next_X[turn] = of_product(H, X, i / C, i % C);
-            next_Y[turn] = of_product(Y, H, i / C, i % C);
-        }
-        __syncthreads();
-        #pragma unroll
-        for (int turn = 0; turn < TURNS_OF_ENTRIES; ++turn) {
-            const int i = threadIdx.x + turn * THREADS;
-            if (i < ENTRIES) X[i] = next_X[turn], Y[i] = next_Y[turn];
+        for (int turn = 0; turn < JOBS; ++turn) {
+            const int job = warp + turn * WARPS;
+            if (job >= 2 * TILES) continue;
+            double* const target = (job < TILES ? X : Y) + place_in<SIDE>(job % TILES);
+            target[0] = next[turn][0], target[1] = next[turn][1];
         }
         __syncthreads();
     }
-    for (int i = threadIdx.x; i < ENTRIES; i += THREADS) X[i] /= sqrt(size);
-    return __syncthreads_and(right);
+    const double scale = 1 / sqrt(size);
+    for (int i = threadIdx.x; i < SIDE * PITCH; i += THREADS) X[i] *= scale;
+    __syncthreads();
+    return near;
 }

@@ -1,8 +1,8 @@
 // What follows from the sums of a pass, as in `method.solver.Iteration.finish`, in one block of
 // threads for each run: G, Z, the weights, the objective, and the matrices that the next pass is sent.
+#include "block_sum.cuh"
 #include "roots.cuh"
 #include "eigen.cuh"
-#include "block_sum.cuh"
 
 constexpr int FRESH = 16;  // iterations whose eigenvectors are turned on; rounding adds up in them
 constexpr int ANSWER = 3;  // numbers: the objective, whether it is right, whether it goes on
@@ -41,7 +41,7 @@ __device__ double entry(const double* L, const double* R, int inner, int width, 
 // The orthogonal polar factor of the m × C matrix B, and whether it is right.
 __device__ bool orthogonal_factor(
     const double* B, double* G, double* room, double* products, double* shared,
-    const double* steps, int n_steps, double close, int m
+    const double* steps, int n_steps, int m
 ) {
     auto gram = [&](const double* M) {
         each(C * C, [&](int i) {
@@ -52,13 +52,34 @@ __device__ bool orthogonal_factor(
         });
     };
     gram(B);
+    constexpr int SIDE = whole_tiles(C);
     double* const root = shared;
-    const bool right =
-        inverse_root(products, root, root + C * C, root + 2 * C * C, steps, n_steps, close);
-    each(m * C, [&](int i) { room[i] = entry(B, root, C, C, i); });
+    const double size = largest_sum(products, C, room);
+    const bool right = inverse_root<SIDE>(products, C, size, root, steps, n_steps);
+    each(m * C, [&](int i) {
+        double sum = 0;
+        for (int k = 0; k < C; ++k) sum += B[i / C * C + k] * root[k * pitch(SIDE) + i % C];
+        room[i] = sum;
+    });
     gram(room);  // once more: the products of B have lost digits that B has
     each(m * C, [&](int i) { G[i] = 1.5 * room[i] - 0.5 * entry(room, products, C, C, i); });
     return right;
+}
+
+// T = (kept) - tau X where singular values up to tau are cut, for the inverse root X of A = M'M as far
+// as they are not, and the projector on that; the sums of the singular values of Z, and their squares.
+template <class Kept, class Root>
+__device__ void shrink(
+    const double* A, double* T, double* totals, double* partial, double tau, int m, Kept kept, Root X
+) {
+    each(m * m, [&](int i) { T[i] = kept(i) - tau * X(i); });
+    const double trace = total(partial, m * m, [&](int i) { return A[i] * kept(i); });
+    const double sigma = total(partial, m * m, [&](int i) { return A[i] * X(i); });
+    const double number = total(partial, m, [&](int i) { return kept(i * (m + 1)); });
+    if (threadIdx.x == 0) {
+        totals[0] = sigma - tau * number;
+        totals[1] = trace - 2 * tau * sigma + tau * tau * number;
+    }
 }
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
@@ -69,12 +90,12 @@ __device__ bool orthogonal_factor(
 // projector and the square of the inverse root. Of two runs, the tables and the state are `apart`.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
-    const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps_of_c,
+    const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps,
     double* state, double* vectors, double* given_work,
     double* begun, const double* projector, const double* inverse, const double* squared,
     REAL* letter, double* answers,
-    double beta, double gamma, double tau, double tol, double close,
-    int m, int n_faces, int n_steps_of_c, int n_places, int apart, int work_apart, int letters_apart, int parts
+    double beta, double gamma, double tau, double tol,
+    int m, int n_faces, int n_steps, int n_steps_of_m, int n_places, int apart, int work_apart, int letters_apart, int n_room, int parts
 ) {
     extern __shared__ unsigned char memory[];
     double* const shared = reinterpret_cast<double*>(memory);
@@ -87,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     sums += run * (VIEWS * mc + 2 * C * C);
     const long long shift = (long long)run * apart;
     StS += shift, H += shift, faces += shift, given += shift, state += shift;
-    vectors += run * side * side;
+    vectors += run * (side * side + 1);
     if (given_work) given_work += (long long)run * work_apart;
     begun += run * mm, inverse += run * mm;
     if (projector) projector += run * mm;
@@ -108,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     if (!*goes_on) return;
 
     // What is not given is in use for this launch only.
-    double* const A = given_work ? given_work : room + 3 * (side > C ? side * side : C * C) + side;  // M'M
+    double* const A = given_work ? given_work : room + n_room;  // M'M
     double* const right = A + mm;
     double* const next_T = right + 1;
     double* const next_G = next_T + mm;
@@ -134,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
         return sum;
     };
     auto turned = [&](const double* B, double* target, double* spare) {
-        return orthogonal_factor(B, target, spare, products, room, steps_of_c, n_steps_of_c, close, m);
+        return orthogonal_factor(B, target, spare, products, room, steps, n_steps, m);
     };
 
     if (parts & TURNS) {
@@ -198,25 +219,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
             each(VIEWS, [&](int v) { weights[v] = sum > 0 ? values[v] / sum : (given[v] > 0) / heard; });
         }
     };
+    // The sum of (tau / sigma)^4 over all singular values: below 1 none is cut.
+    auto all_kept = [&](double squares_of_inverse) { return tau * tau * tau * tau * squares_of_inverse < 1; };
+    auto unit = [&](int i) { return double(i / m == i % m); };
     if (parts & SHRINKS) {
-        // Singular values up to tau are cut; those of M'M that are not have the inverse root X.
-        auto unit = [&](int i) { return double(i / m == i % m); };
         auto kept = [&](int i) { return tau > 0 && projector ? projector[i] : unit(i); };
         auto X = [&](int i) { return tau > 0 ? inverse[i] * *scale : 0.0; };
-        each(mm, [&](int i) { next_T[i] = kept(i) - tau * X(i); });
-        const double trace = total(partial, mm, [&](int i) { return A[i] * kept(i); });
-        const double sigma = total(partial, mm, [&](int i) { return A[i] * X(i); });
-        const double number_kept = total(partial, m, [&](int i) { return kept(i * (m + 1)); });
-        // The sum of (tau / sigma)^4 over all singular values: below 1 none is cut.
-        const double fourth =
-            tau > 0 && squared ? total(partial, mm, [&](int i) { return squared[i] * squared[i]; }) : 0.0;
-        const double inverse_scale = tau * tau * *scale * *scale;
-        if (threadIdx.x == 0) {
-            if (!(inverse_scale * inverse_scale * fourth < 1)) *right = 0;
-            totals[0] = tau > 0 ? sigma - tau * number_kept : 0.0;
-            totals[1] = trace - 2 * tau * sigma + tau * tau * number_kept;
-            if (!(totals[1] > 0)) *right = 0;
+        shrink(A, next_T, totals, partial, tau, m, kept, X);
+        if (tau > 0 && squared) {
+            const double part = total(partial, mm, [&](int i) { return squared[i] * squared[i]; });
+            const double of_inverse = *scale * *scale;
+            if (threadIdx.x == 0 && !all_kept(of_inverse * of_inverse * part)) *right = 0;
         }
+        if (threadIdx.x == 0 && !(totals[1] > 0)) *right = 0;
         __syncthreads();
         weigh();
     }
@@ -235,15 +250,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
                 sum += one[row * C + k] * next_G[column * C + k] + one[column * C + k] * next_G[row * C + k];
             A[i] = sum * s * s;
         });
-        // No eigenvalue is larger than the largest sum of a row.
-        each(m, [&](int i) {
-            double sum = 0;
-            for (int j = 0; j < m; ++j) sum += fabs(A[j * m + i]);
-            one[i] = sum;
-        });
-        double size = 0;
-        #pragma unroll 4
-        for (int i = 0; i < m; ++i) size = fmax(size, one[i]);
+        const double size = largest_sum(A, m, one);
         if (threadIdx.x == 0) *scale = 1.0 / sqrt(size);
         __syncthreads();
         if (!(parts & DECOMPOSES) && tau > 0) {
@@ -255,12 +262,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
         }
     }
 
-    if (parts & DECOMPOSES) {
-        double *const turned = room, *const Q = turned + side * side, *const spare = Q + side * side;
-        double* const cut = spare + side * side;  // of each eigenvalue
+    if (ANCHORS && parts & DECOMPOSES) {
+        // Mostly nothing is cut, and T follows from an inverse root, in a tenth of the time that the
+        // eigenvalues take.
+        constexpr int SIDE = ANCHORS ? ANCHORS : TILE;
+        auto X = [&](int i) { return tau > 0 ? room[i / m * pitch(SIDE) + i % m] : 0.0; };
+        bool whole = true;
         if (tau > 0) {
+            whole = inverse_root<SIDE>(A, m, 1 / (*scale * *scale), room, steps + 2 * n_steps, n_steps_of_m);
+            double squares = 0;
+            #pragma unroll 1
+            for (int tile = threadIdx.x / WARP; tile < SIDE * SIDE / (TILE * TILE); tile += WARPS) {
+                double entries[2];
+                tile_of_product<SIDE>(room, room, tile, entries);
+                const int place = place_in<SIDE>(tile), row = place / pitch(SIDE), column = place % pitch(SIDE);
+                for (int i = 0; i < 2; ++i)
+                    if (row < m && column + i < m) squares += entries[i] * entries[i];
+            }
+            whole = all_kept(block_sum(partial, squares)) && whole;
+        }
+        if (whole) {
+            shrink(A, next_T, totals, partial, tau, m, unit, X);
+        } else {
+            double *const turned = room, *const Q = turned + side * side, *const spare = Q + side * side;
+            double* const cut = spare + side * side;  // of each eigenvalue
+            double* const since = vectors + side * side;  // the iteration that has left the eigenvectors
             const double factor = *scale * *scale;
-            const bool fresh = (int)*number % FRESH == 0;
+            const bool fresh = *since != *number || (int)*number % FRESH == 0;
             each(side * side, [&](int i) { Q[i] = fresh ? i / side == i % side : vectors[i]; });
             each(side * side, [&](int i) {
                 double sum = 0;
@@ -273,24 +301,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
                 turned[i] = sum;
             });
             const bool well = diagonalise(turned, Q, cut, cut + side / 2, side);
-            if (threadIdx.x == 0 && !well) *right = 0;
+            auto sigma = [&](int k) { return sqrt(fmax(turned[k * side + k], 0.0)) / *scale; };
+            auto rho = [&](int k) { return fmax(sigma(k) - tau, 0.0); };
+            const double sum = total(partial, m, [&](int k) { return rho(k); });
+            const double squares = total(partial, m, [&](int k) { return rho(k) * rho(k); });
+            if (threadIdx.x == 0) {
+                totals[0] = sum, totals[1] = squares, *since = *number + 1;
+                if (!well) *right = 0;
+            }
+            each(m, [&](int k) { cut[k] = tau / fmax(sigma(k), tau); });
+            each(mm, [&](int i) {
+                double sum = unit(i);
+                for (int k = 0; k < m; ++k) sum -= cut[k] * Q[i / m * side + k] * Q[i % m * side + k];
+                next_T[i] = sum;
+            });
+            each(side * side, [&](int i) { vectors[i] = Q[i]; });
         }
-        auto sigma = [&](int k) { return sqrt(fmax(turned[k * side + k], 0.0)) / *scale; };
-        auto rho = [&](int k) { return fmax(sigma(k) - tau, 0.0); };
-        const double trace = tau > 0 ? 0.0 : total(partial, m, [&](int i) { return A[i * m + i]; });
-        const double sum = tau > 0 ? total(partial, m, [&](int k) { return rho(k); }) : 0.0;
-        const double squares = tau > 0 ? total(partial, m, [&](int k) { return rho(k) * rho(k); }) : trace;
-        if (threadIdx.x == 0) {
-            totals[0] = sum, totals[1] = squares;
-            if (!(squares > 0)) *right = 0;
-        }
-        if (tau > 0) each(m, [&](int k) { cut[k] = tau / fmax(sigma(k), tau); });
-        each(mm, [&](int i) {
-            double sum = i / m == i % m;
-            for (int k = 0; tau > 0 && k < m; ++k) sum -= cut[k] * Q[i / m * side + k] * Q[i % m * side + k];
-            next_T[i] = sum;
-        });
-        if (tau > 0) each(side * side, [&](int i) { vectors[i] = Q[i]; });
+        if (threadIdx.x == 0 && !(totals[1] > 0)) *right = 0;
+        __syncthreads();
         weigh();
     }
 
