@@ -298,6 +298,15 @@ def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
     assert runs == 1 or tol == 0 or len({len(of_run.history) for of_run in found}) > 1
 
 
+@pytest.mark.parametrize(("kilobytes", "most"), [(227, 64), (99, 56), (48, 40)])
+def test_one_block_takes_as_many_anchors_as_it_has_room_for(monkeypatch, kilobytes, most):
+    """A block of many a GPU has less room than those of data centres."""
+    monkeypatch.setattr(iteration.nvrtc, "room", lambda device: kilobytes << 10)
+    device = torch.device("cpu")
+    found = [m for m in range(1, 100) if iteration._in_one_block(m, device)]
+    assert found == list(range(1, most + 1))
+
+
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("heeds", [True, False])
 def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(in_cuda, monkeypatch, few, heeds):

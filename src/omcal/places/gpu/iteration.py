@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omcal.places.gpu.rows import Together, TorchRows
 
 _MOST_CLUSTERS = 64
-_MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one finds the eigenvalues
+_MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one does
 _THREADS = 512
 # By which the eigenvalues of the products of F and Z, and those of MᵀM, mostly differ at most.
 _FACTORS = (1e2, 1e4)
@@ -35,7 +35,23 @@ _TURNS, _SHRINKS, _MULTIPLIES, _DECOMPOSES, _ENDS = 1, 2, 4, 8, 16
 def serves(rows: TorchRows, problem: Problem) -> bool:
     """Whether `DeviceIteration` does this."""
     c = int(rows.F.shape[1])
-    return nvrtc.available(rows.device) and c <= _MOST_CLUSTERS and weights.serves(problem)
+    if not (nvrtc.available(rows.device) and weights.serves(problem)):
+        return False
+    return c <= _MOST_CLUSTERS and 8 * _block_numbers(c) <= nvrtc.room(rows.device)
+
+
+def _in_one_block(m: int, device: Device) -> bool:
+    """Whether one block of threads takes the roots of matrices of so many anchors."""
+    return m <= _MOST_ANCHORS and 8 * _block_numbers(m) <= nvrtc.room(device)
+
+
+def _block_numbers(*sizes: int) -> int:
+    """Numbers of a block in shared memory: one a warp, three matrices and one more row.
+
+    Matrices are in whole tiles of the tensor cores, with a few numbers beside each row.
+    """
+    side = -(-max(sizes) // 8) * 8
+    return _THREADS // 32 + 3 * side * (side + 4) + side
 
 
 class DeviceIteration(AbstractIteration):
@@ -137,7 +153,7 @@ def enter(
     with on_device(rows.device):
         if value == inf:  # a pass before the first would have left this
             rows.F.zero_()
-        cuts = m > _MOST_ANCHORS and (cuts or not _all_kept(StS, problem))
+        cuts = not _in_one_block(m, rows.device) and (cuts or not _all_kept(StS, problem))
         if together.state is None or not together.state.takes(problem, cuts=cuts):
             shape = (V, m, c)
             together.state = _State(together, rows.device, problem, shape, rule, len(faces), cuts)
@@ -184,9 +200,7 @@ class _State:
         self._launched = 0
         self._first, self._sent, self._heard = np.zeros((3, runs), dtype=np.int64)  # iterations
         self._on = np.zeros(runs, dtype=bool)  # which go on, as far as the host knows
-        # Matrices in whole tiles of the tensor cores, and a few numbers beside each row.
-        in_tiles = [-(-size // 8) * 8 for size in (c, m if m <= _MOST_ANCHORS else 0)]
-        self._n_room = 3 * max(size * (size + 4) for size in in_tiles) + side
+        few = _in_one_block(m, device)
         self._kernel = nvrtc.compiled(
             "small",
             device,
@@ -197,15 +211,14 @@ class _State:
             RULE=rule,
             MOMENTUM=int(problem.accelerate),
             MOST_MOMENTUM=MOST_MOMENTUM,
-            ANCHORS=in_tiles[1],
+            ANCHORS=-(-m // 8) * 8 if few else 0,
             THREADS=_THREADS,
         )
-        self._bytes = 8 * (_THREADS // 32 + self._n_room)
+        self._bytes = 8 * _block_numbers(c, m if few else 0)
         # What is in use for one launch only is quicker in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
         self._counts = [n_faces, *n_steps]
-        many = m > _MOST_ANCHORS
-        self._root = TiledRoot(self._work[:, m * m], m, cuts=cuts) if many else None
+        self._root = None if few else TiledRoot(self._work[:, m * m], m, cuts=cuts)
         # None of these knows of this object: what they keep on the device is free when it is gone.
         work = partial(_in_order, self._kernels())
         launches = self._root is not None and not self._root.at_once  # many, one after another
@@ -318,7 +331,7 @@ class _State:
             None if whole else self._work,
             *((root.begun, root.projector, root.inverse, root.squared) if root else [None] * 4),
             *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol),
-            *(self._m, *self._counts, self._answers.shape[1], *apart, self._n_room, parts),
+            *(self._m, *self._counts, self._answers.shape[1], *apart, self._bytes // 8, parts),
         )
 
 

@@ -1,16 +1,26 @@
 // A^(-1/2) of a symmetric matrix by the steps of `method.roots`, in the shared memory of one block of
 // THREADS threads. Matrices have SIDE rows and columns, of the identity beyond their own, in tiles of
 // 8 × 8 numbers: tensor cores multiply them, a warp a tile.
-constexpr int TILE = 8, DEEP = 4, MOST_STEPS = 32;
+constexpr int TILE = 8, DEEP = 4, MOST_STEPS = 24;
 constexpr double NEARLY_ONE = 1e-8;  // the step from here is off by its square
 
 constexpr __device__ int whole_tiles(int n) { return (n + TILE - 1) / TILE * TILE; }
 // The numbers of a row, with which the lanes of a warp read from different banks.
 constexpr __device__ int pitch(int side) { return side + DEEP; }
 
+// The tile of sums of a warp and the product of one of 8 × 4 and one of 4 × 8 numbers, of which each
+// lane has one.
 __device__ void multiply_add(double (&sums)[2], double a, double b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // before tensor cores took such numbers
+    for (int k = 0; k < DEEP; ++k) {
+        const double left = __shfl_sync(~0u, a, threadIdx.x % WARP / 4 * 4 + k);
+        for (int i = 0; i < 2; ++i)
+            sums[i] += left * __shfl_sync(~0u, b, (threadIdx.x % 4 * 2 + i) * 4 + k);
+    }
+#else
     asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
         : "+d"(sums[0]), "+d"(sums[1]) : "d"(a), "d"(b));
+#endif
 }
 
 // Where a tile has the two numbers of this lane, side by side.

@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     double* begun, const double* projector, const double* inverse, const double* squared,
     REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol,
-    int m, int n_faces, int n_steps, int n_steps_of_m, int n_places, int apart, int work_apart, int letters_apart, int n_room, int parts
+    int m, int n_faces, int n_steps, int n_steps_of_m, int n_places, int apart, int work_apart, int letters_apart, int n_shared, int parts
 ) {
     extern __shared__ unsigned char memory[];
     double* const shared = reinterpret_cast<double*>(memory);
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     if (!*goes_on) return;
 
     // What is not given is in use for this launch only.
-    double* const A = given_work ? given_work : room + n_room;  // M'M
+    double* const A = given_work ? given_work : shared + n_shared;  // M'M
     double* const right = A + mm;
     double* const next_T = right + 1;
     double* const next_G = next_T + mm;
