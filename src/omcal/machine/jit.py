@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -42,3 +44,13 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return call
 
     return compiled
+
+
+def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) -> Callable[..., Any]:
+    """The function of this name in a text of a module, compiled as by `jit`.
+
+    What it calls is found in the module, given by its `globals()`, whose file Numba keeps it with.
+    """
+    names = {**module, "np": np}
+    exec(compile(text, module["__file__"], "exec"), names)
+    return jit(**options)(names[name])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from omcal.machine.arrays import Array
-from omcal.machine.jit import jit
+from omcal.machine.jit import jit_text
 from omcal.machine.process import once
 
 _ARM = platform.machine().lower() in ("aarch64", "arm64")
@@ -96,10 +96,7 @@ def tile_kernel(registers: int, dtype: str) -> Callable[..., None]:
     rows = min(_MOST_ROWS, (_REGISTERS - 1) // registers - 1)
     name = f"product_with_{registers}_registers_of_{dtype}"
     source = _PRODUCT.format(name=name, rows=rows, line=registers * _REGISTER)
-    names: dict[str, Any] = {"tile": _tile(rows, registers, dtype), "__name__": __name__}
-    # Under the name of this file, so that Numba finds a place for its cache.
-    exec(compile(source, __file__, "exec"), names)
-    return jit()(names[name])
+    return jit_text(name, source, {**globals(), "tile": _tile(rows, registers, dtype)})
 
 
 def _tile(rows: int, registers: int, dtype: str) -> Any:

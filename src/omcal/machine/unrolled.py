@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from omcal.machine.jit import jit
+from omcal.machine.jit import jit_text
 from omcal.machine.process import ProcessSetting, once
 
 _TILE_ROWS = 256  # rows whose sums of products are taken in the type of the rows
@@ -279,19 +279,15 @@ def nearest_abreast_kernel(k: int) -> Callable[..., bool]:
         for line in _NEAREST.format(name=name, lanes=_LANES).splitlines()
         for j in range(1, k + 1 if "J" in line else 2)
     ]
-    return _compiled(name, source, {"contract", "nsz"})
+    return _compiled(name, "\n".join(source))
 
 
 @once
 def settle_kernel(width: int, index: DTypeLike, real: DTypeLike) -> Callable[..., None]:
     """What rows settle at, `width` columns of what they start from at a time."""
     name = f"settle_by_{width}"
-    lines = [
-        line.replace("J", str(j))
-        for line in _SETTLE.format(name=name, width=width, lanes=_LANES).splitlines()
-        for j in range(width if "J" in line else 1)
-    ]
-    compiled = _compiled(name, lines, {"contract", "nsz"})
+    text = _SETTLE.format(name=name, width=width, lanes=_LANES)
+    compiled = _compiled(name, _repeated(text, {"J": width}))
     graphs = np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty(width, real)
     rows = np.empty((0, width), real), np.empty(0, real), np.empty(0, np.int32)
     with _JOINED.held():
@@ -314,14 +310,8 @@ def sweep_kernel(
         "tile_rows": _TILE_ROWS,
     }
     products = {at: text.format(**sizes) for at, text in (_BY_LOOPS if c else _BY_BLAS).items()}
-    lines = _SWEEP.format(**sizes, **products).splitlines()
-    for letter, count in {"H": 2, "I": 4, "J": width, "K": c or 0}.items():
-        lines = [
-            line.replace(letter, str(number))
-            for line in lines
-            for number in range(count if letter in line else 1)
-        ]
-    compiled = _compiled(name, lines, {"contract", "nsz"})
+    text = _SWEEP.format(**sizes, **products)
+    compiled = _compiled(name, _repeated(text, {"H": 2, "I": 4, "J": width, "K": c or 0}))
     with _JOINED.held():
         compiled(
             *(
@@ -334,12 +324,21 @@ def sweep_kernel(
     return compiled
 
 
-def _compiled(name: str, source: list[str], fast: set[str]) -> Callable[..., Any]:
+def _repeated(text: str, counts: Mapping[str, int]) -> str:
+    """The text with as many lines for each that holds a letter, with numbers in its place."""
+    lines = text.splitlines()
+    for letter, count in counts.items():
+        lines = [
+            line.replace(letter, str(number))
+            for line in lines
+            for number in range(count if letter in line else 1)
+        ]
+    return "\n".join(lines)
+
+
+def _compiled(name: str, text: str) -> Callable[..., Any]:
     """The function of this name, compiled when it is first called."""
-    names: dict[str, Any] = {"np": np, "__name__": __name__}
-    # Under the name of this file, so that Numba finds a place for its cache.
-    exec(compile("\n".join(source), __file__, "exec"), names)
-    return jit(fastmath=fast)(names[name])
+    return jit_text(name, text, globals(), fastmath={"contract", "nsz"})
 
 
 def _config() -> Any:
