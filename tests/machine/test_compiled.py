@@ -37,13 +37,14 @@ def dense(indices, weights, m):
     return S.reshape(n, V * m)
 
 
-# Each number of columns in a slice, and each pair of types, takes seconds to compile: few of them,
-# in many shapes; `test_every_pass_is_the_plain_one` has the others. Columns in one slice and
-# indices of one byte; columns in three slices, with one to spare, and indices of two.
-KINDS = [(3, np.float32, 3), (41, np.float64, 300)]
+# Each number of columns and each pair of types takes seconds to compile: few of them, in many
+# shapes; `test_every_pass_is_the_plain_one` has the others. Columns that fill no vector and indices
+# of one byte; columns in several vectors; columns in three slices, with one to spare, that BLAS
+# multiplies, and indices of two bytes.
+KINDS = [(3, np.float32, 3), (21, np.float64, 30), (41, np.float64, 300)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     n=SIZES,
     V=st.integers(1, 12),
@@ -52,10 +53,23 @@ KINDS = [(3, np.float32, 3), (41, np.float64, 300)]
     seed=st.integers(0, 2**32 - 1),
 )
 @example(n=257, V=12, k=20, kind=KINDS[0], seed=0)
-@example(n=1030, V=3, k=5, kind=KINDS[1], seed=1)
+@example(n=600, V=2, k=5, kind=KINDS[1], seed=2)
+@example(n=1030, V=3, k=5, kind=KINDS[2], seed=1)
 def test_the_pass_is_the_plain_one(n, V, k, kind, seed):
-    rng = np.random.default_rng(seed)
-    c, real, m = kind[0], kind[1], k + kind[2]
+    c, real, more = kind
+    check_the_pass(np.random.default_rng(seed), (n, V, c, k + more, k), real)
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("registers", [(16, 32), (32, 16)])
+def test_the_pass_with_registers_of_other_processors(registers, real, monkeypatch):
+    monkeypatch.setattr(compiled, "registers", lambda: registers)
+    rng = np.random.default_rng()
+    check_the_pass(rng, (700, 3, 7, 12, 5), real)
+
+
+def check_the_pass(rng, shape, real):
+    n, V, c, m, k = shape
     indices, weights = random_graphs(rng, n, V, m, k, real)
     F = rng.random((n, c)).astype(real)
     stacked = rng.normal(size=(V * m, c)).astype(real)
@@ -77,6 +91,16 @@ def test_the_pass_is_the_plain_one(n, V, k, kind, seed):
         )
 
 
+def test_the_pass_does_not_hide_what_is_no_number():
+    rng = np.random.default_rng(0)
+    indices, weights = random_graphs(rng, 300, 2, 6, 5, np.float32)
+    F = np.zeros((300, 3), np.float32)
+    F[7, 1] = np.nan
+    sweep = compiled.Sweep(np.ones((12, 3), np.float32), np.eye(3, dtype=np.float32))
+    _, FtF, _ = sweep.parts(sweep(indices, weights, F))
+    assert np.isnan(F[7, 1]) and np.isnan(FtF[1, 1]) and np.isfinite(np.delete(F, 7, 0)).all()
+
+
 def test_the_pass_is_the_same_however_its_columns_are_cut(monkeypatch):
     rng = np.random.default_rng(0)
     c, m, k = 17, 12, 5
@@ -84,13 +108,16 @@ def test_the_pass_is_the_same_however_its_columns_are_cut(monkeypatch):
     stacked = rng.normal(size=(2 * m, c)).astype(np.float32)
     R = (rng.normal(size=(c, c)) / c).astype(np.float32)
     found = []
-    for most in (20, 10):  # all at once, or in two halves; with columns to spare
+    # In vectors; with products left to BLAS all at once, or in two halves, with columns to spare.
+    for vectors, most in ((4, 20), (0, 20), (0, 10)):
+        monkeypatch.setattr(compiled, "_FEW_VECTORS", vectors)
         monkeypatch.setattr(compiled, "_IN_REGISTERS", most)
         F = np.random.default_rng(1).random((600, c)).astype(np.float32)
         sweep = compiled.Sweep(stacked, R)
         found.append((F, *sweep.parts(sweep(indices, weights, F))))
-    for one, other in zip(*found, strict=True):
-        assert_allclose(one, other, rtol=1e-5, atol=1e-5 * np.abs(one).max())
+    for kind in zip(*found, strict=True):
+        for other in kind[1:]:
+            assert_allclose(kind[0], other, rtol=1e-5, atol=1e-5 * np.abs(other).max())
 
 
 @settings(max_examples=40, deadline=None)
@@ -204,7 +231,7 @@ def test_threads_that_need_a_loop_at_once_compile_it_once(monkeypatch):
 
     def first_call(_):
         together.wait()
-        return unrolled.sweep_kernel(c, 20, 3, np.dtype(np.uint16), np.dtype(np.float32))
+        return unrolled.vector_sweep_kernel(c, 3, (32, 64), np.dtype(np.uint16), np.dtype("f"))
 
     with ThreadPoolExecutor(4) as pool:
         kernels = set(pool.map(first_call, range(4)))

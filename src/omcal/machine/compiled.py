@@ -16,11 +16,12 @@ import numpy as np
 
 from omcal.machine.jit import jit
 from omcal.machine.process import once
-from omcal.machine.unrolled import settle_kernel, sweep_kernel
+from omcal.machine.simd import aligned, registers
+from omcal.machine.unrolled import settle_kernel, sweep_kernel, vector_sweep_kernel
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
 _IN_REGISTERS = 20  # columns of a row at once
-_BYTES_BY_LOOPS = 80  # of a row that is multiplied by loops: four such rows fit in registers
+_FEW_VECTORS = 4  # to a row of F: for more columns products are left to BLAS
 _VECTOR = 16  # bytes: what is no whole vector takes longer than one
 _MOST_ABREAST = 256  # anchors: with more, most distances are no candidates and not worth a step
 _MOST_PLACES = 16  # neighbours that are worth code of their own
@@ -53,18 +54,25 @@ class Sweep:
 
     def __init__(self, stacked: Any, R: Any) -> None:
         self._c, self._rows = len(R), len(stacked)
-        self._width, self._slices = _slices(self._c, R.dtype)
-        few = self._slices == 1 and R[0].nbytes <= _BYTES_BY_LOOPS
-        self._few = self._c if few else None
+        lanes: int = registers()[1] // R.dtype.itemsize
+        vectors = -(-self._c // lanes)
+        self._few = vectors <= _FEW_VECTORS
+        if self._few:
+            self._width, self._slices = vectors * lanes, 1
+        else:
+            self._width, self._slices = _slices(self._c, R.dtype)
         self._stacked = _in_slices(stacked, self._width, self._slices)
         columns = self._slices * self._width
-        self._R = np.zeros((columns, columns), R.dtype)
+        self._R = aligned((self._c if self._few else columns, columns), R.dtype)
         self._R[: self._c, : self._c] = R
 
     def __call__(self, indices: Any, weights: Any, F: Any) -> Any:
         """Change F, and return all sums over its rows, in float64: those of blocks just add."""
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None
-        kernel = sweep_kernel(self._few, self._width, k, indices.dtype, F.dtype)
+        if self._few:
+            kernel = vector_sweep_kernel(self._c, k, registers(), indices.dtype, F.dtype)
+        else:
+            kernel = sweep_kernel(self._width, k, indices.dtype, F.dtype)
         return kernel(indices, weights, F, self._stacked, self._R)
 
     def parts(self, sums: Any) -> tuple[Any, Any, Any]:
@@ -106,9 +114,11 @@ def _slices(c: int, dtype: np.dtype) -> tuple[int, int]:
 
 def _in_slices(stacked: Any, width: int, slices: int) -> Any:
     """The columns, and columns of zeros, slice after slice."""
-    wide = np.zeros((len(stacked), slices * width), stacked.dtype)
-    wide[:, : stacked.shape[1]] = stacked
-    return wide.reshape(-1, slices, width).swapaxes(0, 1).ravel()
+    found = aligned((slices * len(stacked), width), stacked.dtype)
+    for s, part in enumerate(found.reshape(slices, -1, width)):
+        some = stacked[:, s * width : (s + 1) * width]
+        part[:, : some.shape[1]] = some
+    return found.ravel()
 
 
 @once

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,3 +54,15 @@ def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) ->
     names = {**module, "np": np}
     exec(compile(text, module["__file__"], "exec"), names)
     return jit(**options)(names[name])
+
+
+def repeated(text: str, numbers: Mapping[str, Iterable[int]]) -> str:
+    """The text with one line for each number of a letter, where a line holds the letter."""
+    lines = text.splitlines()
+    for letter, those in numbers.items():
+        lines = [
+            line.replace(letter, str(number))
+            for line in lines
+            for number in (those if letter in line else [0])
+        ]
+    return "\n".join(lines)

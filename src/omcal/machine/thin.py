@@ -2,26 +2,23 @@
 
 BLAS rearranges rows before it multiplies them, which takes as long as the products with few
 columns do. Code of our own reads the rows where they are and keeps the sums of a tile of them in
-registers. It is written in the language of LLVM, whose own choice is registers of half the size.
+registers.
 """
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from functools import cache
-from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from omcal.machine.arrays import Array
-from omcal.machine.jit import jit_text
+from omcal.machine.jit import jit_text, repeated
 from omcal.machine.process import once
+from omcal.machine.simd import aligned, registers, vector_steps
 
 _ARM = platform.machine().lower() in ("aarch64", "arm64")
-_REGISTER = 64  # bytes
-_REGISTERS = 32
+_WIDE = 64  # bytes to a register: on processors with smaller ones BLAS multiplies
 _MOST_ROWS = 8  # of a tile: more, a page apart, would displace one another in the cache
 _FEWEST, _MOST = 2, 6  # registers of sums to a row
 _FULL = 0.75  # of these registers
@@ -34,15 +31,15 @@ class ThinProduct:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, *, compiled: bool) -> None:
-        (width, m), lanes = shape, _REGISTER // dtype.itemsize
-        registers = -(-m // lanes)
-        pays = _FEWEST <= registers <= _MOST and m >= _FULL * registers * lanes
+        (width, m), lanes = shape, _WIDE // dtype.itemsize
+        vectors = -(-m // lanes)
+        pays = _FEWEST <= vectors <= _MOST and m >= _FULL * vectors * lanes
         self._tiles: Callable[..., None] | None = None
-        if compiled and pays and _wide_registers():
-            self._tiles = tile_kernel(registers, dtype.name)
+        if compiled and pays and registers()[1] == _WIDE:
+            self._tiles = tile_kernel(vectors, dtype.name)
         # On x86 OpenBLAS takes 5 to 15 % less time with 32 columns than with 30.
         step = lanes if self._tiles else 1 if _ARM else 4
-        self._with_zeros = _on_line((width, -(-m // step) * step), dtype)
+        self._with_zeros = aligned((width, -(-m // step) * step), dtype)
         self._place = self._with_zeros.ctypes.data
         self.W = self._with_zeros[:, :m]
 
@@ -61,99 +58,33 @@ class ThinProduct:
         return products
 
 
-def _on_line(shape: tuple[int, int], dtype: np.dtype) -> Array:
-    """Zeros that begin where a line of the cache does, so that no register is read from two."""
-    size = shape[0] * shape[1] * dtype.itemsize
-    room = np.zeros(size + _REGISTER, np.uint8)
-    start = -room.ctypes.data % _REGISTER
-    return room[start : start + size].view(dtype).reshape(shape)
-
-
-@cache
-def _wide_registers() -> bool:
-    """Whether the processor has 32 registers of 64 bytes."""
-    from llvmlite import binding
-
-    return bool(binding.get_host_cpu_features().get("avx512f", False))
-
-
-# The last rows are multiplied once more where they are no whole tile.
+# A line that holds an I stands for one for each row of a tile, and J for each vector of a row. The
+# last rows are multiplied once more where they are no whole tile.
 _PRODUCT = """
 def {name}(X, stride, n, width, W, out):
     for i in range(0, n, {rows}):
         i = min(i, n - {rows})
-        tile(X + i * stride, stride, width, W, out + i * {line})
+        xI = X + (i + I) * stride
+        sI_J = zeros()
+        for b in range(width):
+            wJ = load(W + b * {line} + J * {register})
+            yI = everywhere(number(xI + b * {size}))
+            sI_J = add_product(yI, wJ, sI_J)
+        store(out + (i + I) * {line} + J * {register}, sI_J)
 """
 
 
 @once
-def tile_kernel(registers: int, dtype: str) -> Callable[..., None]:
+def tile_kernel(vectors: int, dtype: str) -> Callable[..., None]:
     """The product of rows with columns that fill so many registers.
 
     It takes the address of X, the bytes from a row to the next, their number, at least 8, and
     width, and the addresses of W and of the products.
     """
-    rows = min(_MOST_ROWS, (_REGISTERS - 1) // registers - 1)
-    name = f"product_with_{registers}_registers_of_{dtype}"
-    source = _PRODUCT.format(name=name, rows=rows, line=registers * _REGISTER)
-    return jit_text(name, source, {**globals(), "tile": _tile(rows, registers, dtype)})
-
-
-def _tile(rows: int, registers: int, dtype: str) -> Any:
-    """X W for a tile of rows, as a function for compiled code."""
-    from llvmlite import ir
-    from numba.core import cgutils, types
-    from numba.extending import intrinsic
-
     size = np.dtype(dtype).itemsize
-    lanes, line = _REGISTER // size, registers * _REGISTER
-    number = {4: ir.FloatType(), 8: ir.DoubleType()}[size]
-    register, integer, place = ir.VectorType(number, lanes), ir.IntType(64), ir.IntType(32)
-
-    def write(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        X, stride, width, W, out = given
-        kind = ir.FunctionType(register, 3 * [register])
-        name = f"llvm.fma.v{lanes}f{8 * size}"
-        add_product = cgutils.get_or_insert_function(builder.module, kind, name)
-
-        def times(factor: int, value: Any) -> Any:
-            return builder.mul(integer(factor), value)
-
-        def at(kind: Any, address: Any, *further: Any) -> Any:
-            for distance in further:
-                address = builder.add(address, distance)
-            return builder.inttoptr(address, kind.as_pointer())
-
-        def everywhere(x: Any) -> Any:
-            nothing = register(ir.Undefined)
-            first = builder.insert_element(nothing, x, place(0))
-            return builder.shuffle_vector(first, nothing, ir.VectorType(place, lanes)(None))
-
-        def variable() -> Any:
-            """That LLVM keeps in a register."""
-            return cgutils.alloca_once(builder, register)
-
-        sums = [[variable() for _ in range(registers)] for _ in range(rows)]
-        for total in chain(*sums):
-            builder.store(register(None), total)
-        with cgutils.for_range(builder, width) as loop:
-            ws = [
-                builder.load(at(register, W, times(line, loop.index), integer(p * _REGISTER)))
-                for p in range(registers)
-            ]
-            for r in range(rows):
-                x = builder.load(at(number, X, times(r, stride), times(size, loop.index)))
-                x = everywhere(x)
-                for total, w in zip(sums[r], ws, strict=True):
-                    builder.store(builder.call(add_product, [x, w, builder.load(total)]), total)
-        for r in range(rows):
-            for p, total in enumerate(sums[r]):
-                where = at(register, out, integer(r * line + p * _REGISTER))
-                builder.store(builder.load(total), where, align=size)
-        return context.get_dummy_value()
-
-    @intrinsic
-    def tile(typing, X, stride, width, W, out):  # type: ignore[no-untyped-def]
-        return types.void(*5 * [types.intp]), write
-
-    return tile
+    rows = min(_MOST_ROWS, (registers()[0] - 1) // vectors - 1)
+    name = f"product_with_{vectors}_registers_of_{dtype}"
+    sizes = {"rows": rows, "line": vectors * _WIDE, "register": _WIDE, "size": size}
+    text = _PRODUCT.format(name=name, **sizes)
+    text = repeated(text, {"I": range(rows), "J": range(vectors)})
+    return jit_text(name, text, {**globals(), **vector_steps(_WIDE // size, dtype)})

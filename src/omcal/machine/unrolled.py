@@ -8,20 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from omcal.machine.jit import jit_text
+from omcal.machine.jit import jit_text, repeated
 from omcal.machine.process import ProcessSetting, once
+from omcal.machine.simd import vector_steps
 
-_TILE_ROWS = 256  # rows whose sums of products are taken in the type of the rows
-_PARTS_OF_ROWS = 4  # times V m rows to a part of SᵀF: 4 V k terms to an entry on average
+_SUMS = {
+    "tile_rows": 256,  # whose sums of products are taken in the type of the rows
+    "terms": 4,  # times V m rows to a part of SᵀF: 4 V k terms to an entry on average
+}
+_SPARE = 4  # registers that are not for sums
 _LANES = 64  # rows whose neighbours are found together, and that settle together
 
-# A line that holds a J stands for one such line for each of the columns of a slice, and one that
-# holds a K for each column of F; H and I are for two columns and four rows that are multiplied
-# together. As variables of their own they stay in registers, which a loop does not achieve. A tile
-# of rows stays in the cache from its first use to its last, without a word of Python in between.
-# The sums of rows enough for a few dozen terms in each are taken in the type of the rows, which is
-# as exact as the terms are and twice as fast in float32, and those sums are added up in float64.
-# Each view has a sum of its own, zJ, as an addition has to wait for the one before.
+# A line that holds a J stands for one such line for each of the columns of a slice. As variables of
+# their own they stay in registers, which a loop does not achieve. A tile of rows stays in the cache
+# from its first use to its last, without a word of Python in between. The sums of rows enough for a
+# few dozen terms in each are taken in the type of the rows, which is as exact as the terms are and
+# twice as fast in float32, and those sums are added up in float64. Each view has a sum of its own,
+# zJ, as an addition has to wait for the one before.
 _SWEEP = """
 def {name}(indices, weights, F, stacked, R):
     n, V, k = indices.shape
@@ -43,7 +46,8 @@ def {name}(indices, weights, F, stacked, R):
     for start in range(0, n, {tile_rows}):
         rows = np.uint64(min({tile_rows}, n - start))
         old, new = old_tile[:rows], new_tile[:rows]
-{product}
+        old[:, : F.shape[1]] = F[start : start + rows]
+        np.dot(old, R, new)
         for s in range(slices):
             j = np.uint64(s * {width})
             first = np.uint64(s * entries)
@@ -64,10 +68,11 @@ def {name}(indices, weights, F, stacked, R):
                         weight = weights[i, v, a]
                         q = first + v * of_view + np.uint64(indices[i, v, a]) * np.uint64({width})
                         part[q + np.uint64(J)] += weight * uJ
-{moments}
+        np.dot(new.T, new, FtF_of_tile)
+        np.dot(old.T, new, FoldtF_of_tile)
         FtF += FtF_of_tile
         FoldtF += FoldtF_of_tile
-{back}
+        F[start : start + rows] = new[:, : F.shape[1]]
         rows_in_part += {tile_rows}
         if rows_in_part >= {terms} * entries // {width} or start + {tile_rows} >= n:
             rows_in_part = 0
@@ -77,56 +82,71 @@ def {name}(indices, weights, F, stacked, R):
     return sums
 """
 
-# BLAS rearranges rows before it multiplies them, which takes as long as products with few columns.
-# For these it is worth compiling code for each number of them.
-_BY_BLAS = {
-    "product": """
-        old[:, : F.shape[1]] = F[start : start + rows]
-        np.dot(old, R, new)
-""",
-    "moments": """
-        np.dot(new.T, new, FtF_of_tile)
-        np.dot(old.T, new, FoldtF_of_tile)
-""",
-    "back": """
-        F[start : start + rows] = new[:, : F.shape[1]]
-""",
-}
-_BY_LOOPS = {
-    "product": """
+# The same where a row of F fits into a few vectors. A line that holds a J stands for one for each
+# of them, K for each column of F, E and O for its even and its odd ones, and H for columns that are
+# multiplied together. Nothing is left to BLAS, which rearranges rows before it multiplies them:
+# that takes as long as products with few columns do.
+_SWEEP_OF_VECTORS = """
+def {name}(indices, weights, F, stacked, R):
+    n, V, k = indices.shape
+    line, of_view = np.intp({line}), stacked.nbytes // V
+    room = np.zeros(stacked.size + 2 * R.size + {tile_rows} * {width} + {lanes}, F.dtype)
+    room = room[-room.ctypes.data % {register} // F.itemsize :]
+    part, squares = room[: stacked.size], room[stacked.size : stacked.size + 2 * R.size]
+    tile = room[part.size + squares.size :]
+    sums = np.zeros(part.size + squares.size)
+    at_stacked, at_part, at_tile = stacked.ctypes.data, part.ctypes.data, tile.ctypes.data
+    at_FtF, at_FoldtF = squares.ctypes.data, squares.ctypes.data + R.nbytes
+    rK_J = load(R.ctypes.data + K * line + J * {register})
+    rows_in_part = 0
+    for start in range(0, n, {tile_rows}):
+        rows = min({tile_rows}, n - start)
         for row in range(rows):
-            i = np.uint64(start) + row
-            xK = F[i, np.uint64(K)]
-            old_tile[row, np.uint64(K)] = xK
-        old_tile[rows:] = zero
-        for row in range(np.uint64(0), rows, np.uint64(4)):
-            uI_J = zero
-            for b in range(np.uint64({c})):
-                xI = old_tile[row + np.uint64(I), b]
-                rJ = R[b, np.uint64(J)]
-                uI_J += xI * rJ
-            new_tile[row + np.uint64(I), np.uint64(J)] = uI_J
-""",
-    "moments": """
-        for b in range(np.uint64(0), np.uint64({c}), np.uint64(2)):
-            fH_J = zero
-            gH_J = zero
+            i = np.uint64(start + row)
+            xJ = zeros()
+            yJ = zeros()
+            uJ = zeros()
+            oldK = everywhere(F[i, np.uint64(K)])
+            xJ = add_product(oldE, rE_J, xJ)
+            yJ = add_product(oldO, rO_J, yJ)
+            for v in range(np.uint64(V)):
+                zJ = zeros()
+                for a in range(np.uint64({neighbours})):
+                    weight = everywhere(weights[i, v, a])
+                    q = at_stacked + np.intp(v) * of_view + np.intp(indices[i, v, a]) * line
+                    zJ = add_product(weight, load(q + J * {register}), zJ)
+                uJ = plus(uJ, zJ)
+            uJ = positive(plus(plus(xJ, yJ), uJ))
+            store(at_tile + row * line + J * {register}, uJ)
+            for v in range(np.uint64(V)):
+                for a in range(np.uint64({neighbours})):
+                    weight = everywhere(weights[i, v, a])
+                    q = at_part + np.intp(v) * of_view + np.intp(indices[i, v, a]) * line
+                    store(q + J * {register}, add_product(weight, uJ, load(q + J * {register})))
+        for b in range(0, {c}, {together}):
+            fH_J = zeros()
+            gH_J = zeros()
             for row in range(rows):
-                uJ = new[row, np.uint64(J)]
-                xH = old[row, b + np.uint64(H)]
-                yH = new[row, b + np.uint64(H)]
-                fH_J += xH * uJ
-                gH_J += yH * uJ
-            FoldtF_of_tile[b + np.uint64(H), np.uint64(J)] = fH_J
-            FtF_of_tile[b + np.uint64(H), np.uint64(J)] = gH_J
-""",
-    "back": """
+                uJ = load(at_tile + row * line + J * {register})
+                oldH = everywhere(F[np.uint64(start + row), np.uint64(b + H)])
+                newH = everywhere(tile[np.uint64(row * {width} + b + H)])
+                fH_J = add_product(oldH, uJ, fH_J)
+                gH_J = add_product(newH, uJ, gH_J)
+            store(at_FoldtF + (b + H) * line + J * {register}, fH_J)
+            store(at_FtF + (b + H) * line + J * {register}, gH_J)
+        for q in range(squares.size):
+            sums[part.size + q] += squares[q]
         for row in range(rows):
-            i = np.uint64(start) + row
-            xK = new[row, np.uint64(K)]
-            F[i, np.uint64(K)] = xK
-""",
-}
+            uK = tile[np.uint64(row * {width} + K)]
+            F[np.uint64(start + row), np.uint64(K)] = uK
+        rows_in_part += {tile_rows}
+        if rows_in_part >= {terms} * part.size // {width} or start + {tile_rows} >= n:
+            rows_in_part = 0
+            for q in range(part.size):
+                sums[q] += part[q]
+                part[q] = 0.0
+    return sums
+"""
 
 
 # U at the fixed point of Eq. 13. Where a row starts from is found row by row, a slice of columns in
@@ -287,7 +307,7 @@ def settle_kernel(width: int, index: DTypeLike, real: DTypeLike) -> Callable[...
     """What rows settle at, `width` columns of what they start from at a time."""
     name = f"settle_by_{width}"
     text = _SETTLE.format(name=name, width=width, lanes=_LANES)
-    compiled = _compiled(name, _repeated(text, {"J": width}))
+    compiled = _compiled(name, repeated(text, {"J": range(width)}))
     graphs = np.empty((0, 1, 5), index), np.empty((0, 1, 5), real), np.empty(width, real)
     rows = np.empty((0, width), real), np.empty(0, real), np.empty(0, np.int32)
     with _JOINED.held():
@@ -297,48 +317,49 @@ def settle_kernel(width: int, index: DTypeLike, real: DTypeLike) -> Callable[...
 
 @once
 def sweep_kernel(
-    c: int | None, width: int, k: int | None, index: DTypeLike, real: DTypeLike
+    width: int, k: int | None, index: DTypeLike, real: DTypeLike
 ) -> Callable[..., Any]:
-    """The pass over c columns of F, `width` of them at a time; None: any c, or k."""
-    name = f"sweep_{c or 'any'}_columns_by_{width}_{k or 'any'}_neighbours"
-    sizes = {
-        "name": name,
-        "c": c,
-        "width": width,
-        "neighbours": k or "k",
-        "terms": _PARTS_OF_ROWS,
-        "tile_rows": _TILE_ROWS,
-    }
-    products = {at: text.format(**sizes) for at, text in (_BY_LOOPS if c else _BY_BLAS).items()}
-    text = _SWEEP.format(**sizes, **products)
-    compiled = _compiled(name, _repeated(text, {"H": 2, "I": 4, "J": width, "K": c or 0}))
+    """The pass over any number of columns of F, `width` of them at a time; None: any k."""
+    name = f"sweep_by_{width}_{k or 'any'}_neighbours"
+    text = _SWEEP.format(name=name, width=width, neighbours=k or "k", **_SUMS)
+    return _sweep(name, repeated(text, {"J": range(width)}), {}, (width, width, index, real))
+
+
+@once
+def vector_sweep_kernel(
+    c: int, k: int | None, registers: tuple[int, int], index: DTypeLike, real: DTypeLike
+) -> Callable[..., Any]:
+    """The pass over c columns of F, whose rows fit into a few registers; None: any k."""
+    (number, register), real = registers, np.dtype(real)
+    lanes = register // real.itemsize
+    vectors = -(-c // lanes)
+    # So many that their sums, of two kinds, leave registers for what is multiplied.
+    most = max(1, (number - _SPARE - vectors) // (2 * vectors))
+    together = max(few for few in range(1, most + 1) if c % few == 0)
+    sizes = {"lanes": lanes, "register": register, "line": vectors * register}
+    sizes |= {"c": c, "together": together, "width": vectors * lanes}
+    name = f"sweep_of_{c}_columns_by_{lanes}_{k or 'any'}_neighbours"
+    text = _SWEEP_OF_VECTORS.format(name=name, neighbours=k or "k", **sizes, **_SUMS)
+    columns = {"K": range(c), "E": range(0, c, 2), "O": range(1, c, 2), "H": range(together)}
+    text = repeated(text, columns | {"J": range(vectors)})
+    return _sweep(name, text, vector_steps(lanes, real.name), (c, vectors * lanes, index, real))
+
+
+def _sweep(
+    name: str, text: str, steps: Mapping[str, Any], sizes: tuple[int, int, DTypeLike, DTypeLike]
+) -> Callable[..., Any]:
+    """Compiled for arguments of these types."""
+    c, width, index, real = sizes
+    compiled = _compiled(name, text, steps)
+    graphs = np.empty((0, 1, 5), index), np.empty((0, 1, 5), real)
     with _JOINED.held():
-        compiled(
-            *(
-                np.empty((0, 1, 5), index),
-                np.empty((0, 1, 5), real),
-                np.empty((0, c or width), real),
-            ),
-            *(np.empty(width, real), np.empty((width, width), real)),
-        )
+        compiled(*graphs, np.empty((0, c), real), np.empty(width, real), np.empty((c, width), real))
     return compiled
 
 
-def _repeated(text: str, counts: Mapping[str, int]) -> str:
-    """The text with as many lines for each that holds a letter, with numbers in its place."""
-    lines = text.splitlines()
-    for letter, count in counts.items():
-        lines = [
-            line.replace(letter, str(number))
-            for line in lines
-            for number in range(count if letter in line else 1)
-        ]
-    return "\n".join(lines)
-
-
-def _compiled(name: str, text: str) -> Callable[..., Any]:
+def _compiled(name: str, text: str, steps: Mapping[str, Any] = {}) -> Callable[..., Any]:
     """The function of this name, compiled when it is first called."""
-    return jit_text(name, text, globals(), fastmath={"contract", "nsz"})
+    return jit_text(name, text, {**globals(), **steps}, fastmath={"contract", "nsz"})
 
 
 def _config() -> Any:

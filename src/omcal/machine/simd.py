@@ -1,0 +1,106 @@
+"""Vectors of numbers, each in a register of the processor, as variables of compiled code.
+
+Numba has none. It leaves to LLVM which numbers share a register, and LLVM leaves half of each of
+the largest registers empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from omcal.machine.arrays import Array
+from omcal.machine.process import once
+
+Step = Callable[..., Any]
+
+_LINE = 64  # bytes
+
+
+@cache
+def registers() -> tuple[int, int]:
+    """How many registers for vectors the processor has, and how many bytes are in each."""
+    from llvmlite import binding
+
+    has = binding.get_host_cpu_features().get
+    return (32, 64) if has("avx512f") else (16, 32) if has("avx2") else (32, 16)
+
+
+def aligned(shape: tuple[int, int], dtype: np.dtype) -> Array:
+    """Zeros that begin where a line of the cache does, so that no vector is read from two."""
+    size = shape[0] * shape[1] * dtype.itemsize
+    room = np.zeros(size + _LINE, np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
+@once
+def vector_steps(length: int, dtype: str) -> dict[str, Step]:
+    """Steps with vectors of so many numbers, float32 or float64, by their names in texts.
+
+    ``zeros()``; ``everywhere(x)``, one number in all places; ``load(address)``, a vector, and
+    ``number(address)``, a number; ``store(address, x)``; ``plus(x, y)``; ``positive(x)``, with zero
+    for what is below it; and ``add_product(x, y, total)``, total + x y, rounded once where the
+    processor can.
+    """
+    from llvmlite import ir
+    from numba.core import types
+    from numba.extending import intrinsic, models, register_model
+
+    size = np.dtype(dtype).itemsize
+    kind = ir.VectorType({4: ir.FloatType(), 8: ir.DoubleType()}[size], length)
+    place, zero, fused = ir.IntType(32), kind(None), ("contract",)
+
+    class Vector(types.Type):
+        def __init__(self) -> None:
+            super().__init__(f"{length} of {dtype}")
+
+    @register_model(Vector)
+    class InRegister(models.PrimitiveModel):
+        def __init__(self, manager: Any, vector: Any) -> None:
+            super().__init__(manager, vector, kind)
+
+    vector, real, address = Vector(), getattr(types, dtype), types.intp
+
+    def at(code: Any, where: Any, what: Any = kind) -> Any:
+        return code.inttoptr(where, what.as_pointer())
+
+    def everywhere(code: Any, x: Any) -> Any:
+        first = code.insert_element(zero, x, place(0))
+        return code.shuffle_vector(first, zero, ir.VectorType(place, length)(None))
+
+    def positive(code: Any, x: Any) -> Any:
+        return code.select(code.fcmp_ordered("<", x, zero), zero, x)
+
+    def add_product(code: Any, x: Any, y: Any, total: Any) -> Any:
+        return code.fadd(total, code.fmul(x, y, flags=fused), flags=fused)
+
+    written: dict[str, tuple[Any, Step]] = {
+        "zeros": (vector(), lambda code: zero),
+        "everywhere": (vector(real), everywhere),
+        "load": (vector(address), lambda code, a: code.load(at(code, a), align=size)),
+        "number": (real(address), lambda code, a: code.load(at(code, a, kind.element))),
+        "store": (types.void(address, vector), lambda code, a, x: code.store(x, at(code, a), size)),
+        "plus": (vector(vector, vector), lambda code, x, y: code.fadd(x, y)),
+        "positive": (vector(vector), positive),
+        "add_product": (vector(vector, vector, vector), add_product),
+    }
+
+    def step(signature: Any, write: Step) -> Step:
+        def lowered(context: Any, code: Any, _: Any, given: Any) -> Any:
+            result = write(code, *given)
+            return context.get_dummy_value() if signature.return_type is types.void else result
+
+        # Numba asks for as many parameters as there are.
+        of: list[Step] = [
+            lambda typing: (signature, lowered),
+            lambda typing, x: (signature, lowered),
+            lambda typing, x, y: (signature, lowered),
+            lambda typing, x, y, z: (signature, lowered),
+        ]
+        return intrinsic(of[len(signature.args)])  # type: ignore[no-any-return]
+
+    return {name: step(*parts) for name, parts in written.items()}
