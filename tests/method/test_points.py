@@ -256,12 +256,13 @@ def test_the_nearest_centre_does_not_depend_on_the_unit(gaps, size):
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 3000),
-    st.integers(1, 12),
+    st.one_of(st.integers(1, 12), st.just(250)),  # few features, or many for each centre
     st.integers(1, 40),
     st.sampled_from([np.float32, np.float64]),
     st.integers(0, 2**31),
 )
 @example(n=3000, d=3, m=12, real=np.float32, seed=0)
+@example(n=2998, d=250, m=12, real=np.float32, seed=1)
 def test_points_find_centres_and_means_by_loops_as_without(n, d, m, real, seed):
     pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
     rng = np.random.default_rng(seed)

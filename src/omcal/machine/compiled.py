@@ -213,6 +213,29 @@ def cluster_sums_kernel() -> Callable[..., None]:
 
 
 @once
+def member_sums_kernel() -> Callable[..., None]:
+    """sums[j] += x for the rows x of X that order[starts[j] : starts[j + 1]] names, in turn."""
+
+    @jit()
+    def member_sums(X, order, starts, sums):  # type: ignore[no-untyped-def]
+        for j in range(len(sums)):
+            total, first, last = sums[j], starts[j], starts[j + 1]
+            whole = last - (last - first) % 4
+            for i in range(first, whole, 4):  # together they load and store the sums once
+                r, s = X[np.uint64(order[i])], X[np.uint64(order[i + 1])]
+                t, u = X[np.uint64(order[i + 2])], X[np.uint64(order[i + 3])]
+                for q in range(X.shape[1]):
+                    total[q] = (((total[q] + r[q]) + s[q]) + t[q]) + u[q]
+            for i in range(whole, last):
+                r = X[np.uint64(order[i])]
+                for q in range(X.shape[1]):
+                    total[q] += r[q]
+
+    kernel: Callable[..., None] = member_sums
+    return kernel
+
+
+@once
 def gram_kernel() -> Callable[..., None]:
     """StS[u, v] += S_uᵀ S_v for the pairs of views u <= v."""
 

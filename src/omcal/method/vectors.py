@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array
-from omcal.machine.compiled import cluster_sums_kernel, two_nearest_kernel
+from omcal.machine.compiled import cluster_sums_kernel, member_sums_kernel, two_nearest_kernel
 from omcal.machine.thin import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
@@ -174,13 +174,21 @@ class Vectors(Points):
         means = np.empty_like(centres)
 
         def work(some: slice) -> None:
-            sums = safe_sparse_dot(member[some], self.X, dense_output=True)
+            sums = self._sums(member[some])
             np.divide(sums, np.maximum(counts[some], 1), out=means[some])
             if not counts[some].all():
                 np.copyto(means[some], centres[some], where=counts[some] == 0)
 
         map_blocks(work, len(centres), size)
         return means
+
+    def _sums(self, member: Matrix) -> Array:
+        """Of the members of each cluster, one after another."""
+        if self._compiled and sparse.issparse(member):
+            sums = np.zeros((member.shape[0], self.X.shape[1]), self.X.dtype)
+            member_sums_kernel()(self.X, member.indices, member.indptr, sums)
+            return sums
+        return np.asarray(safe_sparse_dot(member, self.X, dense_output=True))
 
     def _means_by_loops(self, labels: Array, centres: Array) -> Array:
         """The same, with sums in the same order."""
