@@ -28,6 +28,7 @@ from omcal.views.view import Matrix, View, Views, check_finite
 
 _BLOCK_ENTRIES = 1 << 18  # of the distance block, so that it stays in the cache
 _COPY_ENTRIES = 1 << 20
+_FEW_ENTRIES = 1 << 17  # of all rows and their distances: one thread finds the neighbours
 _FOLDED_ENTRIES = 1 << 18  # of the anchors, where these are folded into a product
 MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
 _FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
@@ -161,7 +162,9 @@ def _graphs(
         ties = [(made.indices[:, v], made.weights[:, v]) for made in graphs]
         steps += _steps(view, of_view, start, means, ties, compiled=compiled)
     # Threads share out the blocks of all views at once: they wait for one another at the end only.
-    map_blocks(lambda one: steps[one.start](), len(steps), 1)
+    # To wake one takes longer than few rows do, and much longer on a busy machine.
+    few = shape[0] * sum(view.width + m for view in views) <= _FEW_ENTRIES
+    map_blocks(lambda some: [step() for step in steps[some]], len(steps), len(steps) if few else 1)
     if present is not None:
         for A, made in zip(anchors, graphs, strict=True):
             stand_in(made.indices, made.weights, present, stand_ins(A))
