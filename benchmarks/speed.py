@@ -138,7 +138,7 @@ def on_counts(repeats: int):
     X = counts(30_000, 50_000, 100, 20)
     tfidf = TfidfTransformer(sublinear_tf=True).fit_transform(X)
     t = interleaved(
-        min(repeats, 3),
+        repeats,
         omcal=lambda: OMCAL(20, random_state=0).fit(X),
         mini=lambda: MiniBatchKMeans(20, n_init=1, random_state=0).fit(tfidf),
     )
