@@ -12,9 +12,12 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from interrupts import interrupted_everywhere
-from omcal import OMCAL
+from omcal import OMCAL, Consensus
 from omcal.machine import compiled, threads
+from omcal.model import fitting
+from omcal.model.fitting import AnchorClusterer
 from omcal.model.watching import Interruption, logger
+from omcal.places import memory
 
 pytestmark = pytest.mark.filterwarnings("ignore:the objective still changes")
 RNG = np.random.default_rng(0)
@@ -89,6 +92,34 @@ def test_fits_that_overlap_in_threads_leave_no_trace(monkeypatch):
         labels = list(pool.map(fit, range(8)))
     assert settings_of_the_process() == before
     assert all(np.array_equal(found, labels[0]) for found in labels)
+
+
+@pytest.mark.filterwarnings("ignore")  # of views that say nothing
+@pytest.mark.parametrize("joined", [False, True])
+def test_blas_has_one_thread_from_the_anchors_to_the_doubts(joined, monkeypatch):
+    """Its others, once awake, wait for work for longer than a small fit takes."""
+    seen = {}
+
+    def watched(owner, name):
+        work = getattr(owner, name)
+
+        def note(*args, **kwargs):
+            seen[name] = settings_of_the_process()["BLAS threads"]
+            return work(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, note)
+
+    watched(memory, "learn_in_memory")
+    watched(memory.MemoryRows, "gram")
+    watched(memory.MemoryRows, "assign")
+    watched(fitting, "doubts")
+    watched(AnchorClusterer, "_doubts")
+    before = settings_of_the_process()
+    model = OMCAL(3, **OPTIONS)
+    (Consensus(model, n_runs=2, random_state=0) if joined else model).fit(VIEWS)
+    assert len(seen) == 5
+    assert {number for numbers in seen.values() for number in numbers} == {1}, seen
+    assert settings_of_the_process() == before
 
 
 def check_interrupted_fits(ctrl_c):

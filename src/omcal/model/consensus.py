@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.scikit import HasMethods, Interval
+from omcal.machine.threads import small_blas
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import JoinedRule, Rule
 from omcal.method.rows import Assignment
+from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.metrics import ari_of_table
@@ -172,6 +174,18 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         settings = inner._graph_settings(place)
         expected = replace(inner._estimate_of(place.views, settings), n_runs=self.n_runs)
         place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
+        with small_blas(settings.n_anchors):
+            return self._fit_at(inner, place, settings, watch, described)
+
+    def _fit_at(
+        self,
+        inner: AnchorClusterer,
+        place: Place,
+        settings: GraphSettings,
+        watch: Watch,
+        described: bool,
+    ) -> bool:
+        """From views that were read, and for which there is room."""
         random_state = place.once(lambda: check_random_state(self.random_state))
         seeds = random_state.randint(2**31 - 1, size=self.n_runs + 1)
         runs = RunsAtWork(inner, place, settings, seeds[:-1], self.random_state, watch)

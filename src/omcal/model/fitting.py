@@ -25,7 +25,7 @@ from omcal.machine.scikit import (
     StrOptions,
     with_callbacks,
 )
-from omcal.machine.threads import one_blas_thread
+from omcal.machine.threads import one_blas_thread, small_blas
 from omcal.machine.versions import versions
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
@@ -149,6 +149,11 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         place = self._place(X, present)
         settings = self._graph_settings(place)
         self._require_room(place, settings)
+        with small_blas(settings.n_anchors):
+            return self._fit_at(place, settings, watch)
+
+    def _fit_at(self, place: Place, settings: GraphSettings, watch: Watch) -> bool:
+        """From views that were read, and for which there is room."""
         random_state = place.once(lambda: check_random_state(self.random_state))
         checkpoint = place.once(lambda: self._checkpoint(place, settings))
         if checkpoint:
