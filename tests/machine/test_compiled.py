@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from omcal.machine import compiled, unrolled
+from omcal.machine import compiled, simd, unrolled
 from omcal.machine.jit import jit
 from omcal.method.graph import _nearest, _tie_limit
 from omcal.method.scaling import Moments
@@ -163,6 +163,10 @@ def test_rows_settle_as_the_plain_ones_do(n, V, k, c, norm, real, seed):
     assert_allclose(U, expected, rtol=0, atol=near * size)
 
 
+def abreast(k, real, registers=None):
+    return unrolled.nearest_abreast_kernel(k, registers or simd.registers(), np.dtype(real))
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     n=st.integers(1, 600),
@@ -176,6 +180,19 @@ def test_the_nearest_anchors_are_the_plain_ones(n, m, real, order, seed):
     k = int(rng.integers(1, m))
     if order:  # each is compiled
         k = max(few for few in (1, 2, 5, 16) if few <= k)
+    kernel = abreast(k, real) if order else compiled.nearest_kernel()
+    check_the_nearest(kernel, rng, (n, m, k), real, order or "C")
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("registers", [(16, 32), (32, 16)])
+def test_the_nearest_anchors_with_registers_of_other_processors(registers, real):
+    rng = np.random.default_rng()
+    check_the_nearest(abreast(3, real, registers), rng, (333, 20, 3), real, "C")
+
+
+def check_the_nearest(kernel, rng, shape, real, order):
+    n, m, k = shape
     # Of few values, so that there are ties.
     products = rng.integers(-4, 5, size=(n, m)).astype(real)
     bias = rng.integers(-2, 3, size=m).astype(real)
@@ -184,8 +201,7 @@ def test_the_nearest_anchors_are_the_plain_ones(n, m, real, order, seed):
         (np.empty((n, k), np.uint8), np.empty((n, k), real)),
     )
     tie = _tie_limit(np.dtype(real))
-    kernel = unrolled.nearest_abreast_kernel(k) if order else compiled.nearest_kernel()
-    assert kernel(np.array(products, order=order or "C"), bias, tie, *found)
+    assert kernel(np.array(products, order=order), bias, tie, *found)
     assert _nearest(products, bias, tie, *expected)
     assert_array_equal(found[0], expected[0])
     assert_allclose(found[1], expected[1], rtol=1e-5 if real == np.float32 else 1e-12, atol=1e-7)
@@ -194,7 +210,7 @@ def test_the_nearest_anchors_are_the_plain_ones(n, m, real, order, seed):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(
     "nearest",
-    [lambda: unrolled.nearest_abreast_kernel(5), compiled.nearest_kernel, lambda: _nearest],
+    [lambda: abreast(5, np.float32), compiled.nearest_kernel, lambda: _nearest],
 )
 def test_products_that_are_not_finite_are_noticed(nearest, value):
     products, bias = np.ones((70, 7), np.float32), np.zeros(7, np.float32)

@@ -42,9 +42,11 @@ def vector_steps(length: int, dtype: str) -> dict[str, Step]:
     """Steps with vectors of so many numbers, float32 or float64, by their names in texts.
 
     ``zeros()``; ``everywhere(x)``, one number in all places; ``load(address)``, a vector, and
-    ``number(address)``, a number; ``store(address, x)``; ``plus(x, y)``; ``positive(x)``, with zero
-    for what is below it; and ``add_product(x, y, total)``, total + x y, rounded once where the
-    processor can.
+    ``number(address)``, a number; ``store(address, x)``; ``plus(x, y)``, ``minus(x, y)``;
+    ``positive(x)``, with zero for what is below it; ``add_product(x, y, total)``, total + x y,
+    rounded once where the processor can; ``less(x, y)`` and ``more(x, y)``, of two numbers the
+    smaller and the larger. Vectors of int32 are ``whole(i)``, one number in all places;
+    ``where_less(x, y, i, j)``, i where x < y, else j; and ``store_whole(address, i)``.
     """
     from llvmlite import ir
     from numba.core import types
@@ -52,28 +54,35 @@ def vector_steps(length: int, dtype: str) -> dict[str, Step]:
 
     size = np.dtype(dtype).itemsize
     kind = ir.VectorType({4: ir.FloatType(), 8: ir.DoubleType()}[size], length)
-    place, zero, fused = ir.IntType(32), kind(None), ("contract",)
+    integer, zero, fused = ir.IntType(32), kind(None), ("contract",)
+    integers = ir.VectorType(integer, length)
 
     class Vector(types.Type):
-        def __init__(self) -> None:
-            super().__init__(f"{length} of {dtype}")
+        def __init__(self, of: str, kind: Any) -> None:
+            super().__init__(f"{length} of {of}")
+            self.kind = kind
 
     @register_model(Vector)
     class InRegister(models.PrimitiveModel):
         def __init__(self, manager: Any, vector: Any) -> None:
-            super().__init__(manager, vector, kind)
+            super().__init__(manager, vector, vector.kind)
 
-    vector, real, address = Vector(), getattr(types, dtype), types.intp
+    vector, whole = Vector(dtype, kind), Vector("int32", integers)
+    real, address = getattr(types, dtype), types.intp
 
     def at(code: Any, where: Any, what: Any = kind) -> Any:
         return code.inttoptr(where, what.as_pointer())
 
     def everywhere(code: Any, x: Any) -> Any:
-        first = code.insert_element(zero, x, place(0))
-        return code.shuffle_vector(first, zero, ir.VectorType(place, length)(None))
+        nothing = ir.VectorType(x.type, length)(None)
+        first = code.insert_element(nothing, x, integer(0))
+        return code.shuffle_vector(first, nothing, integers(None))
+
+    def where_less(code: Any, x: Any, y: Any, yes: Any, no: Any) -> Any:
+        return code.select(code.fcmp_ordered("<", x, y), yes, no)
 
     def positive(code: Any, x: Any) -> Any:
-        return code.select(code.fcmp_ordered("<", x, zero), zero, x)
+        return where_less(code, x, zero, zero, x)
 
     def add_product(code: Any, x: Any, y: Any, total: Any) -> Any:
         return code.fadd(total, code.fmul(x, y, flags=fused), flags=fused)
@@ -85,8 +94,17 @@ def vector_steps(length: int, dtype: str) -> dict[str, Step]:
         "number": (real(address), lambda code, a: code.load(at(code, a, kind.element))),
         "store": (types.void(address, vector), lambda code, a, x: code.store(x, at(code, a), size)),
         "plus": (vector(vector, vector), lambda code, x, y: code.fadd(x, y)),
+        "minus": (vector(vector, vector), lambda code, x, y: code.fsub(x, y)),
         "positive": (vector(vector), positive),
         "add_product": (vector(vector, vector, vector), add_product),
+        "less": (vector(vector, vector), lambda code, x, y: where_less(code, x, y, x, y)),
+        "more": (vector(vector, vector), lambda code, x, y: where_less(code, x, y, y, x)),
+        "whole": (whole(types.int32), everywhere),
+        "where_less": (whole(vector, vector, whole, whole), where_less),
+        "store_whole": (
+            types.void(address, whole),
+            lambda code, a, i: code.store(i, at(code, a, integers), 4),
+        ),
     }
 
     def step(signature: Any, write: Step) -> Step:
@@ -100,6 +118,7 @@ def vector_steps(length: int, dtype: str) -> dict[str, Step]:
             lambda typing, x: (signature, lowered),
             lambda typing, x, y: (signature, lowered),
             lambda typing, x, y, z: (signature, lowered),
+            lambda typing, x, y, z, u: (signature, lowered),
         ]
         return intrinsic(of[len(signature.args)])  # type: ignore[no-any-return]
 

@@ -227,79 +227,81 @@ def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
 """
 
 
-# Eq. 2 from relative distances, products + bias. Each distance d finds its place in the list of the
-# k + 1 nearest, and what is farther moves on by one: steps without branches, for many rows at once.
-# Here a J stands for each place in the list but the first, and an I for the one before.
+# Eq. 2 from relative distances, products + bias, of as many rows as a vector holds. Each distance d
+# finds its place in the list of the k + 1 nearest, which stays in registers, and what is farther
+# moves on by one. Here a K stands for each place in the list, a J for each but the first, from the
+# last one on, and an I for the one before.
 _NEAREST = """
 def {name}(products, bias, tolerance, indices, weights):
     n, m = len(products), len(bias)
-    k = indices.shape[1]
-    best = np.empty((k + 1) * {lanes}, products.dtype)
-    where = np.empty((k + 1) * {lanes}, np.int32)
-    scale = np.empty({lanes}, products.dtype)
-    distance = np.empty({lanes}, products.dtype)
-    nothing = np.empty({lanes}, products.dtype)
-    zero = products.dtype.type(0)
+    real = products.dtype
+    turned = np.zeros(m * {lanes}, real)
+    best = np.empty(({k} + 1) * {lanes}, real)
+    where = np.empty(({k} + 1) * {lanes}, np.int32)
+    scale = np.empty({lanes}, real)
+    nothing = np.empty({lanes}, real)
+    zero = real.type(0)
     unsound = zero
-    largest_bias = np.abs(bias).max()
+    farthest = everywhere(real.type(np.inf))
+    largest_bias = everywhere(real.type(np.abs(bias).max()))
     for start in range(0, n, {lanes}):
         width = np.uint64(min({lanes}, n - start))
-        best[:] = np.inf
-        where[:] = 0  # so that no index can leave the graph, whatever the distances are
-        scale[:] = largest_bias
-        nothing[:] = zero
-        for anchor in range(m):
-            j = np.int32(anchor)
-            b = bias[anchor]
-            column = products[start : start + width, anchor]
-            for t in range(width):  # a loop of its own, as the numbers may lie apart
-                distance[t] = column[t]
+        for j in range(np.uint64(m)):
+            column = products[start : start + width, j]
             for t in range(width):
-                d = distance[t]
-                size, s = abs(d), scale[t]
-                scale[t] = size if size > s else s
-                nothing[t] += zero * d
-                d += b
-                e0, a0 = best[t], where[t]
-                eJ = best[np.uint64(J * {lanes}) + t]
-                aJ = where[np.uint64(J * {lanes}) + t]
-                c0 = d < e0
-                cJ = d < eJ
-                best[t] = d if c0 else e0
-                where[t] = j if c0 else a0
-                xJ = eI if cI else d
-                yJ = aI if cI else j
-                best[np.uint64(J * {lanes}) + t] = xJ if cJ else eJ
-                where[np.uint64(J * {lanes}) + t] = yJ if cJ else aJ
+                turned[j * np.uint64({lanes}) + t] = column[t]
+        eK = farthest
+        aK = whole(np.int32(0))  # so that no index can leave the graph, whatever the distances are
+        largest = largest_bias
+        absent = zeros()
+        for j in range(m):
+            d = load(turned.ctypes.data + j * {register})
+            largest = more(largest, more(d, minus(zeros(), d)))
+            absent = add_product(d, zeros(), absent)
+            d = plus(d, everywhere(real.type(bias[j])))
+            i = whole(np.int32(j))
+            aJ = where_less(d, eJ, where_less(d, eI, aI, i), aJ)
+            a0 = where_less(d, e0, i, a0)
+            eJ = less(more(d, eI), eJ)
+            e0 = less(d, e0)
+        store(best.ctypes.data + K * {register}, eK)
+        store_whole(where.ctypes.data + K * {lanes} * 4, aK)
+        store(scale.ctypes.data, largest)
+        store(nothing.ctypes.data, absent)
         for t in range(width):
             unsound += nothing[t]
-            last = best[np.uint64(k * {lanes}) + t]
+            last = best[np.uint64({k} * {lanes}) + t]
             total = zero
-            for a in range(k):
+            for a in range({k}):
                 total += last - best[np.uint64(a * {lanes}) + t]
             tied = total <= tolerance * scale[t]
-            for a in range(k):
+            for a in range({k}):
                 p = np.uint64(a * {lanes}) + t
                 indices[start + t, a] = where[p]
-                weights[start + t, a] = 1.0 / k if tied else (last - best[p]) / total
+                weights[start + t, a] = 1.0 / {k} if tied else (last - best[p]) / total
     return unsound == zero
 """
 
 
 @once
-def nearest_abreast_kernel(k: int) -> Callable[..., bool]:
+def nearest_abreast_kernel(
+    k: int, registers: tuple[int, int], real: DTypeLike
+) -> Callable[..., bool]:
     """The k nearest anchors and their weights, from products in any order in memory.
 
     Those beyond the last bias do not count.
     It returns whether all of the products are finite.
     """
-    name = f"nearest_{k}_abreast"
-    source = [
+    real, register = np.dtype(real), registers[1]
+    lanes = register // real.itemsize
+    name = f"nearest_{k}_of_{real.name}_by_{lanes}"
+    text = _NEAREST.format(name=name, k=k, lanes=lanes, register=register)
+    lines = [
         line.replace("J", str(j)).replace("I", str(j - 1))
-        for line in _NEAREST.format(name=name, lanes=_LANES).splitlines()
-        for j in range(1, k + 1 if "J" in line else 2)
+        for line in repeated(text, {"K": range(k + 1)}).splitlines()
+        for j in (range(k, 0, -1) if "J" in line else [0])
     ]
-    return _compiled(name, "\n".join(source))
+    return _compiled(name, "\n".join(lines), vector_steps(lanes, real.name))
 
 
 @once

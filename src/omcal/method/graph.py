@@ -12,6 +12,7 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import abreast_pays, nearest_kernel
+from omcal.machine.simd import registers
 from omcal.machine.thin import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
@@ -190,7 +191,9 @@ def _steps(
     abreast = compiled and abreast_pays(m, k) and not view.sparse
     nearest: Callable[..., bool] = _nearest
     if compiled:
-        nearest = nearest_abreast_kernel(k) if abreast else nearest_kernel()
+        nearest = (
+            nearest_abreast_kernel(k, registers(), view.dtype) if abreast else nearest_kernel()
+        )
     sound = all(np.isfinite(bias).all() for _, bias in means)
 
     def work(block: slice) -> bool:
