@@ -34,7 +34,6 @@ TOGETHER = 1 << 25
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
-_FEW_ENTRIES = 1 << 16  # of a block: BLAS multiplies all of them before SciPy's products begin
 _FEW_COLUMNS = 128  # of all graphs: a block of dense rows takes little memory
 _ANCHORS_PER_NEIGHBOUR = 10
 
@@ -118,17 +117,13 @@ class MemoryRows(AbstractRows):
         self._compiled = compiled
         self.F = np.zeros((graphs.n, n_clusters), graphs.weights.dtype) if F is None else F
         # SciPy's form of the graphs is larger, so it is kept only where every pass needs it.
-        self._plain: dict[int, tuple[Any, Any]] = {}
+        self._sparse = {}
         if not compiled:
             for rows in row_blocks(graphs.n, _BLOCK):
                 S = graphs[rows].side_by_side()
-                if S.shape[0] * S.shape[1] <= _FEW_ENTRIES:
-                    S = S.toarray()
-                    self._plain[rows.start] = S, S.T
-                    continue
                 St = sparse.csc_array(S.shape[::-1], dtype=S.dtype)
                 St.data, St.indices, St.indptr = S.data, S.indices, S.indptr  # S.T may copy them
-                self._plain[rows.start] = S, St
+                self._sparse[rows.start] = S, St
 
     def gram(self) -> Floats:
         part = _gram_compiled if self._compiled else _gram
@@ -159,7 +154,7 @@ class MemoryRows(AbstractRows):
 
     def _plain_pass(self, Q: Array, R: Array) -> Callable[[slice], Sums]:
         def work(rows: slice) -> Sums:
-            S, St = self._plain[rows.start]
+            S, St = self._sparse[rows.start]
             old = self.F[rows]
             new = old @ R
             new += S @ Q
@@ -180,7 +175,7 @@ class MemoryRows(AbstractRows):
         scale = float(np.abs(P).max())
 
         def work(rows: slice) -> Assignment:
-            S, _ = self._plain[rows.start]
+            S, _ = self._sparse[rows.start]
             U = S @ Q + self.F[rows] @ R
             self.F[rows] = np.maximum(U, 0)
             return decide(U, lambda some: S[some] @ basis, scale, runner_up=runner_up)
