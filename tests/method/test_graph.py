@@ -336,6 +336,19 @@ def test_storage_does_not_matter(build, rng, scale, kind):
     np.testing.assert_allclose(full(found), expected, atol=1e-10 if exact else 1e-3)
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_no_rows_and_rows_of_one_thread_or_several(build, rng, n_threads, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", str(n_threads))
+    views, anchors = [rng.normal(size=(30, d)) for d in (3, 4)], [np.eye(3), np.eye(3, 4)]
+    whole = build(views, anchors, 2)
+    for few in (0, 1 << 17):
+        monkeypatch.setattr("omcal.method.graph._FEW_ENTRIES", few)
+        for rows in (slice(7, 7), slice(7, 8), slice(30)):
+            some = build(views, anchors, 2, rows=rows)
+            np.testing.assert_array_equal(some.indices, whole.indices[rows])
+            np.testing.assert_allclose(some.weights, whole.weights[rows], atol=1e-12)
+
+
 def test_float32_keeps_its_type_and_a_mixture_takes_the_wider(build, rng):
     X = rng.normal(size=(30, 4))
     anchors = rng.normal(size=(8, 4))

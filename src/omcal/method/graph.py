@@ -165,7 +165,8 @@ def _graphs(
     # Threads share out the blocks of all views at once: they wait for one another at the end only.
     # To wake one takes longer than few rows do, and much longer on a busy machine.
     few = shape[0] * sum(view.width + m for view in views) <= _FEW_ENTRIES
-    map_blocks(lambda some: [step() for step in steps[some]], len(steps), len(steps) if few else 1)
+    together = max(1, len(steps)) if few else 1
+    map_blocks(lambda some: [step() for step in steps[some]], len(steps), together)
     if present is not None:
         for A, made in zip(anchors, graphs, strict=True):
             stand_in(made.indices, made.weights, present, stand_ins(A))
