@@ -263,7 +263,14 @@ def test_the_nearest_centre_does_not_depend_on_the_unit(gaps, size):
 )
 @example(n=3000, d=3, m=12, real=np.float32, seed=0)
 @example(n=2998, d=250, m=12, real=np.float32, seed=1)
+@example(n=1, d=250, m=36, real=np.float32, seed=2)  # the nearest centre is the point itself
+@example(n=76, d=250, m=36, real=np.float32, seed=253)  # rounding chooses among equal centres
 def test_points_find_centres_and_means_by_loops_as_without(n, d, m, real, seed):
+    """Means to the last bit; distances, whose products are summed in another order, but for that.
+
+    They are compared with exact ones, and not those of each with the other's: which of two equal
+    centres is the nearest may differ.
+    """
     pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)).astype(real)
@@ -273,14 +280,29 @@ def test_points_find_centres_and_means_by_loops_as_without(n, d, m, real, seed):
     centres[m // 2 :] = centres[0]
     search, found = plain.search(m), loops.search(m)
     for _ in range(3):
+        exact, rounding = exact_distances(X, centres)
         labels = search(centres)
-        assert_array_equal(found(centres), labels)
+        for chosen in (labels, found(centres)):
+            assert (exact[np.arange(n), chosen] <= exact.min(axis=1) + rounding).all()
         means = plain.means(labels, centres)
         assert_array_equal(loops.means(labels, centres), means)
         assert means.dtype == real
         centres = means
     some = np.flatnonzero(rng.random(n) < 0.5)
-    for a, b in zip(
-        plain._two_nearest(centres, some), loops._two_nearest(centres, some), strict=True
-    ):
-        assert_array_equal(a, b)
+    exact, rounding = exact_distances(X[some], centres)
+    for points in (plain, loops):
+        chosen, first, second = points._two_nearest(centres, some)
+        each = np.arange(some.size)
+        assert (np.abs(first - exact[each, chosen]) <= rounding).all()
+        assert (np.abs(first - exact.min(axis=1)) <= rounding).all()
+        if m > 1:
+            assert (np.abs(second - np.partition(exact, 1, axis=1)[:, 1]) <= rounding).all()
+        assert first.dtype == second.dtype == real
+
+
+def exact_distances(X, centres):
+    """Squared, in float64, and what rounding may change of them for each row."""
+    rows, points = X.astype(np.float64), centres.astype(np.float64)
+    lengths = np.square(rows).sum(axis=1) + np.square(points).sum(axis=1).max()
+    rounding = 4 * np.sqrt(X.shape[1]) * np.finfo(X.dtype).eps * lengths
+    return cdist(rows, points, "sqeuclidean"), rounding

@@ -27,7 +27,7 @@ _FULL = 0.75  # of these registers
 class ThinProduct:
     """X W for a W of few columns, which is zero until it is filled.
 
-    Columns that are equal have equal products, to the last bit.
+    Columns that are equal have equal products, to the last bit, where BLAS does not multiply.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, *, compiled: bool) -> None:

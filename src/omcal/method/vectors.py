@@ -37,7 +37,7 @@ _MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less
 
 
 class Vectors(Points):
-    """Points as the rows of a matrix, dense or sparse; compiled loops give the same results."""
+    """Points as the rows of a dense or sparse matrix; compiled loops change but their rounding."""
 
     def __init__(self, X: Matrix, norms: Array | None = None, *, compiled: bool = False) -> None:
         self.X = X
