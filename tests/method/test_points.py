@@ -44,7 +44,12 @@ def in_space(points, centres):
 # Points
 
 
-def test_distances_to_some_of_the_points(make, X):
+@pytest.mark.parametrize("many", [0, 1 << 21])
+def test_distances_to_some_of_the_points(make, X, many, monkeypatch):
+    """By threads, a block of rows each, and by one."""
+    monkeypatch.setattr(module, "_MANY_NUMBERS", many)
+    monkeypatch.setattr(module, "_ROW_ENTRIES", 7 * D)
+    monkeypatch.setattr(module, "_SPARSE_ENTRIES", 21)
     points = make(X)
     chosen = np.array([3, 17, 3])
     found = points.distances_to(chosen)

@@ -164,7 +164,8 @@ def test_stored_views_and_scratch_files_give_the_same(tmp_path):
     in_files = fitted(stored, memory_limit=20_000, scratch_dir=tmp_path)
     for other in (from_disk, in_files):
         assert_array_equal(other.labels_, expected.labels_)
-        assert_allclose(other.objective_, expected.objective_, rtol=1e-12)
+        # As in float32: some BLAS sums the products of a row otherwise in another block of rows.
+        assert_allclose(other.objective_, expected.objective_, rtol=1e-7)
     assert_array_equal(expected.predict(stored), expected.predict(X))
 
 

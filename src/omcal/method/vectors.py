@@ -30,7 +30,7 @@ _BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
 _ROW_ENTRIES = 1 << 19  # of their rows
 _LOOP_ENTRIES = 1 << 15  # of the distances in few features, which stay in the cache
 _SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
-_MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out the means
+_MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out means, and starts
 _SHARES_OF_MEANS = 4
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
 _MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less than they save
@@ -78,7 +78,15 @@ class Vectors(Points):
         return max(total, 0.0) / max(int(self.X.shape[1]), 1)
 
     def distances_to(self, chosen: Sequence[int] | Array) -> Array:
-        products = (self.X @ np.ascontiguousarray(_dense(self.X[chosen]).T)).T
+        points = _dense(self.X[chosen])
+        if self.X.size <= _MANY_NUMBERS:
+            return squared_distances((self.X @ points.T.copy()).T, self._norms, chosen)
+        products = np.empty((len(points), self.n), dtype=points.dtype)
+
+        def use(rows: slice, some: Array) -> None:
+            products[:, rows] = some.T
+
+        self._products_with(points, use)
         return squared_distances(products, self._norms, chosen)
 
     def at(self, chosen: Sequence[int] | Array) -> Array:
