@@ -118,6 +118,22 @@ def against_kmeans(repeats: int):
     yield "with m = 30, predict of the same rows / fit", spread(t["few_predict"] / t["few"])
 
 
+def fewer_samples(repeats: int):
+    """Whole fits on fewer samples, whose anchors are found from all of them where they are few."""
+    for n in (1000, 5000, 10_000, 20_000):
+        X, _ = clustered_views(n, MNIST_WIDTHS, 10)
+        joint = np.hstack([(x - x.mean(axis=0)) / x.std(axis=0) for x in X])
+        t = interleaved(
+            repeats,
+            omcal=lambda X=X: OMCAL(10, random_state=0).fit(X),
+            mini=lambda X=joint: MiniBatchKMeans(10, n_init=1, random_state=0).fit(X),
+            kmeans=lambda X=joint: KMeans(10, n_init=1, random_state=0).fit(X),
+        )
+        ratios = ", ".join(spread(t["omcal"] / t[name]) for name in ("mini", "kmeans"))
+        yield f"{n} × (342, 1024, 64): a fit (ms)", spread(1e3 * t["omcal"])
+        yield "… / MiniBatchKMeans(10), / KMeans(10)", ratios
+
+
 def counts(n, width, per_row, c, seed=0):
     """Terms of documents on c topics: each has 200 terms of its own among those of all."""
     rng = np.random.default_rng(seed)
@@ -385,6 +401,7 @@ def _in_process(name: str, *arguments: str) -> str:
 
 PARTS = {
     "kmeans": against_kmeans,
+    "fewer": fewer_samples,
     "phases": phases,
     "dense": against_dense,
     "scipy": against_scipy,

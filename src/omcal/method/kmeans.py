@@ -26,6 +26,9 @@ MAX_ITER_COARSE = 2  # of the part, with all features
 MAX_ITER_HALF_INSIDE = 10
 MAX_ITER_INSIDE = 10
 TOLERANCE = 1e-4
+# Rows for each point that is tried for a place in the start: their products with all rows, at once,
+# take less time than those with these points, a few at a time.
+MOST_PER_TRIAL = 8
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 
 
@@ -43,7 +46,9 @@ def lloyd(
     """
     with one_blas_thread():
         if not sampled:
-            chosen = _seed(points, n_clusters, n_trials, random_state)
+            few = points.n <= MOST_PER_TRIAL * n_trials * n_clusters
+            among = points.among_themselves if few else points
+            chosen = _seed(among, n_clusters, n_trials, random_state)
             return _improved(points.at(chosen), points, n_clusters, MAX_ITER)
         if not points.span_pays(n_clusters):
             centres = _coarse(points, n_clusters, MAX_ITER_PART, n_trials, random_state)

@@ -48,7 +48,7 @@ class Vectors(Points):
     def __getitem__(self, some: Array | slice) -> Vectors:
         return Vectors(_taken(self.X, some), self._norms[some], compiled=self._compiled)
 
-    @property
+    @cached_property  # all runs start from the same
     def among_themselves(self) -> Points:
         # They take no more memory than the rows twice, or than centres of sparse rows do.
         width = self.X.shape[1] // 4 if sparse.issparse(self.X) else 2 * self.X.shape[1]

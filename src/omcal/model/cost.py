@@ -13,8 +13,8 @@ from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import IN_CACHE, one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
-from omcal.method.inner_products import inner_products_pay
-from omcal.method.kmeans import PART_PER_ANCHOR, SEED_PER_ANCHOR, trials
+from omcal.method.inner_products import MOST_ROWS, inner_products_pay
+from omcal.method.kmeans import MOST_PER_TRIAL, PART_PER_ANCHOR, SEED_PER_ANCHOR, trials
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES, span_pays
@@ -126,7 +126,8 @@ class Estimate:
         thin = sum(view.row_operations(thin=True) for view in self.views)
         steps = _LLOYD_STEPS if self._sample < n else _LLOYD_STEPS_FULL
         seeds = SEED_PER_ANCHOR * m if self._sample < n else n
-        anchors = m * (self._sample * steps * row + seeds * self._trials * thin)
+        start = n**2 * row if self._start_by_products else m * seeds * self._trials * thin
+        anchors = m * self._sample * steps * row + start
         compiled, B = compiled_pays(n), self.n_runs
         if self._by_products:  # of all rows with each other, once for all runs
             anchors = n**2 * row / B + m * n * (steps + self._trials)
@@ -198,6 +199,14 @@ class Estimate:
         return self._sample == self.n_samples and inner_products_pay(self.n_samples, width)
 
     @property
+    def _start_by_products(self) -> bool:
+        """Whether all rows are in the sample, and these products are there for its start alone."""
+        width = sum(view.width for view in self.views)
+        most = width // 4 if self._sparse else 2 * width
+        few = MOST_PER_TRIAL * self._trials * self.n_anchors
+        return self._sample == self.n_samples <= min(MOST_ROWS, most, few)
+
+    @property
     def _sparse(self) -> list[ViewSize]:
         return [view for view in self.views if view.density is not None]
 
@@ -255,7 +264,7 @@ class Estimate:
             "blocks of sparse rows": self._sparse_blocks(s, width, row, 1),
             "workspace": self._workspace,
         }
-        if self._by_products:
+        if self._by_products or self._start_by_products:
             parts["inner products"] = float(s**2) * t
         return parts | ({"compiled code": _NUMBA} if compiled_pays(self.n_samples) else {})
 
