@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from omcal.method import kmeans
-from omcal.method.kmeans import drawn, lloyd, looked_at_in_order
+from omcal.method.kmeans import drawn, lloyd, looked_at_in_order, start_rows
 from omcal.method.points import Points
 from omcal.method.vectors import Vectors
 
@@ -141,6 +141,26 @@ def test_a_sample_is_worked_on_from_coarse_to_fine():
     few = Watched(points.X[:50])
     lloyd(few, m, True, 3, np.random.RandomState(0))
     assert {n for _, n in few.notes} == {50}
+
+
+def test_of_points_that_are_no_sample_a_part_gives_the_start():
+    m = 8
+    points = Watched(np.random.default_rng(8).normal(size=(200 * m, 3)))
+    lloyd(points, m, False, 9, np.random.RandomState(0), 64 * m)
+    start, *rest = points.notes
+    assert start == ("start", 64 * m)
+    assert {n for _, n in rest} == {200 * m}
+    whole = Watched(points.X)  # of all, whose distances are not kept where they are many
+    lloyd(whole, m, False, 3, np.random.RandomState(0))
+    assert {n for _, n in whole.notes} == {200 * m}
+    assert "start" not in dict(whole.notes)
+
+
+def test_where_a_part_gives_the_start():
+    assert start_rows(64 * 5 + 1, 10, 5, thorough=False) == 64 * 5
+    assert start_rows(64 * 5, 10, 5, thorough=False) is None
+    assert start_rows(64 * 5 + 1, 10, 5, thorough=True) is None
+    assert start_rows(64 * 5 + 1, 10_000, 5, thorough=False) is None  # all products are there
 
 
 def test_of_many_features_most_is_done_in_the_span_of_coarse_centres():

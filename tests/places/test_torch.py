@@ -331,6 +331,14 @@ def test_anchors_of_fewer_different_rows_than_anchors(device):
     assert len(np.unique(anchors[0].round(6), axis=0)) == 3
 
 
+def test_anchors_of_more_rows_than_give_their_start_are_those_of_the_host(device):
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    views, (state, same) = host_views([X]), (np.random.RandomState(0) for _ in range(2))
+    (there,) = choose_for_runs(DeviceViews(views, device), [Scaling()], 2, "kmeans", [state])
+    here = host_anchors(views, [Scaling()], 2, "kmeans", same)
+    np.testing.assert_allclose(there[0], here[0], atol=1e-9)
+
+
 def test_an_empty_cluster_of_the_anchors_is_filled(device, monkeypatch):
     X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]], dtype=torch.float64, device=device)
     start = torch.tensor([[0.1], [100.0], [200.0]], dtype=torch.float64, device=device)

@@ -14,7 +14,7 @@ from omcal.machine.arrays import Array, Floats
 from omcal.machine.compiled import compiled_pays, scaled_rows_kernel
 from omcal.machine.threads import map_blocks, sum_blocks
 from omcal.method.inner_products import InnerProducts, inner_products_pay
-from omcal.method.kmeans import drawn, lloyd, looked_at_in_order, trials
+from omcal.method.kmeans import drawn, lloyd, looked_at_in_order, start_rows, trials
 from omcal.method.points import Points
 from omcal.method.scaling import Scaling
 from omcal.method.vectors import IncompleteVectors, Vectors
@@ -136,6 +136,7 @@ class Sample:
             sampled=self._sampled,
             n_trials=trials(points.n, n_anchors, thorough=thorough),
             random_state=random_state,
+            start_rows=start_rows(points.n, sum(self._views.widths), n_anchors, thorough),
         )
         if isinstance(points, InnerProducts):
             centres = points.rows(centres)

@@ -10,6 +10,7 @@ import numpy as np
 
 from omcal.machine.arrays import Array
 from omcal.machine.threads import one_blas_thread
+from omcal.method.inner_products import inner_products_pay
 from omcal.method.points import Points
 
 MAX_ITER = 100
@@ -38,18 +39,22 @@ def lloyd(
     sampled: bool,
     n_trials: int,
     random_state: np.random.RandomState,
+    start_rows: int | None = None,
 ) -> Any:
     """Centres by Lloyd's algorithm.
 
     With `sampled` the points are a sample of 256 a centre in random order, of which the first are
-    looked at first.
+    looked at first. Else the start is drawn from so many of them, by default all.
     """
     with one_blas_thread():
         if not sampled:
-            few = points.n <= MOST_PER_TRIAL * n_trials * n_clusters
-            among = points.among_themselves if few else points
+            few = points
+            if start_rows is not None and start_rows < points.n:
+                few = points[np.sort(drawn(points.n, start_rows, random_state))]
+            by_products = few.n <= MOST_PER_TRIAL * n_trials * n_clusters
+            among = few.among_themselves if by_products else few
             chosen = _seed(among, n_clusters, n_trials, random_state)
-            return _improved(points.at(chosen), points, n_clusters, MAX_ITER)
+            return _improved(few.at(chosen), points, n_clusters, MAX_ITER)
         if not points.span_pays(n_clusters):
             centres = _coarse(points, n_clusters, MAX_ITER_PART, n_trials, random_state)
             return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
@@ -119,6 +124,12 @@ def _improved(
         if not left or points.moved(last, centres) <= TOLERANCE * points.spread:
             break
     return centres
+
+
+def start_rows(n: int, width: int, n_clusters: int, thorough: bool) -> int | None:
+    """How many of n points the start is drawn from where all are looked at; None: all of them."""
+    few = PART_PER_ANCHOR * n_clusters
+    return None if thorough or n <= few or inner_products_pay(n, width) else few
 
 
 def trials(n: int, n_clusters: int, thorough: bool) -> int:

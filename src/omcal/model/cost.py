@@ -14,7 +14,13 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import IN_CACHE, one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.inner_products import MOST_ROWS, inner_products_pay
-from omcal.method.kmeans import MOST_PER_TRIAL, PART_PER_ANCHOR, SEED_PER_ANCHOR, trials
+from omcal.method.kmeans import (
+    MOST_PER_TRIAL,
+    PART_PER_ANCHOR,
+    SEED_PER_ANCHOR,
+    start_rows,
+    trials,
+)
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES, span_pays
@@ -125,7 +131,7 @@ class Estimate:
         row = sum(view.row_operations() for view in self.views)
         thin = sum(view.row_operations(thin=True) for view in self.views)
         steps = _LLOYD_STEPS if self._sample < n else _LLOYD_STEPS_FULL
-        seeds = SEED_PER_ANCHOR * m if self._sample < n else n
+        seeds = SEED_PER_ANCHOR * m if self._sample < n else self._start_rows or n
         start = n**2 * row if self._start_by_products else m * seeds * self._trials * thin
         anchors = m * self._sample * steps * row + start
         compiled, B = compiled_pays(n), self.n_runs
@@ -204,7 +210,13 @@ class Estimate:
         width = sum(view.width for view in self.views)
         most = width // 4 if self._sparse else 2 * width
         few = MOST_PER_TRIAL * self._trials * self.n_anchors
-        return self._sample == self.n_samples <= min(MOST_ROWS, most, few)
+        return self._sample == self.n_samples <= min(MOST_ROWS, most, few) and not self._start_rows
+
+    @property
+    def _start_rows(self) -> int | None:
+        """Of how many of all rows the start is drawn, if not of all."""
+        width, thorough = sum(view.width for view in self.views), self.anchors == "kmeans-full"
+        return start_rows(self.n_samples, width, self.n_anchors, thorough)
 
     @property
     def _sparse(self) -> list[ViewSize]:

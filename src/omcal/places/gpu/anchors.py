@@ -62,7 +62,9 @@ def _choose_there(
             # Distances far from the origin would drown in rounding.
             mean = centres.mean(dim=0, dtype=wide_type(views.device)).to(centres.dtype)
         X, sampled = (centres - mean)[None], rows is not None
-        centres = lloyd(X, n_anchors, sampled, n_trials, [random_state])[0]
+        size, thorough = (X.shape[1], X.shape[2]), method == "kmeans-full"
+        few = None if sampled else kmeans.start_rows(*size, n_anchors, thorough)
+        centres = lloyd(X, n_anchors, sampled, n_trials, [random_state], few)[0]
     edges = np.cumsum(views.host.widths)[:-1]
     points, mean = (
         torch.as_tensor(part).cpu().numpy().astype(np.float64) for part in (centres, mean)
@@ -76,6 +78,7 @@ def lloyd(
     sampled: bool,
     n_trials: int,
     random_states: Sequence[np.random.RandomState],
+    start_rows: int | None = None,
 ) -> Tensor:
     """`omcal.method.kmeans.lloyd` of several runs, each on its own rows of X, (runs, n, d).
 
@@ -83,6 +86,9 @@ def lloyd(
     begin again, and fill these clusters.
     """
     few = X[:, : kmeans.SEED_PER_ANCHOR * n_clusters] if sampled else X
+    if start_rows is not None and start_rows < X.shape[1]:
+        drawn = [np.sort(kmeans.drawn(X.shape[1], start_rows, state)) for state in random_states]
+        few = torch.stack([X[b, torch.as_tensor(some)] for b, some in enumerate(drawn)])
     starts = _pick(few, _seed(few, n_clusters, n_trials, random_states))
     centres, empty = _from(starts, X, sampled, filling=False)
     for run, some_empty in enumerate(empty.tolist()):
