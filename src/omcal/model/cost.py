@@ -132,9 +132,11 @@ class Estimate:
         thin = sum(view.row_operations(thin=True) for view in self.views)
         steps = _LLOYD_STEPS if self._sample < n else _LLOYD_STEPS_FULL
         seeds = SEED_PER_ANCHOR * m if self._sample < n else self._start_rows or n
-        start = n**2 * row if self._start_by_products else m * seeds * self._trials * thin
-        anchors = m * self._sample * steps * row + start
         compiled, B = compiled_pays(n), self.n_runs
+        start = m * seeds * self._trials * thin
+        if self._start_by_products:  # once for all runs
+            start = n**2 * row / B
+        anchors = m * self._sample * steps * row + start
         if self._by_products:  # of all rows with each other, once for all runs
             anchors = n**2 * row / B + m * n * (steps + self._trials)
         select = n * m * V * (_SELECT_COMPILED if compiled else _SELECT)
