@@ -49,7 +49,7 @@ def lloyd(
     with one_blas_thread():
         if not sampled:
             few = points
-            if start_rows is not None and start_rows < points.n:
+            if start_rows is not None:
                 few = points[np.sort(drawn(points.n, start_rows, random_state))]
             by_products = few.n <= MOST_PER_TRIAL * n_trials * n_clusters
             among = few.among_themselves if by_products else few

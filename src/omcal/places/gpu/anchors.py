@@ -86,7 +86,7 @@ def lloyd(
     begin again, and fill these clusters.
     """
     few = X[:, : kmeans.SEED_PER_ANCHOR * n_clusters] if sampled else X
-    if start_rows is not None and start_rows < X.shape[1]:
+    if start_rows is not None:
         drawn = [np.sort(kmeans.drawn(X.shape[1], start_rows, state)) for state in random_states]
         few = torch.stack([X[b, torch.as_tensor(some)] for b, some in enumerate(drawn)])
     starts = _pick(few, _seed(few, n_clusters, n_trials, random_states))
