@@ -331,8 +331,9 @@ def test_anchors_of_fewer_different_rows_than_anchors(device):
     assert len(np.unique(anchors[0].round(6), axis=0)) == 3
 
 
-def test_anchors_of_more_rows_than_give_their_start_are_those_of_the_host(device):
-    X = np.random.default_rng(0).normal(size=(150, 3))
+@pytest.mark.parametrize("width", [3, 9])  # the span of two anchors pays with the latter
+def test_anchors_of_more_rows_than_give_their_start_are_those_of_the_host(device, width):
+    X = np.random.default_rng(0).normal(size=(150, width))
     views, (state, same) = host_views([X]), (np.random.RandomState(0) for _ in range(2))
     (there,) = choose_for_runs(DeviceViews(views, device), [Scaling()], 2, "kmeans", [state])
     here = host_anchors(views, [Scaling()], 2, "kmeans", same)

@@ -16,7 +16,8 @@ from omcal.method.points import Points, members, squared_distances
 from omcal.views.view import Matrix
 
 MOST_ROWS = 4096  # whose inner products with each other are kept: 128 MB
-_PRODUCT_ROWS = 64  # rows of a block in products of rows with each other
+# Rows of a block in products of rows with each other; BLAS is slower with fewer.
+_PRODUCT_ROWS, _SPARSE_PRODUCT_ROWS = 192, 64
 _FULL_COLUMNS = 16  # a column of sparse rows is full where one row in so many has it
 
 
@@ -87,7 +88,7 @@ def _products(X: Matrix) -> Array:
     def work(rows: slice) -> None:
         products[rows] += safe_sparse_dot(rest[rows], turned, dense_output=True)
 
-    map_blocks(work, n, _PRODUCT_ROWS)
+    map_blocks(work, n, _SPARSE_PRODUCT_ROWS)
     return products
 
 

@@ -26,6 +26,9 @@ HALF_PER_ANCHOR = 128
 MAX_ITER_COARSE = 2  # of the part, with all features
 MAX_ITER_HALF_INSIDE = 10
 MAX_ITER_INSIDE = 10
+# So it is where all rows are looked at, more than a part; again and again, as the span moves.
+ROUNDS_INSIDE = 3
+MAX_ITER_LAST = 6  # with all features, after these
 TOLERANCE = 1e-4
 # Rows for each point that is tried for a place in the start: their products with all rows, at once,
 # take less time than those with these points, a few at a time.
@@ -54,6 +57,8 @@ def lloyd(
             by_products = few.n <= MOST_PER_TRIAL * n_trials * n_clusters
             among = few.among_themselves if by_products else few
             chosen = _seed(among, n_clusters, n_trials, random_state)
+            if start_rows is not None and points.span_pays(n_clusters):
+                return _in_rounds(few.at(chosen), points, n_clusters)
             return _improved(few.at(chosen), points, n_clusters, MAX_ITER)
         if not points.span_pays(n_clusters):
             centres = _coarse(points, n_clusters, MAX_ITER_PART, n_trials, random_state)
@@ -76,6 +81,17 @@ def _coarse(
     few = part[: SEED_PER_ANCHOR * n_clusters]
     chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
     return _improved(few.at(chosen), part, n_clusters, max_iter)
+
+
+def _in_rounds(centres: Any, points: Points, n_clusters: int) -> Any:
+    """Centres after iterations of all points, most of them in the span of the centres so far."""
+    last = _improved(centres, points, n_clusters, MAX_ITER_COARSE)
+    centres = _improved(last, points, n_clusters, 1)
+    for _ in range(ROUNDS_INSIDE):
+        if points.moved(last, centres) <= TOLERANCE * points.spread:
+            return centres
+        last, centres = centres, _improved_inside(centres, points, n_clusters, MAX_ITER_INSIDE)
+    return _improved(centres, points, n_clusters, MAX_ITER_LAST)
 
 
 def _improved_inside(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:

@@ -90,22 +90,28 @@ def lloyd(
         drawn = [np.sort(kmeans.drawn(X.shape[1], start_rows, state)) for state in random_states]
         few = torch.stack([X[b, torch.as_tensor(some)] for b, some in enumerate(drawn)])
     starts = _pick(few, _seed(few, n_clusters, n_trials, random_states))
-    centres, empty = _from(starts, X, sampled, filling=False)
+    how = partial(_from, sampled=sampled, in_rounds=start_rows is not None)
+    centres, empty = how(starts, X, filling=False)
     for run, some_empty in enumerate(empty.tolist()):
         if some_empty:
             one = slice(run, run + 1)
-            centres[one] = _from(starts[one], X[one], sampled, filling=True)[0]
+            centres[one] = how(starts[one], X[one], filling=True)[0]
     return centres
 
 
-def _from(starts: Tensor, X: Tensor, sampled: bool, *, filling: bool) -> tuple[Tensor, Tensor]:
+def _from(
+    starts: Tensor, X: Tensor, *, sampled: bool, in_rounds: bool, filling: bool
+) -> tuple[Tensor, Tensor]:
     """The centres of each run from these starts, and where they are wrong, as some was empty."""
-    if not sampled:
-        return _improved(starts, X, kmeans.MAX_ITER, filling=filling)
     m = int(starts.shape[1])
     part, half = X[:, : kmeans.PART_PER_ANCHOR * m], X[:, : kmeans.HALF_PER_ANCHOR * m]
+    spanned = span_pays(X.shape[2], m)
+    if not sampled and in_rounds and spanned:
+        return _in_rounds(starts, X, filling=filling)
+    if not sampled:
+        return _improved(starts, X, kmeans.MAX_ITER, filling=filling)
     stages = [(_improved, part, kmeans.MAX_ITER_PART), (_improved, X, kmeans.MAX_ITER_SAMPLED)]
-    if span_pays(X.shape[2], m):
+    if spanned:
         stages = [
             (_improved, part, kmeans.MAX_ITER_COARSE),
             (_improved_inside, half, kmeans.MAX_ITER_HALF_INSIDE),
@@ -116,6 +122,21 @@ def _from(starts: Tensor, X: Tensor, sampled: bool, *, filling: bool) -> tuple[T
         centres, empty = stage(centres, rows, max_iter, filling=filling)
         found.append(empty)
     return centres, torch.stack(found).amax(dim=0)
+
+
+def _in_rounds(starts: Tensor, X: Tensor, *, filling: bool) -> tuple[Tensor, Tensor]:
+    """`omcal.method.kmeans._in_rounds` of all runs, until the last of them stands still."""
+    limits = kmeans.TOLERANCE * X.var(dim=1, correction=0).mean(dim=1)
+    last, empty = _improved(starts, X, kmeans.MAX_ITER_COARSE, filling=filling)
+    centres, some = _improved(last, X, 1, filling=filling)
+    for _ in range(kmeans.ROUNDS_INSIDE):
+        empty = torch.maximum(empty, some)
+        if bool(((centres - last).square().sum(dim=(1, 2)) <= limits).all()):
+            return centres, empty
+        last = centres
+        centres, some = _improved_inside(last, X, kmeans.MAX_ITER_INSIDE, filling=filling)
+    found, more = _improved(centres, X, kmeans.MAX_ITER_LAST, filling=filling)
+    return found, torch.maximum(torch.maximum(empty, some), more)
 
 
 def _improved_inside(
