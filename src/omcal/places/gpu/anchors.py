@@ -104,12 +104,12 @@ def _from(
 ) -> tuple[Tensor, Tensor]:
     """The centres of each run from these starts, and where they are wrong, as some was empty."""
     m = int(starts.shape[1])
-    part, half = X[:, : kmeans.PART_PER_ANCHOR * m], X[:, : kmeans.HALF_PER_ANCHOR * m]
     spanned = span_pays(X.shape[2], m)
-    if not sampled and in_rounds and spanned:
+    if in_rounds and spanned:
         return _in_rounds(starts, X, filling=filling)
     if not sampled:
         return _improved(starts, X, kmeans.MAX_ITER, filling=filling)
+    part, half = X[:, : kmeans.PART_PER_ANCHOR * m], X[:, : kmeans.HALF_PER_ANCHOR * m]
     stages = [(_improved, part, kmeans.MAX_ITER_PART), (_improved, X, kmeans.MAX_ITER_SAMPLED)]
     if spanned:
         stages = [
