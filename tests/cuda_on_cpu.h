@@ -183,6 +183,7 @@ static bool __syncthreads_and(bool mine) {
     on_cpu::sync_block();
     return all;
 }
+static bool __syncthreads_or(bool mine) { return !__syncthreads_and(!mine); }
 template <class Value>
 static Value __shfl_sync(unsigned, Value value, int from) {
     return on_cpu::of_lane(value, from);
@@ -197,6 +198,16 @@ static unsigned __ballot_sync(unsigned, bool mine) {
     return all;
 }
 static bool __any_sync(unsigned, bool mine) { return __ballot_sync(~0u, mine); }
+static size_t __cvta_generic_to_shared(const void* place) {
+    return (const unsigned char*)place - on_cpu::shared_memory();
+}
+static void* __cvta_shared_to_generic(size_t address) { return on_cpu::shared_memory() + address; }
+static unsigned __byte_perm(unsigned x, unsigned y, unsigned chosen) {
+    const unsigned long long both = (unsigned long long)y << 32 | x;
+    unsigned found = 0;
+    for (int i = 0; i < 4; ++i) found |= (unsigned)(both >> (chosen >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return found;
+}
 static double rsqrt(double x) { return 1 / std::sqrt(x); }
 static float rsqrtf(float x) { return 1 / std::sqrt(x); }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
@@ -206,7 +217,8 @@ static Place atomicAdd(Place* place, Value value) {
     *place += value;
     return before;
 }
-static double __ldcg(const double* place) { return *place; }
+template <class Value>
+static Value __ldcg(const Value* place) { return *place; }
 static void __threadfence() {}
 static long long __double_as_longlong(double x) { return on_cpu::bits<long long>(x); }
 static double __longlong_as_double(long long x) { return on_cpu::bits<double>(x); }

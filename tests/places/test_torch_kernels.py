@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method import kmeans
@@ -41,36 +43,91 @@ def graphs_of(seed, n, V, m, k, dtype):
     return host, TorchGraphs.from_host(host, torch.device("cpu"))
 
 
-@pytest.mark.parametrize(
-    ("n", "V", "c", "m", "k", "dtype"),
-    [
-        (9000, 2, 4, 6, 2, np.float64),  # a warp empties its sums before its last row
-        (2200, 4, 10, 20, 5, np.float64),
-        (65, 3, 16, 17, 3, np.float32),
-        (40, 1, 7, 9, 2, np.float64),
-        (70, 2, 3, 300, 3, np.float32),
-        (101, 3, 10, 12, 5, np.float32),  # as by default
-        (77, 12, 2, 9, 5, np.float32),  # more neighbours than registers
-        (50, 5, 13, 8, 4, np.float64),  # rounds of views, the last of which is not full
-        (33, 3, 1, 6, 1, np.float32),
-    ],
-)
-def test_sweep(on_cpu, monkeypatch, n, V, c, m, k, dtype):
-    monkeypatch.setattr(cuda, "_MOST_WARPS", 2)
-    monkeypatch.setattr(nvrtc, "processors", lambda device: 1)
+def check_sweep(n, V, c, m, k, dtype, F=0.0):
+    """Two passes, from an F of such numbers on."""
     host, graphs = graphs_of(n, n, V, m, k, dtype)
     plain, rng = PlainRows(host, c), np.random.default_rng(n)
-    F = torch.zeros((n, c), dtype=graphs.weights.dtype)
-    sweep = cuda.CudaSweep(graphs, F, 16)
+    plain.F[:] = F * rng.random((n, c))
+    F = torch.from_numpy(plain.F.astype(dtype))
+    width = max(16, c)
+    sweep = cuda.CudaSweep(graphs, F, width)
     close = 1e-12 if dtype == np.float64 else 2e-5
     for _ in range(2):
         alpha, P, R = rng.dirichlet(np.ones(V)), rng.normal(size=(m, c)), 0.1 * rng.random((c, c))
-        small = np.zeros((V * m + 16, 16), dtype)
+        small = np.zeros((V * m + width, width), dtype)
         small[: V * m, :c], small[V * m : V * m + c, :c] = stacked(alpha, P), R
         wanted = np.concatenate([part.ravel() for part in plain.sweep(alpha, P, R)])
         found = sweep(torch.from_numpy(small)).numpy()
         np.testing.assert_allclose(found, wanted, rtol=0, atol=close * np.abs(wanted).max())
-        np.testing.assert_allclose(F.numpy(), plain.F, atol=10 * close)
+        np.testing.assert_allclose(F.numpy(), plain.F, atol=10 * close * max(1, plain.F.max()))
+
+
+@pytest.mark.parametrize(
+    ("n", "V", "c", "m", "k", "dtype"),
+    [
+        (9000, 2, 4, 6, 2, np.float64),  # a block empties its table before its last row
+        (2200, 4, 10, 20, 5, np.float64),
+        (65, 3, 16, 17, 3, np.float32),
+        (40, 1, 7, 9, 2, np.float64),
+        (70, 2, 3, 300, 3, np.float32),  # anchors of two bytes
+        (101, 3, 10, 12, 5, np.float32),  # as by default
+        (77, 12, 2, 9, 5, np.float32),  # more neighbours than registers
+        (50, 5, 13, 8, 4, np.float64),
+        (33, 3, 1, 6, 1, np.float32),
+        (90, 2, 20, 25, 3, np.float32),  # a lane a column
+        (45, 1, 32, 33, 2, np.float64),
+        (80, 3, 10, 400, 2, np.float32),  # more anchors than there is room for copies of
+    ],
+)
+def test_sweep(on_cpu, monkeypatch, n, V, c, m, k, dtype):
+    monkeypatch.setattr(cuda, "_MOST_WARPS", 2)
+    monkeypatch.setattr(cuda, "_FEWER_WARPS", 2)
+    monkeypatch.setattr(nvrtc, "processors", lambda device: 1)
+    check_sweep(n, V, c, m, k, dtype)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.data())
+def test_sweep_of_any_shape(data):
+    """Also where tables and registers are emptied often, and where there is no room for copies."""
+    V, c, k = (data.draw(st.integers(*ends)) for ends in ((1, 6), (1, 32), (1, 6)))
+    m, n = data.draw(st.integers(max(c, k), 60)), data.draw(st.integers(1, 400))
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
+    with kernels_on_cpu(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda, "_MOST_WARPS", 2)
+        patch.setattr(cuda, "_FEWER_WARPS", 1)
+        patch.setattr(cuda, "_MOST_ADDED", data.draw(st.sampled_from([10, 100, 4096])))
+        patch.setattr(cuda, "_ROWS_A_LANE", data.draw(st.sampled_from([1, 4096])))
+        patch.setattr(nvrtc, "processors", lambda device: 1)
+        if data.draw(st.booleans()):
+            real = cuda._Layout.of
+            F = torch.empty((n, c), dtype=getattr(torch, np.dtype(dtype).name))
+            least = real(graphs_of(n, n, V, m, k, dtype)[1], F)
+            patch.setattr(nvrtc, "room", lambda device: least.bytes - 1)
+        check_sweep(n, V, c, m, k, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [10.0, 300.0])
+def test_sweep_of_large_numbers(on_cpu, monkeypatch, size, dtype):
+    """F that a sample of it does not tell of is added up, too, and beyond all bounds it is told."""
+    monkeypatch.setattr(cuda, "_MOST_WARPS", 2)
+    monkeypatch.setattr(cuda, "_FEWER_WARPS", 2)
+    host, graphs = graphs_of(0, 3000, 2, 12, 3, dtype)
+    plain, rng = PlainRows(host, 5), np.random.default_rng(0)
+    rows = rng.choice(np.arange(128, 3000), 20, replace=False)  # most blocks sample the first ones
+    plain.F[rows] = size * rng.random((20, 5))
+    F = torch.from_numpy(plain.F.astype(dtype))
+    sweep = cuda.CudaSweep(graphs, F, 16)
+    alpha, P, R = np.array([0.3, 0.7]), rng.normal(size=(12, 5)), 0.5 * np.eye(5)
+    small = np.zeros((2 * 12 + 16, 16), dtype)
+    small[:24, :5], small[24:29, :5] = stacked(alpha, P), R
+    wanted = np.concatenate([part.ravel() for part in plain.sweep(alpha, P, R)])
+    found = sweep(torch.from_numpy(small)).numpy()
+    close = 1e-12 if dtype == np.float64 else 2e-6
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=close * np.abs(wanted).max())
+    F[rows[0]] = 1e12
+    assert np.isnan(sweep(torch.from_numpy(small)).numpy()[: 24 * 5]).all()
 
 
 @pytest.mark.parametrize("most", [1 << 22, 300])

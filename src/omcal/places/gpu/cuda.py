@@ -1,8 +1,8 @@
 """Work on the rows in CUDA C++, compiled when it is first used.
 
-Sums over the rows of an anchor go to shared memory, which Triton cannot address row by row. Each
-lane of a warp holds one column of the sums of its own rows, at an address that no other lane
-touches and in a memory bank of its own: no atomic operations, no conflicts.
+Sums over the rows of an anchor go to shared memory, which Triton cannot address row by row. They
+are sums of integers: shared memory adds these by itself, which it does not do with floating-point
+numbers, and they come out the same in any order.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from omcal.places.gpu.graph import TorchGraphs
 
 MAX_CLUSTERS = 32  # a lane a column
 _WARP = 32
-_MOST_WARPS = 12  # of a block; more leave too few registers
-_FEWEST_WARPS = 2  # with fewer, nothing hides the latency of memory
+_MOST_WARPS, _FEWER_WARPS = 12, 8  # of a block; more leave too few registers
+_MOST_NUMBERS = 172  # that a lane keeps, for the former
+_MOST_ADDED = 1 << 12  # rows to a word of shared memory; the more, the fewer bits are left for each
+_ROWS_A_LANE = 1 << 12  # whose FᵀF is added up before it is added to that of others in float64
 _MOST_SLOTS = 64  # of a row; its neighbours in all views are kept in registers
 
 _MOST_COLUMNS = 12  # of a row, for a lane that decides on it
@@ -39,32 +41,37 @@ class CudaSweep:
     def __init__(self, graphs: TorchGraphs, F: Tensor, width: int) -> None:
         self._graphs = graphs
         self._F = F
-        shape = _Shape.of(graphs, F)
-        self._warps = shape.warps(nvrtc.room(F.device))
-        self._bytes = shape.bytes(self._warps)
-        runs, most = graphs.n_runs, max(1, nvrtc.processors(F.device) // graphs.n_runs)
-        self._blocks = min(most, -(-graphs.n // (_WARP * self._warps)))
-        size = (graphs.n_views * graphs.n_anchors + 2 * shape.c) * shape.c
-        self._shape = (runs, self._blocks, self._warps, size)
+        self._layout = layout = _Layout.of(graphs, F)
+        runs, c = graphs.n_runs, layout.c
+        at_once = layout.warps * layout.tile  # rows
+        most = max(1, nvrtc.processors(F.device) // runs)
+        self._blocks = min(most, -(-graphs.n // at_once))
+        turns = -(-graphs.n // (at_once * self._blocks))
+        to_a_word = at_once // layout.copies
+        self._turns = min(turns, max(1, _MOST_ADDED // to_a_word))
+        self._fixed = _fixed(to_a_word * self._turns, at_once * turns, layout.real)
+        self._size = (graphs.n_views * graphs.n_anchors + 2 * c) * c
+        self._shape = (runs, self._blocks, 2 * self._size + (layout.warps - 1) * 2 * c * c)
         self._kernel = nvrtc.compiled(
             "sweep",
             F.device,
             **_of_graphs(graphs),
-            C=shape.c,
-            ROWS_AT_ONCE=shape.rows_at_once,
-            VIEWS_AT_ONCE=shape.views_at_once,
+            C=c,
+            COLUMNS=layout.columns,
+            APART=int(layout.apart),
             WIDTH=width,
-            WARPS=self._warps,
+            WARPS=layout.warps,
+            ROWS_A_LANE=_ROWS_A_LANE,
         )
 
     @cached_property
     def _sums(self) -> Tensor:
-        """Of each warp; made when needed, as runs that are worked on together have others."""
+        """Of each block; made when needed, as runs that are worked on together have others."""
         return self._F.new_empty(self._shape, dtype=torch.float64)
 
     def __call__(self, small: Tensor) -> Tensor:
         """`FusedPass.sweep`."""
-        sums: Tensor = self._sums.new_empty((1, self._sums.shape[-1]))
+        sums: Tensor = self._sums.new_empty((1, self._size))
         self.bound(small[None], sums)()
         return sums[0]
 
@@ -72,11 +79,12 @@ class CudaSweep:
         self, small: Tensor, sums: Tensor, goes_on: Tensor | None = None
     ) -> Callable[[], None]:
         """What does the pass with these matrices each time it is called; all have a row a run."""
-        g, of_blocks = self._graphs, self._sums[:, :, 0]
+        g, of_blocks = self._graphs, self._sums[:, :, : self._size]
         apart = (small.stride(0), 0 if goes_on is None else goes_on.stride(0))
         launch = self._kernel.bound(
-            *((self._blocks, g.n_runs), _WARP * self._warps, self._bytes),
-            *(g.indices, g.weights, self._F, small, self._sums, goes_on, g.n, g.n_anchors, *apart),
+            *((self._blocks, g.n_runs), _WARP * self._layout.warps, self._layout.bytes),
+            *(g.indices, g.weights, self._F, small, self._sums, goes_on),
+            *(*self._fixed, self._turns, g.n, g.n_anchors, *apart),
         )
 
         def work() -> None:
@@ -93,48 +101,53 @@ def serves(graphs: TorchGraphs, F: Tensor) -> bool:
         return False
     if F.shape[-1] > MAX_CLUSTERS or graphs.n_views * graphs.k > _MOST_SLOTS:
         return False
-    return _Shape.of(graphs, F).warps(nvrtc.room(device)) >= _FEWEST_WARPS
+    return _Layout.of(graphs, F).bytes <= nvrtc.room(device)
+
+
+def _fixed(added: int, total: int, real: int) -> tuple[float, float]:
+    """The integers for the largest F that is expected, and for one that is larger than that.
+
+    Sums of so many of the former fit in 32 bits, or 64 if they are doubles. Those of all rows of a
+    block fit in 64, were they 2¹² times as large.
+    """
+    bits, most = (32, 2**23) if real == 4 else (63, 2**52)
+    return float(min(2**bits // (added + 1), most)), 2.0 ** (62 - 12 - total.bit_length())
 
 
 @dataclass(frozen=True)
-class _Shape:
-    """How the lanes of a warp share out columns, views and rows."""
+class _Layout:
+    """How the lanes of a warp share out rows and columns, and what their block has in memory."""
 
     c: int
-    views_at_once: int
-    rows_at_once: int
-    n_views: int  # in all rounds, those that are not there included
-    k: int
-    n_words: int  # of the sums, or of P
+    columns: int  # of a lane
+    apart: bool  # whether rows done at once have P and sums of their own
+    copies: int  # of sums
+    tile: int  # rows of a warp
+    warps: int
+    bytes: int
     real: int  # bytes of a number
 
     @classmethod
-    def of(cls, graphs: TorchGraphs, F: Tensor) -> _Shape:
-        c = int(F.shape[-1])
-        views_at_once = min(graphs.n_views, _WARP // c)
-        rounds = -(-graphs.n_views // views_at_once)
-        return cls(
-            c,
-            views_at_once,
-            rows_at_once=_WARP // c // views_at_once,
-            n_views=rounds * views_at_once,
-            k=graphs.k,
-            n_words=rounds * graphs.n_anchors * _WARP,
-            real=F.element_size(),
-        )
-
-    def warps(self, room: int) -> int:
-        """Warps of a block, which share this many bytes of memory."""
-        alone, two = self.bytes(1), self.bytes(2)
-        return min(_MOST_WARPS, 1 + (room - alone) // (two - alone))
-
-    def bytes(self, warps: int) -> int:
-        """P once; for each warp its sums, F before and after, and entries of the graphs."""
-        tile = -(-_WARP // self.rows_at_once) * self.rows_at_once
-        packs = -(-self.c * self.real // (16 * self.views_at_once)) * self.views_at_once
-        sums = self.n_words * self.real
-        entries = self.n_views * (self.k * tile + 1) * 2 * self.real
-        return sums + warps * (sums + 2 * tile * packs * 16 + entries)
+    def of(cls, graphs: TorchGraphs, F: Tensor) -> _Layout:
+        """As `sweep.cu` has it."""
+        c, real = int(F.shape[-1]), F.element_size()
+        columns = 2 if c <= _WARP // 2 else 1
+        parts = -(-c // columns)
+        at_once = columns * (_WARP // columns // parts)
+        tile = _WARP // at_once * at_once
+        slots = graphs.n_views * graphs.k
+        pitch = columns * (parts | 1) if columns > 1 else -(-c * real // 16) * 16 // real
+        # About what a lane keeps: R and FoldᵀF, FᵀF, a row of F, its neighbours and the next ones.
+        numbers = 4 * parts * columns**2 + (parts // 2 + 1) * columns**2 + 2 * c + 4 * slots
+        warps = _MOST_WARPS if numbers * real <= 4 * _MOST_NUMBERS else _FEWER_WARPS
+        packed = 4 * -(-slots * graphs.indices.element_size() // 4)
+        of_warp = tile * ((slots + pitch) * real + packed)
+        lines = graphs.n_views * graphs.n_anchors * real
+        rest = warps * of_warp + 8 * (graphs.n_views + 1 + warps)
+        together, apart = 2 * parts * columns * lines + rest, 2 * _WARP * lines + rest
+        if apart <= nvrtc.room(F.device):
+            return cls(c, columns, True, at_once // columns, tile, warps, apart, real)
+        return cls(c, columns, False, 1, tile, warps, together, real)
 
 
 class Decision:

@@ -1,71 +1,125 @@
-// A lane works for one column of F, one of the rows done at once, and every VIEWS_AT_ONCE-th view.
-constexpr int WARP = 32, LANES = ROWS_AT_ONCE * VIEWS_AT_ONCE * C;
-constexpr int ROUNDS = (VIEWS + VIEWS_AT_ONCE - 1) / VIEWS_AT_ONCE, SLOTS = ROUNDS * K;
-constexpr int STEPS = (WARP + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, TILE = STEPS * ROWS_AT_ONCE;
-constexpr int PER_PACK = 16 / sizeof(REAL);
-constexpr int PACKS = (C + VIEWS_AT_ONCE * PER_PACK - 1) / (VIEWS_AT_ONCE * PER_PACK);
-constexpr int SHARE = PACKS * PER_PACK;  // of the columns of F, for the lanes of one view
-constexpr int USED = VIEWS_AT_ONCE == 1 ? C : SHARE;
-constexpr int PITCH = SHARE * VIEWS_AT_ONCE, ANCHOR_BYTES = WARP * sizeof(REAL);
-// Of the entries of a view: one more than there are, so that views do not meet in a memory bank.
-constexpr int VIEW_ENTRIES = K * TILE + 1, WARP_ENTRIES = ROUNDS * VIEWS_AT_ONCE * VIEW_ENTRIES;
-// Entry (j, j + s) of the symmetric F'F for s up to C / 2, shared out to the lanes of the views.
-constexpr int SHIFTS = C / 2 / VIEWS_AT_ONCE + 1;
-constexpr int TILES_A_FLUSH = 128;  // sums of no more rows than these are in REAL
+// A lane works for COLUMNS columns of F in one of the rows done at once. Sums over the rows of an
+// anchor are integers in shared memory, which adds these natively: they are the same in any order, so
+// that all warps of a block have one table.
+constexpr int WARP = 32, SIZE = sizeof(REAL), SLOTS = VIEWS * K;
+constexpr int PARTS = (C + COLUMNS - 1) / COLUMNS, PADDED = PARTS * COLUMNS;  // lanes of a row
+// So many lanes can have COLUMNS words of their own from shared memory at once.
+constexpr int HALF = WARP / COLUMNS, ROWS_A_HALF = HALF / PARTS;
+constexpr int ROWS_AT_ONCE = COLUMNS * ROWS_A_HALF;
+constexpr int STEPS = WARP / ROWS_AT_ONCE, TILE = STEPS * ROWS_AT_ONCE;
+constexpr int STEPS_AT_ONCE = STEPS <= 5 ? STEPS : 1;
+// Of a row of F in a tile: rows that are read at once do not meet in a memory bank.
+constexpr int PACK = COLUMNS == 1 ? 16 / SIZE : COLUMNS;
+constexpr int PITCH = COLUMNS == 1 ? (C + PACK - 1) / PACK * PACK : COLUMNS * (PARTS | 1);
+constexpr int LOADS = (TILE * C + WARP - 1) / WARP;
+// The line of an anchor is P, then as many bytes of sums. Where there is room, the rows of half a
+// warp have copies of both, in banks of their own.
+constexpr int COPIES = APART ? ROWS_A_HALF : 1, LINE = APART ? WARP : PADDED;
+constexpr int LINE_BYTES = 2 * LINE * SIZE;
+constexpr int A_WORD = 4 / sizeof(INDEX), WORDS = (SLOTS + A_WORD - 1) / A_WORD;  // of anchors
+constexpr int INDEX_BITS = 32 / A_WORD;
+constexpr bool MANY = SLOTS > 40;  // neighbours, for the registers of a lane
+constexpr int SLOTS_AT_ONCE = MANY ? 8 : SLOTS;
+constexpr int SHIFTS = PARTS / 2 + 1;  // pairs of lanes of a row, for the symmetric F'F
+constexpr int TILES_A_LANE = (ROWS_A_LANE + STEPS - 1) / STEPS;  // whose F'F and Fold'F are in REAL
+// The bits of a number below the smallest normal one are an integer, in units of the smallest of all.
+// Weights times 1 / LIFT make such numbers of F, and P times LIFT takes that back.
+constexpr bool IS_FLOAT = SIZE == 4;
+constexpr double SMALLEST = IS_FLOAT ? 0x1p-149 : 0x1p-1074, LIFT = IS_FLOAT ? 0x1p64 : 0x1p512;
+constexpr double FAR = 0x1p12, WORD = 0x1p32;
 
-struct alignas(2 * sizeof(REAL)) Entry { REAL weight; int bytes; };  // bytes: to the anchor
-struct alignas(16) Pack { REAL x[PER_PACK]; };
+using Long = unsigned long long;
+struct alignas(COLUMNS * SIZE) Share { REAL x[COLUMNS]; };
+struct alignas(PACK * SIZE) Pack { REAL x[PACK]; };
 
-__device__ REAL& at(REAL* start, int bytes) {
-    return *reinterpret_cast<REAL*>(reinterpret_cast<char*>(start) + bytes);
+// What is at an address of shared memory: its numbers are shorter than pointers.
+template <class T> __device__ T& at(int address) {
+    return *reinterpret_cast<T*>(__cvta_shared_to_generic(address));
 }
 
-__device__ void read_share(const REAL* start, REAL (&values)[USED]) {
-    #pragma unroll
-    for (int p = 0; p < USED / PER_PACK; ++p) {
-        const Pack pack = reinterpret_cast<const Pack*>(start)[p];
+// start[times * apart], whose place is found by one multiplication.
+template <class T> __device__ T further(const T* start, unsigned apart, int times) {
+    const Long bytes = (Long)apart * (unsigned)(times * sizeof(T));
+    return *reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(start) + bytes);
+}
+
+// The compiler is to keep this number, not to compute it anew from its parts each time.
+__device__ int kept(int number) {
+    asm("" : "+r"(number));
+    return number;
+}
+
+// It is not to keep what is computed from this one.
+__device__ int fresh(int number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
+
+// From the first line to that of one of the anchors in a word.
+__device__ int bytes_to(unsigned word, int number) {
+    if (A_WORD == 4 && LINE_BYTES % 256 == 0)  // 256 times this byte of the word
+        return (int)__byte_perm(word, 0, 0x4404 + 16 * number) * (LINE_BYTES / 256);
+    return (int)(word >> number * INDEX_BITS & ~0u >> 32 - INDEX_BITS) * LINE_BYTES;
+}
+
+// Add the bits of a number. Those of a double are in two words, LINE words apart.
+__device__ void add_fixed(int address, float value) {
+    atomicAdd(&at<unsigned>(address), __float_as_uint(value));
+}
+__device__ void add_fixed(int address, double value) {
+    const Long whole = __double_as_longlong(value);
+    const unsigned low = whole, before = atomicAdd(&at<unsigned>(address), low);
+    const unsigned high = (unsigned)(whole >> 32) + (before + low < before);
+    if (high) atomicAdd(&at<unsigned>(address + 4 * LINE), high);
+}
+
+// The largest F that is expected, the same for all threads: S is non-negative and has rows that sum
+// to at most 1 in a view, so that it is at most the largest P of each view and what R makes of F.
+__device__ double largest(const REAL* matrices, const REAL* F, double* tops, int n, int m) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    auto over_lanes = [](double top) {
         #pragma unroll
-        for (int i = 0; i < PER_PACK; ++i) values[p * PER_PACK + i] = pack.x[i];
+        for (int step = WARP / 2; step > 0; step /= 2) top = fmax(top, __shfl_xor_sync(~0u, top, step));
+        return top;
+    };
+    for (int i = warp; i <= VIEWS; i += WARPS) {
+        double top = 0;
+        if (i < VIEWS)
+            for (int j = lane; j < m * C; j += WARP)
+                top = fmax(top, (double)matrices[(i * m + j / C) * WIDTH + j % C]);
+        else if (lane < C)
+            for (int j = 0; j < C; ++j)
+                top += fmax(0.0, (double)matrices[(VIEWS * m + j) * WIDTH + lane]);
+        top = over_lanes(top);
+        if (lane == 0) tops[i] = top;
     }
-    #pragma unroll
-    for (int i = USED / PER_PACK * PER_PACK; i < USED; ++i) values[i] = start[i];
+    // Of F a sample of this block's own rows, as others may have changed by now. Some will be larger,
+    // most of them not twice as large; for the rest there is `add_large`.
+    const int n_tiles = (n + TILE - 1) / TILE, n_warps = gridDim.x * WARPS;
+    const int turns = (n_tiles + n_warps - 1) / n_warps;
+    const long long tile = blockIdx.x * WARPS + warp + (long long)lane * turns / WARP * n_warps;
+    const long long row = tile * TILE + lane % TILE;
+    double top = 0;
+    for (int i = 0; i < 4; ++i)
+        if (row < n) top = fmax(top, (double)F[row * C + (4 * lane + i) % C]);
+    top = over_lanes(top);
+    if (lane == 0) tops[VIEWS + 1 + warp] = top;
+    __syncthreads();
+    double sum = 0, most = 0;
+    for (int i = 0; i < VIEWS; ++i) sum += tops[i];
+    for (int i = 0; i < WARPS; ++i) most = fmax(most, tops[VIEWS + 1 + i]);
+    return sum + 2 * tops[VIEWS] * most;
 }
 
-// What a lane reads of a row: its share of F, and neighbours in its views.
-struct Row {
-    REAL old[USED];
-    Entry entry[SLOTS];
-};
-
-__device__ Row read_row(const REAL* before, const Entry* entries, int number, int view) {
-    Row row;
-    read_share(before + number * PITCH + view * SHARE, row.old);
-    #pragma unroll
-    for (int s = 0; s < SLOTS; ++s)
-        row.entry[s] = entries[s / K * VIEWS_AT_ONCE * VIEW_ENTRIES + s % K * TILE + number];
-    return row;
-}
-
-// The sum over the rows done at once, in the lanes of the first.
-__device__ double over_rows(REAL value, int lane) {
-    double total = value;
-    #pragma unroll
-    for (int r = 1; r < ROWS_AT_ONCE; ++r)
-        total += __shfl_sync(~0u, value, (lane + r * VIEWS_AT_ONCE * C) % WARP);
-    return total;
-}
-
-__device__ void add(double* place, double value, bool first) {
-    if (first) *place = value; else atomicAdd(place, value);
-}
-
-// F = max([S_1 ... S_V] P + F R, 0); for each warp the sums S'F, F'F and Fold'F of its rows, those of
-// a block in the place of its first warp. The runs have all this one after another; the matrices
-// and flags of two are so many numbers apart.
+// F = max([S_1 ... S_V] P + F R, 0); for each block the sums S'F, F'F and Fold'F of its rows, beside
+// what its warps have of the last two. The runs have all this one after another; the matrices and
+// flags of two are so many numbers apart. The largest F that is expected comes to so many units, of
+// which the table has room for the rows of `most_turns` turns; a larger one to so many of its own, and
+// beyond FAR times what is expected the sums are no numbers.
 extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, REAL* __restrict__ F,
     const REAL* __restrict__ matrices, double* __restrict__ sums, const double* goes_on,
-    int n, int m, int matrices_apart, int flags_apart
+    double units, double large_units, int most_turns, int n, int m, int matrices_apart, int flags_apart
 ) {
     const long long run = blockIdx.y;
     if (goes_on && !goes_on[run * flags_apart]) return;
@@ -74,169 +128,284 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     F += run * n * C;
     matrices += run * matrices_apart;
     extern __shared__ unsigned char memory[];
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, words = ROUNDS * m * WARP;
-    // Lanes that are left over follow the first ones and add zeros.
-    const bool busy = lane < LANES;
-    const int column = lane % C, view = busy ? lane / C % VIEWS_AT_ONCE : 0;
-    const int row_of_lane = busy ? lane / (C * VIEWS_AT_ONCE) : 0;
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int half = lane / HALF, in_half = lane % HALF;
+    // Lanes that are left over follow the first ones and add nothing.
+    const bool busy = in_half < ROWS_A_HALF * PARTS;
+    const int part = busy ? in_half % PARTS : 0, row_of_half = busy ? in_half / PARTS : 0;
+    const int first_lane = lane - in_half + row_of_half * PARTS;  // of the same row
+    const int row_of_lane = half * ROWS_A_HALF + row_of_half;
 
-    REAL* const P = reinterpret_cast<REAL*>(memory);
-    REAL* const StF = P + words * (1 + warp);
-    REAL* const my_P = P + lane;
-    REAL* const my_StF = StF + lane;
-    REAL* const tiles = P + words * (1 + WARPS);
-    REAL* const before = tiles + 2 * warp * TILE * PITCH;
-    REAL* const after = before + TILE * PITCH;
-    Entry* const entries =
-        reinterpret_cast<Entry*>(tiles + 2 * WARPS * TILE * PITCH) + warp * WARP_ENTRIES;
-    const Entry* const my_entries = entries + view * VIEW_ENTRIES;
-
-    for (int i = threadIdx.x; i < words; i += WARPS * WARP) {
-        // Each lane finds the rows of P of its view at the anchor's address.
-        const int v = i / WARP / m * VIEWS_AT_ONCE + view, anchor = i / WARP % m;
-        P[i] = busy && v < VIEWS ? matrices[(v * m + anchor) * WIDTH + column] : REAL(0);
-    }
-    for (int i = lane; i < words; i += WARP) StF[i] = 0;
-    // Entries beyond the last view, which stay as they are here, lead to sums that no view has: a
-    // lane that adds nothing still writes back what it read.
-    for (int i = lane; i < WARP_ENTRIES; i += WARP)
-        entries[i] = {0, i / VIEW_ENTRIES / VIEWS_AT_ONCE * m * ANCHOR_BYTES};
-    for (int i = lane; i < 2 * TILE * PITCH; i += WARP) before[i] = 0;
-    __syncthreads();
-    REAL R[USED], FtF[SHIFTS], FoldtF[USED];
+    const int lines = VIEWS * m, table = __cvta_generic_to_shared(memory);
+    const int of_weights = table + lines * LINE_BYTES;
+    const int of_F = of_weights + WARPS * SLOTS * TILE * SIZE;
+    const int of_tops = of_F + WARPS * TILE * PITCH * SIZE, of_anchors = of_tops + (VIEWS + 1 + WARPS) * 8;
+    const int tile_weights = of_weights + warp * SLOTS * TILE * SIZE;
+    const int tile_F = of_F + warp * TILE * PITCH * SIZE;
+    const int tile_anchors = of_anchors + warp * WORDS * TILE * 4;
+    const int my_weights = kept(tile_weights + row_of_lane * SIZE);
+    const int my_F = kept(tile_F + row_of_lane * PITCH * SIZE);
+    const int my_anchors = kept(tile_anchors + row_of_lane * 4);
+    const int column = APART ? in_half * COLUMNS : part * COLUMNS, my_P = kept(table + column * SIZE);
+    // The second half of a warp begins with the last column, so that the two do not meet in a bank.
+    int my_sums[COLUMNS];
     #pragma unroll
-    for (int i = 0; i < USED; ++i) {
-        const int a = view * SHARE + i;
-        R[i] = a < C ? matrices[(VIEWS * m + a) * WIDTH + column] : REAL(0);
-        FoldtF[i] = 0;
-    }
-    int partner[SHIFTS];  // the lane that has the same row and another column
-    #pragma unroll
-    for (int i = 0; i < SHIFTS; ++i) {
-        partner[i] = (row_of_lane * VIEWS_AT_ONCE + view) * C + (column + view * SHIFTS + i) % C;
-        FtF[i] = 0;
-    }
+    for (int a = 0; a < COLUMNS; ++a)
+        my_sums[a] = kept(table + LINE * SIZE + (column + (half ? COLUMNS - 1 - a : a)) * 4);
 
-    const int n_tiles = (n + WARP - 1) / WARP, n_warps = gridDim.x * WARPS;
-    const int first_tile = blockIdx.x * WARPS + warp;
-    const int size = VIEWS * m * C + 2 * C * C;
-    sums += run * n_warps * size;
-    double* const mine = sums + (long long)first_tile * size;
-    // What the next tile needs is on its way while this one is worked on.
-    REAL next_weight[VIEWS * K], next_F[C];
-    int next_anchor[VIEWS * K];
-    auto fetch = [&](int tile) {
-        const long long row = (long long)tile * WARP + lane;
-        const long long start = (long long)tile * WARP * C, stop = (long long)n * C;
+    auto place_of_F = [&](int i) -> REAL& { return at<REAL>(tile_F + (i / C * PITCH + i % C) * SIZE); };
+    auto place_of_anchors = [&](int row, int slot) -> unsigned& {
+        return at<unsigned>(tile_anchors + (slot / A_WORD * TILE + row) * 4);
+    };
+    auto place_of_weight = [&](int row, int slot) -> REAL& {
+        return at<REAL>(tile_weights + (slot * TILE + row) * SIZE);
+    };
+
+    for (int i = threadIdx.x; i < lines * 2 * LINE; i += WARPS * WARP) {
+        const int line = i / (2 * LINE), place = i % (2 * LINE), j = place % PADDED;
+        const bool there = j < C && place < COPIES * PADDED;
+        at<REAL>(table + i * SIZE) = there ? matrices[line * WIDTH + j] * REAL(LIFT) : REAL(0);
+    }
+    for (int i = lane; i < TILE * PITCH; i += WARP) at<REAL>(tile_F + i * SIZE) = 0;
+    const double expected = fmin(fmax(largest(matrices, F, &at<double>(of_tops), n, m), 1e-9), 1e9);
+    const REAL most = REAL(SMALLEST * LIFT * units), scale = REAL(most / expected);
+
+    REAL R[PADDED][COLUMNS], FtF[SHIFTS][COLUMNS][COLUMNS], FoldtF[PADDED][COLUMNS];
+    #pragma unroll
+    for (int a = 0; a < COLUMNS; ++a) {
+        const int j = part * COLUMNS + a;
         #pragma unroll
-        for (int s = 0; s < VIEWS * K; ++s) {
-            const bool there = row < n;
-            next_weight[s] = there ? weights[(long long)s * n + row] : REAL(0);
-            next_anchor[s] = there ? (int)indices[(long long)s * n + row] : 0;
+        for (int i = 0; i < PADDED; ++i) {
+            R[i][a] = i < C && j < C ? matrices[(lines + i) * WIDTH + j] : REAL(0);
+            FoldtF[i][a] = 0;
         }
         #pragma unroll
-        for (int j = 0; j < C; ++j) {
-            const long long i = start + j * WARP + lane;
-            next_F[j] = i < stop ? F[i] : REAL(0);
+        for (int b = 0; b < COLUMNS; ++b)
+            #pragma unroll
+            for (int s = 0; s < SHIFTS; ++s) FtF[s][a][b] = 0;
+    }
+
+    const int n_tiles = (n + TILE - 1) / TILE, n_warps = gridDim.x * WARPS;
+    const int first_tile = blockIdx.x * WARPS + warp, turns = (n_tiles + n_warps - 1) / n_warps;
+    const int of_table = lines * C, size = of_table + 2 * C * C;
+    double* const of_block = sums + (run * gridDim.x + blockIdx.x) * (size + WARPS * 2 * C * C + of_table);
+    Long* const large = reinterpret_cast<Long*>(of_block + size + WARPS * 2 * C * C);
+    for (int i = threadIdx.x; i < of_table; i += WARPS * WARP) of_block[i] = large[i] = 0;
+    __syncthreads();
+
+    // What the next tile needs is on its way while this one is worked on.
+    REAL next_weight[SLOTS_AT_ONCE], next_F[LOADS], factor;  // of the weights, 0 beyond the last row
+    unsigned next_anchor[SLOTS_AT_ONCE];
+    auto numbers_of = [&](int tile) { return tile < n_tiles ? min(TILE, n - tile * TILE) * C : 0; };
+    auto fetch_slots = [&](int tile, int first) {
+        const unsigned apart = fresh(n);
+        const unsigned row = min((unsigned)tile * TILE + lane, n - 1u);
+        factor = lane * C < numbers_of(tile) ? REAL(1 / LIFT) : REAL(0);
+        #pragma unroll
+        for (int s = 0; s < SLOTS_AT_ONCE; ++s) {
+            const int slot = MANY ? min(first + s, SLOTS - 1) : s;
+            next_weight[s] = further(weights + row, apart, slot);
+            next_anchor[s] = further(indices + row, apart, slot);
         }
     };
-    auto flush = [&](bool first) {
-        const bool writes = busy && row_of_lane == 0;
-        for (int i = 0; i < ROUNDS * m; ++i) {
-            const double total = over_rows(my_StF[i * WARP], lane);
-            my_StF[i * WARP] = 0;
-            const int v = i / m * VIEWS_AT_ONCE + view;
-            if (writes && v < VIEWS) add(mine + (v * m + i % m) * C + column, total, first);
-        }
+    auto put_slots = [&](int first) {
+        if (lane >= TILE) return;
         #pragma unroll
-        for (int i = 0; i < SHIFTS; ++i) {
-            const double total = over_rows(FtF[i], lane);
-            const int shift = view * SHIFTS + i, other = (column + shift) % C;
-            FtF[i] = 0;
-            if (!writes || shift > C / 2) continue;
-            add(mine + (VIEWS * m + column) * C + other, total, first);
-            if (shift > 0 && 2 * shift != C) add(mine + (VIEWS * m + other) * C + column, total, first);
-        }
+        for (int s = 0; s < SLOTS_AT_ONCE; ++s)
+            if (!MANY || first + s < SLOTS) place_of_weight(lane, first + s) = next_weight[s] * factor;
         #pragma unroll
-        for (int i = 0; i < USED; ++i) {
-            const double total = over_rows(FoldtF[i], lane);
-            const int a = view * SHARE + i;
-            FoldtF[i] = 0;
-            if (writes && a < C) add(mine + (VIEWS * m + C + a) * C + column, total, first);
+        for (int s = 0; s < SLOTS_AT_ONCE; s += A_WORD) {
+            unsigned word = next_anchor[s];
+            #pragma unroll
+            for (int i = 1; i < A_WORD; ++i)
+                if (s + i < SLOTS_AT_ONCE) word |= next_anchor[s + i] << i * INDEX_BITS;
+            if (!MANY || first + s < SLOTS) place_of_anchors(lane, first + s) = word;
         }
+    };
+    auto fetch = [&](int tile) {
+        if (!MANY) fetch_slots(tile, 0);
+        const int numbers = numbers_of(tile);
+        const REAL* const from = F + (long long)tile * TILE * C + lane;
+        #pragma unroll
+        for (int j = 0; j < LOADS; ++j)
+            next_F[j] = j * WARP + lane < numbers ? from[j * WARP] : REAL(0);
+    };
+    auto empty_table = [&]() {
+        __syncthreads();
+        for (int i = threadIdx.x; i < of_table; i += WARPS * WARP) {
+            unsigned* const words = &at<unsigned>(table + i / C * LINE_BYTES + LINE * SIZE);
+            double total = of_block[i];
+            #pragma unroll
+            for (int copy = 0; copy < COPIES; ++copy)
+                #pragma unroll
+                for (int word = 0; word < SIZE / 4; ++word) {
+                    unsigned& sum = words[word * LINE + copy * PADDED + i % C];
+                    total += (word ? WORD : 1) * sum;
+                    sum = 0;
+                }
+            of_block[i] = total;
+        }
+        __syncthreads();
+    };
+    // What is larger than expected, in few rows if any.
+    bool first = true, lost = false;
+    auto add_large = [&]() {
+        if (lane >= TILE) return;
+        #pragma unroll 1
+        for (int j = 0; j < C; ++j) {
+            const REAL scaled = place_of_F(lane * C + j) * scale;
+            if (scaled <= most) continue;
+            const double times = scaled / (SMALLEST * LIFT * units);
+            lost = lost || !(times <= FAR);
+            #pragma unroll 1
+            for (int s = 0; s < SLOTS; ++s) {
+                const int line = s / K * m + bytes_to(place_of_anchors(lane, s), s % A_WORD) / LINE_BYTES;
+                const double weight = place_of_weight(lane, s) * LIFT;
+                atomicAdd(large + line * C + j, (Long)rint(weight * times * large_units));
+            }
+        }
+    };
+    // The sum over the rows done at once, in the lanes of the first.
+    auto over_rows = [&](REAL value) {
+        double total = 0;
+        #pragma unroll
+        for (int r = 0; r < ROWS_AT_ONCE; ++r)
+            total += __shfl_sync(~0u, value, r / ROWS_A_HALF * HALF + r % ROWS_A_HALF * PARTS + part);
+        return total;
+    };
+    auto add = [&](int i, int j, double value) {
+        if (lane < PARTS) of_block[size + (warp * 2 * C + i) * C + j] = first ? value : of_block[size + (warp * 2 * C + i) * C + j] + value;
+    };
+    auto empty_registers = [&]() {
+        #pragma unroll
+        for (int a = 0; a < COLUMNS; ++a) {
+            const int i = part * COLUMNS + a;
+            #pragma unroll
+            for (int s = 0; s < SHIFTS; ++s)
+                #pragma unroll
+                for (int b = 0; b < COLUMNS; ++b) {
+                    const double total = over_rows(FtF[s][a][b]);
+                    const int j = (part + s) % PARTS * COLUMNS + b;
+                    FtF[s][a][b] = 0;
+                    if (i >= C || j >= C) continue;
+                    add(i, j, total);
+                    if (s > 0 && 2 * s != PARTS) add(j, i, total);
+                }
+            #pragma unroll
+            for (int j = 0; j < C; ++j) {
+                const double total = over_rows(FoldtF[j][a]);
+                FoldtF[j][a] = 0;
+                if (i < C) add(C + j, i, total);
+            }
+        }
+        first = false;
     };
 
     fetch(first_tile);
-    int done = 0;
-    bool first = true;
-    for (int tile = first_tile; tile < n_tiles; tile += n_warps) {
-        #pragma unroll
-        for (int s = 0; s < VIEWS * K; ++s)
-            entries[s / K * VIEW_ENTRIES + s % K * TILE + lane] = {
-                next_weight[s], (s / K / VIEWS_AT_ONCE * m + next_anchor[s]) * ANCHOR_BYTES
-            };
-        #pragma unroll
-        for (int j = 0; j < C; ++j) {
-            const int i = j * WARP + lane;
-            before[i / C * PITCH + i % C] = next_F[j];
-        }
-        fetch(tile + n_warps);
-        __syncwarp();
-        Row next = read_row(before, my_entries, row_of_lane, view);
-        #pragma unroll 4
-        for (int step = 0; step < STEPS; ++step) {
-            const Row row = next;
-            REAL sum[SLOTS], part = 0, other = 0;
+    for (int turn = 0; turn < turns; ++turn) {
+        const int tile = first_tile + turn * n_warps, numbers = numbers_of(tile);
+        if (numbers > 0) {
+            #pragma unroll 1
+            for (int s = 0; s < SLOTS; s += SLOTS_AT_ONCE) {
+                if (MANY) fetch_slots(tile, s);
+                put_slots(s);
+            }
             #pragma unroll
-            for (int i = 0; i < USED; ++i) part += row.old[i] * R[i];
-            #pragma unroll
-            for (int s = 0; s < SLOTS; ++s) other += row.entry[s].weight * at(my_P, row.entry[s].bytes);
-            part += other;
-            // The next row is read before anything is written, which might be the same to the compiler.
-            const int following = min(step + 1, STEPS - 1) * ROWS_AT_ONCE + row_of_lane;
-            next = read_row(before, my_entries, following, view);
-            REAL f = VIEWS_AT_ONCE == 1 ? part : REAL(0);
-            if (VIEWS_AT_ONCE > 1) {
+            for (int j = 0; j < LOADS; ++j)
+                if (j * WARP + lane < TILE * C) place_of_F(j * WARP + lane) = next_F[j];
+            fetch(tile + n_warps);
+            __syncwarp();
+            bool all_fit = true;
+            #pragma unroll STEPS_AT_ONCE
+            for (int step = 0; step < STEPS; ++step) {
+                const int before = step * ROWS_AT_ONCE;  // rows of the tile
+                auto read_weight = [&](int s) { return at<REAL>(my_weights + (s * TILE + before) * SIZE); };
+                auto read_anchors = [&](int w) { return at<unsigned>(my_anchors + (w * TILE + before) * 4); };
+                REAL old[PITCH], weight[SLOTS], FR[COLUMNS], f[COLUMNS], scaled[COLUMNS];
+                unsigned anchors[WORDS];
                 #pragma unroll
-                for (int v = 0; v < VIEWS_AT_ONCE; ++v)
-                    f += __shfl_sync(~0u, part, (row_of_lane * VIEWS_AT_ONCE + v) * C + column);
+                for (int w = 0; w < WORDS; ++w) anchors[w] = read_anchors(w);
+                #pragma unroll
+                for (int s = 0; s < SLOTS; ++s) weight[s] = read_weight(s);
+                auto line_of = [&](int s) { return bytes_to(anchors[s / A_WORD], s % A_WORD); };
+                #pragma unroll
+                for (int i = 0; i < PITCH; i += PACK) {
+                    if (i >= PADDED) continue;
+                    const Pack pack = at<Pack>(my_F + (before * PITCH + i) * SIZE);
+                    #pragma unroll
+                    for (int a = 0; a < PACK; ++a) old[i + a] = pack.x[a];
+                }
+                #pragma unroll
+                for (int a = 0; a < COLUMNS; ++a) {
+                    f[a] = FR[a] = 0;
+                    #pragma unroll
+                    for (int i = 0; i < PADDED; ++i) FR[a] += old[i] * R[i][a];
+                }
+                #pragma unroll
+                for (int s = 0; s < SLOTS; ++s) {
+                    const Share P = at<Share>(s / K * m * LINE_BYTES + my_P + line_of(s));
+                    #pragma unroll
+                    for (int a = 0; a < COLUMNS; ++a) f[a] += weight[s] * P.x[a];
+                }
+                #pragma unroll
+                for (int a = 0; a < COLUMNS; ++a) {
+                    f[a] += FR[a];
+                    f[a] = busy && f[a] > 0 ? f[a] : REAL(0);
+                    scaled[a] = f[a] * scale;
+                    all_fit = all_fit && scaled[a] <= most;
+                    scaled[a] = scaled[a] <= most ? scaled[a] : REAL(0);
+                }
+                #pragma unroll
+                for (int s = 0; s < SLOTS; ++s)
+                    #pragma unroll
+                    for (int a = 0; a < COLUMNS; ++a)
+                        add_fixed(
+                            s / K * m * LINE_BYTES + my_sums[a] + line_of(s),
+                            weight[s] * (half ? scaled[COLUMNS - 1 - a] : scaled[a])
+                        );
+                #pragma unroll
+                for (int i = 0; i < PADDED; ++i)
+                    #pragma unroll
+                    for (int a = 0; a < COLUMNS; ++a) FoldtF[i][a] += old[i] * f[a];
+                #pragma unroll
+                for (int s = 0; s < SHIFTS; ++s)
+                    #pragma unroll
+                    for (int b = 0; b < COLUMNS; ++b) {
+                        const int from = first_lane + (part + s) % PARTS;
+                        const REAL other = s == 0 ? f[b] : __shfl_sync(~0u, f[b], from);
+                        #pragma unroll
+                        for (int a = 0; a < COLUMNS; ++a) FtF[s][a][b] += f[a] * other;
+                    }
+                __syncwarp();
+                Share mine;
+                #pragma unroll
+                for (int a = 0; a < COLUMNS; ++a) mine.x[a] = f[a];
+                if (busy) at<Share>(my_F + (before * PITCH + part * COLUMNS) * SIZE) = mine;
             }
-            f = busy && f > 0 ? f : REAL(0);
-            // The anchors of a row differ, so that its sums can all be read before one is written.
+            __syncwarp();
             #pragma unroll
-            for (int s = 0; s < SLOTS; ++s) sum[s] = at(my_StF, row.entry[s].bytes);
-            #pragma unroll
-            for (int s = 0; s < SLOTS; ++s)
-                at(my_StF, row.entry[s].bytes) = sum[s] + row.entry[s].weight * f;
-            if (busy && view == 0) after[(step * ROWS_AT_ONCE + row_of_lane) * PITCH + column] = f;
-            #pragma unroll
-            for (int i = 0; i < USED; ++i) FoldtF[i] += row.old[i] * f;
-            #pragma unroll
-            for (int i = 0; i < SHIFTS; ++i) {
-                const bool own = VIEWS_AT_ONCE == 1 && i == 0;
-                FtF[i] += f * (own ? f : __shfl_sync(~0u, f, partner[i]));
+            for (int j = 0; j < LOADS; ++j) {
+                const int i = j * WARP + lane;
+                if (i < numbers) F[(long long)tile * TILE * C + i] = place_of_F(i);
             }
+            if (__any_sync(~0u, !all_fit)) add_large();
+            __syncwarp();
+            if ((turn + 1) % TILES_A_LANE == 0) empty_registers();
         }
-        __syncwarp();
-        #pragma unroll
-        for (int j = 0; j < C; ++j) {
-            const int i = j * WARP + lane;
-            const long long place = (long long)tile * WARP * C + i;
-            if (place < (long long)n * C) F[place] = after[i / C * PITCH + i % C];
-        }
-        __syncwarp();
-        if (++done % TILES_A_FLUSH == 0) {
-            flush(first);
-            first = false;
-        }
+        if ((turn + 1) % most_turns == 0) empty_table();
     }
-    if (first || done % TILES_A_FLUSH) flush(first);
-    __syncthreads();
-    double* const of_block = sums + (long long)blockIdx.x * WARPS * size;
-    for (int i = threadIdx.x; i < size; i += WARPS * WARP) {
+    empty_table();
+    empty_registers();
+    lost = __syncthreads_or(lost);
+    const double unit = SMALLEST * LIFT / scale, large_unit = unit * (units / large_units);
+    for (int i = threadIdx.x; i < of_table; i += WARPS * WARP) {
+        const double total = of_block[i] * unit + __ldcg(large + i) * large_unit;
+        of_block[i] = lost ? __longlong_as_double(~0ull) : total;
+    }
+    for (int i = threadIdx.x; i < 2 * C * C; i += WARPS * WARP) {
         double total = 0;
         #pragma unroll
-        for (int w = 0; w < WARPS; ++w) total += of_block[(long long)w * size + i];
-        of_block[i] = total;
+        for (int w = 0; w < WARPS; ++w) total += of_block[size + w * 2 * C * C + i];
+        of_block[of_table + i] = total;
     }
 }
