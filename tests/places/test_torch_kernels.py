@@ -130,6 +130,24 @@ def test_sweep_of_large_numbers(on_cpu, monkeypatch, size, dtype):
     assert np.isnan(sweep(torch.from_numpy(small)).numpy()[: 24 * 5]).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_as_large_as_can_be(on_cpu, monkeypatch, dtype):
+    """All rows have the largest F, and all of it goes to one anchor."""
+    monkeypatch.setattr(cuda, "_MOST_WARPS", 2)
+    monkeypatch.setattr(cuda, "_FEWER_WARPS", 2)
+    monkeypatch.setattr(nvrtc, "processors", lambda device: 1)
+    n, c = 5000, 17  # one copy of the sums
+    ones = torch.from_numpy(np.ones((1, 1, n), dtype))
+    graphs = TorchGraphs(torch.zeros((1, 1, n), dtype=torch.uint8), ones, c)
+    small = np.zeros((c + 32, 32), dtype)
+    small[0, :c] = 1
+    F = torch.zeros((n, c), dtype=ones.dtype)
+    found = cuda.CudaSweep(graphs, F, 32)(torch.from_numpy(small)).numpy()
+    np.testing.assert_allclose(found[:c], n, rtol=1e-6 if dtype == np.float32 else 1e-14)
+    assert not found[c : c * c].any()
+    assert F.eq(1).all()
+
+
 @pytest.mark.parametrize("most", [1 << 22, 300])
 @pytest.mark.parametrize("room", [227 << 10, 1000])
 def test_gram(on_cpu, monkeypatch, room, most):

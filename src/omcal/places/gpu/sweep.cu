@@ -153,7 +153,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     for (int a = 0; a < COLUMNS; ++a)
         my_sums[a] = kept(table + LINE * SIZE + (column + (half ? COLUMNS - 1 - a : a)) * 4);
 
-    auto place_of_F = [&](int i) -> REAL& { return at<REAL>(tile_F + (i / C * PITCH + i % C) * SIZE); };
+    auto place_of_F = [&](int i) -> REAL& {
+        return at<REAL>(tile_F + (i / C * PITCH + i % C) * SIZE);
+    };
     auto place_of_anchors = [&](int row, int slot) -> unsigned& {
         return at<unsigned>(tile_anchors + (slot / A_WORD * TILE + row) * 4);
     };
@@ -247,8 +249,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
         }
         __syncthreads();
     };
-    // What is larger than expected, in few rows if any.
-    bool first = true, lost = false;
+    // What is larger than expected, in few rows if in any.
+    bool lost = false;
     auto add_large = [&]() {
         if (lane >= TILE) return;
         #pragma unroll 1
@@ -273,8 +275,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
             total += __shfl_sync(~0u, value, r / ROWS_A_HALF * HALF + r % ROWS_A_HALF * PARTS + part);
         return total;
     };
+    bool first = true;
     auto add = [&](int i, int j, double value) {
-        if (lane < PARTS) of_block[size + (warp * 2 * C + i) * C + j] = first ? value : of_block[size + (warp * 2 * C + i) * C + j] + value;
+        double& sum = of_block[size + (warp * 2 * C + i) * C + j];
+        if (lane < PARTS) sum = first ? value : sum + value;
     };
     auto empty_registers = [&]() {
         #pragma unroll
@@ -319,14 +323,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
             #pragma unroll STEPS_AT_ONCE
             for (int step = 0; step < STEPS; ++step) {
                 const int before = step * ROWS_AT_ONCE;  // rows of the tile
-                auto read_weight = [&](int s) { return at<REAL>(my_weights + (s * TILE + before) * SIZE); };
-                auto read_anchors = [&](int w) { return at<unsigned>(my_anchors + (w * TILE + before) * 4); };
                 REAL old[PITCH], weight[SLOTS], FR[COLUMNS], f[COLUMNS], scaled[COLUMNS];
                 unsigned anchors[WORDS];
                 #pragma unroll
-                for (int w = 0; w < WORDS; ++w) anchors[w] = read_anchors(w);
+                for (int w = 0; w < WORDS; ++w)
+                    anchors[w] = at<unsigned>(my_anchors + (w * TILE + before) * 4);
                 #pragma unroll
-                for (int s = 0; s < SLOTS; ++s) weight[s] = read_weight(s);
+                for (int s = 0; s < SLOTS; ++s)
+                    weight[s] = at<REAL>(my_weights + (s * TILE + before) * SIZE);
                 auto line_of = [&](int s) { return bytes_to(anchors[s / A_WORD], s % A_WORD); };
                 #pragma unroll
                 for (int i = 0; i < PITCH; i += PACK) {
@@ -352,8 +356,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
                     f[a] += FR[a];
                     f[a] = busy && f[a] > 0 ? f[a] : REAL(0);
                     scaled[a] = f[a] * scale;
-                    all_fit = all_fit && scaled[a] <= most;
-                    scaled[a] = scaled[a] <= most ? scaled[a] : REAL(0);
+                    const bool fits = scaled[a] <= most;
+                    all_fit = all_fit && fits;
+                    scaled[a] = fits ? scaled[a] : REAL(0);
                 }
                 #pragma unroll
                 for (int s = 0; s < SLOTS; ++s)
