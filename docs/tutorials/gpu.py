@@ -84,8 +84,8 @@ figure.legend(frameon=False, loc="outside upper center", ncols=2)
 ax.spines[["top", "right"]].set_visible(False)
 
 # %%
-# Ten million samples of 448 features take less than a tenth of a second. Sixty thousand are too few to keep
-# the card busy, and plain k-means takes about as long there.
+# Ten million samples of 448 features take less than a tenth of a second. Sixty thousand are too
+# few to keep the card busy, and plain k-means takes about as long there.
 #
 # When it does not fit
 # --------------------
