@@ -23,8 +23,9 @@ from omcal.places.gpu.graph import TorchGraphs
 
 MAX_CLUSTERS = 32  # a lane a column
 _WARP = 32
-_MOST_WARPS, _FEWER_WARPS = 12, 8  # of a block; more leave too few registers
-_MOST_NUMBERS = 172  # that a lane keeps, for the former
+_WARPS = (12, 8, 4, 2)  # of a block; more leave too few registers
+_MOST_NUMBERS = 172  # that a lane keeps, for the first of these
+_FAR = 2.0**12  # times the largest F that is expected, beyond which sums are no numbers
 _MOST_ADDED = 1 << 12  # rows to a word of shared memory; the more, the fewer bits are left for each
 _ROWS_A_LANE = 1 << 12  # whose FᵀF is added up before it is added to that of others in float64
 _MOST_SLOTS = 64  # of a row; its neighbours in all views are kept in registers
@@ -62,6 +63,7 @@ class CudaSweep:
             WIDTH=width,
             WARPS=layout.warps,
             ROWS_A_LANE=_ROWS_A_LANE,
+            FAR=_FAR,
         )
 
     @cached_property
@@ -107,11 +109,11 @@ def serves(graphs: TorchGraphs, F: Tensor) -> bool:
 def _fixed(added: int, total: int, real: int) -> tuple[float, float]:
     """The integers for the largest F that is expected, and for one that is larger than that.
 
-    Sums of so many of the former fit in 32 bits, or 64 if they are doubles. Those of all rows of a
-    block fit in 64, were they 2¹² times as large.
+    Sums of so many of the former fit in 32 bits, or 64 if they are doubles; those of the latter,
+    of all rows of a block and as large as can be, in 64.
     """
     bits, most = (32, 2**23) if real == 4 else (63, 2**52)
-    return float(min(2**bits // (added + 1), most)), 2.0 ** (62 - 12 - total.bit_length())
+    return float(min(2**bits // (added + 1), most)), 2.0 ** (62 - total.bit_length()) / _FAR
 
 
 @dataclass(frozen=True)
@@ -137,17 +139,20 @@ class _Layout:
         tile = _WARP // at_once * at_once
         slots = graphs.n_views * graphs.k
         pitch = columns * (parts | 1) if columns > 1 else -(-c * real // 16) * 16 // real
-        # About what a lane keeps: R and FoldᵀF, FᵀF, a row of F, its neighbours and the next ones.
-        numbers = 4 * parts * columns**2 + (parts // 2 + 1) * columns**2 + 2 * c + 4 * slots
-        warps = _MOST_WARPS if numbers * real <= 4 * _MOST_NUMBERS else _FEWER_WARPS
         packed = 4 * -(-slots * graphs.indices.element_size() // 4)
         of_warp = tile * ((slots + pitch) * real + packed)
-        lines = graphs.n_views * graphs.n_anchors * real
-        rest = warps * of_warp + 8 * (graphs.n_views + 1 + warps)
-        together, apart = 2 * parts * columns * lines + rest, 2 * _WARP * lines + rest
-        if apart <= nvrtc.room(F.device):
-            return cls(c, columns, True, at_once // columns, tile, warps, apart, real)
-        return cls(c, columns, False, 1, tile, warps, together, real)
+        line = 2 * graphs.n_views * graphs.n_anchors * real  # of P and sums, for each column
+        # About what a lane keeps: R and FoldᵀF, FᵀF, a row of F, its neighbours and the next ones.
+        numbers = 4 * parts * columns**2 + (parts // 2 + 1) * columns**2 + 2 * c + 4 * slots
+        found = []
+        for warps in _WARPS[numbers * real > 4 * _MOST_NUMBERS :]:
+            rest = warps * of_warp + 8 * (graphs.n_views + 1 + warps)
+            found += [
+                cls(c, columns, True, at_once // columns, tile, warps, line * _WARP + rest, real),
+                cls(c, columns, False, 1, tile, warps, line * parts * columns + rest, real),
+            ]
+        room = nvrtc.room(F.device)
+        return next((one for one in found if one.bytes <= room), found[-1])
 
 
 class Decision:

@@ -26,7 +26,7 @@ constexpr int TILES_A_LANE = (ROWS_A_LANE + STEPS - 1) / STEPS;  // whose F'F an
 // Weights times 1 / LIFT make such numbers of F, and P times LIFT takes that back.
 constexpr bool IS_FLOAT = SIZE == 4;
 constexpr double SMALLEST = IS_FLOAT ? 0x1p-149 : 0x1p-1074, LIFT = IS_FLOAT ? 0x1p64 : 0x1p512;
-constexpr double FAR = 0x1p12, WORD = 0x1p32;
+constexpr double WORD = 0x1p32;
 
 using Long = unsigned long long;
 struct alignas(COLUMNS * SIZE) Share { REAL x[COLUMNS]; };
