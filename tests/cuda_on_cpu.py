@@ -48,6 +48,8 @@ def compiled(name, device, **constants):
     program.write_text(translated(name, constants), encoding="utf-8")
     library = program.with_suffix(".so")
     command = ["g++", "-O1", "-std=c++17", "-w", "-shared", "-fPIC", str(program)]
+    # A GPU takes numbers at multiples of their size only.
+    command += ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
     subprocess.run([*command, "-o", str(library)], check=True)
     launch = ctypes.CDLL(str(library)).launch
 

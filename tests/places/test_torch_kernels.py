@@ -76,6 +76,7 @@ def check_sweep(n, V, c, m, k, dtype):
         (90, 2, 20, 25, 3, np.float32),  # a lane a column
         (45, 1, 32, 33, 2, np.float64),
         (80, 3, 10, 400, 2, np.float32),  # more anchors than there is room for copies of
+        (40, 3, 17, 301, 2, np.float32),  # odd numbers of all that has a place in memory
     ],
 )
 def test_sweep(on_cpu, monkeypatch, n, V, c, m, k, dtype):

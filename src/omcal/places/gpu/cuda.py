@@ -149,7 +149,7 @@ class _Layout:
             rest = warps * of_warp + 8 * (graphs.n_views + 1 + warps)
             found += [
                 cls(c, columns, True, at_once // columns, tile, warps, line * _WARP + rest, real),
-                cls(c, columns, False, 1, tile, warps, line * parts * columns + rest, real),
+                cls(c, columns, False, 1, tile, warps, line * (c + c % 2) + rest, real),
             ]
         room = nvrtc.room(F.device)
         return next((one for one in found if one.bytes <= room), found[-1])

@@ -13,8 +13,8 @@ constexpr int PACK = COLUMNS == 1 ? 16 / SIZE : COLUMNS;
 constexpr int PITCH = COLUMNS == 1 ? (C + PACK - 1) / PACK * PACK : COLUMNS * (PARTS | 1);
 constexpr int LOADS = (TILE * C + WARP - 1) / WARP;
 // The line of an anchor is P, then as many bytes of sums. Where there is room, the rows of half a
-// warp have copies of both, in banks of their own.
-constexpr int COPIES = APART ? ROWS_A_HALF : 1, LINE = APART ? WARP : PADDED;
+// warp have copies of both, in banks of their own. What follows is at a multiple of 16 bytes.
+constexpr int COPIES = APART ? ROWS_A_HALF : 1, LINE = APART ? WARP : PADDED + PADDED % 2;
 constexpr int LINE_BYTES = 2 * LINE * SIZE;
 constexpr int A_WORD = 4 / sizeof(INDEX), WORDS = (SLOTS + A_WORD - 1) / A_WORD;  // of anchors
 constexpr int INDEX_BITS = 32 / A_WORD;
