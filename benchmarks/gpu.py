@@ -41,7 +41,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from omcal import OMCAL, Consensus
 from omcal.machine.threads import small_blas
-from omcal.method.new_samples import Learned
+from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
@@ -255,7 +255,7 @@ def phases(
         return choose_for_runs(views, scalings, case.m, "kmeans", [state])[0]
 
     chosen = anchors()
-    graphs = anchor_graphs(views, [Learned(scalings, chosen, K)]).of_run(0)
+    graphs = anchor_graphs(views, [GraphModel(scalings, chosen, K)]).of_run(0)
     rows = TorchRows(graphs, N_CLUSTERS, labels_on_host=False)
     V = len(tensors)
     alpha, R = np.full(V, 1 / V), 0.1 * np.eye(N_CLUSTERS)
@@ -266,7 +266,7 @@ def phases(
         "scaling": timed(device, lambda: fit_scalings(views, "feature"), repeats),
         "anchors": timed(device, anchors, repeats),
         "graph": timed(
-            device, lambda: anchor_graphs(views, [Learned(scalings, chosen, K)]), repeats
+            device, lambda: anchor_graphs(views, [GraphModel(scalings, chosen, K)]), repeats
         ),
         "gram": timed(device, lambda: rows._pass.gram().cpu(), repeats),
         "pass, kernels": timed(device, kernels, 3 * repeats),
@@ -375,7 +375,7 @@ def sweep_settings(device: torch.device, tiny: bool) -> dict[str, Any]:
     for bits in (14, 16) if tiny else (22, 23, 24, 25, 26):
         with setting(device_views, "block_entries", lambda device, bits=bits: 1 << bits):
             found[f"graph n={n} d=128 m=100 block=2^{bits}"] = timed(
-                device, lambda: anchor_graphs(views, [Learned([Scaling()], anchors, K)]), 5
+                device, lambda: anchor_graphs(views, [GraphModel([Scaling()], anchors, K)]), 5
             )
     for name, seconds in found.items():
         print(f"sweep {name}: {seconds * 1e3:.3f} ms", flush=True)

@@ -21,7 +21,7 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
-from omcal.places.base import Asked, Place
+from omcal.places.base import Place, PlaceRequest
 from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.place import OnDevices
@@ -41,7 +41,7 @@ K = 5
 def place(tensors: list[torch.Tensor], settings: GraphSettings, device: torch.device) -> Any:
     """Rows of these tensors on their device."""
     views = validate_tensors(SimpleNamespace(), tensors)
-    return made(OnDevices(views, Asked(str(device))), settings)
+    return made(OnDevices(views, PlaceRequest(str(device))), settings)
 
 
 def made(place: Place, settings: GraphSettings) -> Any:
@@ -122,7 +122,7 @@ def check_fit(device: torch.device, dtype: torch.dtype, V: int, c: int) -> dict[
     anchors = host_anchors(host_views, scalings, 60, "kmeans", rng)
     start = np.linalg.qr(rng.standard_normal((60, c)))[0]
     settings = GraphSettings(c, 60, K, "feature", anchors)
-    host = run(made(InMemory(host_views, Asked()), settings), start)
+    host = run(made(InMemory(host_views, PlaceRequest()), settings), start)
     there, again = (run(place(tensors, settings, device), start) for _ in range(2))
     same = there[0].history == again[0].history and there[1].labels.equal(again[1].labels)
     assert same, f"V={V} c={c}: a second fit ends elsewhere"

@@ -24,7 +24,7 @@ from sklearn.neighbors import NearestNeighbors, radius_neighbors_graph
 
 from omcal import OMCAL
 from omcal.datasets import load_views
-from omcal.model.small_fits import before_and_after, fitted_views, graphs_of, mixed
+from omcal.model.subset_fits import before_and_after, fitted_views, graphs_of, mixed
 from omcal.report.layout import sample_layout
 
 warnings.simplefilter("ignore", UserWarning)  # doubts about results that are only drawn

@@ -32,7 +32,7 @@ from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
 from omcal.method.updates import agreement_weights
 from omcal.metrics import clustering_accuracy, nmi
-from omcal.places.base import Asked
+from omcal.places.base import PlaceRequest
 from omcal.places.memory import InMemory
 from omcal.views.reading import read_views
 
@@ -50,7 +50,7 @@ COMPARED = (
 )
 _SHARPNESS = 50  # a cosine of .99 between two graphs counts as 0.6 of a copy, one of .93 as 0.03
 Array = np.ndarray
-Rule = Callable[[Array, Array, Array, Array, Array], Array]  # of StS, H, StF, FtF, G
+Predictor = Callable[[Array, Array, Array, Array, Array], Array]  # of StS, H, StF, FtF, G
 
 
 def corrected_agreement(StS: Array, H: Array, StF: Array, FtF: Array, G: Array) -> Array:
@@ -91,7 +91,7 @@ def shares(values: Array) -> Array:
     return values / values.sum() if values.sum() > 0 else np.full(len(values), 1 / len(values))
 
 
-RULES: dict[str, Rule | None] = {
+RULES: dict[str, Predictor | None] = {
     "adaptive": None,
     "agreement": None,
     "uniform": None,
@@ -132,7 +132,10 @@ def clusterings(
     model = OMCAL(n_clusters=c)
     read = read_views(model, views)
     m = model._resolve_n_anchors(read.n)
-    settings, place = GraphSettings(c, m, 5, options.scale, "kmeans"), InMemory(read, Asked())
+    settings, place = (
+        GraphSettings(c, m, 5, options.scale, "kmeans"),
+        InMemory(read, PlaceRequest()),
+    )
     (rows,) = place.build(place.learn(settings, [random_state]), settings)
     StS = rows.gram()
     start = np.linalg.qr(random_state.standard_normal((m, c)))[0]

@@ -35,8 +35,8 @@ class PlainRows:
 
     def times(self, alpha, P):
         """A(alpha) P."""
-        stacked = np.concatenate([a * P for a in alpha])
-        return sum(weights[:, None] * stacked[columns] for columns, weights in self.slots)
+        stack_by_view = np.concatenate([a * P for a in alpha])
+        return sum(weights[:, None] * stack_by_view[columns] for columns, weights in self.slots)
 
     def gram(self):
         V, m = self.shape

@@ -18,7 +18,7 @@ import numpy as np
 from large_fits import mapped
 from omcal import OMCAL, Consensus
 from omcal.method import solver
-from omcal.model import watching
+from omcal.model import progress
 from omcal.model.checkpoint import Checkpoint
 from omcal.places.memory import InMemory, MemoryRows
 
@@ -141,13 +141,13 @@ def fit_and_stop(group, parameters, X, stop_after):
     """A fit that a callback of this rank may want to stop."""
     model = OMCAL(**parameters, group=group)
     found = []
-    plain = watching.StartTask.iterated
+    plain = progress.StartTask.iterated
 
     def iterated(self, iteration):
         found.append(iteration)
         return plain(self, iteration) or iteration == stop_after
 
-    with patch.object(watching.StartTask, "iterated", iterated):
+    with patch.object(progress.StartTask, "iterated", iterated):
         model.fit(X)
     return found, model.n_iter_, model.labels_
 

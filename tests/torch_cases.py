@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from omcal.places.base import Asked
+from omcal.places.base import PlaceRequest
 from omcal.places.gpu.place import OnDevices
 from omcal.places.memory import InMemory
 from omcal.views.reading import validate_views
@@ -45,7 +45,7 @@ def cut_small(monkeypatch):
 def placed(views, settings, seed=0, devices=None):
     """Rows and what they were made with: on these devices, or without in memory."""
     asked = SimpleNamespace(device=str(devices))
-    place = InMemory(views, Asked()) if devices is None else OnDevices(views, asked)
+    place = InMemory(views, PlaceRequest()) if devices is None else OnDevices(views, asked)
     (learned,) = place.learn(settings, [np.random.RandomState(seed)])
     (rows,) = place.build([learned], settings)
     return SimpleNamespace(place=place, learned=learned, anchors=learned.anchors, rows=rows)

@@ -84,8 +84,8 @@ class PackedPart:
 # A place is a class with three methods. ``learn`` finds scalings and anchors; ours are found in
 # memory, so the function for that serves. ``build`` makes rows with them, one block of samples
 # after another, so that no more than a block is ever unpacked. ``apply`` labels new samples, which
-# needs no rows. ``honours`` names the options that mean something here; all others are refused, by
-# name, instead of being ignored.
+# needs no rows. ``supported_options`` names the options that mean something here; all others are
+# refused, by name, instead of being ignored.
 
 BLOCK = 4096
 
@@ -93,7 +93,7 @@ BLOCK = 4096
 class Compressed(base.Place):
     """Rows in memory, compressed."""
 
-    honours = frozenset()
+    supported_options = frozenset()
 
     def learn(self, settings, random_states):
         return learn_in_memory(self.views, settings, random_states)

@@ -19,7 +19,7 @@ from omcal.cli.runs import usual_runs
 from omcal.datasets import load_digits_views, make_multiview
 from omcal.metrics import evaluate
 from omcal.model import cost
-from omcal.model.small_fits import consensus_graphs
+from omcal.model.subset_fits import consensus_graphs
 
 ROOT = Path(__file__).resolve().parents[2]
 SCORES = ["accuracy", "nmi", "purity", "ari", "f_score", "precision", "recall"]

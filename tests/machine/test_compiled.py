@@ -14,7 +14,7 @@ from omcal.machine import compiled, simd, unrolled
 from omcal.machine.jit import jit
 from omcal.method.graph import _nearest, _tie_limit
 from omcal.method.scaling import Moments
-from omcal.method.updates import MAX_SWEEPS, settle, settled
+from omcal.method.updates import MAX_SWEEPS, fixed_point, fixed_point_tol
 
 numba = pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
 pytestmark = pytest.mark.slow  # to compile
@@ -72,13 +72,13 @@ def check_the_pass(rng, shape, real):
     n, V, c, m, k = shape
     indices, weights = random_graphs(rng, n, V, m, k, real)
     F = rng.random((n, c)).astype(real)
-    stacked = rng.normal(size=(V * m, c)).astype(real)
+    stack_by_view = rng.normal(size=(V * m, c)).astype(real)
     R = rng.normal(size=(c, c)).astype(real) / c
     S = dense(indices, weights, m)
     old = F.astype(np.float64)
-    new = np.maximum(S @ stacked + old @ R, 0)
+    new = np.maximum(S @ stack_by_view + old @ R, 0)
 
-    sweep = compiled.Sweep(stacked, R)
+    sweep = compiled.Sweep(stack_by_view, R)
     StF, FtF, FoldtF = sweep.parts(sweep(indices, weights, F))
 
     tolerance = 1e-5 if real == np.float32 else 1e-12
@@ -105,7 +105,7 @@ def test_the_pass_is_the_same_however_its_columns_are_cut(monkeypatch):
     rng = np.random.default_rng(0)
     c, m, k = 17, 12, 5
     indices, weights = random_graphs(rng, 600, 2, m, k, np.float32)
-    stacked = rng.normal(size=(2 * m, c)).astype(np.float32)
+    stack_by_view = rng.normal(size=(2 * m, c)).astype(np.float32)
     R = (rng.normal(size=(c, c)) / c).astype(np.float32)
     found = []
     # In vectors; with products left to BLAS all at once, or in two halves, with columns to spare.
@@ -113,7 +113,7 @@ def test_the_pass_is_the_same_however_its_columns_are_cut(monkeypatch):
         monkeypatch.setattr(compiled, "_FEW_VECTORS", vectors)
         monkeypatch.setattr(compiled, "_IN_REGISTERS", most)
         F = np.random.default_rng(1).random((600, c)).astype(np.float32)
-        sweep = compiled.Sweep(stacked, R)
+        sweep = compiled.Sweep(stack_by_view, R)
         found.append((F, *sweep.parts(sweep(indices, weights, F))))
     for kind in zip(*found, strict=True):
         for other in kind[1:]:
@@ -148,22 +148,24 @@ def test_rows_settle_as_the_plain_ones_do(n, V, k, c, norm, real, seed):
     rng = np.random.default_rng(seed)
     m = k + 3
     indices, weights = random_graphs(rng, n, V, m, k, real)
-    stacked = rng.normal(size=(V * m, c)).astype(real)
+    stack_by_view = rng.normal(size=(V * m, c)).astype(real)
     R = np.cov(rng.normal(size=(c, c + 3))).reshape(c, c)
     R *= norm / np.linalg.norm(R, 2)
-    settles = compiled.settle(stacked, R, settled(stacked.dtype), MAX_SWEEPS)
+    settles = compiled.fixed_point(
+        stack_by_view, R, fixed_point_tol(stack_by_view.dtype), MAX_SWEEPS
+    )
     U, largest, labels = settles(indices, weights)
     assert U.shape == (n, c) and U.dtype == real
     assert_array_equal(labels, U.argmax(axis=1) if n else [])
     assert_array_equal(largest, U.max(axis=1) if n else [])
-    expected = settle((dense(indices, weights, m) @ stacked).astype(real), R)
+    expected = fixed_point((dense(indices, weights, m) @ stack_by_view).astype(real), R)
     size = np.abs(expected).max(initial=1.0)
     # What is left to change shrinks by the norm of R in each sweep, at worst.
     near = (1e-6 if real == np.float32 else 1e-9) / (1 - norm)
     assert_allclose(U, expected, rtol=0, atol=near * size)
 
 
-def abreast(k, real, registers=None):
+def simd_topk(k, real, registers=None):
     return unrolled.nearest_abreast_kernel(k, registers or simd.registers(), np.dtype(real))
 
 
@@ -180,7 +182,7 @@ def test_the_nearest_anchors_are_the_plain_ones(n, m, real, order, seed):
     k = int(rng.integers(1, m))
     if order:  # each is compiled
         k = max(few for few in (1, 2, 5, 16) if few <= k)
-    kernel = abreast(k, real) if order else compiled.nearest_kernel()
+    kernel = simd_topk(k, real) if order else compiled.nearest_kernel()
     check_the_nearest(kernel, rng, (n, m, k), real, order or "C")
 
 
@@ -188,7 +190,7 @@ def test_the_nearest_anchors_are_the_plain_ones(n, m, real, order, seed):
 @pytest.mark.parametrize("registers", [(16, 32), (32, 16)])
 def test_the_nearest_anchors_with_registers_of_other_processors(registers, real):
     rng = np.random.default_rng()
-    check_the_nearest(abreast(3, real, registers), rng, (333, 20, 3), real, "C")
+    check_the_nearest(simd_topk(3, real, registers), rng, (333, 20, 3), real, "C")
 
 
 def check_the_nearest(kernel, rng, shape, real, order):
@@ -210,7 +212,7 @@ def check_the_nearest(kernel, rng, shape, real, order):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(
     "nearest",
-    [lambda: abreast(5, np.float32), compiled.nearest_kernel, lambda: _nearest],
+    [lambda: simd_topk(5, np.float32), compiled.nearest_kernel, lambda: _nearest],
 )
 def test_products_that_are_not_finite_are_noticed(nearest, value):
     products, bias = np.ones((70, 7), np.float32), np.zeros(7, np.float32)

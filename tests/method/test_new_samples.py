@@ -5,7 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from omcal.method import new_samples
-from omcal.method.new_samples import JoinedRule, Learned, Rule, indicate, joined_graph
+from omcal.method.new_samples import (
+    ConsensusPredictor,
+    GraphModel,
+    Predictor,
+    indicate,
+    joined_graph,
+)
 from omcal.method.rows import Assignment
 from omcal.method.scaling import Scaling
 from omcal.method.updates import ConsensusGraph
@@ -22,8 +28,8 @@ def consensus(m, weights, seed):
 
 def rule_of(seed):
     rng = np.random.default_rng(seed)
-    learned = Learned([Scaling(), Scaling()], [rng.normal(size=(M, d)) for d in (2, 5)], K)
-    return Rule(learned, consensus(M, (0.3, 0.7), seed))
+    learned = GraphModel([Scaling(), Scaling()], [rng.normal(size=(M, d)) for d in (2, 5)], K)
+    return Predictor(learned, consensus(M, (0.3, 0.7), seed))
 
 
 @pytest.fixture
@@ -37,7 +43,7 @@ def rule():
     return rule_of(1)
 
 
-def settled(Z, A):
+def fixed_point_tol(Z, A):
     """U of rows A by plain iteration of Eq. 13: U = s (A + γ F Gᵀ) T G with F = max(U, 0)."""
     F = np.zeros((len(A), Z.G.shape[1]))
     for _ in range(500):
@@ -50,7 +56,7 @@ def test_rows_of_new_samples_are_those_that_the_f_step_settles_at(rule, views, m
     graphs = rule.learned.graphs(views)
     S = graphs.side_by_side().toarray().reshape(N, 2, M)
     A = np.einsum("v,nvm->nm", rule.consensus.alpha, S)
-    expected = settled(rule.consensus, A)
+    expected = fixed_point_tol(rule.consensus, A)
     for size in (new_samples._SETTLED, 7):
         monkeypatch.setattr(new_samples, "_SETTLED", size)
         U, labels = indicate(rule.consensus, graphs)
@@ -61,9 +67,9 @@ def test_rows_of_new_samples_are_those_that_the_f_step_settles_at(rule, views, m
 def test_compiled_or_not_new_samples_get_the_same_rows(rule, views):
     pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
     Z = rule.consensus
-    silent = ConsensusGraph(Z.alpha, Z.G, np.diag(np.eye(M)[0]), Z.gamma)
+    uninformative = ConsensusGraph(Z.alpha, Z.G, np.diag(np.eye(M)[0]), Z.gamma)
     graphs = rule.learned.graphs(views)
-    for consensus in (Z, silent):
+    for consensus in (Z, uninformative):
         plain, compiled = (indicate(consensus, graphs, compiled=way) for way in (False, True))
         assert_allclose(compiled[0], plain[0], atol=1e-9)
         assert_array_equal(compiled[1], plain[1])
@@ -71,11 +77,11 @@ def test_compiled_or_not_new_samples_get_the_same_rows(rule, views):
 
 def test_where_the_rule_says_nothing_the_basis_decides(rule, views):
     Z = rule.consensus
-    silent = ConsensusGraph(Z.alpha, Z.G, np.diag(np.eye(M)[0]), Z.gamma)
+    uninformative = ConsensusGraph(Z.alpha, Z.G, np.diag(np.eye(M)[0]), Z.gamma)
     graphs = rule.learned.graphs(views)
     S = graphs.side_by_side().toarray().reshape(N, 2, M)
     A = np.einsum("v,nvm->nm", Z.alpha, S)
-    U, labels = indicate(silent, graphs)
+    U, labels = indicate(uninformative, graphs)
     zero = A[:, 0] == 0
     assert zero.any() and not zero.all()
     assert_array_equal(U[zero], 0)
@@ -111,7 +117,7 @@ def test_the_graph_of_joined_runs():
 
 def test_joined_runs_decide_by_their_clusters(views, monkeypatch):
     runs = [rule_of(seed) for seed in range(3)]
-    joined = JoinedRule(runs, consensus(3 * C, (1.0,), seed=3))
+    joined = ConsensusPredictor(runs, consensus(3 * C, (1.0,), seed=3))
     assert joined.n_clusters == C
     A = np.zeros((N, 3, C))
     for b, run in enumerate(runs):
@@ -122,7 +128,7 @@ def test_joined_runs_decide_by_their_clusters(views, monkeypatch):
         part = np.where(known, first**2 / np.where(known, first**2 + second**2, 1), 1)
         A[np.arange(N), b, run.labels(views)] = part / 3
         A[np.arange(N), b, order[:, 1]] += (1 - part) / 3
-    expected = settled(joined.consensus, A.reshape(N, 3 * C))
+    expected = fixed_point_tol(joined.consensus, A.reshape(N, 3 * C))
     for size in (new_samples.BLOCK, 8):
         monkeypatch.setattr(new_samples, "BLOCK", size)
         U = np.concatenate([part for part, _ in joined.blocks(views)])
@@ -149,5 +155,5 @@ def test_views_whose_anchors_are_one_point_are_silent():
         anchors(2, 2, 2, 3),
         np.empty((2, 0)),
     ]
-    found = Learned([Scaling()] * len(given), given, 1).silent
+    found = GraphModel([Scaling()] * len(given), given, 1).uninformative
     assert_array_equal(found, [True, True, True, True, False, False, False, False, True])

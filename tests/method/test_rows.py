@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from omcal.machine.compiled import decide_kernel
-from omcal.method.rows import Assignment, Sums, decide, row_bytes, silence
+from omcal.method.rows import Assignment, Sums, decide, row_bytes, zero_tolerance
 
 
 def test_sums_of_two_sets_of_rows_add():
@@ -42,9 +42,9 @@ def test_the_compiled_loop_decides_alike(n, c, dtype, scale, seed):
     F = (scale * np.maximum(rng.integers(-4, 5, size=(n, c)), 0)).astype(dtype)
     F[rng.random(n) < 0.3] *= rng.random(dtype=np.float32)
     labels, second, share = (np.empty(n, t) for t in (np.int32, np.uint16, np.uint8))
-    decide_kernel()(F, silence(F.dtype, scale), labels, second, share)
+    decide_kernel()(F, zero_tolerance(F.dtype, scale), labels, second, share)
     plain = decide(F.copy(), lambda some: F[some], scale, runner_up=True)
-    there = F.max(axis=1, initial=0) > silence(F.dtype, scale)
+    there = F.max(axis=1, initial=0) > zero_tolerance(F.dtype, scale)
     assert_array_equal(labels, np.where(there, plain.labels, -1))
     assert_array_equal(second[there], plain.second[there])
     assert_array_equal(share[there], plain.share[there])

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from omcal.method import scaling
 from omcal.method.kinds import Kind
 from omcal.method.moments import Moments
-from omcal.method.scaling import SCALES, Draft, Scaling
+from omcal.method.scaling import SCALES, Scaling, ScalingPlan
 from omcal.views.view import View
 
 
@@ -366,5 +366,5 @@ def test_what_counts_as_constant_is_a_deviation_of_rounding(mean, deviation, con
     n = 10
     squares = (n - 1) * np.array([deviation, 2.0]) ** 2
     found = Moments(n, np.array([mean, 1.0]), squares)
-    factor = Draft(Scaling(kind=Kind("feature")), True).finish(found).factor
+    factor = ScalingPlan(Scaling(kind=Kind("feature")), True).finish(found).factor
     np.testing.assert_allclose(factor, [0 if constant else 1 / deviation, 0.5], rtol=1e-12)

@@ -17,7 +17,7 @@ from omcal.method import span as span_module
 from omcal.method.anchors import SAMPLE_PER_ANCHOR, Sample
 from omcal.method.graph import anchor_graphs, graphs_in_span
 from omcal.method.kmeans import looked_at_in_order
-from omcal.method.new_samples import Learned, graphs_of_runs, learned_in_span
+from omcal.method.new_samples import GraphModel, graphs_of_runs, learned_in_span
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import (
@@ -194,7 +194,7 @@ def test_constant_views_and_equal_rows():
 def test_means_that_no_span_is_near_are_the_anchors():
     means = np.random.default_rng(0).normal(size=(4 * 5, 60))  # in as many directions as there are
     found = anchors_of_means(means, [40, 15, 5], 4, np.random.RandomState(0))
-    assert [inside for _, inside in found] == [None] * 4
+    assert [shared_span for _, shared_span in found] == [None] * 4
     for b, (anchors, _) in enumerate(found):
         assert [one.shape for one in anchors] == [(5, 40), (5, 15), (5, 5)]
         assert_array_equal(np.concatenate(anchors, axis=1), means[5 * b : 5 * b + 5])
@@ -280,9 +280,9 @@ def with_a_gap():
 
 def test_gaps_in_the_shared_rows_leave_each_run_to_itself():
     views, _, gaps = with_a_gap()
-    assert all(one.inside is None for one in learn(gaps, None))
-    assert all(one.inside is not None for one in learn(gaps, np.flatnonzero(gaps[0].present)))
-    assert all(one.inside is not None for one in learn(views, None))
+    assert all(one.shared_span is None for one in learn(gaps, None))
+    assert all(one.shared_span is not None for one in learn(gaps, np.flatnonzero(gaps[0].present)))
+    assert all(one.shared_span is not None for one in learn(views, None))
 
 
 def test_anchors_are_of_the_shared_rows():
@@ -303,7 +303,7 @@ def test_anchors_are_of_the_shared_rows():
 def test_runs_with_anchors_of_their_own_are_built_by_themselves(monkeypatch):
     """A run that goes on with stored anchors is not in the span of the others."""
     (views, _), scalings = wide_views(), [Scaling()] * 2
-    learned = [Learned(scalings, anchors, 2, one) for anchors, one in find(views)]
+    learned = [GraphModel(scalings, anchors, 2, one) for anchors, one in find(views)]
     calls = []
 
     def counting(*given, **options):
@@ -327,7 +327,7 @@ def test_joined_runs_in_a_span(n, monkeypatch):
     views = overlapping(n, widths=(60, 40), dtype=np.float64)
     found = Consensus(OMCAL(4), n_runs=4, random_state=0).fit(views)
     assert_array_equal(found.predict(views), found.labels_)
-    assert all(rule.learned.inside is None for rule in found._rule.runs)
+    assert all(rule.learned.shared_span is None for rule in found._rule.runs)
     monkeypatch.setattr("omcal.places.memory.span_pays", lambda *given: False)
     expected = Consensus(OMCAL(4), n_runs=4, random_state=0).fit(views)
     assert (found.labels_ == expected.labels_).mean() > 0.99 or found.stability_ > 0.9

@@ -14,11 +14,11 @@ from omcal.method.updates import (
     agreement_weights,
     copies,
     distinct_weights,
-    mix,
-    settle,
+    fixed_point,
     shares,
     soft_threshold,
-    stacked,
+    stack_by_view,
+    weighted_sum,
 )
 
 V, N, M, C = 3, 25, 7, 3
@@ -40,9 +40,11 @@ def test_mixtures(S):
     for alpha in ([0.2, 0.3, 0.5], [0.4]):
         few = S[: len(alpha)]
         expected = sum(a * part for a, part in zip(alpha, few, strict=True))
-        assert_allclose(mix(np.array(alpha), few), expected, rtol=1e-14)
+        assert_allclose(weighted_sum(np.array(alpha), few), expected, rtol=1e-14)
         P = np.random.default_rng(2).normal(size=(M, C))
-        assert_allclose(np.hstack(few) @ stacked(np.array(alpha), P), expected @ P, atol=1e-14)
+        assert_allclose(
+            np.hstack(few) @ stack_by_view(np.array(alpha), P), expected @ P, atol=1e-14
+        )
 
 
 # Z
@@ -141,7 +143,7 @@ def test_a_sound_state_and_what_breaks_it(Z):
 
 def test_the_f_step_ahead_of_g(S, Z):
     F = np.random.default_rng(5).random((N, C))
-    A = mix(Z.alpha, S)
+    A = weighted_sum(Z.alpha, S)
     full = (A + Z.gamma * F @ Z.G.T) @ Z.T / (1 + Z.gamma)
     ahead = np.linalg.qr(np.random.default_rng(6).normal(size=(M, C)))[0]
     for basis in (None, ahead):
@@ -165,7 +167,7 @@ def test_settled_rows_are_a_fixed_point(n, c, norm, seed, dtype):
     B = rng.normal(size=(n, c)).astype(dtype)
     R = np.cov(rng.normal(size=(c, c + 3))).reshape(c, c)
     R *= norm / np.linalg.norm(R, 2)
-    U = settle(B, R)
+    U = fixed_point(B, R)
     assert U.dtype == dtype and U.flags.c_contiguous and U.shape == B.shape
     near = {"atol": 1e-4 if dtype == np.float32 else 1e-7}
     assert_allclose(U, B + np.maximum(U, 0) @ R, **near)
@@ -174,8 +176,8 @@ def test_settled_rows_are_a_fixed_point(n, c, norm, seed, dtype):
 def test_what_a_row_settles_at_does_not_depend_on_the_others():
     rng = np.random.default_rng(7)
     B, R = rng.normal(size=(6, 3)), 0.3 * np.ones((3, 3))
-    alone = np.vstack([settle(row[None], R) for row in B])
-    assert_allclose(settle(B, R), alone, atol=1e-8)
+    alone = np.vstack([fixed_point(row[None], R) for row in B])
+    assert_allclose(fixed_point(B, R), alone, atol=1e-8)
 
 
 @pytest.mark.parametrize("gamma", [1, 30, 300])
@@ -183,7 +185,7 @@ def test_rows_settle_however_large_gamma_is(gamma):
     """R then has a norm near 1, and each sweep leaves most of the error."""
     R = gamma / (1 + gamma) * np.full((3, 3), 1 / 3)
     B = np.random.default_rng(0).random((20, 3))
-    assert_allclose(settle(B, R), B @ np.linalg.inv(np.eye(3) - R), rtol=1e-8)
+    assert_allclose(fixed_point(B, R), B @ np.linalg.inv(np.eye(3) - R), rtol=1e-8)
 
 
 def test_settling_ends_after_so_many_sweeps():
@@ -191,5 +193,5 @@ def test_settling_ends_after_so_many_sweeps():
     # One sweep by hand, from f1 = 1 / .5 on: f0 = (1 + .4 f1) / .5, then f1 = (1 + .4 f0) / .5.
     f0 = (1 + 0.4 * 2) / 0.5
     f1 = (1 + 0.4 * f0) / 0.5
-    assert_allclose(settle(B, R, max_sweeps=1), B + np.array([[f0, f1]]) @ R)
-    assert_allclose(settle(B, R), [[10, 10]], rtol=1e-8)
+    assert_allclose(fixed_point(B, R, max_sweeps=1), B + np.array([[f0, f1]]) @ R)
+    assert_allclose(fixed_point(B, R), [[10, 10]], rtol=1e-8)

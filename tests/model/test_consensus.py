@@ -21,7 +21,7 @@ from omcal.method.rows import Assignment, decide, second
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import starts
 from omcal.model.runs import certainty, run_table, runs_of, small
-from omcal.model.small_fits import fitted_views
+from omcal.model.subset_fits import fitted_views
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import validate_views
 

@@ -11,7 +11,7 @@ from large_fits import mapped
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 from omcal.model import doubts as doubts_module
-from omcal.model.doubts import Shown, doubts
+from omcal.model.doubts import DiagnosticGraphs, doubts
 from omcal.places import memory
 
 WEIGHTINGS = ["adaptive", "agreement", "distinct", "uniform", [0.2, 0.3, 0.5]]
@@ -121,7 +121,7 @@ def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
     assert len(clustered) == n_views  # also for a run beside its result
     if joined:
         for one in (model, model.estimator_):
-            expected = doubts(one, Shown(model.estimator_._graphs))
+            expected = doubts(one, DiagnosticGraphs(model.estimator_._graphs))
             assert one.doubts_[: len(expected)] == expected  # then come those of the runs
 
 

@@ -12,7 +12,7 @@ from omcal.method.graph import AnchorGraphs
 from omcal.metrics import ari
 from omcal.model.explain import agreement_with
 from omcal.model.files import load
-from omcal.model.small_fits import explained_shares, fitted_views
+from omcal.model.subset_fits import explained_shares, fitted_views
 
 
 def fitted(X, c, **parameters):

@@ -237,7 +237,7 @@ def test_callbacks_are_torn_down_after_a_failure(with_callback, monkeypatch):
     recorder = Recorder()
     model = with_callback(recorder).fit(MADE.views)
     before = dict(vars(model))
-    monkeypatch.setattr("omcal.model.watching.solving", interrupt)
+    monkeypatch.setattr("omcal.model.progress.solve_steps", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(OTHER.views)
     assert recorder.seen[-1] == "teardown"

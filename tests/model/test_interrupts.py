@@ -5,7 +5,7 @@ import pytest
 
 from large_fits import overlapping, sweeps
 from omcal import OMCAL
-from omcal.model.watching import plain_interrupts
+from omcal.model.progress import plain_interrupts
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -16,7 +16,7 @@ from omcal import OMCAL, Consensus
 from omcal.machine import compiled, threads
 from omcal.model import fitting
 from omcal.model.fitting import AnchorClusterer
-from omcal.model.watching import Interruption, logger
+from omcal.model.progress import Interruption, logger
 from omcal.places import memory
 
 pytestmark = pytest.mark.filterwarnings("ignore:the objective still changes")

@@ -16,7 +16,7 @@ from omcal import OCAL, OMCAL
 from omcal.machine.memory import parse_bytes
 from omcal.method.kinds import SAMPLE_ROWS
 from omcal.places import disk as out_of_core
-from omcal.places.survey import Survey
+from omcal.places.data_scan import DataScan
 from omcal.views.stored import MappedRows, ParquetRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -369,9 +369,9 @@ def test_a_block_that_cannot_be_read(tmp_path):
 @pytest.mark.parametrize("change", ["overwritten", "cut short"])
 def test_a_file_that_changes_between_the_reads(tmp_path, monkeypatch, change):
     files = mapped(tmp_path, overlapping())
-    plain = Survey.conclude
+    plain = DataScan.finish
 
-    def conclude(self, *args):
+    def finish(self, *args):
         path = tmp_path / "1.npy"
         if change == "overwritten":
             np.save(path, overlapping(seed=1)[1])
@@ -379,7 +379,7 @@ def test_a_file_that_changes_between_the_reads(tmp_path, monkeypatch, change):
             os.truncate(path, 50_000)
         return plain(self, *args)
 
-    monkeypatch.setattr(Survey, "conclude", conclude)
+    monkeypatch.setattr(DataScan, "conclude", finish)
     expected = {
         "overwritten": (ValueError, r"rows 0 to \d+ have changed since they were first read"),
         "cut short": (OSError, r"view 'view2': rows \d+ to \d+ cannot be read .* bytes too early"),

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Learned
+from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
 from omcal.places.gpu import cuda, nvrtc, triton_pass
 from omcal.places.gpu.rows import TorchRows
@@ -204,7 +204,7 @@ def test_graphs_of_views_with_gaps(way):
         anchors = [rng.normal(size=(m, width)) for width in widths]
         views = DeviceViews(tensor_views([x.astype(dtype) for x in with_gaps], device), device)
         graphs, again = (
-            anchor_graphs(views, [Learned(scalings, anchors, k)]).of_run(0) for _ in range(2)
+            anchor_graphs(views, [GraphModel(scalings, anchors, k)]).of_run(0) for _ in range(2)
         )
         assert graphs.indices.equal(again.indices)
         assert graphs.weights.equal(again.weights)

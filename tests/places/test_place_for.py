@@ -8,7 +8,7 @@ import pytest
 
 from large_fits import mapped, overlapping
 from omcal import OMCAL
-from omcal.places.base import Asked, place_for
+from omcal.places.base import PlaceRequest, place_for
 from omcal.views.reading import read_views
 
 WISHES = {
@@ -72,7 +72,9 @@ def at_home(tmp_path_factory):
 def chosen(X, wished):
     if "client" in wished:
         pytest.importorskip("distributed", reason="the extra dask is not installed")
-    return place_for(read_views(OMCAL(), X), Asked(**{name: WISHES[name] for name in wished}))
+    return place_for(
+        read_views(OMCAL(), X), PlaceRequest(**{name: WISHES[name] for name in wished})
+    )
 
 
 @pytest.mark.parametrize("wished", SETS, ids=lambda wished: "+".join(wished) or "nothing")
@@ -92,8 +94,8 @@ def test_every_combination(at_home, home, wished):
 
 
 def test_nothing_is_missing_from_the_table():
-    """A wish added to `Asked` needs its rows here."""
-    assert set(Asked().__dataclass_fields__) == set(WISHES)
+    """A wish added to `PlaceRequest` needs its rows here."""
+    assert set(PlaceRequest().__dataclass_fields__) == set(WISHES)
 
 
 @pytest.mark.parametrize("home", ["memory", "files"])

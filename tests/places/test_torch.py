@@ -14,7 +14,7 @@ from omcal.method.anchors import choose_anchors as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.graph import anchor_graphs as host_graphs
 from omcal.method.kinds import kind_of, recognise
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.new_samples import joined_graph as host_joined_graph
 from omcal.method.rows import Assignment
 from omcal.method.rows import second as host_second
@@ -291,7 +291,7 @@ def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
 def test_values_that_are_not_finite_are_seen_on_the_way(device, form, bad):
     arrays = two_views(n=300)
     rows = placed(host_views(arrays), GraphSettings(3, 7, 3, "feature", "kmeans"), devices=device)
-    rule = Rule(rows.learned, ConsensusGraph.start(np.full(2, 0.5), np.eye(7, 3)))
+    rule = Predictor(rows.learned, ConsensusGraph.start(np.full(2, 0.5), np.eye(7, 3)))
     arrays[1][200, 4] = bad
     views = validate_views(SimpleNamespace(), [arrays[0], form(arrays[1])], finite=False)
     for scale in ("feature", None):
@@ -379,7 +379,7 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
     anchors = host_anchors(views, scalings, m, "random", rng)
     expected = host_graphs(views, scalings, anchors, 5)
     for source in (views, tensor_views(arrays, device)):
-        learned = Learned(scalings, anchors, 5)
+        learned = GraphModel(scalings, anchors, 5)
         found = anchor_graphs(DeviceViews(source, device), [learned]).of_run(0)
         assert found.indices.element_size() == (1 if m <= 256 else 2)
         close = 2e-3 if dtype == np.float32 else 1e-8
@@ -388,7 +388,7 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
             expected.side_by_side().toarray(),
             atol=close,
         )
-        other = Learned(scalings, [A[::-1].copy() for A in anchors], 5)
+        other = GraphModel(scalings, [A[::-1].copy() for A in anchors], 5)
         part = anchor_graphs(DeviceViews(source, device), [other, learned], slice(40, 90))
         assert torch.equal(part.indices[1], found.indices[:, :, 40:90])
         turned = part.of_run(0).dense(slice(None), torch.float64).unflatten(1, (2, m)).flip(2)
@@ -408,7 +408,7 @@ def test_graphs_of_any_shape_equal_those_in_float64(device, shape, kind, seed):
     k, rng = min(k, m - 1), np.random.default_rng(seed)
     X = torch.from_numpy(rng.normal(size=(n, d)) + 1).to(getattr(torch, kind))
     anchors = [rng.normal(size=(m, d)) + 1]
-    learned = Learned([Scaling()], anchors, k)
+    learned = GraphModel([Scaling()], anchors, k)
     wide = X.double().numpy()
     expected = host_graphs(host_views([wide]), learned.scalings, anchors, k)
     views = DeviceViews(validate_tensors(SimpleNamespace(), [X.to(device)]), device)
@@ -427,7 +427,7 @@ def test_equal_distances_share_the_weight_in_the_order_of_the_anchors(device):
     X = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     expected = host_graphs(host_views([X]), [Scaling()], anchors, 3)
     views = DeviceViews(tensor_views([X], device), device)
-    found = anchor_graphs(views, [Learned([Scaling()], anchors, 3)]).of_run(0)
+    found = anchor_graphs(views, [GraphModel([Scaling()], anchors, 3)]).of_run(0)
     np.testing.assert_array_equal(found.indices.cpu().numpy().transpose(2, 0, 1), expected.indices)
     np.testing.assert_allclose(found.weights.cpu().numpy().transpose(2, 0, 1), expected.weights)
 
@@ -437,4 +437,4 @@ def test_values_too_large_for_products_are_refused(device):
     views = DeviceViews(tensor_views([X], device), device)
     anchors = [1e3 * np.random.default_rng(0).normal(size=(5, 3))]
     with pytest.raises(ValueError, match="view 'view1' holds values too large"):
-        anchor_graphs(views, [Learned([Scaling()], anchors, 2)])
+        anchor_graphs(views, [GraphModel([Scaling()], anchors, 2)])

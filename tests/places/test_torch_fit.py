@@ -12,12 +12,12 @@ from omcal import OMCAL
 from omcal.machine import torch as _torch
 from omcal.method import anchors
 from omcal.method.anchors import choose_anchors as host_anchors
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
 from omcal.method.updates import ConsensusGraph
-from omcal.places.base import Asked
+from omcal.places.base import PlaceRequest
 from omcal.places.gpu import devices
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import resolve_device
@@ -165,7 +165,7 @@ def test_prediction_equals_that_of_the_host(device, small_blocks, gamma, kind):
     host = placed(host_views(arrays), settings, 0)
     problem = Problem(0.3, gamma, "adaptive", np.full(2, 0.5), 30, tol=0.0)
     Z = solve(host.rows, host.rows.gram(), init, problem).consensus
-    rule = Rule(host.learned, Z)
+    rule = Predictor(host.learned, Z)
     if kind == "array":
         views = host_views(arrays)
     else:
@@ -188,7 +188,7 @@ def test_prediction_of_silent_rows(device):
         np.ones(1), np.linalg.qr(np.eye(6, 2) + 0.1)[0], np.zeros((6, 6)), 0.1
     )
     (X,) = two_views(0, n=30, widths=(3,))
-    rule = Rule(Learned([Scaling()], [X[:6]], 3), consensus)
+    rule = Predictor(GraphModel([Scaling()], [X[:6]], 3), consensus)
     labels = applied(rule, tensor_views([X], device), device, "labels")
     expected = rule.labels(host_views([X]))
     np.testing.assert_array_equal(labels.cpu().numpy(), expected)
@@ -256,7 +256,9 @@ def test_values_that_are_not_finite_are_refused(device, scale, value):
     views = tensor_views([X], device)
     with pytest.raises(ValueError, match=f"view 'view1' contains {counts}"):
         placed(views, settings, 0, device)
-    rule = Rule(Learned([Scaling()], [X[:5]], 2), ConsensusGraph.start(np.ones(1), np.eye(5, 2)))
+    rule = Predictor(
+        GraphModel([Scaling()], [X[:5]], 2), ConsensusGraph.start(np.ones(1), np.eye(5, 2))
+    )
     with pytest.raises(ValueError, match=f"view 'view1' contains {counts}"):
         applied(rule, views, device, "labels")
 
@@ -375,7 +377,7 @@ def test_bytes_per_row_are_those_of_the_tensors(device):
         graphs = TorchGraphs.empty(1, 50, 2, 4, m, views.dtype, device)
         rows = TorchRows(graphs, 3)
         held = sum(t.numel() * t.element_size() for t in (graphs.indices, graphs.weights, rows.F))
-        assert OnDevices(views, Asked()).bytes_per_row(settings) == held / 50 + 4
+        assert OnDevices(views, PlaceRequest()).bytes_per_row(settings) == held / 50 + 4
 
 
 def test_products_are_in_true_float32_and_the_setting_is_restored(device):
@@ -410,7 +412,7 @@ def test_runs_of_sparse_views_share_the_rows_that_the_host_prepares(monkeypatch)
     monkeypatch.setattr(anchors.Sample, "__init__", counted)
     views = host_views([sparse.random_array((80, 30), density=0.2, random_state=0, format="csr")])
     how = GraphSettings(3, 8, 4, None, "kmeans")
-    place = OnDevices(views, Asked())
+    place = OnDevices(views, PlaceRequest())
     joined = place.learn(how, [np.random.RandomState(seed) for seed in range(3)])
     assert len(prepared) == 1
     for seed, one in enumerate(joined):

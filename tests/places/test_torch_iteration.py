@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method.simplex import minimize_on_simplex
-from omcal.method.solver import Iteration, Problem, in_turn, solve, solving
+from omcal.method.solver import Iteration, Problem, run_interleaved, solve, solve_steps
 from omcal.places.gpu import cuda, iteration
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.graph import TorchGraphs
@@ -244,7 +244,7 @@ def test_views_that_are_not_heard_stay_without_a_weight():
 class CudaPass:
     """The pass in CUDA C++ alone, which does nothing where it is told to."""
 
-    columns, heeds = 16, True
+    columns, skips_finished = 16, True
 
     def __init__(self, graphs, F):
         self.dtype, self.sweep = F.dtype, cuda.CudaSweep(graphs, F, self.columns)
@@ -282,7 +282,7 @@ def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
     given = list(
         zip(rows, [PlainRows(g, 3).gram() for g in host], Gs, asked, progress, strict=False)
     )
-    found = in_turn([solving(*of_run) for of_run in given])
+    found = run_interleaved([solve_steps(*of_run) for of_run in given])
     for b, (_, StS, G, problem, _) in enumerate(given):
         plain = TorchRows.from_graphs(host[b], 3)
         last = None
@@ -308,11 +308,13 @@ def test_one_block_takes_as_many_anchors_as_it_has_room_for(monkeypatch, kilobyt
 
 
 @pytest.mark.parametrize("few", [True, False])
-@pytest.mark.parametrize("heeds", [True, False])
-def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(in_cuda, monkeypatch, few, heeds):
+@pytest.mark.parametrize("skips_finished", [True, False])
+def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(
+    in_cuda, monkeypatch, few, skips_finished
+):
     """At once, and not when Python looks for cycles: the next fit needs the memory."""
     monkeypatch.setattr(iteration, "_MOST_ANCHORS", 9 if few else 8)
-    monkeypatch.setattr(CudaPass, "heeds", heeds)
+    monkeypatch.setattr(CudaPass, "skips_finished", skips_finished)
     graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
     one = TorchGraphs.from_host(graphs, torch.device("cpu"))
     (rows,) = in_cuda(TorchGraphs(one.indices[None], one.weights[None], 9), 3)

@@ -13,9 +13,9 @@ from cuda_on_cpu import kernels_on_cpu
 from omcal.method import kmeans
 from omcal.method.graph import RelativeDistances
 from omcal.method.inner_products import InnerProducts
-from omcal.method.new_samples import Learned
+from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
-from omcal.method.updates import settle, stacked
+from omcal.method.updates import fixed_point, stack_by_view
 from omcal.method.vectors import Vectors
 from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, cuda_views, nvrtc
 from omcal.places.gpu.distances import relative_distances
@@ -54,7 +54,7 @@ def check_sweep(n, V, c, m, k, dtype):
     for _ in range(2):
         alpha, P, R = rng.dirichlet(np.ones(V)), rng.normal(size=(m, c)), 0.1 * rng.random((c, c))
         small = np.zeros((V * m + width, width), dtype)
-        small[: V * m, :c], small[V * m : V * m + c, :c] = stacked(alpha, P), R
+        small[: V * m, :c], small[V * m : V * m + c, :c] = stack_by_view(alpha, P), R
         wanted = np.concatenate([part.ravel() for part in plain.sweep(alpha, P, R)])
         found = sweep(torch.from_numpy(small)).numpy()
         np.testing.assert_allclose(found, wanted, rtol=0, atol=close * np.abs(wanted).max())
@@ -115,7 +115,7 @@ def test_sweep_of_large_numbers(on_cpu, monkeypatch, size, dtype):
     sweep = cuda.CudaSweep(graphs, F, 16)
     alpha, P, R = np.array([0.3, 0.7]), rng.normal(size=(12, 5)), 0.5 * np.eye(5)
     small = np.zeros((2 * 12 + 16, 16), dtype)
-    small[:24, :5], small[24:29, :5] = stacked(alpha, P), R
+    small[:24, :5], small[24:29, :5] = stack_by_view(alpha, P), R
     wanted = np.concatenate([part.ravel() for part in plain.sweep(alpha, P, R)])
     found = sweep(torch.from_numpy(small)).numpy()
     close = 1e-12 if dtype == np.float64 else 2e-6
@@ -190,7 +190,7 @@ def test_decide(on_cpu, V, c, m, dtype):
     A = rng.normal(size=(c, c))
     R = 0.9 * A @ A.T / np.linalg.norm(A @ A.T, 2)
     limit = 16 * float(np.finfo(dtype).eps) * np.abs(P).max()
-    on_device = [torch.from_numpy(stacked(alpha, M).astype(dtype)) for M in (P, G)]
+    on_device = [torch.from_numpy(stack_by_view(alpha, M).astype(dtype)) for M in (P, G)]
     decide = partial(cuda.Decision, on_device[0], torch.from_numpy(R), on_device[1], limit, c)
     F = torch.empty((150, c), dtype=graphs.weights.dtype)
     labels, undecided = (
@@ -198,14 +198,14 @@ def test_decide(on_cpu, V, c, m, dtype):
         torch.zeros((), dtype=torch.int32),
     )
     decide(settles=True)(graphs, F=F, labels=labels, undecided=undecided)
-    U, AG = settle(plain.times(alpha, P), R), plain.times(alpha, G)
-    silent = np.abs(U).max(axis=1) <= limit
-    wanted = np.where(silent, AG.argmax(axis=1), U.argmax(axis=1))
+    U, AG = fixed_point(plain.times(alpha, P), R), plain.times(alpha, G)
+    uninformative = np.abs(U).max(axis=1) <= limit
+    wanted = np.where(uninformative, AG.argmax(axis=1), U.argmax(axis=1))
     np.testing.assert_allclose(
         F.numpy(), np.maximum(U, 0), atol=1e-6 if dtype == np.float32 else 1e-9
     )
     np.testing.assert_array_equal(labels.numpy(), wanted)
-    assert undecided.item() == np.count_nonzero(silent | (U.max(axis=1) <= 0))
+    assert undecided.item() == np.count_nonzero(uninformative | (U.max(axis=1) <= 0))
     again, *runners_up = decide(settles=True).labels(graphs, runner_up=True)
     assert torch.equal(again, labels)
     assert not torch.eq(runners_up[0], labels).any()
@@ -277,7 +277,7 @@ def test_what_distances_are_made_of(on_cpu, monkeypatch, kernel, far, dtype):
     factor = np.append(rng.uniform(0.5, 2, size=149), 0.0)  # the last is constant
     scalings = [Scaling(center=X.mean(axis=0, dtype=np.float64), factor=factor), Scaling()]
     runs = [
-        Learned(scalings, [rng.normal(size=(7, 150)), X[:7].astype(np.float64) + run], 3)
+        GraphModel(scalings, [rng.normal(size=(7, 150)), X[:7].astype(np.float64) + run], 3)
         for run in range(2)
     ]
     views = host_views([X, X])

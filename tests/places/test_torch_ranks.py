@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from omcal.places.ranks import Failure, Ranks, _raise_failures, telling
+from omcal.places.ranks import Failure, Ranks, _raise_failures, reporting_failures
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_ranks_that_failed_are_named_but_not_all_of_many():
 
 
 def test_work_of_each_rank_and_of_one(ranks):
-    assert (ranks.rank, ranks.size, ranks.leads) == (0, 1, True)
+    assert (ranks.rank, ranks.size, ranks.is_leader) == (0, 1, True)
     assert ranks.each(lambda: "a") == ranks.collected(lambda: "a") == ["a"]
     assert ranks.once(lambda: {"b": 2}) == {"b": 2}
     total = ranks.total(lambda: np.arange(6, dtype=np.float32), (2, 3))
@@ -64,9 +64,9 @@ def test_work_that_fails_is_told_with_the_rank(ranks):
 
 
 def test_what_fails_before_the_ranks_have_met(ranks):
-    with pytest.raises(OSError, match=r"^rank 0: no such file$"), telling("world"):
+    with pytest.raises(OSError, match=r"^rank 0: no such file$"), reporting_failures("world"):
         fail(OSError("no such file"))
-    with telling("world"):
+    with reporting_failures("world"):
         pass
 
 

@@ -20,7 +20,7 @@ from omcal.cli import main
 from omcal.datasets import make_multiview
 from omcal.metrics import ari, evaluate
 from omcal.model.files import load
-from omcal.model.small_fits import graphs_of
+from omcal.model.subset_fits import graphs_of
 from omcal.report import write_report
 from omcal.report.findings import find
 from omcal.report.html import page, paragraph, percent, put

@@ -166,13 +166,13 @@ class _BarHandler(logging.Handler):
         self._task = bar.add_task("anchors and graphs", total=None, state="")
 
     def emit(self, record: logging.LogRecord) -> None:
-        from omcal.model import watching
+        from omcal.model import progress
 
         state = visible(record.getMessage())
         match (record.msg, record.args):
-            case (watching.RUN_DONE, (int(run), int(n_runs), *_)):
+            case (progress.RUN_DONE, (int(run), int(n_runs), *_)):
                 self._move(f"run {run}/{n_runs}", run, n_runs)
-            case (watching.ITERATION_DONE, (int(start), int(iteration), float(objective))):
+            case (progress.ITERATION_DONE, (int(start), int(iteration), float(objective))):
                 state = f"iteration {iteration}, objective {objective:.6g}"
                 if not self._joined:  # iterations of several runs come in turn
                     self._move(f"start {start}/{self._n_init}", iteration, self._max_iter)

@@ -89,7 +89,7 @@ def _draw(model: OMCAL, data: Any, seed: int, path: Path) -> None:
     import numpy as np
 
     from omcal.machine.files import replacing
-    from omcal.model.small_fits import consensus_graphs
+    from omcal.model.subset_fits import consensus_graphs
 
     plots = omcal.plots
     some = np.random.RandomState(seed).permutation(data.n_samples)[:_DRAWN_SAMPLES]

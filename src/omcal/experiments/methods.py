@@ -11,7 +11,7 @@ from typing import Any
 from omcal import baselines
 from omcal.baselines._base import Baseline
 from omcal.machine.arrays import Seed
-from omcal.model.asking import AskedModel
+from omcal.model.base import FittedModel
 from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL
 from omcal.model.single_view import OCAL
@@ -46,12 +46,12 @@ class Method:
 
     name: str
     title: str
-    cls: Callable[..., AskedModel | Baseline]
+    cls: Callable[..., FittedModel | Baseline]
     multi_view: bool = True
     takes_absent: bool = False
     takes_sparse: bool = True
 
-    def make(self, n_clusters: int | None = None, **parameters: Any) -> AskedModel | Baseline:
+    def make(self, n_clusters: int | None = None, **parameters: Any) -> FittedModel | Baseline:
         """An estimator that is not fitted yet.
 
         Parameters

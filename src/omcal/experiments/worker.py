@@ -26,7 +26,7 @@ from omcal.experiments.sources import Source
 from omcal.experiments.unlabelled import pack_labels, view_agreement
 from omcal.machine.arrays import Array
 from omcal.metrics import evaluate
-from omcal.model.small_fits import consensus_graphs
+from omcal.model.subset_fits import consensus_graphs
 
 _TITLES = {
     "ACC": "accuracy",

@@ -52,8 +52,8 @@ def _numba_works() -> bool:
 class Sweep:
     """The pass over blocks of rows, F ← max([S_1 … S_V] stacked + F R, 0)."""
 
-    def __init__(self, stacked: Any, R: Any) -> None:
-        self._c, self._rows = len(R), len(stacked)
+    def __init__(self, stack_by_view: Any, R: Any) -> None:
+        self._c, self._rows = len(R), len(stack_by_view)
         lanes: int = registers()[1] // R.dtype.itemsize
         vectors = -(-self._c // lanes)
         self._few = vectors <= _FEW_VECTORS
@@ -61,7 +61,7 @@ class Sweep:
             self._width, self._slices = vectors * lanes, 1
         else:
             self._width, self._slices = _slices(self._c, R.dtype)
-        self._stacked = _in_slices(stacked, self._width, self._slices)
+        self._stacked = _in_slices(stack_by_view, self._width, self._slices)
         columns = self._slices * self._width
         self._R = aligned((self._c if self._few else columns, columns), R.dtype)
         self._R[: self._c, : self._c] = R
@@ -83,18 +83,20 @@ class Sweep:
         return StF[:, : self._c], FtF, FoldtF
 
 
-def settle(stacked: Any, R: Any, small: float, max_sweeps: int) -> Callable[..., tuple[Any, ...]]:
-    """What rows of [S_1 … S_V] stacked settle at, as `updates.settle` finds it, as a function.
+def fixed_point(
+    stack_by_view: Any, R: Any, small: float, max_sweeps: int
+) -> Callable[..., tuple[Any, ...]]:
+    """What rows of [S_1 … S_V] stacked settle at, as `updates.fixed_point` finds it, as a function.
 
     It takes the indices and weights of the graphs, and returns U, its largest entry in each row
     and the column of that. The rows are done when none of 64 that are together changes by more than
     `small` times the largest entry of what they start from.
     """
-    width, slices = _slices(len(R), stacked.dtype)
-    in_slices = _in_slices(stacked, width, slices)
+    width, slices = _slices(len(R), stack_by_view.dtype)
+    in_slices = _in_slices(stack_by_view, width, slices)
 
     def work(indices: Any, weights: Any) -> tuple[Any, Any, Any]:
-        U = np.empty((len(indices), len(R)), stacked.dtype)
+        U = np.empty((len(indices), len(R)), stack_by_view.dtype)
         largest, labels = np.empty(len(U), U.dtype), np.empty(len(U), np.int32)
         kernel = settle_kernel(width, indices.dtype, U.dtype)
         kernel(indices, weights, in_slices, R, small, max_sweeps, U, largest, labels)
@@ -112,11 +114,11 @@ def _slices(c: int, dtype: np.dtype) -> tuple[int, int]:
     return width, -(-c // width)
 
 
-def _in_slices(stacked: Any, width: int, slices: int) -> Any:
+def _in_slices(stack_by_view: Any, width: int, slices: int) -> Any:
     """The columns, and columns of zeros, slice after slice."""
-    found = aligned((slices * len(stacked), width), stacked.dtype)
+    found = aligned((slices * len(stack_by_view), width), stack_by_view.dtype)
     for s, part in enumerate(found.reshape(slices, -1, width)):
-        some = stacked[:, s * width : (s + 1) * width]
+        some = stack_by_view[:, s * width : (s + 1) * width]
         part[:, : some.shape[1]] = some
     return found.ravel()
 

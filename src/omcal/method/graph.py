@@ -13,7 +13,7 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import abreast_pays, nearest_kernel
 from omcal.machine.simd import registers
-from omcal.machine.thin import ThinProduct
+from omcal.machine.tall_skinny import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
     one_blas_thread,
@@ -189,21 +189,21 @@ def _steps(
     """
     tie = _tie_limit(view.dtype)
     m, (n, k) = len(means[0][1]), ties[0][0].shape
-    abreast = compiled and abreast_pays(m, k) and not view.sparse
+    simd_topk = compiled and abreast_pays(m, k) and not view.sparse
     nearest: Callable[..., bool] = _nearest
     if compiled:
         nearest = (
-            nearest_abreast_kernel(k, registers(), view.dtype) if abreast else nearest_kernel()
+            nearest_abreast_kernel(k, registers(), view.dtype) if simd_topk else nearest_kernel()
         )
     sound = all(np.isfinite(bias).all() for _, bias in means)
 
     def work(block: slice) -> bool:
         rows = view.rows(slice(start + block.start, start + block.stop))
-        shared = distances.products(rows, any_order=abreast)
+        shared = distances.products(rows, any_order=simd_topk)
         for (to_points, bias), (indices, weights) in zip(means, ties, strict=True):
             products = shared
             if to_points is not None:
-                products = to_points(shared[:, : len(to_points.W)], any_order=abreast)
+                products = to_points(shared[:, : len(to_points.W)], any_order=simd_topk)
             if not nearest(products, bias, tie, indices[block], weights[block]):
                 return False
         return True

@@ -12,15 +12,21 @@ from numpy.typing import NDArray
 
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import compiled_pays
-from omcal.machine.compiled import settle as settle_by_loops
+from omcal.machine.compiled import fixed_point as settle_by_loops
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.method.anchors import anchors_of_runs
 from omcal.method.graph import AnchorGraphs, anchor_graphs, graphs_in_span
-from omcal.method.rows import Assignment, decide, second, silence
+from omcal.method.rows import Assignment, decide, second, zero_tolerance
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import InSpan, anchors_in_span, own_rows
-from omcal.method.updates import MAX_SWEEPS, ConsensusGraph, settle, settled, stacked
+from omcal.method.updates import (
+    MAX_SWEEPS,
+    ConsensusGraph,
+    fixed_point,
+    fixed_point_tol,
+    stack_by_view,
+)
 from omcal.views.view import Views
 
 BLOCK = 1 << 16  # new samples at a time
@@ -28,22 +34,22 @@ _SETTLED = 4096  # of these together, so that they stay in the cache
 
 
 @dataclass(frozen=True)
-class Learned:
+class GraphModel:
     """How samples become graphs; small, whatever n was."""
 
     scalings: list[Scaling]
     anchors: list[Array]
     n_neighbors: int
     # The span that the anchors share with those of other runs, or what a device knows of them.
-    inside: Any = None
+    shared_span: Any = None
 
     @property
-    def alone(self) -> Learned:
+    def alone(self) -> GraphModel:
         """Without what several runs share."""
-        return replace(self, inside=None)
+        return replace(self, shared_span=None)
 
     @cached_property
-    def silent(self) -> Mask:
+    def uninformative(self) -> Mask:
         """Which views have all anchors in one point: they say nothing about any sample."""
         return np.array([_in_one_point(A) for A in self.anchors])
 
@@ -64,15 +70,18 @@ def _in_one_point(A: Array) -> bool:
 
 
 def graphs_of_runs(
-    views: Views, learned: Sequence[Learned], *, compiled: bool = False
+    views: Views, learned: Sequence[GraphModel], *, compiled: bool = False
 ) -> Iterator[AnchorGraphs]:
     """The graphs of several runs: from one product with the rows where they share a span."""
-    shared = [one.inside for one in learned if isinstance(one.inside, InSpan)]
-    if len(shared) < max(len(learned), 2) or len({id(inside.span) for inside in shared}) > 1:
+    shared = [one.shared_span for one in learned if isinstance(one.shared_span, InSpan)]
+    if (
+        len(shared) < max(len(learned), 2)
+        or len({id(shared_span.span) for shared_span in shared}) > 1
+    ):
         for one in learned:
             yield one.graphs(views, compiled=compiled)
         return
-    first, coordinates = learned[0], [inside.coordinates for inside in shared]
+    first, coordinates = learned[0], [shared_span.coordinates for shared_span in shared]
     given = (views, first.scalings, shared[0].span, coordinates, first.n_neighbors)
     made = graphs_in_span(*given, compiled=compiled)
     while made:
@@ -85,7 +94,7 @@ def learned_in_span(
     settings: GraphSettings,
     random_states: Sequence[np.random.RandomState],
     rows: Array | None = None,
-) -> list[Learned]:
+) -> list[GraphModel]:
     """What several runs learn from the rows that `shared_rows` named; None: all of these views.
 
     What is absent has no coordinates: where the rows have gaps, each run works with all features.
@@ -94,19 +103,19 @@ def learned_in_span(
     present = views.present if views.present is None or rows is None else views.present[rows]
     if present is None or present.all():
         found = anchors_in_span(views, scalings, m, random_states, rows)
-        return [Learned(scalings, anchors, k, inside) for anchors, inside in found]
+        return [GraphModel(scalings, anchors, k, shared_span) for anchors, shared_span in found]
     own = [own_rows(len(present), m, state) for state in random_states]
     seen = own if rows is None else [rows[one] for one in own]
     how = m, "kmeans", random_states, seen
     anchors_of = anchors_of_runs(views, scalings, *how, sampled=True)
-    return [Learned(scalings, anchors, k) for anchors in anchors_of]
+    return [GraphModel(scalings, anchors, k) for anchors in anchors_of]
 
 
 @dataclass(frozen=True)
-class Rule:
+class Predictor:
     """How samples become rows of F, with everything that was fitted left as it is."""
 
-    learned: Learned
+    learned: GraphModel
     consensus: ConsensusGraph
 
     @property
@@ -130,14 +139,14 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class JoinedRule:
+class ConsensusPredictor:
     """How samples become rows of the joined F: by the clusters that several runs put them into.
 
     The clusters of the runs are the anchors of one more graph, in which a sample is tied to two
     clusters of each run.
     """
 
-    runs: list[Rule]
+    runs: list[Predictor]
     consensus: ConsensusGraph
 
     @property
@@ -195,9 +204,9 @@ def indicate(
 ) -> tuple[Array, Array]:
     """Unclipped indicator and labels of the samples of these graphs, as for new ones."""
     P, R = Z.f_step()
-    to_P, to_G = (stacked(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
+    to_P, to_G = (stack_by_view(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
     scale = float(np.abs(P).max())
-    settles = settled(to_P.dtype), MAX_SWEEPS
+    settles = fixed_point_tol(to_P.dtype), MAX_SWEEPS
     by_loops = settle_by_loops(to_P, R, *settles)
 
     def decided(U: Array, some: AnchorGraphs) -> Array:
@@ -206,10 +215,10 @@ def indicate(
     def work(rows: slice) -> tuple[Array, Array]:
         some = graphs[rows]
         if not compiled:
-            U = settle(some.side_by_side() @ to_P, R)
+            U = fixed_point(some.side_by_side() @ to_P, R)
             return U, decided(U, some)
         U, largest, labels = by_loops(some.indices, some.weights)
-        few = np.flatnonzero(largest <= silence(U.dtype, scale))
+        few = np.flatnonzero(largest <= zero_tolerance(U.dtype, scale))
         if few.size:
             labels[few] = decided(U[few], some[few])
         return U, labels

@@ -76,7 +76,7 @@ class AbstractRows(ABC):
         return None
 
 
-def silence(dtype: np.dtype, scale: float) -> float:
+def zero_tolerance(dtype: np.dtype, scale: float) -> float:
     """What is zero to rounding, of numbers of this size."""
     return 16 * float(np.finfo(dtype).eps) * scale
 
@@ -92,13 +92,13 @@ def decide(
     """
     labels = U.argmax(axis=1)
     largest = np.take_along_axis(U, labels[:, None], axis=1)[:, 0]
-    limit = silence(U.dtype, scale)
+    limit = zero_tolerance(U.dtype, scale)
     undecided = largest <= 0
-    silent = np.flatnonzero(largest <= limit)
-    silent = silent[np.abs(U[silent]).max(axis=1) <= limit]
-    if silent.size:
-        labels[silent] = AG(silent).argmax(axis=1)
-        undecided[silent] = True
+    uninformative = np.flatnonzero(largest <= limit)
+    uninformative = uninformative[np.abs(U[uninformative]).max(axis=1) <= limit]
+    if uninformative.size:
+        labels[uninformative] = AG(uninformative).argmax(axis=1)
+        undecided[uninformative] = True
     n_undecided = int(np.count_nonzero(undecided))
     return Assignment(labels.astype(np.int32), n_undecided, *(second(U) if runner_up else ()))
 

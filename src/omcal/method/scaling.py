@@ -50,7 +50,7 @@ class Scaling:
         sample = sample_of(view) if needs_sample(scale, view.name) else None
         if sample is not None and any(count_nonfinite(sample)):
             check_finite(view)
-        draft = Draft.of(view, scale, sample)
+        draft = ScalingPlan.of(view, scale, sample)
         if draft.looks:
             return draft.finish(moments(view, draft))
         check_finite(view)
@@ -110,7 +110,7 @@ class Scaling:
 
 
 @dataclass(frozen=True)
-class Draft:
+class ScalingPlan:
     """A scaling as far as a sample of the rows tells; the rest needs a look at all rows.
 
     The kinds of "auto" end with total variance 1, so that the width of a view does not decide
@@ -122,7 +122,9 @@ class Draft:
     sample: Matrix | None = None  # where the total variance is that of a sample
 
     @classmethod
-    def of(cls, view: View, scale: Scale, sample: Matrix | None, kind: Kind | None = None) -> Draft:
+    def of(
+        cls, view: View, scale: Scale, sample: Matrix | None, kind: Kind | None = None
+    ) -> ScalingPlan:
         """The draft for a view, from some of its rows where `scale` or its kind needs them."""
         asked = scale_of(scale, view.name)
         if kind is None:
@@ -146,11 +148,11 @@ class Draft:
         return self.steps.kind.name not in ("sample", None)
 
     @property
-    def shared(self) -> Draft:
+    def shared(self) -> ScalingPlan:
         """Without what only the conclusion needs, to be sent about."""
         return replace(self, sample=None)
 
-    def look(self, block: Matrix, *, compiled: bool = False) -> Moments:
+    def scan(self, block: Matrix, *, compiled: bool = False) -> Moments:
         """What is to be seen in these rows; that of other rows is added to it."""
         if self.steps.kind.name == "tfidf":
             return Moments.of_presence(block)
@@ -189,7 +191,7 @@ def _inverse_deviation(found: Moments) -> Floats:
     return np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation))
 
 
-def moments(view: View, draft: Draft) -> Moments:
+def moments(view: View, draft: ScalingPlan) -> Moments:
     """What a draft sees in a view in memory, by blocks of rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = _seen(view, draft)
@@ -202,9 +204,9 @@ def moments(view: View, draft: Draft) -> Moments:
     return found
 
 
-def _seen(view: View, draft: Draft) -> Moments:
+def _seen(view: View, draft: ScalingPlan) -> Moments:
     if view.sparse:
-        return draft.look(view.array if view.present is None else view.array[view.present])
+        return draft.scan(view.array if view.present is None else view.array[view.present])
     n, raw = view.array.shape[0], not draft.steps.prepares
     floating = view.array.dtype in (np.float32, np.float64)
     compiled = raw and floating and draft.steps.kind.name != "tfidf" and compiled_pays(n)
@@ -214,7 +216,7 @@ def _seen(view: View, draft: Draft) -> Moments:
         block = view.rows(rows)
         if view.present is not None:
             block = block[view.present[rows]]
-        return draft.look(block, compiled=compiled) if len(block) else Moments.none(view.width)
+        return draft.scan(block, compiled=compiled) if len(block) else Moments.none(view.width)
 
     return reduce(add, map_blocks(work, n, size))
 

@@ -19,11 +19,11 @@ from omcal.method.updates import (
     distinct_weights,
     fused_gram,
     graph_products,
-    mix,
+    normalized,
     objective,
     orthogonal_factor,
-    shares,
     soft_threshold,
+    weighted_sum,
 )
 
 _SMALL_STEPS = 3  # Z and alpha steps to a pass when accelerated
@@ -46,7 +46,7 @@ class Problem:
     accelerate: bool = False
 
     @property
-    def heard(self) -> NDArray[np.intp]:
+    def active_views(self) -> NDArray[np.intp]:
         """The views that have a weight to start from; the others never get one."""
         return np.flatnonzero(self.alpha)
 
@@ -65,7 +65,7 @@ class Problem:
         """Update alpha, by the rule asked for; the weights of the last update help to find it."""
         if self.weighting == "fixed":
             return self.alpha
-        some = self.heard
+        some = self.active_views
         H, StF = H[np.ix_(some, some)], sums.StF[some]
         alpha = np.zeros_like(self.alpha)
         if self.weighting == "adaptive":
@@ -75,15 +75,15 @@ class Problem:
             alpha[some] = rule(H, StF, sums.FtF, G)
         return alpha
 
-    def without(self, silent: Mask) -> Problem:
+    def without(self, uninformative: Mask) -> Problem:
         """The same without views that say nothing; all stay where there is no other."""
-        alpha = np.where(silent, 0.0, self.alpha)
-        if not alpha.any() and not silent.all():
+        alpha = np.where(uninformative, 0.0, self.alpha)
+        if not alpha.any() and not uninformative.all():
             raise ValueError(
                 f"weighting={self.alpha.tolist()} gives all weight to views that are the same for "
                 "all samples after scaling; give some to the others."
             )
-        return replace(self, alpha=shares(alpha)) if alpha.any() else self
+        return replace(self, alpha=normalized(alpha)) if alpha.any() else self
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ def solve(
     Each iteration takes one sweep over the rows; the rest is small. `progress` is told the
     number of each finished iteration and its objective; it returns whether to stop.
     """
-    return in_turn([solving(rows, StS, G, problem, progress)])[0]
+    return run_interleaved([solve_steps(rows, StS, G, problem, progress)])[0]
 
 
-def in_turn(works: Iterable[Generator[None, None, Result]]) -> list[Result]:
+def run_interleaved(works: Iterable[Generator[None, None, Result]]) -> list[Result]:
     """What each of these comes to, where all of them go on by one step after another."""
     begun = dict(enumerate(works))
     results: dict[int, Result] = {}
@@ -133,7 +133,7 @@ def in_turn(works: Iterable[Generator[None, None, Result]]) -> list[Result]:
     return [results[number] for number in sorted(results)]
 
 
-def solving(
+def solve_steps(
     rows: AbstractRows,
     StS: Floats,
     G: Floats,
@@ -209,7 +209,7 @@ class Iteration(AbstractIteration):
         p, Z, alpha = self._problem, self.consensus, self.alpha
         G = orthogonal_factor(Z.transposed_times_f(sums.StF, sums.FoldtF))
         for _ in range(p.small_steps):
-            AtF = mix(alpha, sums.StF)
+            AtF = weighted_sum(alpha, sums.StF)
             MtM = fused_gram(alpha, self._StS, AtF, sums.FtF, G, p.gamma)
             shrunk = soft_threshold(MtM, p.tau, self._inverses)
             if shrunk.squares <= 0:

@@ -69,11 +69,11 @@ class ConsensusGraph:
 
     def transposed_times_f(self, StF: Floats, FoldtF: Floats) -> Floats:
         """ZᵀF⁺ from the sums of the pass."""
-        AtF = mix(self.alpha, StF)
+        AtF = weighted_sum(self.alpha, StF)
         return self.s * (self.T @ (AtF + self.gamma * (self.G @ FoldtF)))
 
 
-def mix(alpha: Floats, matrices: Floats) -> Floats:
+def weighted_sum(alpha: Floats, matrices: Floats) -> Floats:
     """Σ_v alpha_v matrices[v]."""
     if len(alpha) == 1:  # libraries are slow at such a product
         only: Floats = matrices[0] * alpha[0]
@@ -81,7 +81,7 @@ def mix(alpha: Floats, matrices: Floats) -> Floats:
     return (alpha @ matrices.reshape(len(alpha), -1)).reshape(matrices.shape[1:])
 
 
-def stacked(alpha: Floats, P: Floats) -> Floats:
+def stack_by_view(alpha: Floats, P: Floats) -> Floats:
     """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
     return (alpha[:, None, None] * P).reshape(-1, P.shape[1])
 
@@ -96,7 +96,9 @@ def fused_gram(
     alpha: Floats, StS: Floats, AtF: Floats, FtF: Floats, G: Floats, gamma: float
 ) -> Floats:
     """MᵀM for M = (A(alpha) + γ F Gᵀ) / (1+γ), the matrix that Z is a shrunken copy of."""
-    MtM = mix(np.outer(alpha, alpha).ravel(), StS.reshape(-1, *StS.shape[2:]))  # AᵀA so far
+    MtM = weighted_sum(
+        np.outer(alpha, alpha).ravel(), StS.reshape(-1, *StS.shape[2:])
+    )  # AᵀA so far
     # γ AᵀF Gᵀ + γ G FᵀA + γ² G FᵀF Gᵀ is this and its transpose, added.
     half = (gamma * AtF + 0.5 * gamma**2 * (G @ FtF)) @ G.T
     MtM += half
@@ -164,12 +166,12 @@ def agreement(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
 
 def agreement_weights(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
     """Weights proportional to the agreement of each graph with the clustering."""
-    return shares(agreement(H, StF, FtF, G))
+    return normalized(agreement(H, StF, FtF, G))
 
 
 def distinct_weights(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
     """The same, with the weight of a view shared out among its copies."""
-    return shares(agreement(H, StF, FtF, G) / copies(H))
+    return normalized(agreement(H, StF, FtF, G) / copies(H))
 
 
 def copies(H: Floats) -> Floats:
@@ -183,7 +185,7 @@ def copies(H: Floats) -> Floats:
     return np.asarray((cosine**_SHARPNESS).sum(axis=1))
 
 
-def shares(values: Floats) -> Floats:
+def normalized(values: Floats) -> Floats:
     """The values over their sum; equal ones where that is 0."""
     filled: Floats = values + (values.sum() == 0)
     filled = filled / filled.sum()
@@ -211,12 +213,12 @@ def objective(
     return fusion + beta * shrunk.total + c.gamma * factor
 
 
-def settled(dtype: np.dtype) -> float:
+def fixed_point_tol(dtype: np.dtype) -> float:
     """The change, relative to the largest number, that counts as none."""
     return max(1e-10, float(np.finfo(dtype).eps))
 
 
-def settle(B: Array, R: Floats, max_sweeps: int = MAX_SWEEPS) -> Array:
+def fixed_point(B: Array, R: Floats, max_sweeps: int = MAX_SWEEPS) -> Array:
     """U = B + F R at the fixed point F = max(B + F R, 0) of Eq. 13, for rows with A P = B.
 
     The fixed point is the minimiser of a strictly convex quadratic over F ≥ 0 (R is positive
@@ -226,7 +228,7 @@ def settle(B: Array, R: Floats, max_sweeps: int = MAX_SWEEPS) -> Array:
     Bt = np.ascontiguousarray(B.T, dtype=np.float64)  # a cluster at a time lies together
     own = np.diag(R)
     Ft = np.maximum(Bt, 0) / (1.0 - own)[:, None]  # where clusters have nothing to do with others
-    limit = settled(B.dtype) * float(np.abs(Bt).max(initial=0.0))
+    limit = fixed_point_tol(B.dtype) * float(np.abs(Bt).max(initial=0.0))
     for _ in range(max_sweeps):
         change = 0.0
         for j in range(len(R)):

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import cluster_sums_kernel, member_sums_kernel, two_nearest_kernel
-from omcal.machine.thin import ThinProduct
+from omcal.machine.tall_skinny import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
     row_slice,
@@ -147,8 +147,10 @@ class Vectors(Points):
             size = _SPARSE_ENTRIES // m
             product = partial(sparse_product, W=transposed(centres, centres.dtype))
         else:
-            product = thin = ThinProduct(centres.T.shape, centres.dtype, compiled=self._compiled)
-            thin.W[:] = centres.T
+            product = tall_skinny = ThinProduct(
+                centres.T.shape, centres.dtype, compiled=self._compiled
+            )
+            tall_skinny.W[:] = centres.T
 
         def work(rows: slice) -> None:
             use(rows, product(row_slice(self.X, rows))[:, :m])

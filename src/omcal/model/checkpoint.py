@@ -41,7 +41,7 @@ Step = tuple[Floats, Floats, Floats]  # alpha, P, R
 
 
 @contextmanager
-def naming(path: str | os.PathLike[str] | None) -> Iterator[None]:
+def checkpoint_errors(path: str | os.PathLike[str] | None) -> Iterator[None]:
     """Where a fit fails that may go on from a checkpoint, say that there is one.
 
     What is in order by its form may still hold numbers that no fit has left there.
@@ -97,7 +97,7 @@ class Checkpoint:
                 f"checkpoint={str(path)!r} cannot be written ({error.strerror}); choose another "
                 "path."
             ) from error
-        decisive = {k: in_words(v) for k, v in parameters.items() if k in _DECISIVE}
+        decisive = {k: describe_value(v) for k, v in parameters.items() if k in _DECISIVE}
         self._identity = json.loads(json.dumps({**data, **decisive}))
         self.anchors: list[Array] = []
         self.steps: list[Step] = []
@@ -286,14 +286,15 @@ def influential(steps: list[Step]) -> list[Step]:
     return [(alpha, P, np.zeros_like(R)), *steps[first + 1 :]]
 
 
-def in_words(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A parameter in a few words that tell it from others."""
     if isinstance(value, str | Number | None):
         return str(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {in_words(value[name])}" for name in sorted(value, key=str))
+        named = sorted(value.items(), key=lambda item: str(item[0]))
+        return ", ".join(f"{name}: {describe_value(one)}" for name, one in named)
     if isinstance(value, list | tuple) and any(np.ndim(item) == 2 for item in value):
-        return ", ".join(map(in_words, value))
+        return ", ".join(map(describe_value, value))
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -19,25 +19,25 @@ from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.scikit import HasMethods, Interval
 from omcal.machine.threads import small_blas
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import JoinedRule, Rule
+from omcal.method.new_samples import ConsensusPredictor, Predictor
 from omcal.method.rows import Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.metrics import ari_of_table
-from omcal.model.asking import AskedModel
+from omcal.model.base import FittedModel
 from omcal.model.cost import Estimate
-from omcal.model.doubts import Doubt, Shown, cluster_sizes, doubts, of_runs, warn
+from omcal.model.doubts import Diagnostic, DiagnosticGraphs, cluster_sizes, doubts, of_runs, warn
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
+from omcal.model.progress import FitMonitor, best_of, plain_interrupts, run_all, shown
 from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_table, runs_of
-from omcal.model.watching import Watch, best_of, plain_interrupts, shown, worked_off
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
 
 
-class Consensus(MetaEstimatorMixin, AskedModel):
+class Consensus(MetaEstimatorMixin, FittedModel):
     """Join several runs with other anchors into one clustering.
 
     Each of B runs puts every sample into one of c clusters. These B·c clusters are anchors, too:
@@ -169,7 +169,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
 
         Those can take as long as the runs, and who only compares labels needs none.
         """
-        watch = Watch(inner, X, None)
+        watch = FitMonitor(inner, X, None)
         place = inner._place(X, present, n_runs=self.n_runs)
         settings = inner._graph_settings(place)
         expected = replace(inner._estimate_of(place.views, settings), n_runs=self.n_runs)
@@ -182,7 +182,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         inner: AnchorClusterer,
         place: Place,
         settings: GraphSettings,
-        watch: Watch,
+        watch: FitMonitor,
         described: bool,
     ) -> bool:
         """From views that were read, and for which there is room."""
@@ -197,13 +197,13 @@ class Consensus(MetaEstimatorMixin, AskedModel):
             return watch.interrupted
         best = self._keep_most_similar(inner)
         inner._graphs = runs.graphs(best)  # what describes the model
-        shown = Shown.at(place, inner._graphs, best)
+        shown = DiagnosticGraphs.at(place, inner._graphs, best)
         own, joint = (
             place.total(cluster_sizes(model.labels_, settings.n_clusters))
             for model in (inner, self)
         )
         inner.doubts_ = inner._doubts(shown, own)
-        self.doubts_: list[Doubt] = self._doubts(shown, joint)
+        self.doubts_: list[Diagnostic] = self._doubts(shown, joint)
         if not watch.interrupted:
             runs.remove_checkpoints()
         return watch.interrupted
@@ -214,7 +214,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         place: Place,
         finished: Sequence[Finished],
         random_state: np.random.RandomState,
-        watch: Watch,
+        watch: FitMonitor,
     ) -> None:
         """One more fit, to the graph of the runs' clusters."""
         c, runs = inner.n_clusters, runs_of(finished, inner.n_clusters)
@@ -233,7 +233,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
         StS = rows.gram()
         (bases,) = starts("spectral", 1, StS[0], c, [random_state])
         work = best_of(bases, rows, StS, problem, watch)
-        ((solution, assignment),) = worked_off([work], StS.shape[-1], watch)
+        ((solution, assignment),) = run_all([work], StS.shape[-1], watch)
         labels = on_host(assignment.labels).astype(np.int32, copy=False)
         tables = [place.total(run_table(run.labels, labels, c)) for run in runs]
         # Runs that agree leave it to rounding which cluster comes first: they have a number each.
@@ -246,7 +246,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
 
     def _publish(
         self,
-        rules: list[Rule],
+        rules: list[Predictor],
         runs: list[Run],
         tables: list[Array],
         solution: Solution,
@@ -256,7 +256,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
 
         They count all samples, where the labels may be those of some.
         """
-        self._rule = JoinedRule(rules, solution.consensus)
+        self._rule = ConsensusPredictor(rules, solution.consensus)
         self._tables = tables
         self.labels_: Array = assignment.labels
         self.n_undecided_: int = assignment.n_undecided
@@ -286,7 +286,7 @@ class Consensus(MetaEstimatorMixin, AskedModel):
                 setattr(self, name, getattr(inner, name))
         return best
 
-    def _doubts(self, shown: Shown, sizes: Array) -> list[Doubt]:
+    def _doubts(self, shown: DiagnosticGraphs, sizes: Array) -> list[Diagnostic]:
         converged = [run.solution.converged for run in self.runs_]
         found = doubts(self, shown, sizes)
         return found + of_runs(converged, self.estimator_.max_iter, self.stability_)

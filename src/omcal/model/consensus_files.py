@@ -8,7 +8,7 @@ import numpy as np
 
 from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.rows import Assignment
 from omcal.method.solver import Solution
 from omcal.method.updates import ConsensusGraph
@@ -56,8 +56,8 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
         Z = _graph(f"run.{b}", archive, (V, m, c), gamma)
         if n and labels.max() >= c:
             raise ValueError("the labels of a run are not those of a model")
-        learned = Learned(inner._rule.learned.scalings, anchors, inner.n_neighbors)
-        rules.append(Rule(learned, Z))
+        learned = GraphModel(inner._rule.learned.scalings, anchors, inner.n_neighbors)
+        rules.append(Predictor(learned, Z))
         history = [number(objective, "the objective of a run")]
         runs.append(Run(labels, Solution(weights, Z, history, flag(converged))))
     n_runs, seed = integer(header["n_runs"]), optional_integer(header["random_state"])

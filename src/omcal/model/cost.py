@@ -129,11 +129,11 @@ class Estimate:
         """Stage -> seconds on this machine; the iterations are `max_iter` of each start."""
         n, m, c, k, V = *self._sizes, len(self.views)
         row = sum(view.row_operations() for view in self.views)
-        thin = sum(view.row_operations(thin=True) for view in self.views)
+        tall_skinny = sum(view.row_operations(tall_skinny=True) for view in self.views)
         steps = _LLOYD_STEPS if self._sample < n else _LLOYD_STEPS_FULL
         seeds = SEED_PER_ANCHOR * m if self._sample < n else self._start_rows or n
         compiled, B = compiled_pays(n), self.n_runs
-        start = m * seeds * self._trials * thin
+        start = m * seeds * self._trials * tall_skinny
         if self._start_by_products:  # once for all runs
             start = n**2 * row / B
         anchors = m * self._sample * steps * row + start

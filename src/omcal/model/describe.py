@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array
 from omcal.model.feature_effects import ClusterDescription, FeatureEffect
-from omcal.model.small_fits import fitted_views, views_in_memory
+from omcal.model.subset_fits import fitted_views, views_in_memory
 from omcal.views.columns import split_columns
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Matrix, View, Views
@@ -29,7 +29,7 @@ def describe_clusters(
     top: int,
     present: PresentLike | None,
 ) -> ClusterDescription:
-    """`AskedModel.describe_clusters` of a fitted OMCAL or OCAL."""
+    """`FittedModel.describe_clusters` of a fitted OMCAL or OCAL."""
     check_is_fitted(model)
     if not isinstance(top, int | np.integer) or top < 1:
         raise ValueError(f"top={top!r} must be an integer of at least 1.")

@@ -16,9 +16,9 @@ from omcal.machine.threads import sum_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
-from omcal.model.small_fits import cosines_within, explained_shares, fit_graphs, for_views
+from omcal.model.subset_fits import cosines_within, explained_shares, fit_graphs, for_views
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
-from omcal.places.base import Place, glimpsed
+from omcal.places.base import Place, sample_rows
 from omcal.places.memory import MemoryRows
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
@@ -31,7 +31,7 @@ _UNSTABLE = 0.5  # mean adjusted Rand index of runs with their result
 _CHANCE = 0.05  # adjusted Rand index of groups that have nothing to do with one another
 
 
-class Doubt(NamedTuple):
+class Diagnostic(NamedTuple):
     """What was seen, and what to try."""
 
     what: str
@@ -47,21 +47,21 @@ _WARNINGS: dict[str, type[Warning]] = {
 }
 
 
-def written(found: list[Doubt]) -> list[list[str]]:
+def written(found: list[Diagnostic]) -> list[list[str]]:
     """Doubts as plain text, for a file."""
     return [[doubt.what, doubt.advice, doubt.warning.__name__] for doubt in found]
 
 
-def read(rows: Any) -> list[Doubt]:
+def read(rows: Any) -> list[Diagnostic]:
     """What `written` made; a ValueError or KeyError where it did not."""
-    found = [Doubt(what, advice, _WARNINGS[kind]) for what, advice, kind in rows]
+    found = [Diagnostic(what, advice, _WARNINGS[kind]) for what, advice, kind in rows]
     if not all(isinstance(text, str) for doubt in found for text in doubt[:2]):
         raise ValueError("a doubt is no text")
     return found
 
 
 @dataclass(frozen=True)
-class Shown:
+class DiagnosticGraphs:
     """The graphs that show doubts; models with the same graphs share it."""
 
     graphs: AnchorGraphs | None
@@ -70,12 +70,14 @@ class Shown:
     alone: dict[int, Array] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, place: Place, kept: AnchorGraphs | None, number: int = 0) -> Shown:
+    def at(cls, place: Place, kept: AnchorGraphs | None, number: int = 0) -> DiagnosticGraphs:
         """All graphs of a run where they are kept, else those of some samples."""
-        return cls(place.glimpse(number), glimpsed(place.n)) if kept is None else cls(kept)
+        return cls(place.sample_graphs(number), sample_rows(place.n)) if kept is None else cls(kept)
 
 
-def doubts(model: Any, shown: Shown | None = None, sizes: Array | None = None) -> list[Doubt]:
+def doubts(
+    model: Any, shown: DiagnosticGraphs | None = None, sizes: Array | None = None
+) -> list[Diagnostic]:
     """What a user should know of a fitted model before trusting it; with its graphs, more.
 
     `sizes` of the clusters are given where the labels are not those of all samples.
@@ -94,9 +96,9 @@ def warn(model: Any) -> None:
         warnings.warn(str(doubt), doubt.warning, stacklevel=3)
 
 
-def unconverged(max_iter: int, tol: float) -> Doubt:
+def unconverged(max_iter: int, tol: float) -> Diagnostic:
     """The iterations ended before the objective had settled."""
-    return Doubt(
+    return Diagnostic(
         f"the objective still changes by more than tol={tol:g} after max_iter={max_iter} "
         "iterations",
         "raise max_iter or tol",
@@ -104,13 +106,13 @@ def unconverged(max_iter: int, tol: float) -> Doubt:
     )
 
 
-def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> list[Doubt]:
+def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> list[Diagnostic]:
     """Joined runs that ended too early, or that differ."""
     found = []
     late = len(converged) - sum(converged)
     if late:
         found.append(
-            Doubt(
+            Diagnostic(
                 f"{late} of {len(converged)} runs had not converged after max_iter={max_iter} "
                 "iterations",
                 "raise max_iter or tol of the estimator",
@@ -119,7 +121,7 @@ def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> list[
         )
     if stability < _UNSTABLE:
         found.append(
-            Doubt(
+            Diagnostic(
                 f"the runs differ: their mean ARI with the result is {stability:.2f}",
                 "look at certainty_, and compare with fewer clusters or another scale=",
             )
@@ -127,24 +129,24 @@ def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> list[
     return found
 
 
-def _about_views(model: Any) -> Iterator[Doubt]:
+def _about_views(model: Any) -> Iterator[Diagnostic]:
     names, weights = model.view_names_, model.view_weights_
-    silent = model._silent
-    if silent.all():
-        yield Doubt("all samples are the same in every view after scaling", "look at the data")
+    uninformative = model._silent
+    if uninformative.all():
+        yield Diagnostic("all samples are the same in every view after scaling", "look at the data")
         return
-    for name in np.array(names, dtype=object)[silent]:
-        yield Doubt(
+    for name in np.array(names, dtype=object)[uninformative]:
+        yield Diagnostic(
             f"view {name!r} is the same for all samples after scaling, and says nothing about "
             "clusters: its weight is 0",
             "leave it out",
         )
     largest = int(np.argmax(weights))
-    heard = len(names) - int(silent.sum())
+    active_views = len(names) - int(uninformative.sum())
     if not isinstance(model._weighting, str):
         return
-    if heard > 1 and weights[largest] > _NEARLY_ALL:
-        yield Doubt(
+    if active_views > 1 and weights[largest] > _NEARLY_ALL:
+        yield Diagnostic(
             f"view {names[largest]!r} took {weights[largest]:.0%} of the weight, and the other "
             "views hardly count",
             "compare with weighting='uniform', or leave that view out",
@@ -152,56 +154,58 @@ def _about_views(model: Any) -> Iterator[Doubt]:
         return
     for name, weight in zip(names, weights, strict=True):
         if 0 < weight * len(names) < IGNORED:
-            yield Doubt(
+            yield Diagnostic(
                 f"view {name!r} is ignored: its weight is {weight:.3f}",
                 f"try weighting={other_weighting(model._weighting)!r} if it should count; if not, "
                 "leave it out",
             )
 
 
-def _about_sizes(model: Any, sizes: Array) -> Iterator[Doubt]:
+def _about_sizes(model: Any, sizes: Array) -> Iterator[Diagnostic]:
     c, n = model.n_clusters, int(sizes.sum())
     empty = int((sizes == 0).sum())
     if empty:
-        yield Doubt(
+        yield Diagnostic(
             f"only {c - empty} of n_clusters={c} clusters hold samples",
             "lower n_clusters, raise n_init, or change beta or n_anchors",
             ConvergenceWarning,
         )
     largest = int(np.argmax(sizes))
     if c - empty > 1 and sizes[largest] > _NEARLY_ALL * n:
-        yield Doubt(
+        yield Diagnostic(
             f"cluster {largest} holds {sizes[largest] / n:.0%} of the samples",
             "look at view_scales_ and try another scale= for the views, or n_anchors=",
         )
 
 
-def _about_agreement(model: Any, graphs: AnchorGraphs, shown: Shown) -> Iterator[Doubt]:
+def _about_agreement(
+    model: Any, graphs: AnchorGraphs, shown: DiagnosticGraphs
+) -> Iterator[Diagnostic]:
     """Views that show something else than the result, or the same twice."""
     labels = on_host(model.labels_ if shown.rows is None else model.labels_[shown.rows])
     complete = np.arange(graphs.n) if graphs.present is None else _complete(graphs.present)
     if len(complete) < 2:
         return
-    some = complete[glimpsed(len(complete))]
+    some = complete[sample_rows(len(complete))]
     graphs, labels = graphs[some], labels[some]
-    heard = np.flatnonzero(~model._silent).tolist()
+    active_views = np.flatnonzero(~model._silent).tolist()
     shares = explained_shares(graphs, labels)
-    most = float(shares[heard].max())
-    strange = [v for v in heard if shares[v] < _LITTLE and most >= _MUCH]
+    most = float(shares[active_views].max())
+    strange = [v for v in active_views if shares[v] < _LITTLE and most >= _MUCH]
     for v in strange:
-        yield Doubt(
+        yield Diagnostic(
             f"view {model.view_names_[v]!r} shows other groups than the result, or none: the "
             f"clusters explain {shares[v]:.0%} of its graph",
             "ask explain_views() what it contributes, and compare with a fit without it",
         )
-    others = [v for v in heard if v not in strange]
+    others = [v for v in active_views if v not in strange]
     yield from _about_contradictions(model, graphs, labels, others, shown.alone)
-    yield from _about_copies(model, graphs, labels, heard)
+    yield from _about_copies(model, graphs, labels, active_views)
 
 
 def _about_contradictions(
     model: Any, graphs: AnchorGraphs, labels: Array, views: list[int], alone: dict[int, Array]
-) -> Iterator[Doubt]:
+) -> Iterator[Diagnostic]:
     """Views with clear groups of their own that no other view shows, nor the result.
 
     Where views contradict one another the result may be a bit of each. That is told from views
@@ -221,7 +225,7 @@ def _about_contradictions(
         own = float(explained_shares(graphs.of_views([at]), alone[v])[0])
         shown = shares[at] >= own / 2 or own < _CLEAR
         if not shown and all(ari(alone[u], alone[v]) < _CHANCE for u in views if u != v):
-            yield Doubt(
+            yield Diagnostic(
                 f"view {model.view_names_[v]!r} contradicts the others: the clusters explain "
                 f"{shares[at]:.0%} of its graph, groups of its own, which no other view shows, "
                 f"{own:.0%}",
@@ -245,7 +249,7 @@ def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
 
 def _about_copies(
     model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
-) -> Iterator[Doubt]:
+) -> Iterator[Diagnostic]:
     """Views that are the same, where the rule of the weights does not know it."""
     asked = model._weighting  # given weights are arrays
     if not isinstance(asked, str) or asked not in ("agreement", "adaptive", "uniform"):
@@ -253,7 +257,7 @@ def _about_copies(
     names, within = model.view_names_, cosines_within(graphs, _products(graphs), labels)
     for u, v in combinations(views, 2):
         if within[u, v] >= SAME_GRAPH:
-            yield Doubt(
+            yield Diagnostic(
                 f"views {names[u]!r} and {names[v]!r} are the same, and count twice",
                 "leave one of them out, or take weighting='distinct'",
             )

@@ -16,7 +16,7 @@ from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem
 from omcal.method.updates import agreement
 from omcal.metrics import ari
-from omcal.model.small_fits import (
+from omcal.model.subset_fits import (
     GraphFit,
     complete_rows,
     cosines_within,
@@ -41,7 +41,7 @@ def explain_views(
     max_samples: int,
     random_state: Seed,
 ) -> ViewExplanation:
-    """`AskedModel.explain_views` of a fitted OMCAL.
+    """`FittedModel.explain_views` of a fitted OMCAL.
 
     The clustering without a view, that of a view alone and those of the resamples are small fits
     to parts of the anchor graphs of the model, which start from its result. Of joined runs these
@@ -102,7 +102,7 @@ class _Study:
         self.basis: Floats = model.basis_
         U, own = indicate(model._rule.consensus, graphs)
         self.labels = own if labels is None else labels
-        self.silent: Mask = model._silent
+        self.uninformative: Mask = model._silent
         self.F = np.maximum(U, 0)
 
     def explanation(
@@ -146,7 +146,9 @@ class _Study:
         )
         evened = self._fit(self.everything, replace(self.problem, weighting="agreement"))
         cosines = cosines_within(self.graphs, np.einsum("uvii->uv", self.StS), self.labels)
-        facts = ViewFacts(cosines, self.problem.weighting, self._explained(evened), self.silent)
+        facts = ViewFacts(
+            cosines, self.problem.weighting, self._explained(evened), self.uninformative
+        )
         return replace(result, warnings=tuple(warnings_about(result, facts)))
 
     def _others(self, v: int) -> list[int]:

@@ -17,7 +17,7 @@ from omcal.machine.arrays import Array, on_host
 from omcal.machine.files import open_regular
 from omcal.machine.versions import versions
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.scaling import SCALES, Scaling
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
@@ -322,12 +322,12 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
         number(header["gamma"], "gamma", least=0),
     )
     _check_solution(model, Z)
-    learned = Learned(
+    learned = GraphModel(
         [_scaling(view, v, archive) for v, view in enumerate(views)],
         [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)],
         model.n_neighbors,
     )
-    model._set_rule(Rule(learned, Z))
+    model._set_rule(Predictor(learned, Z))
     model.converged_ = flag(header["converged"])
     model.n_undecided_ = integer(header["n_undecided"])
     model.view_names_ = [text(view["name"]) for view in views]

@@ -29,20 +29,27 @@ from omcal.machine.threads import one_blas_thread, small_blas
 from omcal.machine.versions import versions
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import Learned, Rule
+from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import SCALES, check_scale
 from omcal.method.settings import GraphSettings, resolve_n_anchors, start_weights
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import check_init, starts
-from omcal.method.updates import mix
-from omcal.model.asking import AskedModel
-from omcal.model.checkpoint import Checkpoint, in_words, naming
+from omcal.method.updates import weighted_sum
+from omcal.model.base import FittedModel
+from omcal.model.checkpoint import Checkpoint, checkpoint_errors, describe_value
 from omcal.model.cost import Estimate
-from omcal.model.doubts import Doubt, Shown, cluster_sizes, doubts, unconverged, warn
+from omcal.model.doubts import (
+    Diagnostic,
+    DiagnosticGraphs,
+    cluster_sizes,
+    doubts,
+    unconverged,
+    warn,
+)
+from omcal.model.progress import FitMonitor, Optimised, best_of, plain_interrupts, run_all, shown
 from omcal.model.sizes import ViewSize, view_sizes
-from omcal.model.watching import Optimised, Watch, best_of, plain_interrupts, shown, worked_off
-from omcal.places.base import Asked, Place, place_for
+from omcal.places.base import Place, PlaceRequest, place_for
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present, require_enough
 from omcal.views.reading import read_views, refuse_second_view
@@ -65,7 +72,7 @@ def all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
     return guarded
 
 
-class AnchorClusterer(CallbackSupportMixin, AskedModel):
+class AnchorClusterer(CallbackSupportMixin, FittedModel):
     """What OMCAL and OCAL share: everything but the parameters that speak of several views."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -130,7 +137,12 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         with self._telling():
             self._validate_params()
             refuse_second_view(y)
-        with self._working(), shown(self.verbose), plain_interrupts(), naming(self.checkpoint):
+        with (
+            self._working(),
+            shown(self.verbose),
+            plain_interrupts(),
+            checkpoint_errors(self.checkpoint),
+        ):
             interrupted = self._fit(X, y, present)
             warn(self)
         if interrupted:
@@ -145,19 +157,19 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
     @with_callbacks  # type: ignore[untyped-decorator]
     def _fit(self, X: ViewsLike, y: ArrayLike | None, present: PresentLike | None) -> bool:
         """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
-        watch = Watch(self, X, y)
+        watch = FitMonitor(self, X, y)
         place = self._place(X, present)
         settings = self._graph_settings(place)
         self._require_room(place, settings)
         with small_blas(settings.n_anchors):
             return self._fit_at(place, settings, watch)
 
-    def _fit_at(self, place: Place, settings: GraphSettings, watch: Watch) -> bool:
+    def _fit_at(self, place: Place, settings: GraphSettings, watch: FitMonitor) -> bool:
         """From views that were read, and for which there is room."""
         random_state = place.once(lambda: check_random_state(self.random_state))
         checkpoint = place.once(lambda: self._checkpoint(place, settings))
         if checkpoint:
-            checkpoint.writes = place.leads
+            checkpoint.writes = place.is_leader
         if checkpoint and checkpoint.resumes:
             settings = replace(settings, anchors=checkpoint.anchors)
             watch.goes_on(len(checkpoint.steps), checkpoint.path)
@@ -169,12 +181,12 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
             rows = checkpoint.follow(rows, learned.anchors, random_state)
         watch.begin(place.n, place.views.names, learned.scalings, settings.n_anchors)
         works = self._optimise([(rows, learned, random_state)], watch)
-        ((best, assignment),) = worked_off(works, settings.n_anchors, watch)
+        ((best, assignment),) = run_all(works, settings.n_anchors, watch)
 
-        self._publish(Rule(learned, best.consensus), best, assignment)
+        self._publish(Predictor(learned, best.consensus), best, assignment)
         sizes = cluster_sizes(self.labels_, int(self.n_clusters))
-        shown = Shown.at(place, self._graphs)
-        self.doubts_: list[Doubt] = self._doubts(shown, place.total(sizes))
+        shown = DiagnosticGraphs.at(place, self._graphs)
+        self.doubts_: list[Diagnostic] = self._doubts(shown, place.total(sizes))
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
@@ -184,9 +196,9 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         """Around what is done before the ranks of a group meet: they learn what fails on one."""
         if self.group is None:
             return nullcontext()
-        from omcal.places.ranks import telling
+        from omcal.places.ranks import reporting_failures
 
-        return telling(self.group)
+        return reporting_failures(self.group)
 
     def _place(self, X: ViewsLike, present: PresentLike | None, **more: Any) -> Place:
         """Where the views are worked on, with all others who work on the same fit.
@@ -199,7 +211,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         given = {k: v for k, v in self.get_params().items() if k not in local} | more
         given |= {f"the version of {name}": version for name, version in versions().items()}
         given["the columns of X"] = ", ".join(map(str, getattr(self, "feature_names_in_", [])))
-        place.meet({name: in_words(value) for name, value in given.items()})
+        place.check_same({name: describe_value(value) for name, value in given.items()})
         return place
 
     def _read(self, X: ViewsLike, present: PresentLike | None) -> Views:
@@ -215,17 +227,20 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
 
     def _optimise(
         self,
-        runs: Sequence[tuple[AbstractRows, Learned, np.random.RandomState]],
-        watch: Watch,
+        runs: Sequence[tuple[AbstractRows, GraphModel, np.random.RandomState]],
+        watch: FitMonitor,
         *,
         runner_up: bool = False,
     ) -> list[Generator[None, None, Optimised]]:
         """Algorithm 1 on the rows of each run, from each start; the best result and its labels."""
         rows, learned, states = zip(*runs, strict=True)
-        problems = [self._problem(len(one.anchors)).without(one.silent) for one in learned]
+        problems = [self._problem(len(one.anchors)).without(one.uninformative) for one in learned]
         grams = [one.gram() for one in rows]
         with one_blas_thread():
-            AtA = [mix(p.alpha, mix(p.alpha, StS)) for p, StS in zip(problems, grams, strict=True)]
+            AtA = [
+                weighted_sum(p.alpha, weighted_sum(p.alpha, StS))
+                for p, StS in zip(problems, grams, strict=True)
+            ]
         bases = starts(self.init, self.n_init, np.stack(AtA), int(self.n_clusters), states)
         given = zip(bases, rows, grams, problems, strict=True)
         return [best_of(*of_run, watch, runner_up=runner_up) for of_run in given]
@@ -238,7 +253,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
     def _estimate_of(self, views: Views, settings: GraphSettings) -> Estimate:
         return self._estimate(views.n, tuple(map(ViewSize.of, views)), settings.n_anchors)
 
-    def _publish(self, rule: Rule, best: Solution, assignment: Assignment) -> None:
+    def _publish(self, rule: Predictor, best: Solution, assignment: Assignment) -> None:
         """The attributes of a fitted model."""
         self._set_rule(rule)
         self.labels_: Array = assignment.labels
@@ -248,7 +263,9 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         self.n_iter_: int = best.n_iter
         self.converged_: bool = best.converged
 
-    def _doubts(self, shown: Shown | None = None, sizes: Array | None = None) -> list[Doubt]:
+    def _doubts(
+        self, shown: DiagnosticGraphs | None = None, sizes: Array | None = None
+    ) -> list[Diagnostic]:
         found = doubts(self, shown, sizes)
         # A callback may have stopped it earlier, which is no surprise to its user.
         if not self.converged_ and self.n_iter_ == self.max_iter:
@@ -257,15 +274,15 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
 
     @property
     def _silent(self) -> Mask:
-        silent: Mask = self._rule.learned.silent
-        return silent
+        uninformative: Mask = self._rule.learned.uninformative
+        return uninformative
 
     @property
     def _weighting(self) -> Any:
         """The rule of the weights by its name, or the weights that were given."""
         return getattr(self, "weighting", "uniform")
 
-    def _set_rule(self, rule: Rule) -> None:
+    def _set_rule(self, rule: Predictor) -> None:
         """What new samples need, and the attributes that show it."""
         self._rule = rule
         self.anchors_: list[Array] = rule.learned.anchors
@@ -281,7 +298,7 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         check_is_fitted(self)
         views = read_views(self, X, reset=False, present=present)
         check_present(views.present, views.names)
-        return place_for(views, Asked("cpu" if views.home == "cluster" else self.device))
+        return place_for(views, PlaceRequest("cpu" if views.home == "cluster" else self.device))
 
     def estimate(
         self,
@@ -353,13 +370,13 @@ class AnchorClusterer(CallbackSupportMixin, AskedModel):
         check_init(self.init, m, c)
         return GraphSettings(c, m, k, self.scale, self.anchors)
 
-    def _asked(self) -> Asked:
+    def _asked(self) -> PlaceRequest:
         limit = self.memory_limit
         try:
             n_bytes = None if limit is None else parse_bytes(limit)
         except ValueError as error:
             raise ValueError(f"memory_limit: {error}") from error
-        return Asked(self.device, n_bytes, self.scratch_dir, self.client, self.group)
+        return PlaceRequest(self.device, n_bytes, self.scratch_dir, self.client, self.group)
 
     def _checkpoint(self, place: Place, settings: GraphSettings, **more: Any) -> Checkpoint | None:
         """The one that was asked for; it is of use for the same data, parameters and `more`."""

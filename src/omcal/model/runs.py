@@ -13,16 +13,16 @@ from sklearn.base import clone
 
 from omcal.machine.arrays import Array, Floats, Seed, on_host
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Rule
+from omcal.method.new_samples import Predictor
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Solution
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.fitting import AnchorClusterer
-from omcal.model.watching import RUN_DONE, Optimised, Watch, worked_off
+from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, run_all
 from omcal.places.base import Place
 
-Finished = tuple[Rule, Solution, Assignment]  # a run
+Finished = tuple[Predictor, Solution, Assignment]  # a run
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class RunsAtWork:
         settings: GraphSettings,
         seeds: Sequence[int],
         random_state: Seed,  # which the seeds are drawn by
-        watch: Watch,
+        watch: FitMonitor,
     ) -> None:
         self._inner, self._place, self._settings, self._watch = inner, place, settings, watch
         self._states = [np.random.RandomState(seed) for seed in seeds]
@@ -104,7 +104,7 @@ class RunsAtWork:
         )
         for saved in self._checkpoints:
             if saved:
-                saved.writes = place.leads
+                saved.writes = place.is_leader
             if saved and saved.resumes:
                 watch.goes_on(len(saved.steps), saved.path)
         self._learned = [
@@ -121,7 +121,7 @@ class RunsAtWork:
         """What each came to, in their order; fewer after Ctrl-C."""
         found = self._work_off(n_jobs)
         return [
-            (Rule(one.alone, best.consensus), best, assignment)
+            (Predictor(one.alone, best.consensus), best, assignment)
             for one, (best, assignment) in zip(self._learned, found, strict=False)
         ]
 
@@ -167,7 +167,7 @@ class RunsAtWork:
         learned = [one.alone for one in self._learned[of_runs]]
         given = list(zip(rows, learned, self._states[of_runs], strict=True))
         begun = self._inner._optimise(given, self._watch, runner_up=True)
-        found = worked_off(begun, self._settings.n_anchors, self._watch)
+        found = run_all(begun, self._settings.n_anchors, self._watch)
         for b, (best, _) in enumerate(found, start=first + 1):
             told = (b, len(self._states), best.history[-1])
             self._watch.say(RUN_DONE, *told)

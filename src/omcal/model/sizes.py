@@ -42,11 +42,11 @@ class ViewSize:
         index = 0 if self.density is None else INDEX
         return self.row_entries * (self.dtype.itemsize + index)
 
-    def row_operations(self, *, thin: bool = False) -> float:
+    def row_operations(self, *, tall_skinny: bool = False) -> float:
         """Operations of the product of a row with one column, of many or of a few."""
         if self.density is not None:
             return 2 * self.row_entries * _SPARSE
-        return self.row_entries * self.dtype.itemsize / 4 * (THIN if thin else 1.0)
+        return self.row_entries * self.dtype.itemsize / 4 * (THIN if tall_skinny else 1.0)
 
 
 def view_sizes(

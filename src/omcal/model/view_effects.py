@@ -156,7 +156,7 @@ class ViewFacts:
     cosines_within: Floats  # (V, V): of the graphs, less the means of the clusters
     weighting: str  # of the model: adaptive, agreement, distinct or fixed
     explained_by_agreement: float | None  # the mean share with weighting="agreement"
-    silent: Mask  # views that are the same for all samples
+    uninformative: Mask  # views that are the same for all samples
 
 
 def warnings_about(found: ViewExplanation, facts: ViewFacts) -> list[str]:
@@ -229,8 +229,8 @@ def _ignored(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     return [
         f"view {view.name!r} is ignored: its weight is {view.weight:.3f}. If it should count, try "
         f'weighting="{other_weighting(facts.weighting)}"; if not, leave it out.'
-        for view, silent in zip(found.views, facts.silent, strict=True)
-        if view.weight * len(found.views) < IGNORED and not silent
+        for view, uninformative in zip(found.views, facts.uninformative, strict=True)
+        if view.weight * len(found.views) < IGNORED and not uninformative
     ]
 
 

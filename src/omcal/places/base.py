@@ -14,13 +14,13 @@ import numpy as np
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule, joined_graph
+from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, joined_graph
 from omcal.method.rows import AbstractRows, Assignment, row_bytes
 from omcal.method.settings import GraphSettings
-from omcal.places.survey import Seen, Survey, look
+from omcal.places.data_scan import BlockStats, DataScan, scan
 from omcal.views.view import Views, check_finite
 
-Wanted = Literal["labels", "indicator"]
+OutputKind = Literal["labels", "indicator"]
 Result = TypeVar("Result")
 
 _ALONE = "leave one of them out"
@@ -28,7 +28,7 @@ _GLIMPSED = 5000  # samples
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlaceRequest:
     """Where a user wants the work to be done; what is left open follows the views."""
 
     device: str = "cpu"
@@ -63,32 +63,38 @@ class Place(ABC):
     A fit asks for what is learnt of the views (scalings and anchors), then for rows made with it;
     several draws of anchors share the scalings, and as far as it can be one look at the views.
 
-    Other processes may hold further rows of the same fit. `meet`, `once` and `total` are what they
-    do together; where there are none, these are what this process does by itself.
+    Other processes may hold further rows of the same fit. `check_same`, `once` and `total` are
+    collective operations of these processes; a single process does them by itself.
     """
 
-    honours: ClassVar[frozenset[str]]  # the options of `Asked` that mean something here
+    supported_options: ClassVar[
+        frozenset[str]
+    ]  # the options of `PlaceRequest` that mean something here
     checks_values: ClassVar[bool] = False  # whether NaN and infinity in memory are seen on the way
 
-    def __init__(self, views: Views, asked: Asked) -> None:
+    def __init__(self, views: Views, asked: PlaceRequest) -> None:
         self.views = views
         self.asked = asked
 
     @abstractmethod
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-    ) -> list[Learned]:
+    ) -> list[GraphModel]:
         """Scalings, and the anchors that each of the random states draws."""
 
     @abstractmethod
-    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+    def build(
+        self, learned: Sequence[GraphModel], settings: GraphSettings
+    ) -> Iterator[AbstractRows]:
         """Rows made with each of these, one after another: the last must not be needed any more.
 
         But for those that are worked on `together`, which may be made at once.
         """
 
     @abstractmethod
-    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(
+        self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
+    ) -> Any:
         """Labels, or F, of the samples by a rule that was fitted before; in `out` if given."""
 
     def together(self, settings: GraphSettings) -> int:
@@ -101,11 +107,11 @@ class Place(ABC):
         return self.views.n
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this process writes what is written once for all."""
         return True
 
-    def meet(self, facts: Mapping[str, str]) -> None:
+    def check_same(self, facts: Mapping[str, str]) -> None:
         """Before any work: refuse others that are to hold rows, but say something else."""
         return
 
@@ -121,10 +127,10 @@ class Place(ABC):
         """Blocks of rows in memory."""
         return [self.views.load(part) for part in parts]
 
-    def see(self, survey: Survey, first: int = 0) -> Seen:
-        """What the survey is to see in these rows, which begin at number `first` of all."""
+    def scan_rows(self, scan_plan: DataScan, first: int = 0) -> BlockStats:
+        """What the scan_plan is to see in these rows, which begin at number `first` of all."""
         rows = slice(first, first + self.views.n)
-        return look(self.views, first, survey.sampled(rows), survey.shared)
+        return scan(self.views, first, scan_plan.sampled(rows), scan_plan.shared)
 
     def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
         """Rows of the graph between the samples and the clusters of these runs."""
@@ -141,8 +147,8 @@ class Place(ABC):
         """The graphs of these rows, where they are to stay with a model."""
         return None
 
-    def glimpse(self, number: int) -> AnchorGraphs | None:
-        """The graphs of the samples that `glimpsed` names, of this one of the last that were built.
+    def sample_graphs(self, number: int) -> AnchorGraphs | None:
+        """Return the graphs of the rows in `sample_rows`, of one of the runs built last.
 
         None where this place does not give them.
         """
@@ -164,11 +170,11 @@ class Place(ABC):
         return compiled_pays(self.views.n)
 
 
-def place_for(views: Views, asked: Asked) -> Place:
+def place_for(views: Views, asked: PlaceRequest) -> Place:
     """The place for these views and wishes; wishes that mean nothing there are refused."""
     chosen, why = _choose(views, asked)
     for name, text in asked.options.items():
-        if name not in chosen.honours:
+        if name not in chosen.supported_options:
             raise ValueError(f"{text} does not go with {why}; {_REMEDIES.get(name, _ALONE)}.")
     if not chosen.checks_values:
         for view in views:
@@ -183,7 +189,7 @@ _REMEDIES = {
 }
 
 
-def _choose(views: Views, asked: Asked) -> tuple[type[Place], str]:
+def _choose(views: Views, asked: PlaceRequest) -> tuple[type[Place], str]:
     """The class of the place, and the reason in words."""
     # Each is loaded only where it is used: they need other libraries.
     if asked.group is not None:
@@ -210,7 +216,7 @@ def _choose(views: Views, asked: Asked) -> tuple[type[Place], str]:
     return InMemory, "views in memory"
 
 
-def glimpsed(n: int) -> Array:
+def sample_rows(n: int) -> Array:
     """Numbers of samples that stand for all n of them, spread evenly."""
     return np.linspace(0, n - 1, min(n, _GLIMPSED)).astype(int)
 
@@ -221,7 +227,7 @@ def require_shape(out: Any, n: int) -> None:
         raise ValueError(f"out has shape {tuple(out.shape)}; X has {n} samples.")
 
 
-def collect(blocks: Iterable[tuple[Array, Array]], wanted: Wanted, n: int, out: Any) -> Array:
+def collect(blocks: Iterable[tuple[Array, Array]], wanted: OutputKind, n: int, out: Any) -> Array:
     """What is wanted of (unclipped indicator, labels) of consecutive blocks, as one array."""
     if wanted == "indicator":
         return np.concatenate([np.maximum(U, 0) for U, _ in blocks])

@@ -22,24 +22,24 @@ from distributed import Client, Future, default_client, wait
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs
+from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, graphs_of_runs
 from omcal.method.rows import AbstractRows
-from omcal.method.scaling import Draft
+from omcal.method.scaling import ScalingPlan
 from omcal.method.settings import GraphSettings
-from omcal.places.base import Asked, Place, Wanted, glimpsed
+from omcal.places.base import OutputKind, Place, PlaceRequest, sample_rows
 from omcal.places.cluster_rows import ClusterRows, clear_errors, tree_sum
-from omcal.places.memory import MemoryRows
-from omcal.places.survey import (
+from omcal.places.data_scan import (
+    BlockStats,
+    DataScan,
     NonFiniteBlockError,
-    Seen,
-    Survey,
     drafts_of,
-    look,
     nonfinite_counts,
     refuse_nonfinite,
     require_finite_block,
     require_same,
+    scan,
 )
+from omcal.places.memory import MemoryRows
 from omcal.views.view import View, Views, mark_absent
 
 logger: logging.Logger = logging.getLogger("omcal")
@@ -56,9 +56,9 @@ class OnCluster(Place):
     Predictions are Dask arrays that are not yet computed.
     """
 
-    honours = frozenset({"client"})
+    supported_options = frozenset({"client"})
 
-    def __init__(self, views: Views, asked: Asked) -> None:
+    def __init__(self, views: Views, asked: PlaceRequest) -> None:
         super().__init__(views, asked)
         for view in views:
             if not (view.stored or view.distributed):
@@ -70,19 +70,21 @@ class OnCluster(Place):
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-    ) -> list[Learned]:
+    ) -> list[GraphModel]:
         if settings.anchors == "kmeans-full":
             raise ValueError(
                 "anchors='kmeans-full' would take all rows off the cluster; use anchors='kmeans'."
             )
         with self._explaining():
             drafts = drafts_of(self.views, self.n, settings.scale, self.load)
-            survey = Survey(self.views.n, self.views.widths, settings, random_states, drafts)
-            seen = _look(self._blocks, survey, self._client)
-        self._marks = seen.marks
-        return survey.conclude(seen, self.views)
+            scan_plan = DataScan(self.views.n, self.views.widths, settings, random_states, drafts)
+            seen = _look(self._blocks, scan_plan, self._client)
+        self._marks = seen.block_checksums
+        return scan_plan.finish(seen, self.views)
 
-    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+    def build(
+        self, learned: Sequence[GraphModel], settings: GraphSettings
+    ) -> Iterator[AbstractRows]:
         recipe = _Recipe(list(learned), settings.n_clusters, self.views.n)
         with self._explaining():
             graphs = _build(self._blocks, recipe, self._marks, self._client)
@@ -94,7 +96,9 @@ class OnCluster(Place):
             yield ClusterRows(self._client, *parts)
             del parts
 
-    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(
+        self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
+    ) -> Any:
         if out is not None:
             raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
         if wanted == "labels":
@@ -108,7 +112,7 @@ class OnCluster(Place):
         tasks = self._blocks.tasks("sample", _take, lambda rows: (parts,), touched)
         return list(self._client.gather(self._client.compute(list(tasks))))
 
-    def glimpse(self, number: int) -> AnchorGraphs:
+    def sample_graphs(self, number: int) -> AnchorGraphs:
         with self._explaining():
             return AnchorGraphs.joined(self._client.gather(self._glimpses[number]))
 
@@ -209,13 +213,13 @@ def _size_of_part(part: GraphPart) -> int:
 class _Recipe:
     """What the parts of all runs are built with."""
 
-    learned: list[Learned]
+    learned: list[GraphModel]
     n_clusters: int
     n: int
 
-    def build(self, block: Views, rows: slice, marks: dict[int, int]) -> list[GraphPart]:
+    def build(self, block: Views, rows: slice, block_checksums: dict[int, int]) -> list[GraphPart]:
         require_finite_block(block)
-        require_same(block, rows, marks)
+        require_same(block, rows, block_checksums)
         made = graphs_of_runs(block, self.learned, compiled=compiled_pays(self.n))
         return [GraphPart(graphs, self.n_clusters, self.n) for graphs in made]
 
@@ -307,19 +311,23 @@ def _read(stored: Any, start: int, stop: int) -> Array:
     return np.asarray(stored[start:stop])
 
 
-def _look(blocks: _Blocks, survey: Survey, client: Client) -> Seen:
-    shared = dask.delayed(survey.shared, name=f"omcal-drafts-{uuid.uuid4().hex}", traverse=False)
-    tasks = blocks.tasks("look", _see, lambda rows: (survey.sampled(rows), shared), survey.wants)
+def _look(blocks: _Blocks, scan_plan: DataScan, client: Client) -> BlockStats:
+    shared = dask.delayed(scan_plan.shared, name=f"omcal-drafts-{uuid.uuid4().hex}", traverse=False)
+    tasks = blocks.tasks(
+        "scan", _see, lambda rows: (scan_plan.sampled(rows), shared), scan_plan.wants
+    )
     futures = client.compute(list(tasks))
-    return tree_sum(client, futures, "omcal-add-look") if futures else Seen()
+    return tree_sum(client, futures, "omcal-add-look") if futures else BlockStats()
 
 
 def _build(
-    blocks: _Blocks, made_with: _Recipe, marks: dict[int, int], client: Client
+    blocks: _Blocks, made_with: _Recipe, block_checksums: dict[int, int], client: Client
 ) -> list[Future]:
     recipe = dask.delayed(made_with, name=f"omcal-recipe-{uuid.uuid4().hex}", traverse=False)
     tasks = blocks.tasks(
-        "graph", _graphs, lambda rows: (recipe, {rows.start: marks[rows.start]} if marks else {})
+        "graph",
+        _graphs,
+        lambda rows: (recipe, {rows.start: block_checksums[rows.start]} if block_checksums else {}),
     )
     futures: list[Future] = client.compute(list(tasks))
     wait(futures)
@@ -343,7 +351,7 @@ def _by_run(graphs: list[Future], n_runs: int, client: Client) -> list[list[Futu
 
 def _glimpses(parts: list[Future], blocks: list[slice], client: Client) -> list[Future]:
     """The graphs of a few samples of these parts."""
-    numbers, token, found = glimpsed(blocks[-1].stop), uuid.uuid4().hex, []
+    numbers, token, found = sample_rows(blocks[-1].stop), uuid.uuid4().hex, []
     for part, rows in zip(parts, blocks, strict=True):
         inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
         if len(inside):
@@ -396,8 +404,10 @@ def _with_views(
     return function(mark_absent(Views(views)), rows, *arguments)
 
 
-def _see(block: Views, rows: slice, sampled: slice | Array, drafts: list[Draft]) -> Seen:
-    return look(block, rows.start, sampled, drafts)
+def _see(
+    block: Views, rows: slice, sampled: slice | Array, drafts: list[ScalingPlan]
+) -> BlockStats:
+    return scan(block, rows.start, sampled, drafts)
 
 
 def _take(block: Views, rows: slice, parts: list[slice]) -> Views:
@@ -407,8 +417,10 @@ def _take(block: Views, rows: slice, parts: list[slice]) -> Views:
     return Views([view.part(view.array[inside], inside) for view in block])
 
 
-def _graphs(block: Views, rows: slice, recipe: _Recipe, marks: dict[int, int]) -> list[GraphPart]:
-    return recipe.build(block, rows, marks)
+def _graphs(
+    block: Views, rows: slice, recipe: _Recipe, block_checksums: dict[int, int]
+) -> list[GraphPart]:
+    return recipe.build(block, rows, block_checksums)
 
 
 def _count(block: Views, rows: slice) -> Array:

@@ -15,14 +15,20 @@ from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.method.kinds import sample_slices
-from omcal.method.new_samples import JoinedRule, Learned, Rule
+from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
 from omcal.method.rows import AbstractRows, Assignment, Sums, decide
-from omcal.method.scaling import Draft, Scale
+from omcal.method.scaling import Scale, ScalingPlan
 from omcal.method.settings import GraphSettings
-from omcal.places.base import Asked, Place, Result, Wanted, place_for
+from omcal.places.base import OutputKind, Place, PlaceRequest, Result, place_for
+from omcal.places.data_scan import (
+    BlockStats,
+    DataScan,
+    drafts_of,
+    needs_samples,
+    require_finite_block,
+)
 from omcal.places.disk import block_rows, counting_nonfinite
 from omcal.places.ranks import Ranks
-from omcal.places.survey import Seen, Survey, drafts_of, needs_samples, require_finite_block
 from omcal.views.view import Views
 
 _CHECKSUM_BITS = 20  # few enough that sums of their squares over a thousand ranks are exact
@@ -36,9 +42,9 @@ class OnRanks(Place):
     anchors, is done by the first rank that has some.
     """
 
-    honours = frozenset({"group", "device", "memory_limit", "scratch_dir"})
+    supported_options = frozenset({"group", "device", "memory_limit", "scratch_dir"})
 
-    def __init__(self, views: Views, asked: Asked) -> None:
+    def __init__(self, views: Views, asked: PlaceRequest) -> None:
         super().__init__(views, asked)
         if views.home == "cluster":
             raise ValueError(
@@ -48,7 +54,7 @@ class OnRanks(Place):
         self._share = place_for(views, replace(asked, group=None))
         self._sizes: list[int] = []  # rows of each rank, known when they have met
 
-    def meet(self, facts: Mapping[str, str]) -> None:
+    def check_same(self, facts: Mapping[str, str]) -> None:
         self._ranks = Ranks(self.asked.group)
         said = {**_facts(self.views), "the version of PyTorch": torch.version.__version__, **facts}
         met = self._ranks.each(lambda: (self.views.n, said))
@@ -63,8 +69,8 @@ class OnRanks(Place):
         return sum(self._sizes)
 
     @property
-    def leads(self) -> bool:
-        return self._ranks.leads
+    def is_leader(self) -> bool:
+        return self._ranks.is_leader
 
     @property
     def _first(self) -> int:
@@ -82,33 +88,33 @@ class OnRanks(Place):
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-    ) -> list[Learned]:
+    ) -> list[GraphModel]:
         if settings.anchors == "kmeans-full":
             raise ValueError(
                 "anchors='kmeans-full' would take all rows to one rank; use anchors='kmeans'."
             )
-        survey = Survey(
+        scan_plan = DataScan(
             self.n, self.views.widths, settings, random_states, self._drafts(settings.scale)
         )
-        seen = self._collected(lambda: self._share.see(survey, self._first))
+        seen = self._collected(lambda: self._share.scan_rows(scan_plan, self._first))
 
-        def conclude() -> tuple[list[Learned], list[Any]]:
-            learned = survey.conclude(reduce(add, seen, Seen()), self.views)
+        def finish() -> tuple[list[GraphModel], list[Any]]:
+            learned = scan_plan.finish(reduce(add, seen, BlockStats()), self.views)
             return learned, [random_state.get_state() for random_state in random_states]
 
-        learned, states = self._ranks.once(conclude)
+        learned, states = self._ranks.once(finish)
         for random_state, state in zip(random_states, states, strict=True):
             random_state.set_state(state)
         return learned
 
-    def _drafts(self, scale: Scale) -> list[Draft]:
+    def _drafts(self, scale: Scale) -> list[ScalingPlan]:
         """Drafts of the scalings; only those of the leader hold all that it concludes from."""
         blocks: list[Views] = []
         if needs_samples(self.views, scale):
             blocks = reduce(add, self._collected(self._sample), blocks)
-        own: list[Draft] = []
+        own: list[ScalingPlan] = []
 
-        def make() -> list[Draft]:
+        def make() -> list[ScalingPlan]:
             own.extend(drafts_of(self.views, self.n, scale, lambda parts: blocks))
             return [draft.shared for draft in own]
 
@@ -128,14 +134,14 @@ class OnRanks(Place):
             require_finite_block(block)
         return blocks
 
-    def _collected(self, look: Callable[[], Result]) -> list[Result]:
+    def _collected(self, scan: Callable[[], Result]) -> list[Result]:
         """What the ranks saw in their rows, in their order, on the leader."""
 
         def work() -> Result | None:
             if not self.views.n:
                 return None
             with counting_nonfinite(self.views, list(row_blocks(self.views.n, self._block_rows))):
-                return look()
+                return scan()
 
         return [found for found in self._ranks.collected(work) if found is not None]
 
@@ -143,7 +149,9 @@ class OnRanks(Place):
     def _block_rows(self) -> int:
         return block_rows(self.views)
 
-    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+    def build(
+        self, learned: Sequence[GraphModel], settings: GraphSettings
+    ) -> Iterator[AbstractRows]:
         built: list[Iterator[AbstractRows]] = []
         made: list[AbstractRows] = []  # handed on at once: the last must not be kept
 
@@ -163,7 +171,9 @@ class OnRanks(Place):
         rows = self._share.join(runs, n_clusters) if self.views.n else None
         return RankRows(self._ranks, rows, (1, len(runs) * n_clusters, n_clusters))
 
-    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(
+        self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
+    ) -> Any:
         return self._share.apply(rule, wanted, out)
 
 

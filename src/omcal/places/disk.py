@@ -16,23 +16,23 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.scratch import Scratch
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs
+from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, graphs_of_runs
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
-from omcal.places.base import Asked, Place, Wanted, collect, glimpsed
-from omcal.places.memory import MemoryRows, learn_in_memory
-from omcal.places.parts import ChunkedRows, RowsOnDemand
-from omcal.places.survey import (
+from omcal.places.base import OutputKind, Place, PlaceRequest, collect, sample_rows
+from omcal.places.data_scan import (
+    BlockStats,
+    DataScan,
     NonFiniteBlockError,
-    Seen,
-    Survey,
     drafts_of,
-    look,
     nonfinite_counts,
     refuse_nonfinite,
     require_finite_block,
     require_same,
+    scan,
 )
+from omcal.places.memory import MemoryRows, learn_in_memory
+from omcal.places.parts import ChunkedRows, RowsOnDemand
 from omcal.views.stored import read_ahead
 from omcal.views.view import Views
 
@@ -50,10 +50,10 @@ class OnDisk(Place):
     memory where they fit the limit.
     """
 
-    honours = frozenset({"memory_limit", "scratch_dir"})
+    supported_options = frozenset({"memory_limit", "scratch_dir"})
     checks_values = True
 
-    def __init__(self, views: Views, asked: Asked) -> None:
+    def __init__(self, views: Views, asked: PlaceRequest) -> None:
         super().__init__(views, asked)
         given = asked.memory_limit
         self._limit = available_memory() // 2 if given is None else given
@@ -62,50 +62,56 @@ class OnDisk(Place):
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-    ) -> list[Learned]:
+    ) -> list[GraphModel]:
         if settings.anchors == "kmeans-full":
             _require_sample_fits(self.views, self._limit)
         if not self.views.stored:
             return learn_in_memory(self.views, settings, random_states)
         with counting_nonfinite(self.views, self._blocks):
             drafts = drafts_of(self.views, self.n, settings.scale, self.load)
-            survey = Survey(self.views.n, self.views.widths, settings, random_states, drafts)
-            seen = self.see(survey)
-        return survey.conclude(seen, self.views)
+            scan_plan = DataScan(self.views.n, self.views.widths, settings, random_states, drafts)
+            seen = self.scan_rows(scan_plan)
+        return scan_plan.finish(seen, self.views)
 
     def load(self, parts: list[slice]) -> list[Views]:
         return [block for _, block in read_ahead(self.views.load, parts)]
 
-    def see(self, survey: Survey, first: int = 0) -> Seen:
+    def scan_rows(self, scan_plan: DataScan, first: int = 0) -> BlockStats:
         def among_all(rows: slice) -> slice:
             return slice(first + rows.start, first + rows.stop)
 
-        looked_at = [rows for rows in self._blocks if survey.wants(among_all(rows))]
+        looked_at = [rows for rows in self._blocks if scan_plan.wants(among_all(rows))]
         blocks = read_ahead(self.views.load, looked_at)
         seen = reduce(
             add,
             (
-                look(block, first + rows.start, survey.sampled(among_all(rows)), survey.shared)
+                scan(
+                    block, first + rows.start, scan_plan.sampled(among_all(rows)), scan_plan.shared
+                )
                 for rows, block in blocks
             ),
-            Seen(),
+            BlockStats(),
         )
-        self._marks = {start - first: mark for start, mark in seen.marks.items()}
+        self._marks = {
+            start - first: block_checksum for start, block_checksum in seen.block_checksums.items()
+        }
         return seen
 
-    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+    def build(
+        self, learned: Sequence[GraphModel], settings: GraphSettings
+    ) -> Iterator[AbstractRows]:
         stores = [self._store(settings, len(learned)) for _ in learned]
         self._glimpses: list[list[AnchorGraphs]] = [[] for _ in learned]
-        some = glimpsed(self.views.n)
+        some = sample_rows(self.views.n)
         with counting_nonfinite(self.views, self._blocks):
             for rows, block in read_ahead(self.views.load, self._blocks):
                 require_finite_block(block)
                 require_same(block, rows, self._marks)
                 made = graphs_of_runs(block, learned, compiled=self.compiled)
                 inside = some[(some >= rows.start) & (some < rows.stop)] - rows.start
-                for graphs, store, glimpse in zip(made, stores, self._glimpses, strict=True):
+                for graphs, store, sample_graphs in zip(made, stores, self._glimpses, strict=True):
                     store.put(rows, graphs)
-                    glimpse.append(graphs[inside])
+                    sample_graphs.append(graphs[inside])
         while stores:
             yield stores.pop(0).rows()
 
@@ -114,10 +120,12 @@ class OnDisk(Place):
         make = partial(MemoryRows, n_clusters=settings.n_clusters, compiled=self.compiled)
         return _RowStore(self.views, settings, make, row_bytes, self._limit // count, self.asked)
 
-    def glimpse(self, number: int) -> AnchorGraphs:
+    def sample_graphs(self, number: int) -> AnchorGraphs:
         return AnchorGraphs.joined(self._glimpses[number])
 
-    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(
+        self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
+    ) -> Any:
         parts = (part for block in loaded(self.views) for part in rule.blocks(block))
         return collect(parts, wanted, self.views.n, out)
 
@@ -160,7 +168,7 @@ class _RowStore:
         make: Callable[..., AbstractRows],
         row_bytes: int,
         limit: int,
-        asked: Asked,
+        asked: PlaceRequest,
     ) -> None:
         n, c, m = views.n, settings.n_clusters, settings.n_anchors
         self._make = make

@@ -15,14 +15,20 @@ from omcal.machine.memory import require_memory
 from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
 from omcal.method.anchors import choose_for_runs
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import JoinedRule, Learned, Rule, graphs_of_runs, learned_in_span
-from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes, silence
+from omcal.method.new_samples import (
+    ConsensusPredictor,
+    GraphModel,
+    Predictor,
+    graphs_of_runs,
+    learned_in_span,
+)
+from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes, zero_tolerance
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Iteration, Problem
 from omcal.method.span import shared_rows, span_pays
-from omcal.method.updates import stacked
-from omcal.places.base import Place, Wanted, collect, glimpsed
+from omcal.method.updates import stack_by_view
+from omcal.places.base import OutputKind, Place, collect, sample_rows
 from omcal.views.view import Views
 
 # Graphs up to this size stay with a fitted model, so that it can be described without its data:
@@ -41,22 +47,24 @@ _ANCHORS_PER_NEIGHBOUR = 10
 class InMemory(Place):
     """Everything in memory; nothing of the size of the views is copied."""
 
-    honours = frozenset({"scratch_dir"})  # where files would go; none is needed
+    supported_options = frozenset({"scratch_dir"})  # where files would go; none is needed
     checks_values = True
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-    ) -> list[Learned]:
+    ) -> list[GraphModel]:
         return learn_in_memory(self.views, settings, random_states)
 
-    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[MemoryRows]:
+    def build(self, learned: Sequence[GraphModel], settings: GraphSettings) -> Iterator[MemoryRows]:
         self._built = learned
         most = max(2, TOGETHER // self._graph_bytes(settings))
         for some in row_blocks(len(learned), most):
             for graphs in graphs_of_runs(self.views, learned[some], compiled=self.compiled):
                 yield MemoryRows(graphs, settings.n_clusters, compiled=self.compiled)
 
-    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(
+        self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
+    ) -> Any:
         return collect(rule.blocks(self.views), wanted, self.views.n, out)
 
     def keeps(self, settings: GraphSettings, n_runs: int = 1) -> bool:
@@ -71,8 +79,8 @@ class InMemory(Place):
         graphs = rows.graphs if isinstance(rows, MemoryRows) else None
         return graphs if graphs is not None and graphs.nbytes <= LARGEST_KEPT else None
 
-    def glimpse(self, number: int) -> AnchorGraphs:
-        some = glimpsed(self.views.n)
+    def sample_graphs(self, number: int) -> AnchorGraphs:
+        some = sample_rows(self.views.n)
         views = Views([view.part(view.array[some], some) for view in self.views])
         return self._built[number].alone.graphs(views)
 
@@ -87,7 +95,7 @@ class InMemory(Place):
 
 def learn_in_memory(
     views: Views, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-) -> list[Learned]:
+) -> list[GraphModel]:
     """Scalings and anchors of views in memory."""
     s = settings
     scalings = [Scaling.fit(view, s.scale) for view in views]
@@ -95,7 +103,7 @@ def learn_in_memory(
         rows = shared_rows(views.n, s.n_anchors, random_states[0])
         return learned_in_span(views, scalings, s, random_states, rows)
     found = choose_for_runs(views, scalings, s.n_anchors, s.anchors, random_states)
-    return [Learned(scalings, anchors, s.n_neighbors) for anchors in found]
+    return [GraphModel(scalings, anchors, s.n_neighbors) for anchors in found]
 
 
 class MemoryRows(AbstractRows):
@@ -186,7 +194,7 @@ class MemoryRows(AbstractRows):
             new = self.F[rows]
             labels = np.empty(len(new), np.int32)
             second, share = np.empty(len(new), np.uint16), np.empty(len(new), np.uint8)
-            kernels.decide_kernel()(new, silence(new.dtype, scale), labels, second, share)
+            kernels.decide_kernel()(new, zero_tolerance(new.dtype, scale), labels, second, share)
             # Where F is zero, what is below zero decides.
             zero = np.flatnonzero(labels < 0)
             S = self.graphs[rows][zero].side_by_side()
@@ -202,7 +210,7 @@ class MemoryRows(AbstractRows):
         return Assignment.joined(map_blocks(work, self.graphs.n, _BLOCK))
 
     def _stacked(self, alpha: Floats, P: Floats) -> Array:
-        return stacked(alpha, P).astype(self.F.dtype, copy=False)
+        return stack_by_view(alpha, P).astype(self.F.dtype, copy=False)
 
 
 def dense_products_pay(V: int, m: int, k: int) -> bool:

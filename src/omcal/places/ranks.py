@@ -67,7 +67,7 @@ class Ranks:
         self._device = "cpu" if on_host else torch.device("cuda", torch.cuda.current_device())
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         return self.rank == self.leader
 
     def each(self, work: Callable[[], Result]) -> list[Result]:
@@ -84,7 +84,7 @@ class Ranks:
         """What the work gave on each rank, on the leader; an empty list on the others."""
         data, error = _done(lambda: pickle.dumps(work()))
         sizes = self.each(lambda: _reraise(error) if error else len(data))
-        if not self.leads:
+        if not self.is_leader:
             with self._explaining():
                 self._dist.send(self._tensor(data), self._number(self.leader), self._group)
             return []
@@ -102,15 +102,15 @@ class Ranks:
 
     def once(self, work: Callable[[], Result]) -> Result:
         """What the work gives on the leader, on all ranks."""
-        value, error = _done(work) if self.leads else (None, None)
+        value, error = _done(work) if self.is_leader else (None, None)
         told: Any = value if error is None else Failure.of(error)
-        data = pickle.dumps(told) if self.leads else b""
+        data = pickle.dumps(told) if self.is_leader else b""
         size = torch.tensor([len(data)], device=self._device)
         with self._explaining():
             self._dist.broadcast(size, self._number(self.leader), self._group)
-            tensor = self._tensor(data if self.leads else bytes(int(size)))
+            tensor = self._tensor(data if self.is_leader else bytes(int(size)))
             self._dist.broadcast(tensor, self._number(self.leader), self._group)
-        if not self.leads:
+        if not self.is_leader:
             told = pickle.loads(tensor.cpu().numpy().tobytes())
         _raise_failures({self.leader: told}, error)
         result: Result = told
@@ -177,7 +177,7 @@ def start_group(backend: str = "gloo") -> None:
 
 
 @contextmanager
-def telling(group: Any) -> Iterator[None]:
+def reporting_failures(group: Any) -> Iterator[None]:
     """What fails in the block before the ranks have met, the others are told when they meet."""
     try:
         yield

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from omcal.machine.files import write_whole
 from omcal.model.consensus import Consensus
 from omcal.model.fitting import AnchorClusterer
-from omcal.model.small_fits import fitted_views, graphs_of
+from omcal.model.subset_fits import fitted_views, graphs_of
 from omcal.report.findings import find
 from omcal.report.html import page
 from omcal.report.layout import model_layout

@@ -14,7 +14,7 @@ from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.model.fitting import AnchorClusterer
-from omcal.model.small_fits import graphs_of, mixed
+from omcal.model.subset_fits import graphs_of, mixed
 from omcal.views.like import PresentLike, ViewsLike
 
 _LAID_OUT = 4000  # samples that forces act on; the others are placed among them

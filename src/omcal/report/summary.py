@@ -15,7 +15,7 @@ _BETWEEN, _HALF = 0.1, 0.5  # certainty up to which a sample lies between two cl
 _MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
 _STEADY = 0.9  # adjusted Rand index from which a result is called the same
 
-Doubt = tuple[str, str]  # what, and one thing to try
+Diagnostic = tuple[str, str]  # what, and one thing to try
 
 
 def lead(f: Findings) -> Html:
@@ -100,7 +100,7 @@ def _between(f: Findings) -> Mask:
     return np.asarray(f.certainty <= (_HALF if hasattr(f.model, "runs_") else _BETWEEN))
 
 
-def doubts(f: Findings) -> list[Doubt]:
+def doubts(f: Findings) -> list[Diagnostic]:
     """What speaks against the result, with one thing to try for each."""
     found = [(doubt.what, doubt.advice) for doubt in f.model.doubts_]
     repeated = f.explanation and f.explanation.repeated_range

@@ -18,7 +18,7 @@ from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL, Weighting
-from omcal.model.small_fits import sampled_rows
+from omcal.model.subset_fits import sampled_rows
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import validate_views
 from omcal.views.view import Matrix

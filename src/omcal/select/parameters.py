@@ -18,7 +18,7 @@ from omcal.machine.arrays import Array, Mask, Seed
 from omcal.method.scaling import Scaling
 from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
-from omcal.model.small_fits import explained_shares, require_two
+from omcal.model.subset_fits import explained_shares, require_two
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present
 from omcal.views.reading import validate_views

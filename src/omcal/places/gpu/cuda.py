@@ -17,7 +17,7 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor
-from omcal.method.updates import MAX_SWEEPS, settled
+from omcal.method.updates import MAX_SWEEPS, fixed_point_tol
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.graph import TorchGraphs
 
@@ -197,7 +197,7 @@ class Decision:
             WIDTH=P.stride(0),
             R_REAL=nvrtc.TYPES[str(R.dtype)],
             SETTLES=int(self._settles),
-            TOLERANCE=settled(np.dtype(np.float64)),
+            TOLERANCE=fixed_point_tol(np.dtype(np.float64)),
             MAX_SWEEPS=MAX_SWEEPS,
             IN_SHARED=int(in_shared),
             THREADS=threads,

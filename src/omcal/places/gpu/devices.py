@@ -103,12 +103,12 @@ def on_device(device: Device) -> AbstractContextManager[Any]:
 def send(arrays: Sequence[Array], device: Device) -> list[Tensor]:
     """Copies of small arrays on the device, which go there in one message."""
     sizes = [-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]
-    letter = np.empty(sum(sizes), dtype=np.uint8)
+    packed_matrices = np.empty(sum(sizes), dtype=np.uint8)
     starts = np.cumsum([0, *sizes])[:-1].tolist()
     for array, start in zip(arrays, starts, strict=True):
         flat = np.ascontiguousarray(array).reshape(-1)
-        letter[start : start + array.nbytes] = flat.view(np.uint8)
-    there = torch.from_numpy(letter).to(device)
+        packed_matrices[start : start + array.nbytes] = flat.view(np.uint8)
+    there = torch.from_numpy(packed_matrices).to(device)
     return [
         there[start : start + array.nbytes].view(torch_dtype(array.dtype)).view(array.shape)
         for array, start in zip(arrays, starts, strict=True)

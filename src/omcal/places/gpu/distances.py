@@ -11,7 +11,7 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import MOST_ROUNDING
-from omcal.method.new_samples import Learned
+from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.devices import send, wide_type
@@ -25,7 +25,7 @@ _Parts = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Found:
+class DeviceAnchors:
     """Anchors of a run that were found on a device, and are still there."""
 
     points: list[Tensor]  # (m, d_v) a view
@@ -41,7 +41,7 @@ class Distances:
     origin: list[Tensor | None]  # of each run: what is taken off the rows before
 
 
-def relative_distances(views: DeviceViews, learned: Sequence[Learned]) -> list[Distances]:
+def relative_distances(views: DeviceViews, learned: Sequence[GraphModel]) -> list[Distances]:
     """Those of each view; the host waits for the device once."""
     scalings, anchors = learned[0].scalings, _anchors(learned, views.device)
     looks = anchors[0].new_zeros((len(views), 2, len(learned)))
@@ -74,9 +74,11 @@ def _wide(device: Device) -> Any:
     return np.float32 if wide_type(device) == torch.float32 else np.float64
 
 
-def _anchors(learned: Sequence[Learned], device: Device) -> list[Tensor]:
+def _anchors(learned: Sequence[GraphModel], device: Device) -> list[Tensor]:
     """(runs, m, d) of each view."""
-    there = [one.inside.points for one in learned if isinstance(one.inside, Found)]
+    there = [
+        one.shared_span.points for one in learned if isinstance(one.shared_span, DeviceAnchors)
+    ]
     if len(there) == len(learned) and there[0][0].device == device:
         return [torch.stack(points) for points in zip(*there, strict=True)]
     given = zip(*(one.anchors for one in learned), strict=True)

@@ -11,7 +11,7 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import Learned
+from omcal.method.new_samples import GraphModel
 from omcal.places.gpu import cuda_graphs
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
@@ -95,7 +95,7 @@ class GraphMaker:
     Each view is read once; no more distances than those of a block exist at a time.
     """
 
-    def __init__(self, views: DeviceViews, learned: Sequence[Learned]) -> None:
+    def __init__(self, views: DeviceViews, learned: Sequence[GraphModel]) -> None:
         self._views = views
         self._learned = learned
         k = learned[0].n_neighbors
@@ -152,7 +152,7 @@ class GraphMaker:
 
 
 def anchor_graphs(
-    views: DeviceViews, learned: Sequence[Learned], rows: slice = slice(None)
+    views: DeviceViews, learned: Sequence[GraphModel], rows: slice = slice(None)
 ) -> TorchGraphs:
     """The graphs of these rows of each run, checked."""
     make = GraphMaker(views, learned)

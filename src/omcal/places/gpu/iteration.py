@@ -14,13 +14,13 @@ from omcal.machine.arrays import Floats
 from omcal.machine.torch import Device, Tensor
 from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
-from omcal.method.updates import ConsensusGraph, mix
+from omcal.method.updates import ConsensusGraph, weighted_sum
 from omcal.places.gpu import nvrtc, weights
 from omcal.places.gpu.devices import Repeated, on_device, send, stream_beside
 from omcal.places.gpu.roots import TiledRoot
 
 if TYPE_CHECKING:
-    from omcal.places.gpu.rows import Together, TorchRows
+    from omcal.places.gpu.rows import RunBatch, TorchRows
 
 _MOST_CLUSTERS = 64
 _MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one does
@@ -147,7 +147,9 @@ def enter(
     V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
     H = np.einsum("uvii->uv", StS)
     rule, faces, given = weights.table(problem, H)
-    letter = together.letter(Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None))
+    packed_matrices = together.packed_matrices(
+        Z.alpha, *Z.f_step(ahead.basis(Z.G) if ahead else None)
+    )
     scalars = [value, ahead.age if ahead else 0, True, 0, most]
     kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
     with on_device(rows.device):
@@ -158,7 +160,7 @@ def enter(
             shape = (V, m, c)
             together.state = _State(together, rows.device, problem, shape, rule, len(faces), cuts)
         there: _State = together.state
-        parts = (*kept, StS, H, faces, given, letter)
+        parts = (*kept, StS, H, faces, given, packed_matrices)
         there.begin(rows.number, np.concatenate([np.ravel(part) for part in parts]))
     return there
 
@@ -171,12 +173,12 @@ class _State:
     """
 
     def __init__(
-        self, together: Together, device: Device, problem: Problem, shape: tuple[int, int, int],
+        self, together: RunBatch, device: Device, problem: Problem, shape: tuple[int, int, int],
         rule: int, n_faces: int, cuts: bool,
     ) -> None:  # fmt: skip
         (V, m, c), runs, width = shape, together.n_runs, together.columns
         self._device, self._on_card = device, device.type == "cuda"
-        self._problem, self._heeds, self._cuts = problem, together.heeds, cuts
+        self._problem, self._heeds, self._cuts = problem, together.skips_finished, cuts
         self._m, self._runs = m, runs
         self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
         lines = V * m + width
@@ -289,8 +291,11 @@ class _State:
         """What is kept of a run that has stopped, without waiting for those that go on."""
         if not self._on_card:
             return np.array(self._kept[number].numpy())
-        way, heard = stream_beside(self._device), self._first[number] + self._heard[number] - 1
-        way.wait_event(self._events[heard % len(self._events)])
+        way, active_views = (
+            stream_beside(self._device),
+            self._first[number] + self._heard[number] - 1,
+        )
+        way.wait_event(self._events[active_views % len(self._events)])
         with torch.cuda.stream(way):
             kept: Floats = self._kept[number].cpu().numpy()
         return kept
@@ -341,7 +346,7 @@ def _all_kept(StS: Floats, problem: Problem) -> bool:
     Those of the graphs that it starts from are all above twice of it.
     """
     alpha = problem.alpha
-    AtA = mix(alpha, mix(alpha, StS))
+    AtA = weighted_sum(alpha, weighted_sum(alpha, StS))
     AtA[np.diag_indices(len(AtA))] -= (2.0 * problem.tau * (1.0 + problem.gamma)) ** 2
     try:
         np.linalg.cholesky(AtA)

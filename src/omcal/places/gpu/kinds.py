@@ -18,8 +18,8 @@ def facts_of(tensors: Sequence[Tensor], rows: Array) -> list[OfTensor]:
     """Facts of these rows of each; those that tell most kinds come in one message."""
     device = tensors[0].device
     where = torch.from_numpy(rows.astype(np.int64)).to(device)
-    look = cuda_views.facts if cuda_views.serves(device) else _facts
-    told = torch.stack([look(tensor, where) for tensor in tensors]).cpu().numpy()
+    scan = cuda_views.facts if cuda_views.serves(device) else _facts
+    told = torch.stack([scan(tensor, where) for tensor in tensors]).cpu().numpy()
     return [OfTensor(tensor, where, of_rows) for tensor, of_rows in zip(tensors, told, strict=True)]
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.torch import Device, Tensor, numpy_dtype
-from omcal.method.new_samples import JoinedRule, Rule
-from omcal.method.rows import silence
-from omcal.method.updates import MAX_SWEEPS, settled, stacked
-from omcal.places.base import Wanted
+from omcal.method.new_samples import ConsensusPredictor, Predictor
+from omcal.method.rows import zero_tolerance
+from omcal.method.updates import MAX_SWEEPS, fixed_point_tol, stack_by_view
+from omcal.places.base import OutputKind
 from omcal.places.gpu import cuda
 from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.graph import TorchGraphs, index_type
@@ -20,16 +20,16 @@ from omcal.places.gpu.graph import TorchGraphs, index_type
 class DeviceRule:
     """Labels, or rows of F, of new samples by a fitted rule, from their graphs."""
 
-    def __init__(self, rule: Rule | JoinedRule, device: Device, dtype: Any) -> None:
+    def __init__(self, rule: Predictor | ConsensusPredictor, device: Device, dtype: Any) -> None:
         Z = rule.consensus
         P, R = Z.f_step()
         self._c = rule.n_clusters
         self._dtype = dtype
         self._fused = cuda.decides(device, self._c)
-        self._limit = silence(numpy_dtype(dtype), float(np.abs(P).max()))
+        self._limit = zero_tolerance(numpy_dtype(dtype), float(np.abs(P).max()))
         wide = wide_type(device)
         self._P, self._G = (
-            torch.from_numpy(stacked(Z.alpha, M)).to(device, dtype if self._fused else wide)
+            torch.from_numpy(stack_by_view(Z.alpha, M)).to(device, dtype if self._fused else wide)
             for M in (P, Z.G)
         )
         self._R = torch.from_numpy(np.ascontiguousarray(R)).to(device, wide)
@@ -38,7 +38,7 @@ class DeviceRule:
         """Rows of so many entries in all graphs that make a block of work."""
         return max(1, block_entries(self._P.device) // (n_entries if self._fused else len(self._P)))
 
-    def __call__(self, graphs: TorchGraphs, wanted: Wanted) -> Tensor:
+    def __call__(self, graphs: TorchGraphs, wanted: OutputKind) -> Tensor:
         if wanted == "labels":
             return self.labels(graphs)[0]
         if not self._fused:
@@ -57,20 +57,20 @@ class DeviceRule:
         return [labels, *(second(U.clamp_(min=0), labels) if runner_up else ())]
 
     def _settled(self, S: Tensor) -> Tensor:
-        return settle(S @ self._P, self._R).to(self._dtype)
+        return fixed_point(S @ self._P, self._R).to(self._dtype)
 
     def _decision(self) -> cuda.Decision:
         return cuda.Decision(*(self._P, self._R, self._G, self._limit, self._c), settles=True)
 
 
-def settle(B: Tensor, R: Tensor) -> Tensor:
-    """`omcal.method.updates.settle`: U = B + F R at the fixed point F = max(B + F R, 0).
+def fixed_point(B: Tensor, R: Tensor) -> Tensor:
+    """`omcal.method.updates.fixed_point`: U = B + F R at the fixed point F = max(B + F R, 0).
 
     B and R are of the wide type.
     """
     F = B.clamp(min=0)
     own = R.diagonal()
-    limit = settled(numpy_dtype(B.dtype)) * B.abs().max()
+    limit = fixed_point_tol(numpy_dtype(B.dtype)) * B.abs().max()
     for _ in range(MAX_SWEEPS):
         before = F.clone()
         for j in range(len(R)):
@@ -87,9 +87,9 @@ def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
     Rows no larger than `limit` are silent: A G decides there.
     """
     largest, labels = U.max(dim=1)
-    silent = U.abs().amax(dim=1) <= limit
-    labels = torch.where(silent, AG.argmax(dim=1), labels)
-    return labels.to(torch.int32), ((largest <= 0) | silent).sum()
+    uninformative = U.abs().amax(dim=1) <= limit
+    labels = torch.where(uninformative, AG.argmax(dim=1), labels)
+    return labels.to(torch.int32), ((largest <= 0) | uninformative).sum()
 
 
 def joined_graph(

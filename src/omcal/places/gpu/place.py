@@ -11,12 +11,13 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
-from omcal.method.new_samples import JoinedRule, Learned, Rule, learned_in_span
+from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, learned_in_span
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
-from omcal.places.base import Place, Wanted
+from omcal.places.base import OutputKind, Place
+from omcal.places.data_scan import BlockStats, DataScan
 from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import (
     explaining_out_of_memory,
@@ -26,11 +27,10 @@ from omcal.places.gpu.devices import (
 from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
 from omcal.places.gpu.new_samples import DeviceRule, joined_graph
 from omcal.places.gpu.rows import TorchRows
-from omcal.places.gpu.scaling import fit_scalings, look
+from omcal.places.gpu.scaling import fit_scalings, scan
 from omcal.places.gpu.span import anchors_in_span
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.parts import ChunkedRows
-from omcal.places.survey import Seen, Survey
 from omcal.views.tensors import device_of
 from omcal.views.view import Views
 
@@ -43,7 +43,7 @@ class OnDevices(Place):
     Views in the memory of the host, or stored, are sent by blocks: they need not fit.
     """
 
-    honours = frozenset({"device"})
+    supported_options = frozenset({"device"})
     checks_values = True
 
     @cached_property
@@ -62,7 +62,7 @@ class OnDevices(Place):
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
-    ) -> list[Learned]:
+    ) -> list[GraphModel]:
         views, n_bytes = self._views, self.bytes_per_row(settings)
         with working_on(views.device), explaining_out_of_memory(views.device, views.n, n_bytes):
             scalings = fit_scalings(views, settings.scale)
@@ -70,14 +70,14 @@ class OnDevices(Place):
             if span_pays(views.n, self.views.widths, *how, len(random_states)):
                 return self._learn_in_span(scalings, settings, random_states)
             found = choose_for_runs(views, scalings, *how, random_states)
-            return [Learned(scalings, anchors, settings.n_neighbors) for anchors in found]
+            return [GraphModel(scalings, anchors, settings.n_neighbors) for anchors in found]
 
     def _learn_in_span(
         self,
         scalings: list[Scaling],
         settings: GraphSettings,
         random_states: Sequence[np.random.RandomState],
-    ) -> list[Learned]:
+    ) -> list[GraphModel]:
         """Where anchors of one run are found by the host, those of several are, too."""
         views, m = self._views, settings.n_anchors
         rows = shared_rows(views.n, m, random_states[0])
@@ -85,20 +85,22 @@ class OnDevices(Place):
             return learned_in_span(self.views, scalings, settings, random_states, rows)
         found = anchors_in_span(views, scalings, m, random_states, rows)
         # A product with the rows takes less time here than to share one would save.
-        return [Learned(scalings, on_host, settings.n_neighbors, there) for on_host, there in found]
+        return [
+            GraphModel(scalings, on_host, settings.n_neighbors, there) for on_host, there in found
+        ]
 
-    def see(self, survey: Survey, first: int = 0) -> Seen:
+    def scan_rows(self, scan_plan: DataScan, first: int = 0) -> BlockStats:
         views, n = self._views, self.views.n
-        sampled = survey.sampled(slice(first, first + n))
+        sampled = scan_plan.sampled(slice(first, first + n))
         with working_on(views.device):
-            found = tuple(look(views, survey.shared))
+            found = tuple(scan(views, scan_plan.shared))
             sample = tuple(
                 view.take(sampled).cpu().numpy() if view.host.stored else view.host.rows(sampled)
                 for view in views
             )
         present = self.views.present
         here = np.ones((n, len(views)), bool) if present is None else present
-        return Seen(found, (sample,), (here[sampled],), n - here.sum(axis=0))
+        return BlockStats(found, (sample,), (here[sampled],), n - here.sum(axis=0))
 
     def together(self, settings: GraphSettings) -> int:
         """As many runs as leave most of a GPU's memory free, where few rows leave it idle."""
@@ -106,7 +108,9 @@ class OnDevices(Place):
             return 1
         return max(1, _TOGETHER // (self.views.n * self.bytes_per_row(settings)))
 
-    def build(self, learned: Sequence[Learned], settings: GraphSettings) -> Iterator[AbstractRows]:
+    def build(
+        self, learned: Sequence[GraphModel], settings: GraphSettings
+    ) -> Iterator[AbstractRows]:
         if len(self._devices) == 1:
             for some in row_blocks(len(learned), self.together(settings)):
                 yield from self._runs(self._devices[0], slice(None), learned[some], settings)
@@ -121,7 +125,7 @@ class OnDevices(Place):
             del parts
 
     def _runs(
-        self, there: Device, rows: slice, learned: Sequence[Learned], settings: GraphSettings
+        self, there: Device, rows: slice, learned: Sequence[GraphModel], settings: GraphSettings
     ) -> list[TorchRows]:
         """Some rows of each run."""
         start, stop, _ = rows.indices(self.views.n)
@@ -132,7 +136,9 @@ class OnDevices(Place):
             graphs = anchor_graphs(views, learned, rows)
             return TorchRows.of_runs(graphs, settings.n_clusters, labels_on_host=on_host)
 
-    def apply(self, rule: Rule | JoinedRule, wanted: Wanted, out: Any = None) -> Any:
+    def apply(
+        self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
+    ) -> Any:
         views, given, at = DeviceViews(self.views, self._devices[0]), device_of(self.views), 0
 
         def deliver(block: Tensor) -> Any:
@@ -144,7 +150,7 @@ class OnDevices(Place):
             at += len(block)
 
         with working_on(views.device):
-            if isinstance(rule, JoinedRule):
+            if isinstance(rule, ConsensusPredictor):
                 blocks = _joined(views, rule, wanted)
             else:
                 blocks = _decided(views, rule, wanted)
@@ -163,13 +169,13 @@ class OnDevices(Place):
             return TorchRows(joined_graph(labels, runners_up, shares, n_clusters), n_clusters)
 
 
-def _decided(views: DeviceViews, rule: Rule, wanted: Wanted) -> Iterator[Tensor]:
+def _decided(views: DeviceViews, rule: Predictor, wanted: OutputKind) -> Iterator[Tensor]:
     """What is wanted of blocks of new samples."""
     for graphs, (decide,) in _graphs(views, [rule]):
         yield decide(graphs.of_run(0), wanted)
 
 
-def _joined(views: DeviceViews, rule: JoinedRule, wanted: Wanted) -> Iterator[Tensor]:
+def _joined(views: DeviceViews, rule: ConsensusPredictor, wanted: OutputKind) -> Iterator[Tensor]:
     """What is wanted of blocks of new samples, by the clusters that several runs put them into."""
     decide = DeviceRule(rule, views.device, torch.float32)
     for graphs, by_run in _graphs(views, rule.runs):
@@ -179,7 +185,7 @@ def _joined(views: DeviceViews, rule: JoinedRule, wanted: Wanted) -> Iterator[Te
 
 
 def _graphs(
-    views: DeviceViews, rules: Sequence[Rule]
+    views: DeviceViews, rules: Sequence[Predictor]
 ) -> Iterator[tuple[TorchGraphs, list[DeviceRule]]]:
     """Graphs of blocks of new samples, and the rule of each run."""
     make = GraphMaker(views, [rule.learned for rule in rules])

@@ -12,9 +12,9 @@ from omcal.machine import torch
 from omcal.machine.arrays import Floats
 from omcal.machine.torch import Tensor, numpy_dtype
 from omcal.method.graph import AnchorGraphs
-from omcal.method.rows import AbstractRows, Assignment, Sums, silence
+from omcal.method.rows import AbstractRows, Assignment, Sums, zero_tolerance
 from omcal.method.solver import Problem
-from omcal.method.updates import stacked
+from omcal.method.updates import stack_by_view
 from omcal.places.gpu import iteration
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.devices import (
@@ -61,8 +61,8 @@ class TorchRows(AbstractRows):
         if fused is None:
             fused = graphs.n >= _FEWEST_ROWS and _triton.serves(graphs.device, n_clusters)
         self._pass: Any = (_triton.FusedPass if fused else PlainPass)(graphs, self.F)
-        self._mail = _Mail(self._pass, graphs, n_clusters)
-        self.together = Together(self._pass, 1)
+        self._mail = HostTransfer(self._pass, graphs, n_clusters)
+        self.together = RunBatch(self._pass, 1)
         self.number = 0  # of these rows in there
 
     @classmethod
@@ -71,8 +71,8 @@ class TorchRows(AbstractRows):
         F = graphs.weights.new_zeros((graphs.n_runs, graphs.n, n_clusters))
         parts = [graphs.of_run(number) for number in range(len(F))]
         rows = [cls(part, n_clusters, F=f, **options) for part, f in zip(parts, F, strict=True)]
-        if rows[0].together.heeds:
-            together = Together(_triton.FusedPass(graphs, F), len(rows))
+        if rows[0].together.skips_finished:
+            together = RunBatch(_triton.FusedPass(graphs, F), len(rows))
             for number, one in enumerate(rows):
                 one.together, one.number = together, number
         return rows
@@ -108,10 +108,10 @@ class TorchRows(AbstractRows):
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
-        limit = silence(numpy_dtype(self.F.dtype), float(np.abs(P).max()))
+        limit = zero_tolerance(numpy_dtype(self.F.dtype), float(np.abs(P).max()))
         with working_on(self.device):
-            letter = self._mail.send(alpha, P, R, G)
-            found, undecided = self._pass.assign(letter, limit, runner_up=runner_up)
+            packed_matrices = self._mail.send(alpha, P, R, G)
+            found, undecided = self._pass.assign(packed_matrices, limit, runner_up=runner_up)
             if runner_up:  # in few bytes, as those of all runs will be there
                 found[0] = found[0].to(index_type(self.F.shape[1]))
             if self._labels_on_host:
@@ -120,7 +120,7 @@ class TorchRows(AbstractRows):
             return Assignment(found[0], 0 if runner_up else int(undecided), *found[1:])
 
 
-class Together:
+class RunBatch:
     """The pass of runs that do their iterations at the same time, and where these iterations are.
 
     Most often of one run.
@@ -144,28 +144,28 @@ class Together:
         of_run: Floats = self._grams[number]
         return of_run
 
-    def letter(self, alpha: Floats, P: Floats, R: Floats) -> Floats:
+    def packed_matrices(self, alpha: Floats, P: Floats, R: Floats) -> Floats:
         """What a pass is sent: P stacked for the views and R, with as many columns as it wants."""
-        Q, c = stacked(alpha, P), len(R)
+        Q, c = stack_by_view(alpha, P), len(R)
         text = np.zeros((len(Q) + self.columns, self.columns))
         text[: len(Q), :c], text[len(Q) : len(Q) + c, :c] = Q, R
         return text
 
     @property
-    def heeds(self) -> bool:
+    def skips_finished(self) -> bool:
         """Whether `bound` does nothing for runs where it is told to."""
-        return bool(getattr(self._work, "heeds", False))
+        return bool(getattr(self._work, "skips_finished", False))
 
-    def bound(self, letter: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
+    def bound(self, packed_matrices: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
         """A pass without a word to the host each time this is called; all have a row a run."""
         work = self._work
-        if not self.heeds:
-            return lambda: sums.copy_(work.sweep(letter[0]))
-        bound: Callable[[], None] = work.bound(letter, sums, goes_on)
+        if not self.skips_finished:
+            return lambda: sums.copy_(work.sweep(packed_matrices[0]))
+        bound: Callable[[], None] = work.bound(packed_matrices, sums, goes_on)
         return bound
 
 
-class _Mail:
+class HostTransfer:
     """Small matrices to a pass and sums back, one message each way, in page-locked memory."""
 
     def __init__(self, work: Any, graphs: TorchGraphs, n_clusters: int) -> None:
@@ -175,14 +175,16 @@ class _Mail:
         at_once = {"pin_memory": device.type == "cuda"}
         shape = (height + self._stacked, work.columns)
         self._outbox = outbox = torch.zeros(shape, dtype=work.dtype, **at_once)
-        self._letter = letter = torch.zeros(shape, dtype=work.dtype, device=device)
+        self._letter = packed_matrices = torch.zeros(shape, dtype=work.dtype, device=device)
         size = self._stacked * n_clusters + 2 * n_clusters**2
         self._inbox = inbox = torch.empty(size, dtype=wide_type(device), **at_once)
 
         def there_and_back() -> None:
             with working_on(device):
-                letter[:height].copy_(outbox[:height], non_blocking=True)
-                inbox.copy_(work.sweep(letter[:height]), non_blocking=device.type == "cuda")
+                packed_matrices[:height].copy_(outbox[:height], non_blocking=True)
+                inbox.copy_(
+                    work.sweep(packed_matrices[:height]), non_blocking=device.type == "cuda"
+                )
 
         self._there_and_back = there_and_back
 
@@ -200,10 +202,10 @@ class _Mail:
         Each has as many columns as the pass wants, and R as many rows; the rest is zero.
         """
         self._write(alpha, P, R)
-        self._outbox.numpy()[self._height :, : len(R)] = stacked(alpha, G)
+        self._outbox.numpy()[self._height :, : len(R)] = stack_by_view(alpha, G)
         return self._letter.copy_(self._outbox, non_blocking=True)
 
     def _write(self, alpha: Floats, P: Floats, R: Floats) -> None:
         text, c = self._outbox.numpy(), len(R)
-        text[: self._stacked, :c] = stacked(alpha, P)
+        text[: self._stacked, :c] = stack_by_view(alpha, P)
         text[self._stacked : self._stacked + c, :c] = R

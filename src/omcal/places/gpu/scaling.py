@@ -14,7 +14,7 @@ from omcal.machine.arrays import Array
 from omcal.machine.torch import Tensor, torch_dtype
 from omcal.method.kinds import Kind, kind_of, sample_of, sample_rows
 from omcal.method.moments import Moments
-from omcal.method.scaling import Draft, Scale, Scaling, moments, needs_sample, scale_of
+from omcal.method.scaling import Scale, Scaling, ScalingPlan, moments, needs_sample, scale_of
 from omcal.places.gpu import cuda_views
 from omcal.places.gpu.devices import wide_type
 from omcal.places.gpu.kinds import facts_of
@@ -29,7 +29,7 @@ def fit_scalings(views: Sequence[DeviceView], scale: Scale) -> list[Scaling]:
     """`Scaling.fit` of each view; one read of each, which also finds NaN and infinity."""
     kinds = _kinds([view for view in views if scale_of(scale, view.name) == "auto"])
     drafts = [_draft(view, scale, kinds.get(view.name)) for view in views]
-    found = look(views, drafts)
+    found = scan(views, drafts)
     return [draft.finish(seen) for draft, seen in zip(drafts, found, strict=True)]
 
 
@@ -42,17 +42,17 @@ def _kinds(views: Sequence[DeviceView]) -> dict[str, Kind]:
     return {view.name: kind_of(of_view) for view, of_view in zip(here, facts, strict=True)}
 
 
-def _draft(view: DeviceView, scale: Scale, kind: Kind | None) -> Draft:
+def _draft(view: DeviceView, scale: Scale, kind: Kind | None) -> ScalingPlan:
     """What some rows tell; they come to the host only where they are needed there."""
     sample = None
     if needs_sample(scale, view.name) if kind is None else kind.name in ("tfidf", "log"):
         sample = sample_of(view.host)
         if any(count_nonfinite(sample)):
             check_finite(view)
-    return Draft.of(view.host, scale, sample, kind)
+    return ScalingPlan.of(view.host, scale, sample, kind)
 
 
-def look(views: Sequence[DeviceView], drafts: Sequence[Draft]) -> list[Moments | None]:
+def scan(views: Sequence[DeviceView], drafts: Sequence[ScalingPlan]) -> list[Moments | None]:
     """What drafts are to see in all rows of their views, where NaN and infinity are refused."""
     found: list[Moments | None] = [None] * len(views)
     there = []  # in device memory, to be fetched together
@@ -97,7 +97,7 @@ def check_finite(view: DeviceView) -> None:
     require_finite(view.name, n_nan, n_inf)
 
 
-def _blocks_seen(view: DeviceView, draft: Draft) -> Iterator[Tensor]:
+def _blocks_seen(view: DeviceView, draft: ScalingPlan) -> Iterator[Tensor]:
     """What the draft looks at, in blocks of the rows that are there."""
     if view.resident is not None and not draft.steps.prepares:
         yield view.resident

@@ -16,7 +16,7 @@ from omcal.method.scaling import Scaling
 from omcal.places.gpu import cuda_kmeans
 from omcal.places.gpu.anchors import lloyd
 from omcal.places.gpu.devices import block_entries, wide_type
-from omcal.places.gpu.distances import Found
+from omcal.places.gpu.distances import DeviceAnchors
 from omcal.places.gpu.scaling import scaled_rows
 from omcal.places.gpu.views import DeviceViews
 
@@ -27,7 +27,7 @@ def anchors_in_span(
     n_anchors: int,
     random_states: Sequence[np.random.RandomState],
     rows: Array | None,
-) -> list[tuple[list[Array], Found]]:
+) -> list[tuple[list[Array], DeviceAnchors]]:
     """`omcal.method.span.anchors_in_span` of dense views, from the same random numbers.
 
     Of each run the anchors, on the host and here: the host is needed for draws only.
@@ -48,7 +48,7 @@ def anchors_in_span(
     ]
     on_host = [part.cpu().numpy().astype(np.float64, copy=False) for part in by_view]
     return [
-        ([part[b] for part in on_host], Found([part[b] for part in by_view]))
+        ([part[b] for part in on_host], DeviceAnchors([part[b] for part in by_view]))
         for b in range(len(own))
     ]
 

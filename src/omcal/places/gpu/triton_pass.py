@@ -128,12 +128,12 @@ class FusedPass:
         return PlainPass(self._graphs, self._F).gram()[None]
 
     @property
-    def heeds(self) -> bool:
+    def skips_finished(self) -> bool:
         """Whether a pass may be told to do nothing."""
         return self._in_cuda is not None
 
     def bound(self, small: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
-        """What does `sweep` into `sums` each time it is called, where it `heeds`.
+        """What does `sweep` into `sums` each time it is called, where it `skips_finished`.
 
         All have a row a run. Where `goes_on` is 0, nothing changes, and its sums are as before.
         """
@@ -155,8 +155,8 @@ class FusedPass:
 
     def _scale(self, small: Tensor) -> Tensor:
         """The power of 2 by which sums of n entries of the next F are nearly 64-bit integers."""
-        stacked = self._graphs.n_views * self._graphs.n_anchors
-        P, R = small[:stacked].double(), small[stacked:].double()
+        stack_by_view = self._graphs.n_views * self._graphs.n_anchors
+        P, R = small[:stack_by_view].double(), small[stack_by_view:].double()
         # Each view has weights that sum to 1 in a row.
         largest = P.abs().unflatten(0, (self._graphs.n_views, -1)).amax(dim=(1, 2)).sum()
         largest += self._F.amax() * R.abs().sum(dim=0).max()

@@ -15,7 +15,7 @@ _MOST_VIEWS = 8  # whose 255 subsets are all looked at
 
 def serves(problem: Problem) -> bool:
     """Whether the rule can be followed on a device."""
-    return problem.weighting != "adaptive" or len(problem.heard) <= _MOST_VIEWS
+    return problem.weighting != "adaptive" or len(problem.active_views) <= _MOST_VIEWS
 
 
 def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
@@ -23,7 +23,7 @@ def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
 
     The number is 1 over how many copies of the view there are, 0 for views that are not heard.
     """
-    some, V = problem.heard, len(H)
+    some, V = problem.active_views, len(H)
     faces, given = np.zeros((1, V, V + 1)), np.zeros(V)
     given[some] = 1.0
     within = H[np.ix_(some, some)]

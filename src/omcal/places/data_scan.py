@@ -13,8 +13,8 @@ from omcal.machine.arrays import Array
 from omcal.method.anchors import anchors_of_runs, check_anchors, sample_rows
 from omcal.method.kinds import sample_slices
 from omcal.method.moments import Moments
-from omcal.method.new_samples import Learned, learned_in_span
-from omcal.method.scaling import Draft, Scale, moments, needs_sample
+from omcal.method.new_samples import GraphModel, learned_in_span
+from omcal.method.scaling import Scale, ScalingPlan, moments, needs_sample
 from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
 from omcal.views.present import check_present, require_enough
@@ -28,27 +28,27 @@ class NonFiniteBlockError(ValueError):
 
 
 @dataclass(frozen=True)
-class Seen:
+class BlockStats:
     """What was seen in some blocks; that of other blocks is added to it, in the order of rows."""
 
     moments: tuple[Moments | None, ...] = ()  # of each view; None where none are needed
     sample: tuple[tuple[Matrix, ...], ...] = ()
     present: tuple[Array, ...] = ()  # which rows of the sample are in which views
     absent: Array | int = 0  # samples that each view lacks, of all that were seen
-    marks: dict[int, int] = field(default_factory=dict)
+    block_checksums: dict[int, int] = field(default_factory=dict)
 
-    def __add__(self, other: Seen) -> Seen:
+    def __add__(self, other: BlockStats) -> BlockStats:
         both = zip(self.moments, other.moments, strict=False)
-        return Seen(
+        return BlockStats(
             tuple(a + b if a and b else a or b for a, b in both) or self.moments or other.moments,
             self.sample + other.sample,
             self.present + other.present,
             self.absent + other.absent,
-            self.marks | other.marks,
+            self.block_checksums | other.block_checksums,
         )
 
 
-class Survey:
+class DataScan:
     """Which rows are to be seen, and what follows from them: scalings and anchors.
 
     The moments are those of all rows, and the samples for the anchors are those that are taken
@@ -61,13 +61,15 @@ class Survey:
         widths: Sequence[int],
         settings: GraphSettings,
         random_states: Sequence[np.random.RandomState],
-        drafts: Sequence[Draft],
+        drafts: Sequence[ScalingPlan],
     ) -> None:
         self._n = n
         self._settings = settings
         self._random_states = random_states
         self._drafts = drafts
-        self.shared: list[Draft] = [draft.shared for draft in drafts]  # what a look needs of them
+        self.shared: list[ScalingPlan] = [
+            draft.shared for draft in drafts
+        ]  # what a look needs of them
         self._rows: Array | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
         self._drawn: list[Array | None] = []
         how = (settings.n_anchors, settings.anchors)
@@ -92,7 +94,7 @@ class Survey:
         looks = any(draft.looks for draft in self._drafts)
         return looks or isinstance(sampled, slice) or len(sampled) > 0
 
-    def conclude(self, seen: Seen, views: Views) -> list[Learned]:
+    def finish(self, seen: BlockStats, views: Views) -> list[GraphModel]:
         """What is learnt of these views from what was seen of them, for each random state."""
         s = self._settings
         require_enough(views.names, self._n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
@@ -100,13 +102,13 @@ class Survey:
         scalings = [draft.finish(m) for draft, m in zip(self._drafts, found, strict=True)]
         if not isinstance(s.anchors, str):
             anchors = check_anchors(s.anchors, s.n_anchors, views.widths)
-            return [Learned(scalings, anchors, s.n_neighbors) for _ in self._random_states]
+            return [GraphModel(scalings, anchors, s.n_neighbors) for _ in self._random_states]
         sample = _joined(seen, views)
         if self._in_span:
             return learned_in_span(sample, scalings, s, self._random_states)
         how = s.n_anchors, s.anchors, self._random_states, list(map(self._among_seen, self._drawn))
         anchors_of = anchors_of_runs(sample, scalings, *how, sampled=self._drawn[0] is not None)
-        return [Learned(scalings, anchors, s.n_neighbors) for anchors in anchors_of]
+        return [GraphModel(scalings, anchors, s.n_neighbors) for anchors in anchors_of]
 
     def _among_seen(self, drawn: Array | None) -> Array | None:
         """Which of the rows of the samples of all runs a run has drawn; None for all."""
@@ -115,7 +117,7 @@ class Survey:
         return np.searchsorted(self._rows, drawn)
 
 
-def _joined(seen: Seen, views: Views) -> Views:
+def _joined(seen: BlockStats, views: Views) -> Views:
     """The rows of the samples, as views in memory."""
     present = np.concatenate(seen.present)
     masks = [None] * len(views) if present.all() else list(present.T)
@@ -130,15 +132,17 @@ def _joined(seen: Seen, views: Views) -> Views:
 
 def drafts_of(
     views: Views, n: int, scale: Scale, load: Callable[[list[slice]], list[Views]]
-) -> list[Draft]:
+) -> list[ScalingPlan]:
     """Drafts of the scalings; `load` gives blocks of the n rows in memory, if they are needed."""
     if not needs_samples(views, scale):
-        return [Draft.of(view, scale, None) for view in views]
+        return [ScalingPlan.of(view, scale, None) for view in views]
     blocks = load(sample_slices(n))
     for block in blocks:
         require_finite_block(block)
     samples = (_stacked(_present_rows(block[v] for block in blocks)) for v in range(len(views)))
-    return [Draft.of(view, scale, sample) for view, sample in zip(views, samples, strict=True)]
+    return [
+        ScalingPlan.of(view, scale, sample) for view, sample in zip(views, samples, strict=True)
+    ]
 
 
 def needs_samples(views: Views, scale: Scale) -> bool:
@@ -153,12 +157,14 @@ def _present_rows(views: Iterable[View]) -> tuple[Matrix, ...]:
     )
 
 
-def look(block: Views, start: int, sampled: slice | Array, drafts: Sequence[Draft]) -> Seen:
+def scan(
+    block: Views, start: int, sampled: slice | Array, drafts: Sequence[ScalingPlan]
+) -> BlockStats:
     """See a block of rows, in memory, that begins at row `start`."""
     require_finite_block(block)
     present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
     check_present(block.present, block.names, start=start)
-    return Seen(
+    return BlockStats(
         tuple(
             moments(view, draft) if draft.looks else None
             for view, draft in zip(block, drafts, strict=True)
@@ -166,11 +172,11 @@ def look(block: Views, start: int, sampled: slice | Array, drafts: Sequence[Draf
         (tuple(view.rows(sampled) for view in block),),
         (present[sampled],),
         block.n - present.sum(axis=0),
-        {start: mark(block)},
+        {start: block_checksum(block)},
     )
 
 
-def mark(block: Views) -> int:
+def block_checksum(block: Views) -> int:
     """A number that tells a block from another one."""
     value = 0
     for view in block:
@@ -179,9 +185,9 @@ def mark(block: Views) -> int:
     return value
 
 
-def require_same(block: Views, rows: slice, marks: dict[int, int]) -> None:
+def require_same(block: Views, rows: slice, block_checksums: dict[int, int]) -> None:
     """Raise where a block is not the one that was marked."""
-    if marks.get(rows.start, mark(block)) != mark(block):
+    if block_checksums.get(rows.start, block_checksum(block)) != block_checksum(block):
         raise ValueError(
             f"rows {rows.start} to {rows.stop - 1} have changed since they were first read; the "
             "data must not change during the fit."

@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from omcal.machine import simd, thin
-from omcal.machine.thin import ThinProduct
+from omcal.machine import simd, tall_skinny
+from omcal.machine.tall_skinny import ThinProduct
 
 REALS = st.sampled_from([np.float32, np.float64])
 
@@ -40,7 +40,7 @@ def test_blas_has_columns_beyond_the_last_only_in_any_order(n, width, m, real):
 @pytest.fixture(scope="module")
 def wide():
     pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
-    if simd.registers()[1] < thin._WIDE:
+    if simd.registers()[1] < tall_skinny._WIDE:
         pytest.skip("the processor has no registers of 64 bytes")
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omcal.report import ReportOptions
 
 
-class AskedModel(
+class FittedModel(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
 ):
     """What OMCAL, OCAL and Consensus answer once they are fitted."""

@@ -17,7 +17,7 @@ from omcal.machine.process import ProcessSetting
 from omcal.machine.threads import blas_as_before, small_blas
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import Scaling
-from omcal.method.solver import Problem, Solution, in_turn, solving
+from omcal.method.solver import Problem, Solution, run_interleaved, solve_steps
 
 logger: logging.Logger = logging.getLogger("omcal")
 
@@ -139,7 +139,7 @@ def plain_interrupts() -> Iterator[None]:
         raise
 
 
-class Watch:
+class FitMonitor:
     """Who looks on while a fit works: the log, callbacks, and whoever presses Ctrl-C."""
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
@@ -231,16 +231,16 @@ def best_of(
     rows: AbstractRows,
     StS: Floats,
     problem: Problem,
-    watch: Watch,
+    watch: FitMonitor,
     *,
     runner_up: bool = False,
 ) -> Generator[None, None, Optimised]:
-    """The best of the solver's results from these starts, and its labels; see `solving`."""
+    """The best of the solver's results from these starts, and its labels; see `solve_steps`."""
     best: Optimised | None = None
     for run, G in enumerate(bases, start=1):
         task = watch.start()
         progress = watch.progress(run, task, rows.agree)
-        solution = yield from solving(rows, StS, G, problem, progress)
+        solution = yield from solve_steps(rows, StS, G, problem, progress)
         if best is None or solution.history[-1] < best[0].history[-1]:
             Z = solution.consensus
             # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
@@ -251,9 +251,9 @@ def best_of(
     return best
 
 
-def worked_off(
-    works: Sequence[Generator[None, None, Optimised]], n_anchors: int, watch: Watch
+def run_all(
+    works: Sequence[Generator[None, None, Optimised]], n_anchors: int, watch: FitMonitor
 ) -> list[Optimised]:
     """What these come to, an iteration of each in turn."""
     with small_blas(n_anchors), watch.held():
-        return in_turn(works)
+        return run_interleaved(works)
