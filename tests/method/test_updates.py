@@ -15,7 +15,7 @@ from omcal.method.updates import (
     copies,
     distinct_weights,
     fixed_point,
-    shares,
+    normalized,
     soft_threshold,
     stack_by_view,
     weighted_sum,
@@ -108,8 +108,8 @@ def test_how_many_copies_there_are():
 
 
 def test_shares():
-    assert_allclose(shares(np.array([1.0, 3.0])), [0.25, 0.75])
-    assert_allclose(shares(np.zeros(4)), 0.25)
+    assert_allclose(normalized(np.array([1.0, 3.0])), [0.25, 0.75])
+    assert_allclose(normalized(np.zeros(4)), 0.25)
 
 
 # The state that a fit ends with

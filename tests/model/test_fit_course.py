@@ -26,7 +26,7 @@ def interrupt(*_, **__):
 
 
 @pytest.mark.parametrize(
-    "step", ["fitting.read_views", "fitting.place_for", "watching.solving", "fitting.doubts"]
+    "step", ["fitting.read_views", "fitting.place_for", "progress.solve_steps", "fitting.doubts"]
 )
 def test_an_interrupted_fit_changes_nothing(monkeypatch, step):
     model = OMCAL(3, random_state=0).fit(MADE.views)

@@ -175,7 +175,7 @@ def test_ctrl_c_has_its_meaning_again_after_one_at_any_moment(ctrl_c):
         with Interruption().held():
             assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
 
-    for moment in interrupted_everywhere(block, "watching.py", "contextlib.py"):
+    for moment in interrupted_everywhere(block, "progress.py", "contextlib.py"):
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, moment
     assert moment > 10  # it did look at them all
 

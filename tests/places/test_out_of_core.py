@@ -379,7 +379,7 @@ def test_a_file_that_changes_between_the_reads(tmp_path, monkeypatch, change):
             os.truncate(path, 50_000)
         return plain(self, *args)
 
-    monkeypatch.setattr(DataScan, "conclude", finish)
+    monkeypatch.setattr(DataScan, "finish", finish)
     expected = {
         "overwritten": (ValueError, r"rows 0 to \d+ have changed since they were first read"),
         "cut short": (OSError, r"view 'view2': rows \d+ to \d+ cannot be read .* bytes too early"),
