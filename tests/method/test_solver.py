@@ -105,7 +105,7 @@ def test_weight_for_silent_views_alone_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("tol", "n_iter"), [(0.0, 4), (0.25, 3), (0.5, 2), (np.nextafter(0.5, 0), 3)]
+    ("tol", "n_iter"), [(1e-300, 4), (0.25, 3), (0.5, 2), (np.nextafter(0.5, 0), 3)]
 )
 def test_a_change_of_exactly_the_tolerance_ends_the_loop(monkeypatch, tol, n_iter):
     values = iter([2.0, 1.0, 0.75, 0.75])
@@ -113,6 +113,14 @@ def test_a_change_of_exactly_the_tolerance_ends_the_loop(monkeypatch, tol, n_ite
     rows = FullRows(S, C)
     found = solve(rows, rows.gram(), G, problem(tol=tol, max_iter=4))
     assert (found.n_iter, found.converged) == (n_iter, True)
+
+
+def test_without_a_tolerance_all_iterations_are_done(monkeypatch):
+    """Also where the objective repeats bit by bit."""
+    monkeypatch.setattr(solver, "objective", lambda *parts: 2.0)
+    rows = FullRows(S, C)
+    found = solve(rows, rows.gram(), G, problem(tol=0.0, max_iter=7))
+    assert (found.n_iter, found.converged) == (7, False)
 
 
 def test_the_loop_ends_at_the_first_change_within_the_tolerance():

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from omcal import OMCAL, load
+from omcal import OMCAL, Consensus, load
 from omcal.cli.files import read_labels
 from omcal.datasets import make_multiview
 
@@ -83,6 +83,16 @@ def press():
         logger.removeHandler(handler)
     logger.setLevel(level)
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("make", [OMCAL, lambda *a, **k: Consensus(OMCAL(*a, **k), n_runs=2)])
+def test_without_a_tolerance_all_iterations_are_done(make):
+    """At gamma = 0 the objective repeats bit by bit while labels still change."""
+    with pytest.warns(ConvergenceWarning, match="max_iter=60"):
+        model = make(3, gamma=0.0, beta=0.0, tol=0, max_iter=60, random_state=0).fit(MADE.views)
+    assert (model.n_iter_, model.converged_) == (60, False)
+    for run in getattr(model, "runs_", []):
+        assert (run.solution.n_iter, run.solution.converged) == (60, False)
 
 
 def test_ctrl_c_ends_the_iterations_with_what_was_reached(press):

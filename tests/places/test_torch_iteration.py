@@ -260,6 +260,18 @@ def in_cuda(monkeypatch):
 
 
 @pytest.mark.slow
+def test_without_a_tolerance_all_iterations_are_done(in_cuda):
+    """Also where the objective repeats bit by bit, as it does with gamma = beta = 0."""
+    graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
+    there = TorchGraphs.from_host(graphs, torch.device("cpu"))
+    (rows,) = in_cuda(TorchGraphs(there.indices[None], there.weights[None], 9), 3)
+    problem = Problem(0.0, 0.0, "fixed", np.full(2, 0.5), 12, 0.0)
+    found = solve(rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
+    assert len(set(found.history)) < 12
+    assert (found.n_iter, found.converged) == (12, False)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("tol", "stop"), [(0.002, None), (0.0, 4), (0.0, None)])
 @pytest.mark.parametrize(
     ("runs", "few", "weighting", "fast"),

@@ -61,6 +61,13 @@ class Problem:
         # Without an alpha step that follows Z, repeating the two would change nothing.
         return _SMALL_STEPS if self.accelerate and self.weighting == "adaptive" else 1
 
+    def settled(self, history: list[float]) -> bool:
+        """Whether the last iteration changed the objective by at most `tol`; never where tol = 0."""
+        if len(history) < 2 or self.tol == 0:
+            return False
+        before, now = history[-2:]
+        return abs(before - now) <= self.tol * abs(before)
+
     def weights(self, last: Floats | None, H: Floats, SZ: Floats, sums: Sums, G: Floats) -> Floats:
         """Update alpha, by the rule asked for; the weights of the last update help to find it."""
         if self.weighting == "fixed":
@@ -151,7 +158,7 @@ def solve_steps(
             break
         if iteration == 1:
             continue
-        if abs(history[-2] - history[-1]) <= problem.tol * abs(history[-2]):
+        if problem.settled(history):
             return Solution(work.alpha, work.consensus, history, converged=True)
         if history[-1] > history[-2]:
             work.restart()

@@ -98,6 +98,12 @@ def warn(model: Any) -> None:
 
 def unconverged(max_iter: int, tol: float) -> Diagnostic:
     """The iterations ended before the objective had settled."""
+    if tol == 0:
+        return Diagnostic(
+            f"tol=0 ran all max_iter={max_iter} iterations and did not test for convergence",
+            "set tol above 0 to stop when the objective settles",
+            ConvergenceWarning,
+        )
     return Diagnostic(
         f"the objective still changes by more than tol={tol:g} after max_iter={max_iter} "
         "iterations",

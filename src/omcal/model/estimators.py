@@ -80,7 +80,7 @@ default="distinct"
     max_iter : int, default=100
         Most iterations of each start.
     tol : float, default=1e-5
-        Stop when the objective changes by less than this, relatively.
+        Stop when the objective changes by at most this, relatively; 0 runs all iterations.
     accelerate : bool, default=True
         Reach about the same objective in a half to a third of the passes over the samples, by
         repeating the steps that need no pass and running the others ahead along their last move.

@@ -362,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
         if (threadIdx.x == 0) {
             double* const place = answers + (int)*number % n_places * ANSWER;
             *number += 1;
-            *goes_on = good && *number < *most && !(isfinite(before) && fabs(before - found) <= tol * fabs(before));
+            *goes_on = good && *number < *most && !(tol > 0 && isfinite(before) && fabs(before - found) <= tol * fabs(before));
             place[0] = found, place[1] = good, place[2] = *goes_on;
             if (good) *value = found, *age = years + MOMENTUM;
         }
