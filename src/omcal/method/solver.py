@@ -62,7 +62,7 @@ class Problem:
         return _SMALL_STEPS if self.accelerate and self.weighting == "adaptive" else 1
 
     def settled(self, history: list[float]) -> bool:
-        """Whether the last iteration changed the objective by at most `tol`; never where tol = 0."""
+        """Whether the last iteration changed the objective by at most `tol`; never if tol is 0."""
         if len(history) < 2 or self.tol == 0:
             return False
         before, now = history[-2:]
