@@ -16,7 +16,11 @@ SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo quick test test-torch test-omics test-lowest check types coverage mutants watch bench fuzz \
+# Processes that the tests start import the package, too: without bytecode each compiles it anew.
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST := -m pytest -n $(WORKERS) --dist worksteal
+
+.PHONY: demo quick test test-all test-torch test-omics test-lowest check types coverage mutants watch bench fuzz \
 	front-page docs dist lint-workflows clean
 
 %/.made:
@@ -35,10 +39,13 @@ demo: $(VENV)/.installed  ## cluster the built-in digits and draw the result
 	$(BIN)/omcal demo --out out
 
 quick: $(VENV)/.installed  ## the inner loop: no real data, no other processes, no measured memory
-	$(BIN)/python -m pytest --quick -n $(WORKERS)
+	$(BIN)/python $(PYTEST) --quick
 
-test: $(VENV)/.installed  ## all tests and the examples in docstrings
-	$(BIN)/python -m pytest -n $(WORKERS)
+test: $(VENV)/.installed  ## all tests but the long ones, and the examples in docstrings
+	$(BIN)/python $(PYTEST)
+
+test-all: $(VENV)/.installed  ## all tests; OMCAL_EXAMPLES=20 for as many times the drawn examples
+	$(BIN)/python $(PYTEST) --all
 
 # In an environment of its own, as its default build takes gigabytes and nothing else needs it.
 $(TORCH)/.installed: pyproject.toml | $(TORCH)/.made
@@ -46,7 +53,7 @@ $(TORCH)/.installed: pyproject.toml | $(TORCH)/.made
 	touch $@
 
 test-torch: $(TORCH)/.installed  ## tests of tensors and devices, with PyTorch
-	$(TORCH)/$(SCRIPTS)/python -m pytest -m torch -n $(WORKERS) tests
+	$(TORCH)/$(SCRIPTS)/python $(PYTEST) --all -m torch tests
 
 # In an environment of its own: anndata lags behind the pandas that everything else is tested with.
 $(OMICS)/.installed: pyproject.toml | $(OMICS)/.made
@@ -54,7 +61,7 @@ $(OMICS)/.installed: pyproject.toml | $(OMICS)/.made
 	touch $@
 
 test-omics: $(OMICS)/.installed  ## tests of AnnData and MuData, with the real libraries
-	$(OMICS)/$(SCRIPTS)/python -m pytest tests/test_tl.py tests/datasets/test_single_cell.py \
+	$(OMICS)/$(SCRIPTS)/python -m pytest --all tests/test_tl.py tests/datasets/test_single_cell.py \
 		src/omcal/tl.py
 
 # The lowest version of each library that pyproject.toml allows.
@@ -66,14 +73,14 @@ $(LOWEST)/.installed: pyproject.toml | $(LOWEST)/.made $(TOOLS)/.installed
 
 # Old libraries warn of what newer ones beside them deprecate.
 test-lowest: $(LOWEST)/.installed  ## the quick tests with the lowest supported versions
-	$(LOWEST)/$(SCRIPTS)/python -m pytest --quick -n $(WORKERS) -W ignore::DeprecationWarning \
+	$(LOWEST)/$(SCRIPTS)/python $(PYTEST) --quick -W ignore::DeprecationWarning \
 		-W ignore::PendingDeprecationWarning -W ignore::FutureWarning
 
 # Two runs, as PyTorch has its own environment; a line counts where either reached it.
 coverage: $(VENV)/.installed $(TORCH)/.installed  ## lines and branches that the tests reach
 	rm -f .coverage .coverage.*
-	COVERAGE_FILE=.coverage.all $(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=
-	COVERAGE_FILE=.coverage.torch $(TORCH)/$(SCRIPTS)/python -m pytest -m torch -n $(WORKERS) \
+	COVERAGE_FILE=.coverage.all $(BIN)/python $(PYTEST) --all --cov --cov-report=
+	COVERAGE_FILE=.coverage.torch $(TORCH)/$(SCRIPTS)/python $(PYTEST) --all -m torch \
 		--cov --cov-report= tests
 	$(BIN)/coverage combine
 	mkdir -p out

@@ -25,9 +25,28 @@ from omcal.places.memory import MemoryRows
 from omcal.places.parts import ChunkedRows, RowsOnDemand
 from omcal.places.ranks import Ranks
 
-# No test is timed; examples that failed are kept where the source tree can be written to.
-_kept = {} if os.access(Path(__file__).parents[1], os.W_OK) else {"database": None}
-hypothesis.settings.register_profile("omcal", deadline=None, **_kept)
+
+def multiply_examples(factor):
+    """Multiply the number of examples of every property test, whether it sets one or not."""
+    settings = hypothesis.settings
+    plain = settings.__init__
+
+    def multiplied(self, parent=None, **options):
+        if parent is None and "max_examples" in options:
+            options["max_examples"] *= factor
+        plain(self, parent, **options)
+
+    settings.__init__ = multiplied
+    return settings.default.max_examples
+
+
+# No test is timed. Failed examples are kept where the source tree can be written to.
+_options = {"deadline": None}
+if not os.access(Path(__file__).parents[1], os.W_OK):
+    _options["database"] = None
+if (_factor := int(os.environ.get("OMCAL_EXAMPLES", "1"))) != 1:
+    _options["max_examples"] = multiply_examples(_factor)
+hypothesis.settings.register_profile("omcal", **_options)
 hypothesis.settings.load_profile("omcal")
 
 
@@ -126,7 +145,18 @@ KINDS_OF_FIXTURES = {
     "team": "process",
     "torch": "torch",
 }
-NOT_QUICK = {"data", "process", "memory", "slow"}
+NOT_QUICK = {"data", "process", "memory", "slow", "long"}
+# How to run skipped tests, by a word of the reason for the skip.
+REMEDIES = {
+    "PyTorch": "make test-torch",
+    "omics": "make test-omics",
+    "scanpy": "make test-omics",
+    "muon": "make test-omics",
+    "../shared": "place that folder beside the repository",
+    "chromium": "install Chromium",
+    "CUDA": "benchmarks/gpu_checks.py on a machine with one",
+}
+LEFT_OUT = pytest.StashKey[int]()  # number of long tests that were deselected
 EXAMPLES_WITH_PROCESSES = "src/omcal/experiments/comparison.py"
 
 
@@ -136,6 +166,7 @@ def pytest_addoption(parser):
         action="store_true",
         help=f"leave out the tests that are marked {', '.join(sorted(NOT_QUICK))}",
     )
+    parser.addoption("--all", action="store_true", help="run the tests that are marked long, too")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -149,23 +180,48 @@ def pytest_xdist_setupnodes():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark tests by the fixtures they use, and leave out what is not quick where that is asked."""
+    """Mark tests by the fixtures they use, and deselect those that this run leaves out."""
     for item in items:
-        for fixture in set(getattr(item, "fixturenames", ())) & KINDS_OF_FIXTURES.keys():
-            item.add_marker(KINDS_OF_FIXTURES[fixture])
-        rows = item.callspec.params.get("make_rows") if hasattr(item, "callspec") else None
-        if rows in ("one rank", "torch", "GPU") or item.path.name.startswith("test_torch"):
-            item.add_marker("torch")
-        if item.nodeid.startswith("src/omcal/tl.py") and not find_spec("anndata"):
-            item.add_marker(pytest.mark.skip(reason="the extra omics is not installed"))
-        if item.nodeid.startswith(EXAMPLES_WITH_PROCESSES):
-            item.add_marker("process")
-        if rows in ("compiled", "n chunks"):  # loops take long to compile, single rows to add up
-            item.add_marker("slow")
+        mark_by_use(item)
+    named = any("::" in argument for argument in config.args)
     if config.getoption("quick"):
-        slow = [item for item in items if NOT_QUICK & {mark.name for mark in item.iter_markers()}]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in set(slow)]
+        excluded = NOT_QUICK
+    elif config.getoption("all") or named:
+        excluded = set()
+    else:
+        excluded = {"long"}
+    left = [item for item in items if excluded & {mark.name for mark in item.iter_markers()}]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
+    config.stash[LEFT_OUT] = sum("long" in item.keywords for item in left)
+
+
+def mark_by_use(item):
+    """Mark a test by its fixtures, the kind of its rows and its file."""
+    for fixture in set(getattr(item, "fixturenames", ())) & KINDS_OF_FIXTURES.keys():
+        item.add_marker(KINDS_OF_FIXTURES[fixture])
+    rows = item.callspec.params.get("make_rows") if hasattr(item, "callspec") else None
+    if rows in ("one rank", "torch", "GPU") or item.path.name.startswith("test_torch"):
+        item.add_marker("torch")
+    if item.nodeid.startswith("src/omcal/tl.py") and not find_spec("anndata"):
+        item.add_marker(pytest.mark.skip(reason="the extra omics is not installed"))
+    if item.nodeid.startswith(EXAMPLES_WITH_PROCESSES):
+        item.add_marker("process")
+    if rows in ("compiled", "n chunks"):  # compilation takes long, and so does a sum of single rows
+        item.add_marker("slow")
+
+
+def pytest_sessionfinish(session):
+    """Send the number of deselected tests from a worker to the process that writes the summary."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Receive the number of deselected tests, which is the same for every worker."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -194,16 +250,28 @@ def nothing_slow_unmarked(request):
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter):
-    """Say in one line, after everything else, what was skipped and why."""
+def pytest_terminal_summary(terminalreporter, config):
+    """List, after everything else, which tests were skipped, why, and how to run them."""
     result = yield
     skipped = terminalreporter.stats.get("skipped", [])
     texts = (report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     reasons = Counter(" ".join(text.split()) for text in texts)
-    if reasons:
-        why = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
-        terminalreporter.write_line(f"skipped {len(skipped)}: {why}")
+    lines = [f"{count} × {reason}{remedy_for(reason)}" for reason, count in reasons.most_common()]
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        how = "" if config.getoption("quick") else ": make test-all"
+        lines.insert(0, f"{left_out} × marked long{how}")
+    if config.getoption("quick"):
+        lines.insert(0, f"marked {', '.join(sorted(NOT_QUICK))}: make test, make test-all")
+    if lines:
+        terminalreporter.write_line("not run:")
+        for line in lines:
+            terminalreporter.write_line(f"  {line}")
     return result
+
+
+def remedy_for(reason):
+    """Return how to run the tests that were skipped for this reason, where that is known."""
+    return next((f": {remedy}" for word, remedy in REMEDIES.items() if word in reason), "")
 
 
 @pytest.fixture(scope="session")

@@ -37,27 +37,41 @@ def dense(indices, weights, m):
     return S.reshape(n, V * m)
 
 
-# Each number of columns and each pair of types takes seconds to compile: few of them, in many
-# shapes; `test_every_pass_is_the_plain_one` has the others. Columns that fill no vector and indices
-# of one byte; columns in several vectors; columns in three slices, with one to spare, that BLAS
-# multiplies, and indices of two bytes.
-KINDS = [(3, np.float32, 3), (21, np.float64, 30), (41, np.float64, 300)]
+# Each number of columns, each pair of types, and k = 5 beside all other k take seconds to compile:
+# few of them, in many shapes; `test_every_pass_is_the_plain_one` has the others. Columns, type, more
+# anchors than neighbours, and k: columns that fill no vector and indices of one byte; columns in
+# several vectors; columns in three slices, with one to spare, that BLAS multiplies, and indices of
+# two bytes.
+KINDS = [
+    (3, np.float32, 3, [1, 4, 6, 20]),
+    (9, np.float64, 30, [5]),
+    (41, np.float64, 300, [1, 4, 6, 20]),
+]
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     n=SIZES,
     V=st.integers(1, 12),
-    k=st.sampled_from([1, 4, 5, 6, 20]),
     kind=st.sampled_from(KINDS),
     seed=st.integers(0, 2**32 - 1),
 )
-@example(n=257, V=12, k=20, kind=KINDS[0], seed=0)
-@example(n=600, V=2, k=5, kind=KINDS[1], seed=2)
-@example(n=1030, V=3, k=5, kind=KINDS[2], seed=1)
-def test_the_pass_is_the_plain_one(n, V, k, kind, seed):
-    c, real, more = kind
-    check_the_pass(np.random.default_rng(seed), (n, V, c, k + more, k), real)
+@example(n=257, V=12, kind=KINDS[0], seed=0)
+@example(n=600, V=2, kind=KINDS[1], seed=2)
+@example(n=1030, V=3, kind=KINDS[2], seed=1)
+def test_the_pass_is_the_plain_one(n, V, kind, seed):
+    c, real, more, neighbours = kind
+    rng = np.random.default_rng(seed)
+    k = int(rng.choice(neighbours))
+    check_the_pass(rng, (n, V, c, k + more, k), real)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("k", [5, 20])
+@pytest.mark.parametrize("kind", [*KINDS, (21, np.float64, 30, ())], ids=lambda kind: str(kind[0]))
+def test_the_pass_with_any_number_of_neighbours(kind, k):
+    c, real, more, _ = kind
+    check_the_pass(np.random.default_rng(), (1030, 3, c, k + more, k), real)
 
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])
@@ -65,7 +79,7 @@ def test_the_pass_is_the_plain_one(n, V, k, kind, seed):
 def test_the_pass_with_registers_of_other_processors(registers, real, monkeypatch):
     monkeypatch.setattr(compiled, "registers", lambda: registers)
     rng = np.random.default_rng()
-    check_the_pass(rng, (700, 3, 7, 12, 5), real)
+    check_the_pass(rng, (700, 3, 5, 12, 5), real)
 
 
 def check_the_pass(rng, shape, real):
@@ -139,12 +153,26 @@ def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):
     n=st.sampled_from([0, 1, 63, 64, 65, 200]),
     V=st.integers(1, 5),
     k=st.integers(1, 6),
-    c=st.one_of(st.integers(1, 12), st.sampled_from([21, 45])),
+    # Each width of a slice is compiled. Of the first type three have the same, of the second two.
+    kind=st.sampled_from(
+        [(c, np.float32) for c in (9, 12, 45)] + [(1, np.float64), (2, np.float64)]
+    ),
     norm=st.floats(0, 0.99),
-    real=REALS,
     seed=st.integers(0, 999),
 )
-def test_rows_settle_as_the_plain_ones_do(n, V, k, c, norm, real, seed):
+def test_rows_settle_as_the_plain_ones_do(n, V, k, kind, norm, seed):
+    check_the_fixed_point(n, V, k, kind, norm, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("c", [3, 5, 7, 21, 45])
+def test_rows_of_any_width_settle_as_the_plain_ones_do(c, real):
+    check_the_fixed_point(200, 3, 5, (c, real), 0.9, c)
+
+
+def check_the_fixed_point(n, V, k, kind, norm, seed):
+    c, real = kind
     rng = np.random.default_rng(seed)
     m = k + 3
     indices, weights = random_graphs(rng, n, V, m, k, real)
@@ -170,20 +198,42 @@ def simd_topk(k, real, registers=None):
 
 
 @settings(max_examples=40, deadline=None)
+@given(n=st.integers(1, 600), m=st.integers(2, 70), real=REALS, seed=st.integers(0, 999))
+def test_the_nearest_anchors_are_the_plain_ones(n, m, real, seed):
+    rng = np.random.default_rng(seed)
+    check_the_nearest(compiled.nearest_kernel(), rng, (n, m, int(rng.integers(1, m))), real, "C")
+
+
+# Each number of neighbours, type and order is compiled by itself.
+VECTOR_SEARCHES = [(1, np.float32, "C"), (5, np.float64, "F"), (5, np.float32, "C")]
+MORE_VECTOR_SEARCHES = [
+    (k, real, order)
+    for k in (1, 2, 5, 16)
+    for real in (np.float32, np.float64)
+    for order in ("C", "F")
+    if (k, real, order) not in VECTOR_SEARCHES
+]
+
+
+@settings(max_examples=40, deadline=None)
 @given(
     n=st.integers(1, 600),
-    m=st.integers(2, 70),
-    real=REALS,
-    order=st.sampled_from(["C", "F", None]),
+    more=st.integers(1, 60),
+    kind=st.sampled_from(VECTOR_SEARCHES),
     seed=st.integers(0, 999),
 )
-def test_the_nearest_anchors_are_the_plain_ones(n, m, real, order, seed):
+def test_the_nearest_anchors_found_by_vectors_are_the_plain_ones(n, more, kind, seed):
+    k, real, order = kind
     rng = np.random.default_rng(seed)
-    k = int(rng.integers(1, m))
-    if order:  # each is compiled
-        k = max(few for few in (1, 2, 5, 16) if few <= k)
-    kernel = simd_topk(k, real) if order else compiled.nearest_kernel()
-    check_the_nearest(kernel, rng, (n, m, k), real, order or "C")
+    check_the_nearest(simd_topk(k, real), rng, (n, k + more, k), real, order)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("k", "real", "order"), MORE_VECTOR_SEARCHES)
+def test_any_number_of_nearest_anchors_found_by_vectors(k, real, order):
+    rng = np.random.default_rng(k)
+    for n, more in ((1, 1), (64, 3), (600, 50)):
+        check_the_nearest(simd_topk(k, real), rng, (n, k + more, k), real, order)
 
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])

@@ -19,6 +19,9 @@ _SUMS = {
 _SPARE = 4  # registers that are not for sums
 _LANES = 64  # rows whose neighbours are found together, and that settle together
 
+# Copies are loops: an assignment of a slice to a slice doubles the time to compile, as Numba compiles
+# the text of its error message with it.
+#
 # A line that holds a J stands for one such line for each of the columns of a slice. As variables of
 # their own they stay in registers, which a loop does not achieve. A tile of rows stays in the cache
 # from its first use to its last, without a word of Python in between. The sums of rows enough for a
@@ -28,7 +31,7 @@ _LANES = 64  # rows whose neighbours are found together, and that settle togethe
 _SWEEP = """
 def {name}(indices, weights, F, stacked, R):
     n, V, k = indices.shape
-    columns = np.uint64(len(R))
+    columns, c = np.uint64(len(R)), np.uint64(F.shape[1])
     slices = len(R) // {width}
     entries = stacked.size // slices
     of_view = np.uint64(entries // V)
@@ -46,7 +49,9 @@ def {name}(indices, weights, F, stacked, R):
     for start in range(0, n, {tile_rows}):
         rows = np.uint64(min({tile_rows}, n - start))
         old, new = old_tile[:rows], new_tile[:rows]
-        old[:, : F.shape[1]] = F[start : start + rows]
+        for row in range(rows):
+            for j in range(c):
+                old[row, j] = F[np.uint64(start) + row, j]
         np.dot(old, R, new)
         for s in range(slices):
             j = np.uint64(s * {width})
@@ -72,7 +77,9 @@ def {name}(indices, weights, F, stacked, R):
         np.dot(old.T, new, FoldtF_of_tile)
         FtF += FtF_of_tile
         FoldtF += FoldtF_of_tile
-        F[start : start + rows] = new[:, : F.shape[1]]
+        for row in range(rows):
+            for j in range(c):
+                F[np.uint64(start) + row, j] = new[row, j]
         rows_in_part += {tile_rows}
         if rows_in_part >= {terms} * entries // {width} or start + {tile_rows} >= n:
             rows_in_part = 0
@@ -193,7 +200,8 @@ def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
         for _ in range(max_sweeps):
             change[:] = 0.0
             for j in range(c):
-                f[:] = B[j]
+                for t in range({lanes}):
+                    f[t] = B[j, t]
                 for i in range(c):
                     r = 0.0 if i == j else R[i, j]
                     for t in range({lanes}):
@@ -211,7 +219,8 @@ def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
         where[:] = 0
         for column in range(c):
             j = np.int32(column)
-            f[:] = B[column]
+            for t in range({lanes}):
+                f[t] = B[column, t]
             for i in range(c):
                 r = R[i, column]
                 for t in range({lanes}):
@@ -222,8 +231,9 @@ def {name}(indices, weights, stacked, R, small, max_sweeps, U, largest, labels):
                 where[t] = j if u > most else where[t]
             for t in range(rows):
                 U[start + t, column] = f[t]
-        largest[start : start + rows] = best[:rows]
-        labels[start : start + rows] = where[:rows]
+        for t in range(rows):
+            largest[start + t] = best[t]
+            labels[start + t] = where[t]
 """
 
 
