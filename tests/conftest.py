@@ -210,6 +210,8 @@ def mark_by_use(item):
         item.add_marker("process")
     if rows in ("compiled", "n chunks"):  # compilation takes long, and so does a sum of single rows
         item.add_marker("slow")
+    if (mark := item.get_closest_marker("long_rows")) and rows in mark.args:
+        item.add_marker("long")
 
 
 def pytest_sessionfinish(session):

@@ -79,8 +79,14 @@ def name(method):
     return re.sub(r"n_clusters=3(, )?|, n_clusters=3", "", re.sub(r"\s+", " ", str(method)))
 
 
+def marks(method):
+    """Variants are long: each differs from its method in one step, which has its own tests."""
+    return [pytest.mark.long] if any(method is variant for variant in VARIANTS) else []
+
+
 def each(methods):
-    return pytest.mark.parametrize("method", methods, ids=name)
+    params = [pytest.param(method, marks=marks(method), id=name(method)) for method in methods]
+    return pytest.mark.parametrize("method", params)
 
 
 def of(*classes, among=ALL):
@@ -135,7 +141,7 @@ def shows_clusters(method, data):
 def clear_data(methods, *, luck=False):
     """Cases (method, X, y) of clusters that the method finds; with `luck`, that it may miss."""
     params = [
-        pytest.param(method, *make(spread=1), id=f"{name(method)}-{data}")
+        pytest.param(method, *make(spread=1), id=f"{name(method)}-{data}", marks=marks(method))
         for method in methods
         for data, make in DATA.items()
         if shows_clusters(method, data) and (luck or not depends_on_luck(method, data))
@@ -146,7 +152,7 @@ def clear_data(methods, *, luck=False):
 def unclear_data(methods):
     """Cases (method, X) of clusters that overlap: all that happens shows in the result."""
     params = [
-        pytest.param(method, make(spread=0.2)[0], id=name(method))
+        pytest.param(method, make(spread=0.2)[0], id=name(method), marks=marks(method))
         for method in methods
         for make in [in_blocks if fits_values(method) else on_axes]
     ]

@@ -38,13 +38,12 @@ def dense(indices, weights, m):
 
 
 # Each number of columns, each pair of types, and k = 5 beside all other k take seconds to compile:
-# few of them, in many shapes; `test_every_pass_is_the_plain_one` has the others. Columns, type, more
-# anchors than neighbours, and k: columns that fill no vector and indices of one byte; columns in
-# several vectors; columns in three slices, with one to spare, that BLAS multiplies, and indices of
-# two bytes.
+# few of them, in many shapes; `test_every_pass_is_the_plain_one` has the others.
+# (columns, type, anchors beyond the neighbours, numbers of neighbours)
 KINDS = [
-    (3, np.float32, 3, [1, 4, 6, 20]),
-    (9, np.float64, 30, [5]),
+    (3, np.float32, 3, [1, 4, 6, 20]),  # columns that fill no vector, indices of one byte
+    (9, np.float64, 30, [5]),  # columns in several vectors
+    # Columns in three slices, with one to spare, that BLAS multiplies; indices of two bytes.
     (41, np.float64, 300, [1, 4, 6, 20]),
 ]
 

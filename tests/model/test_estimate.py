@@ -94,6 +94,8 @@ SHAPES = {
     },
     "many samples": {"n": 200_000, "dims": [20, 9], "density": [None, None], "dtype": "f4"},
 }
+# Shapes, and threads, that are measured in each run of the tests.
+FEW = {"two dense views": 2, "few and wide": 1, "sparse beside dense": 2, "joined runs": 1}
 
 
 @pytest.mark.memory
@@ -101,8 +103,14 @@ SHAPES = {
     not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak is measured on Linux only"
 )
 # How much of more threads than cores is in work at once is a matter of luck.
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "threads"),
+    [
+        pytest.param(shape, threads, marks=[pytest.mark.long] * (threads != FEW.get(shape)))
+        for shape in SHAPES
+        for threads in (1, 2)
+    ],
+)
 def test_memory_is_within_a_factor_of_one_and_a_half(shape, threads, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
     if shape == "many samples":

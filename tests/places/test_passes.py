@@ -115,7 +115,7 @@ EXAMPLES = {
 
 WAYS = [
     pytest.param(
-        way, marks={"SciPy": [], "Numba": [pytest.mark.slow]}.get(way, [pytest.mark.torch])
+        way, marks={"SciPy": [], "Numba": [pytest.mark.long]}.get(way, [pytest.mark.torch])
     )
     for way in EXAMPLES
 ]
