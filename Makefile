@@ -18,10 +18,12 @@ PIP := -m pip install --quiet --disable-pip-version-check
 
 # Processes that the tests start import the package, too: without bytecode each compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
+OMCAL_EXAMPLES ?= 1
+export OMCAL_EXAMPLES
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo quick test test-all test-torch test-omics test-lowest check types coverage mutants watch bench fuzz \
-	front-page docs dist lint-workflows clean
+.PHONY: demo quick test test-all test-long test-properties test-torch test-omics test-lowest environments \
+	check types coverage mutants watch bench fuzz front-page docs dist lint-workflows clean
 
 %/.made:
 	$(PYTHON) -m venv $*
@@ -44,12 +46,20 @@ quick: $(VENV)/.installed  ## the inner loop: no real data, no other processes, 
 test: $(VENV)/.installed  ## all tests but the long ones, and the examples in docstrings
 	$(BIN)/python $(PYTEST)
 
-test-all: $(VENV)/.installed  ## all tests; OMCAL_EXAMPLES=20 for as many times the drawn examples
+test-all: $(VENV)/.installed  ## all tests
 	$(BIN)/python $(PYTEST) --all
+
+test-long: $(VENV)/.installed  ## the tests that make test leaves to make test-all; SECONDS_LEFT=... ends early
+	$(BIN)/python $(PYTEST) --all -m long $(if $(SECONDS_LEFT),--seconds $(SECONDS_LEFT))
+
+test-properties: $(VENV)/.installed  ## tests with drawn examples, OMCAL_EXAMPLES=20 times as many
+	$(BIN)/python $(PYTEST) --all -m "hypothesis and not torch" tests
+
+environments: $(TORCH)/.installed $(OMICS)/.installed $(DOCS)/.installed  ## those of the targets below
 
 # In an environment of its own, as its default build takes gigabytes and nothing else needs it.
 $(TORCH)/.installed: pyproject.toml | $(TORCH)/.made
-	$(TORCH)/$(SCRIPTS)/python $(PIP) -e ".[cli,fast,io,plot]" "torch==2.13.0" pytest pytest-cov pytest-xdist hypothesis
+	$(TORCH)/$(SCRIPTS)/python $(PIP) --no-compile -e ".[cli,fast,io,plot]" "torch==2.13.0" pytest pytest-cov pytest-xdist hypothesis
 	touch $@
 
 test-torch: $(TORCH)/.installed  ## tests of tensors and devices, with PyTorch
@@ -57,7 +67,7 @@ test-torch: $(TORCH)/.installed  ## tests of tensors and devices, with PyTorch
 
 # In an environment of its own: anndata lags behind the pandas that everything else is tested with.
 $(OMICS)/.installed: pyproject.toml | $(OMICS)/.made
-	$(OMICS)/$(SCRIPTS)/python $(PIP) -e ".[omics,io,plot]" scanpy muon pytest hypothesis
+	$(OMICS)/$(SCRIPTS)/python $(PIP) --no-compile -e ".[omics,io,plot]" scanpy muon pytest hypothesis
 	touch $@
 
 test-omics: $(OMICS)/.installed  ## tests of AnnData and MuData, with the real libraries
@@ -102,7 +112,7 @@ check: $(VENV)/.installed  ## style, types, import directions
 
 # In an environment of its own, which has AnnData and MuData for the tutorials.
 $(DOCS)/.installed: pyproject.toml | $(DOCS)/.made
-	$(DOCS)/$(SCRIPTS)/python $(PIP) -e ".[docs]"
+	$(DOCS)/$(SCRIPTS)/python $(PIP) --no-compile -e ".[docs]"
 	touch $@
 
 # pyright 1.1.414 verifies what the first Python of the path has, whatever --pythonpath says.

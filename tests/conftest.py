@@ -1,10 +1,12 @@
 """Fixtures shared by all tests."""
 
 import logging
+import math
 import multiprocessing.process
 import os
 import platform
 import subprocess
+import time
 import tracemalloc
 from collections import Counter
 from functools import partial
@@ -154,8 +156,10 @@ REMEDIES = {
     "muon": "make test-omics",
     "../shared": "place that folder beside the repository",
     "chromium": "install Chromium",
+    "no time": "make test-all",
     "CUDA": "benchmarks/gpu_checks.py on a machine with one",
 }
+START = time.monotonic()
 LEFT_OUT = pytest.StashKey[int]()  # number of long tests that were deselected
 EXAMPLES_WITH_PROCESSES = "src/omcal/experiments/comparison.py"
 
@@ -167,6 +171,9 @@ def pytest_addoption(parser):
         help=f"leave out the tests that are marked {', '.join(sorted(NOT_QUICK))}",
     )
     parser.addoption("--all", action="store_true", help="run the tests that are marked long, too")
+    parser.addoption(
+        "--seconds", type=float, default=math.inf, help="skip the tests that begin after this time"
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -212,6 +219,12 @@ def mark_by_use(item):
         item.add_marker("slow")
     if (mark := item.get_closest_marker("long_rows")) and rows in mark.args:
         item.add_marker("long")
+
+
+def pytest_runtest_setup(item):
+    """Skip the tests that begin too late."""
+    if time.monotonic() - START > item.config.getoption("seconds"):
+        pytest.skip("no time was left")
 
 
 def pytest_sessionfinish(session):

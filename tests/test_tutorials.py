@@ -70,6 +70,7 @@ def test_claims_are_about_tutorials():
     assert set(CLAIMS) <= {script.stem for script in SCRIPTS}
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_tutorial_runs(script, tmp_path):

@@ -48,6 +48,18 @@ KINDS = [
 ]
 
 
+# Registers of AVX2 and of ARM, as (number, bytes).
+other_registers = pytest.mark.parametrize(
+    ("registers", "real"),
+    [
+        ((16, 32), np.float32),
+        ((32, 16), np.float64),
+        pytest.param((16, 32), np.float64, marks=pytest.mark.long),
+        pytest.param((32, 16), np.float32, marks=pytest.mark.long),
+    ],
+)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     n=SIZES,
@@ -73,8 +85,7 @@ def test_the_pass_with_any_number_of_neighbours(kind, k):
     check_the_pass(np.random.default_rng(), (1030, 3, c, k + more, k), real)
 
 
-@pytest.mark.parametrize("real", [np.float32, np.float64])
-@pytest.mark.parametrize("registers", [(16, 32), (32, 16)])
+@other_registers
 def test_the_pass_with_registers_of_other_processors(registers, real, monkeypatch):
     monkeypatch.setattr(compiled, "registers", lambda: registers)
     rng = np.random.default_rng()
@@ -116,13 +127,13 @@ def test_the_pass_does_not_hide_what_is_no_number():
 
 def test_the_pass_is_the_same_however_its_columns_are_cut(monkeypatch):
     rng = np.random.default_rng(0)
-    c, m, k = 17, 12, 5
+    c, m, k = 7, 12, 5
     indices, weights = random_graphs(rng, 600, 2, m, k, np.float32)
     stack_by_view = rng.normal(size=(2 * m, c)).astype(np.float32)
     R = (rng.normal(size=(c, c)) / c).astype(np.float32)
     found = []
     # In vectors; with products left to BLAS all at once, or in two halves, with columns to spare.
-    for vectors, most in ((4, 20), (0, 20), (0, 10)):
+    for vectors, most in ((4, 8), (0, 8), (0, 4)):
         monkeypatch.setattr(compiled, "_FEW_VECTORS", vectors)
         monkeypatch.setattr(compiled, "_IN_REGISTERS", most)
         F = np.random.default_rng(1).random((600, c)).astype(np.float32)
@@ -235,8 +246,7 @@ def test_any_number_of_nearest_anchors_found_by_vectors(k, real, order):
         check_the_nearest(simd_topk(k, real), rng, (n, k + more, k), real, order)
 
 
-@pytest.mark.parametrize("real", [np.float32, np.float64])
-@pytest.mark.parametrize("registers", [(16, 32), (32, 16)])
+@other_registers
 def test_the_nearest_anchors_with_registers_of_other_processors(registers, real):
     rng = np.random.default_rng()
     check_the_nearest(simd_topk(3, real, registers), rng, (333, 20, 3), real, "C")

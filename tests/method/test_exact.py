@@ -212,7 +212,15 @@ def _fixed_problem():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("c", "k"), [(1, 5), (10, 1), (23, 1), (50, 5)])
+@pytest.mark.parametrize(
+    ("c", "k"),
+    [
+        (1, 5),
+        (10, 1),
+        pytest.param(23, 1, marks=pytest.mark.long),
+        pytest.param(50, 5, marks=pytest.mark.long),
+    ],
+)
 def test_sums_of_many_rows_in_float32_are_as_exact_as_the_rows(c, k):
     pytest.importorskip("numba")
     rng = np.random.default_rng(c)
