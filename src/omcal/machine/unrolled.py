@@ -19,8 +19,8 @@ _SUMS = {
 _SPARE = 4  # registers that are not for sums
 _LANES = 64  # rows whose neighbours are found together, and that settle together
 
-# Copies are loops: an assignment of a slice to a slice doubles the time to compile, as Numba compiles
-# the text of its error message with it.
+# Copies are loops. For an assignment of a slice to a slice Numba also compiles the formatting of an
+# error message, which doubles the time to compile a first kernel.
 #
 # A line that holds a J stands for one such line for each of the columns of a slice. As variables of
 # their own they stay in registers, which a loop does not achieve. A tile of rows stays in the cache
