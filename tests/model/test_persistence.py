@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 import omcal
 from omcal import OCAL, OMCAL, __version__
 from omcal.datasets import make_multiview
+from omcal.machine.archive import Archive, write_archive
 from omcal.model.files import FORMAT_VERSION, ModelError, load, save
 
 MADE = make_multiview(150, n_clusters=3, random_state=0)
@@ -229,3 +230,56 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["model.omcal"]
     model.save(str(path))
     assert_array_equal(load(str(path)).labels_, model.labels_)
+
+
+def large_files_begin_at(n_bytes, monkeypatch):
+    """Let zipfile treat files and members above this size as if they were above 2 GiB."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", n_bytes)
+
+
+@pytest.mark.parametrize("limit", [100, 3000])
+def test_a_large_model_is_saved_and_loaded(tmp_path, monkeypatch, limit):
+    model = OMCAL(3, random_state=0).fit(LIST)
+    model.save(tmp_path / "small.omcal")
+    large_files_begin_at(limit, monkeypatch)
+    model.save(tmp_path / "large.omcal")
+    raw = (tmp_path / "large.omcal").read_bytes()
+    assert b"PK\x06\x07" in raw  # the records of a large archive are there
+    assert_array_equal(load(tmp_path / "large.omcal").predict(LIST), model.predict(LIST))
+    assert_array_equal(np.load(tmp_path / "large.omcal")["basis"], model.basis_)
+    monkeypatch.undo()
+    assert_array_equal(load(tmp_path / "large.omcal").labels_, model.labels_)
+
+
+def test_damage_to_the_end_of_a_large_model_is_found(tmp_path, monkeypatch):
+    path = tmp_path / "large.omcal"
+    large_files_begin_at(100, monkeypatch)
+    model = OMCAL(3, random_state=0).fit(LIST)
+    model.save(path)
+    raw = path.read_bytes()
+    for at in range(len(raw) - 98, len(raw)):
+        path.write_bytes(raw[:at] + bytes([raw[at] ^ 0x55]) + raw[at + 1 :])
+        try:
+            load(path)  # a byte that means nothing may differ
+        except ModelError:
+            continue
+        assert_array_equal(load(path).labels_, model.labels_)
+    for cut in (1, 22, 23, 42, 98):
+        path.write_bytes(raw[:-cut])
+        with pytest.raises(ModelError):
+            load(path)
+
+
+def test_arrays_in_any_order_of_memory_are_stored_whole(tmp_path):
+    arrays = {
+        "columns": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        "strided": np.arange(24.0).reshape(4, 6)[::2, ::-1],
+        "big-endian": np.arange(5, dtype=">f4"),
+        "none": np.empty((0, 3)),
+        "scalar": np.array(2.0),
+    }
+    path = tmp_path / "some.archive"
+    write_archive(path, {"a": 1}, arrays)
+    with path.open("rb") as stream, Archive.open(stream, "archive") as archive:
+        for name, array in arrays.items():
+            assert_array_equal(archive.take(name, array.shape), array)

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -28,7 +28,8 @@ _CHECKSUM = "sha256"
 _MAX_HEADER = 64 * 2**20
 _MAX_DIRECTORY = 2**20
 _END_SIZE = 22  # of the record that ends a zip file without a comment
-_LOCATOR_SIZE = 20  # of the record before it where the file is larger than 4 GB
+_LOCATOR_SIZE = 20  # of the record before it where the file is larger than 2 GiB
+_END64_SIZE = 56  # of the record before that one
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same content gives the same bytes
 _BLOCK = 2**20
 
@@ -38,26 +39,50 @@ class ArchiveError(ValueError):
 
 
 def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write a header and named arrays of numbers."""
+    """Write a header and named arrays of numbers, without copying the arrays."""
     size = sum(array.nbytes + 512 for array in arrays.values())
     digest = hashlib.sha256()
     with (
         replacing(path, size=size) as temporary,
-        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED, allowZip64=False) as archive,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
     ):
-
-        def put(name: str, content: bytes) -> None:
-            _add(digest, name, len(content))
-            digest.update(content)
-            archive.writestr(zipfile.ZipInfo(name, _DATE), content)
-
-        put(_HEADER, json.dumps(header, indent=1).encode())
+        content = json.dumps(header, indent=1).encode()
+        with _member(archive, _HEADER, len(content), digest) as write:
+            write(content)
         for name, array in arrays.items():
-            content = io.BytesIO()
             # The first version of the layout holds every type that is written here.
-            np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
-            put(f"{name}.npy", content.getvalue())
+            start = io.BytesIO()
+            np.lib.format.write_array_header_1_0(
+                start, np.lib.format.header_data_from_array_1_0(array)
+            )
+            values = array.T if array.flags.fnc else array
+            with _member(archive, f"{name}.npy", start.tell() + array.nbytes, digest) as write:
+                write(start.getvalue())
+                for block in np.nditer(
+                    values,
+                    ("external_loop", "buffered", "zerosize_ok"),
+                    order="C",
+                    buffersize=_BLOCK,
+                ):
+                    write(block.tobytes())
         archive.writestr(zipfile.ZipInfo(_CHECKSUM, _DATE), digest.hexdigest())
+
+
+@contextmanager
+def _member(
+    archive: zipfile.ZipFile, name: str, size: int, digest: Any
+) -> Iterator[Callable[[bytes], None]]:
+    """Begin a member of this size; yield the function that writes to it and to the checksum."""
+    info = zipfile.ZipInfo(name, _DATE)
+    info.file_size = size
+    _add(digest, name, size)
+    with archive.open(info, "w") as stream:
+
+        def write(content: bytes) -> None:
+            digest.update(content)
+            stream.write(content)
+
+        yield write
 
 
 def _add(digest: Any, name: str, size: int) -> None:
@@ -147,16 +172,23 @@ class Archive:
 
 
 def _check_ends(stream: BinaryIO, size: int, what: str) -> None:
-    """Refuse what is no archive, is cut off, or would unfold when its directory is read."""
+    """Refuse a file that is no archive, is cut off, or has a directory too large to read."""
     stream.seek(0)
     if stream.read(4) != b"PK\x03\x04":
         raise ArchiveError(f"this is not a {what}.")
-    stream.seek(max(size - _END_SIZE - _LOCATOR_SIZE, 0))
+    stream.seek(max(size - _END_SIZE - _LOCATOR_SIZE - _END64_SIZE, 0))
     tail = stream.read()
     before, end = tail[:-_END_SIZE], tail[-_END_SIZE:]
-    if end[:4] != b"PK\x05\x06" or end[-2:] != b"\0\0" or before[:4] == b"PK\x06\x07":
+    locator, end64 = before[-_LOCATOR_SIZE:], before[:-_LOCATOR_SIZE]
+    directory = int.from_bytes(end[12:16], "little")
+    sound = end[:4] == b"PK\x05\x06" and end[-2:] == b"\0\0"
+    if locator[:4] == b"PK\x06\x07":  # zip64: the larger record holds the sizes
+        at = int.from_bytes(locator[8:16], "little")
+        sound &= end64[:4] == b"PK\x06\x06" and at == size - len(tail)
+        directory = max(directory, int.from_bytes(end64[40:48], "little"))
+    if not sound:
         raise ArchiveError("it is cut off, or has something behind its end; the file is damaged.")
-    if int.from_bytes(end[12:16], "little") > _MAX_DIRECTORY:
+    if directory > _MAX_DIRECTORY:
         raise ArchiveError("its list of members is too long; the file is damaged or hostile.")
 
 
