@@ -1,6 +1,9 @@
 """Several runs joined into one result."""
 
 import logging
+import signal
+import threading
+import time
 import uuid
 import warnings
 
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_info
 
 import reference
 from large_fits import mapped, overlapping
@@ -394,3 +398,65 @@ def test_refusals():
         Consensus(KMeans(3)).fit(ARRAYS)
     with pytest.raises(ValueError, match="n_runs"):
         Consensus(OMCAL(3), n_runs=1).fit(ARRAYS)
+    given = [view[:20] for view in ARRAYS]
+    for settings in ({}, {"init": np.eye(20, 3)}):
+        with pytest.raises(ValueError, match=r"n_runs=3 runs would all be the same: anchors are"):
+            Consensus(OMCAL(3, anchors=given, **settings), n_runs=3).fit(ARRAYS)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"anchors": [view[:20] for view in ARRAYS], "init": "random"}, {"anchors": "random"}],
+)
+def test_runs_with_the_same_anchors_say_so(settings):
+    views = [view[:20] for view in ARRAYS] if settings["anchors"] == "random" else ARRAYS
+    with pytest.warns(UserWarning, match="all 3 runs have the same anchors"):
+        Consensus(OMCAL(3, n_anchors=20, **settings), n_runs=3, random_state=0).fit(views)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_all_runs(press, tmp_path, n_jobs, times, monkeypatch):
+    slow = OMCAL(4, tol=0, max_iter=3000, accelerate=False, gamma=1e-3, checkpoint=tmp_path / "s")
+    model = Consensus(slow, n_runs=6, n_jobs=n_jobs, random_state=0)
+    before = state_of_process()
+    if times == 2:  # signals of a thread are handled later, and then as one
+        monkeypatch.setattr("omcal.model.progress.Interruption._ask", signal.default_int_handler)
+    press(iteration=7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(DATA.views)
+    assert state_of_process() == before  # no thread works on
+    for saved in tmp_path.iterdir():
+        saved.unlink()
+    time.sleep(0.2)
+    assert not list(tmp_path.iterdir())
+    assert hasattr(model, "labels_") == (times == 1)
+    if times == 1:
+        assert 1 <= len(model.runs_) <= (n_jobs or 1)
+        assert 7 <= model.runs_[0].solution.n_iter < 3000
+        assert model.predict(DATA.views).shape == model.labels_.shape
+        model.save(tmp_path / "model.omcal")
+        assert_array_equal(load(tmp_path / "model.omcal").labels_, model.labels_)
+
+
+def state_of_process():
+    pools = [(pool["filepath"], pool["num_threads"]) for pool in threadpool_info()]
+    return threading.active_count(), signal.getsignal(signal.SIGINT), sorted(pools)
+
+
+def test_an_error_in_one_thread_ends_the_others(monkeypatch):
+    slow = OMCAL(4, tol=0, max_iter=100_000, accelerate=False, gamma=1e-3)
+    calls, plain, before = [], OMCAL._optimise, threading.active_count()
+
+    def failing(self, *args, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise RuntimeError("broken")
+        return plain(self, *args, **options)
+
+    monkeypatch.setattr(OMCAL, "_optimise", failing)
+    with pytest.raises(RuntimeError, match="broken"):
+        Consensus(slow, n_runs=4, n_jobs=2, random_state=0).fit(DATA.views)
+    assert threading.active_count() == before

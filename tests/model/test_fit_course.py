@@ -1,6 +1,5 @@
 """During the fit: interruption, and scikit-learn's callbacks."""
 
-import logging
 import os
 import signal
 import subprocess
@@ -51,38 +50,6 @@ def test_a_fit_that_fails_late_changes_nothing():
     with pytest.raises(ValueError, match="beta=1e"):
         model.set_params(beta=1e9).fit(OTHER.views)
     assert vars(model) == before | {"beta": 1e9}
-
-
-class CtrlC(logging.Handler):
-    """Presses Ctrl-C so many times when an iteration is logged."""
-
-    def __init__(self, iteration, times=1):
-        super().__init__()
-        self.due = [iteration] * times
-
-    def emit(self, record):
-        while record.args and self.due and record.args[1:2] == (self.due[0],):
-            self.due.pop()
-            signal.raise_signal(signal.SIGINT)
-
-
-@pytest.fixture
-def press():
-    """Press Ctrl-C in the fits of the test: press(iteration=5, times=1)."""
-    logger = logging.getLogger("omcal")
-    level, before = logger.level, signal.signal(signal.SIGINT, signal.default_int_handler)
-    handlers = []
-
-    def add(**when):
-        handlers.append(CtrlC(**when))
-        logger.addHandler(handlers[-1])
-        logger.setLevel(logging.DEBUG)
-
-    yield add
-    for handler in handlers:
-        logger.removeHandler(handler)
-    logger.setLevel(level)
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("make", [OMCAL, lambda *a, **k: Consensus(OMCAL(*a, **k), n_runs=2)])
@@ -167,10 +134,11 @@ main()
 
 @pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
-def test_ctrl_c_on_the_command_line(tmp_path):
+@pytest.mark.parametrize("runs", ["1", "3"])
+def test_ctrl_c_on_the_command_line(tmp_path, runs):
     """The result so far is shown and written, and the code says that it was interrupted."""
     np.savez(tmp_path / "data.npz", **MADE.views)
-    options = ["--clusters", "3", "--tol", "0", "--runs", "1", "--no-accelerate"]
+    options = ["--clusters", "3", "--tol", "0", "--runs", runs, "--no-accelerate"]
     files = ["--out", str(tmp_path / "l.csv"), "--save-model", str(tmp_path / "m.omcal")]
     process = subprocess.run(
         [sys.executable, "-c", PRESSING, "cluster", str(tmp_path / "data.npz"), *options, *files],

@@ -267,7 +267,7 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
             {"name": n, "n_features": d, "weight": weight, "scale": scale}
             for n, d, weight, scale in views
         ],
-        "n_runs": getattr(model, "n_runs", 1),
+        "n_runs": len(getattr(model, "runs_", [model])),
         "stability": getattr(model, "stability_", None),
         "doubts": [str(doubt) for doubt in getattr(model, "doubts_", [])],
         "parameters": parameters,
@@ -313,11 +313,12 @@ def _ending(result: dict[str, Any]) -> str:
     end = "Converged" if result["converged"] else "Not converged"
     if result["interrupted"]:
         end = "Interrupted"
-    if result["n_runs"] > 1:
-        end = f"{result['n_runs']} runs, which agree with the result by an ARI of "
+    if result["stability"] is not None:
+        done = "Interrupted after " if result["interrupted"] else ""
         return (
-            f"{end}{result['stability']:.2f}, in {seconds:.2f} s: {n} samples, "
-            f"{result['parameters']['n_anchors']} anchors a run."
+            f"{done}{result['n_runs']} runs, which agree with the result by an ARI of "
+            f"{result['stability']:.2f}, in {seconds:.2f} s: {n} samples, "
+            f"{result['parameters']['n_anchors']} anchors per run."
         )
     return (
         f"{end} after {result['n_iter']} iterations and {seconds:.2f} s: {n} samples, "

@@ -27,7 +27,15 @@ from omcal.method.starts import starts
 from omcal.metrics import ari_of_table
 from omcal.model.base import FittedModel
 from omcal.model.cost import Estimate
-from omcal.model.doubts import Diagnostic, DiagnosticGraphs, cluster_sizes, doubts, of_runs, warn
+from omcal.model.doubts import (
+    Diagnostic,
+    DiagnosticGraphs,
+    cluster_sizes,
+    doubts,
+    of_few_runs,
+    of_runs,
+    warn,
+)
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
 from omcal.model.progress import FitMonitor, best_of, plain_interrupts, run_all, shown
@@ -138,6 +146,13 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         -------
         self
             Fitted.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C. While runs iterate, they end with the iteration in progress, no further
+            run begins, and the model is fitted as far as it came; earlier, or pressed twice, the
+            model is as before.
         """
         inner = self._inner()
         with inner._telling():
@@ -148,6 +163,11 @@ class Consensus(MetaEstimatorMixin, FittedModel):
                 raise ValueError(
                     f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
                     "same run at a time; leave one of them out."
+                )
+            if not inner._random:
+                raise ValueError(
+                    f"n_runs={self.n_runs} runs would all be the same: anchors are given and "
+                    "nothing else is random; use OMCAL alone, init='random', or anchors='kmeans'."
                 )
         with inner._working(), shown(inner.verbose), plain_interrupts():
             interrupted = self._fit(inner, X, present)
@@ -190,11 +210,13 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         seeds = random_state.randint(2**31 - 1, size=self.n_runs + 1)
         runs = RunsAtWork(inner, place, settings, seeds[:-1], self.random_state, watch)
         finished = runs.finish(self.n_jobs)
-        if len(finished) < 2:  # only Ctrl-C, on some rank, cuts them short
-            raise KeyboardInterrupt
+        interrupted = watch.interrupted
+        # The joint fit takes less time than a run: it goes on to its end.
+        watch = watch.renewed()
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
+        interrupted |= watch.interrupted
         if not described:
-            return watch.interrupted
+            return interrupted
         best = self._keep_most_similar(inner)
         inner._graphs = runs.graphs(best)  # what describes the model
         shown = DiagnosticGraphs.at(place, inner._graphs, best)
@@ -204,9 +226,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         )
         inner.doubts_ = inner._doubts(shown, own)
         self.doubts_: list[Diagnostic] = self._doubts(shown, joint)
-        if not watch.interrupted:
+        if not interrupted:
             runs.remove_checkpoints()
-        return watch.interrupted
+        return interrupted
 
     def _join(
         self,
@@ -288,8 +310,11 @@ class Consensus(MetaEstimatorMixin, FittedModel):
 
     def _doubts(self, shown: DiagnosticGraphs, sizes: Array) -> list[Diagnostic]:
         converged = [run.solution.converged for run in self.runs_]
+        first, *others = [rule.learned.anchors for rule in self._rule.runs]
+        same = all(all(map(np.array_equal, first, anchors)) for anchors in others)
         found = doubts(self, shown, sizes)
-        return found + of_runs(converged, self.estimator_.max_iter, self.stability_)
+        found += of_runs(converged, self.estimator_.max_iter, self.stability_)
+        return found + of_few_runs(len(self.runs_), self.n_runs, same_anchors=same)
 
     @property
     def _silent(self) -> Mask:

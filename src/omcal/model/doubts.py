@@ -135,6 +135,27 @@ def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> list[
     return found
 
 
+def of_few_runs(n_done: int, n_runs: int, *, same_anchors: bool) -> list[Diagnostic]:
+    """Joined runs that are too few, or too similar, for `stability_` to say anything."""
+    if n_done < min(n_runs, 2):
+        return [
+            Diagnostic(
+                f"{n_done} of n_runs={n_runs} runs was done, so that stability_ and certainty_ "
+                "compare it with itself",
+                "fit again",
+            )
+        ]
+    if same_anchors:
+        return [
+            Diagnostic(
+                f"all {n_done} runs have the same anchors, so that stability_ and certainty_ say "
+                "nothing about the choice of anchors",
+                "use anchors='kmeans', or fewer anchors than samples",
+            )
+        ]
+    return []
+
+
 def _about_views(model: Any) -> Iterator[Diagnostic]:
     names, weights = model.view_names_, model.view_weights_
     uninformative = model._silent

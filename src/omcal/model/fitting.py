@@ -356,6 +356,12 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel):
         return int(self.n_init) if isinstance(self.init, str) else 1
 
     @property
+    def _random(self) -> bool:
+        """Whether `random_state` has an influence on the fit."""
+        random_start = isinstance(self.init, str) and (self.init == "random" or self.n_init > 1)
+        return isinstance(self.anchors, str) or random_start
+
+    @property
     def _n_features_out(self) -> int:
         return int(self.n_clusters)
 

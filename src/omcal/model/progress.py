@@ -7,8 +7,9 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import numpy as np
 
@@ -155,6 +156,16 @@ class FitMonitor:
     def held(self) -> AbstractContextManager[None]:
         """Around iterations: Ctrl-C ends them with the one in progress."""
         return self._interruption.held()
+
+    def stop(self) -> None:
+        """End all iterations with the one in progress, as Ctrl-C does."""
+        self._interruption.asked = True
+
+    def renewed(self) -> Self:
+        """Return a monitor for further work, which an earlier Ctrl-C does not cut short."""
+        other = copy(self)
+        other._interruption = Interruption()
+        return other
 
     def begin(
         self, n: int, names: Sequence[str], scalings: Sequence[Scaling], n_anchors: int

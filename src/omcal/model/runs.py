@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice
+from itertools import count, islice
+from threading import Lock
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from omcal.machine.arrays import Array, Floats, Seed, on_host
@@ -22,6 +24,7 @@ from omcal.model.fitting import AnchorClusterer
 from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, run_all
 from omcal.places.base import Place
 
+_SECONDS_BETWEEN_SIGNALS = 0.1
 Finished = tuple[Predictor, Solution, Assignment]  # a run
 
 
@@ -118,7 +121,7 @@ class RunsAtWork:
         self._kept: dict[int, AnchorGraphs | None] = {}
 
     def finish(self, n_jobs: int | None) -> list[Finished]:
-        """What each came to, in their order; fewer after Ctrl-C."""
+        """Return the results of the runs in their order; after Ctrl-C of those that had begun."""
         found = self._work_off(n_jobs)
         return [
             (Predictor(one.alone, best.consensus), best, assignment)
@@ -146,19 +149,55 @@ class RunsAtWork:
         part.set_params(checkpoint=path, random_state=random_state)
         return part._checkpoint(self._place, self._settings, n_runs=len(self._states))
 
-    def _work_off(self, n_jobs: int | None) -> Iterator[Optimised]:
-        """Graphs of later runs are made when their turn has come."""
+    def _work_off(self, n_jobs: int | None) -> list[Optimised]:
+        """Work on the runs in their order; graphs of later runs are made when their turn has come.
+
+        After Ctrl-C the runs in progress end with their next iteration, and no other begins.
+        """
         built = self._place.build(self._learned, self._settings)
         size = self._place.together(self._settings)
         groups = zip(count(0, size), iter(lambda: list(islice(built, size)), []), strict=False)
-        if n_jobs in (None, 1):
+        with self._watch.held():
+            if n_jobs not in (None, 1):
+                return self._in_threads(groups, effective_n_jobs(n_jobs))
+            found: list[Optimised] = []
             for first, some in groups:
-                yield from self._together(first, some)
+                found += self._together(first, some)
                 if some[0].agree(self._watch.interrupted):
-                    return
-        else:
-            jobs = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
-            yield from chain.from_iterable(jobs(delayed(self._together)(*one) for one in groups))
+                    break
+            return found
+
+    def _in_threads(
+        self, groups: Iterator[tuple[int, Sequence[AbstractRows]]], n_threads: int
+    ) -> list[Optimised]:
+        """Work on the runs in threads, all of which have ended when this returns or raises."""
+        found: dict[int, list[Optimised]] = {}
+        lock = Lock()  # a generator serves one thread at a time
+
+        def work() -> None:
+            try:
+                while not (found and self._watch.interrupted):
+                    with lock:
+                        one = next(groups, None)
+                    if one is None:
+                        return
+                    found[one[0]] = self._together(*one)
+            except BaseException:
+                self._watch.stop()
+                raise
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                jobs = [pool.submit(work) for _ in range(n_threads)]
+                # Python handles a signal in this thread, also one that another thread received.
+                while wait(jobs, timeout=_SECONDS_BETWEEN_SIGNALS).not_done:
+                    pass
+                for job in jobs:
+                    job.result()
+            except BaseException:
+                self._watch.stop()
+                raise
+        return [one for first in sorted(found) for one in found[first]]
 
     def _together(self, first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
         """The runs with these rows, from this number on, an iteration of each in turn."""
