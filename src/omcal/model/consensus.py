@@ -44,6 +44,8 @@ from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
 
+_AFTER_CTRL_C = 20  # iterations of the joint fit; mostly it converges in fewer
+
 
 class Consensus(MetaEstimatorMixin, FittedModel):
     """Join several runs with other anchors into one clustering.
@@ -211,9 +213,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         runs = RunsAtWork(inner, place, settings, seeds[:-1], self.random_state, watch)
         finished = runs.finish(self.n_jobs)
         interrupted = watch.interrupted
-        # The joint fit takes less time than a run: it goes on to its end.
         watch = watch.renewed()
-        self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch)
+        max_iter = min(inner.max_iter, _AFTER_CTRL_C) if interrupted else inner.max_iter
+        self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch, max_iter)
         interrupted |= watch.interrupted
         if not described:
             return interrupted
@@ -237,8 +239,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         finished: Sequence[Finished],
         random_state: np.random.RandomState,
         watch: FitMonitor,
+        max_iter: int,
     ) -> None:
-        """One more fit, to the graph of the runs' clusters."""
+        """Fit the graph between the samples and the clusters of the runs."""
         c, runs = inner.n_clusters, runs_of(finished, inner.n_clusters)
         n_found = 0
         for run in runs:
@@ -250,7 +253,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
                 "n_clusters."
             )
         rows = place.join([assignment for _, _, assignment in finished], c)
-        how = (inner.max_iter, inner.tol, inner.accelerate)
+        how = (int(max_iter), inner.tol, inner.accelerate)
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         StS = rows.gram()
         (bases,) = starts("spectral", 1, StS[0], c, [random_state])
