@@ -64,7 +64,7 @@ def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Ar
                     order="C",
                     buffersize=_BLOCK,
                 ):
-                    write(block.tobytes())
+                    write(np.asarray(block).tobytes())
         archive.writestr(zipfile.ZipInfo(_CHECKSUM, _DATE), digest.hexdigest())
 
 
