@@ -139,7 +139,7 @@ def test_samples_that_a_view_lacks(omcal_command, tmp_path, name, write, lacking
     order = ("--views", ",".join(data.views))
     omcal_command("predict", model, path, *order, "--out", out)
     by_mask = expected.predict(data.views, present=data.present)
-    assert_array_equal(read_labels(out).astype(int), by_mask)
+    assert_array_equal(read_labels(out).labels.astype(int), by_mask)
     ended = omcal_command("cluster", path, "--clusters", 3, "--method", "nmf")
     assert is_one_error_line(ended) and f"{lacking} lacks 9, which --method" in ended.err
     report = tmp_path / "report.html"
@@ -264,7 +264,7 @@ def test_predict_gives_the_labels_of_the_saved_model(omcal_command, file, tmp_pa
     assert (ended.code, ended.err) == (0, "")
     assert "NMI (max)" in ended.out
     expected = OMCAL(3, random_state=0).fit(MADE.views).predict(MADE.views)
-    assert_array_equal(read_labels(out).astype(int), expected)
+    assert_array_equal(read_labels(out).labels.astype(int), expected)
     assert_array_equal(load(model).predict(MADE.views), expected)
     result = json.loads(omcal_command("predict", model, file, "--json").out)
     assert result["cluster_sizes"] == np.bincount(expected).tolist()
@@ -295,7 +295,7 @@ def test_predict_with_a_model_of_one_view(omcal_command, tmp_path):
     out = tmp_path / "labels.csv"
     omcal_command("predict", tmp_path / "one.omcal", tmp_path / "X.npy", "--out", out)
     expected = OCAL(3, random_state=0).fit(X).predict(X)
-    assert_array_equal(read_labels(out).astype(int), expected)
+    assert_array_equal(read_labels(out).labels.astype(int), expected)
 
 
 @pytest.mark.usefixtures("torch")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from omcal.cli.files import read_labels, write_labels
+from omcal.cli.files import read_label_pair, read_labels, write_labels
 from omcal.datasets import DataError
 
 
@@ -19,14 +19,15 @@ from omcal.datasets import DataError
         ("sample,cluster\n0,5\n1,6\n", ["5", "6"]),
         ("sample,cluster\n1,6\n0,5\n", ["5", "6"]),
         ("name,Label\nx,5\ny,6\n", ["5", "6"]),
-        ('"a b"\n"c, d"\n', ["a b", "c, d"]),
+        ('"a b"\n"c, d"\n"a b"\n', ["a b", "c, d", "a b"]),
+        ("species\ncat\ndog\n", ["cat", "dog"]),
         ("\ufeff1\r\n2\r\n", ["1", "2"]),
     ],
 )
 def test_read_labels(tmp_path, text, labels):
     path = tmp_path / "labels.csv"
     path.write_text(text, encoding="utf-8")
-    assert_array_equal(read_labels(path), labels)
+    assert_array_equal(read_labels(path).by_position().labels.astype(str), labels)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,6 @@ def test_read_labels(tmp_path, text, labels):
         b"1\n2,3\n",
         b"label,y\n1,2\n",
         b"sample,cluster\n0,1\n0,2\n",
-        b"x,label\n1,\n",
         b"\xff\xfe\x00",
     ],
 )
@@ -48,15 +48,37 @@ def test_read_labels_refuses(tmp_path, content):
         read_labels(path)
 
 
+def test_score_takes_the_files_that_labels_takes(tmp_path):
+    """A column of any name beside the ids, other separators, and samples without a label."""
+    true, pred = tmp_path / "true.csv", tmp_path / "pred.csv"
+    true.write_text("id;species\nx;cat\ny;dog\nz;\n")
+    pred.write_text("id,cluster\nz,0\ny,1\nx,2\n")
+    y_true, y_pred, notes = read_label_pair(true, pred)
+    assert (y_true.tolist(), y_pred.tolist()) == (["cat", "dog"], [2, 1])
+    assert notes == ["1 samples without a label are left out"]
+    true.write_text("id,label\nx,\ny,\nz,\n")
+    with pytest.raises(DataError, match=r"no sample has a label in both .*true\.csv"):
+        read_label_pair(true, pred)
+
+
+def test_samples_numbered_from_0_match_by_position(tmp_path):
+    true, pred = tmp_path / "true.csv", tmp_path / "pred.csv"
+    true.write_text("id,label\nx,a\ny,b\n")
+    pred.write_text("sample,cluster\n1,7\n0,5\n")
+    y_true, y_pred, notes = read_label_pair(true, pred)
+    assert (y_true.tolist(), y_pred.tolist()) == (["a", "b"], [5, 7])
+    assert notes == [f"matched by position: {pred} has no ids"]
+
+
 def test_read_labels_from_npy(tmp_path):
     path = tmp_path / "labels.npy"
     np.save(path, [[3], [4], [3]])
-    assert_array_equal(read_labels(path), [3, 4, 3])
+    assert_array_equal(read_labels(path).labels, [3, 4, 3])
     np.save(path, np.eye(3))
     with pytest.raises(DataError, match=r"\(3, 3\)"):
         read_labels(path)
     path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(DataError, match="not a readable"):
+    with pytest.raises(DataError, match="cannot be read"):
         read_labels(path)
 
 
@@ -83,4 +105,4 @@ def test_write_labels_follows_a_link(tmp_path):
     link.symlink_to(target)
     write_labels(link, np.array([1, 0]))
     assert link.is_symlink()
-    assert_array_equal(read_labels(target), ["1", "0"])
+    assert_array_equal(read_labels(target).labels, [1, 0])

@@ -115,7 +115,7 @@ def test_a_name_that_is_no_utf8(tmp_path, file, omcal_command):
     words = [w for option, name in outputs.items() for w in (option, tmp_path / (name + odd))]
     ended = omcal_command("cluster", source, "--clusters", 3, *words)
     assert ended.code == 0, ended.err
-    assert len(read_labels(tmp_path / f"labels{odd}")) == 400
+    assert len(read_labels(tmp_path / f"labels{odd}").labels) == 400
     assert r"\udcff" in (tmp_path / f"page{odd}").read_text("utf-8")
 
 
@@ -136,7 +136,7 @@ def test_a_full_disk_costs_no_other_file(tmp_path, file, omcal_command, monkeypa
     assert "labels.csv: no space left on its disk" in ended.err
     assert "bytes are missing" in ended.err and f"it is in {spare}" in ended.err
     model = omcal.load(tmp_path / "model")
-    np.testing.assert_array_equal(read_labels(spare).astype(int), model.labels_)
+    np.testing.assert_array_equal(read_labels(spare).labels.astype(int), model.labels_)
     assert "</html>" in (tmp_path / "page.html").read_text()
 
 
@@ -147,7 +147,7 @@ def test_a_full_disk_for_the_model_costs_the_model_alone(tmp_path, file, omcal_c
         ended = omcal_command("cluster", file, "--clusters", 3, *words)
         assert not os.listdir(disk)
     assert ended.code == 2 and "--save-model" in ended.err and "no space left" in ended.err
-    assert len(read_labels(tmp_path / "labels.csv")) == 400
+    assert len(read_labels(tmp_path / "labels.csv").labels) == 400
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
@@ -159,7 +159,7 @@ def test_closed_output_is_no_failure(tmp_path, file, monkeypatch, as_json):
         words = ["cluster", str(file), "--clusters", "3", "--out", str(tmp_path / "labels.csv")]
         with pytest.raises(SystemExit) as end:
             main([*words, *as_json])
-        assert len(read_labels(tmp_path / "labels.csv")) == 400
+        assert len(read_labels(tmp_path / "labels.csv").labels) == 400
         return end.value.code
 
     assert ended_with(None, None) == 0  # as Python has it where the caller closed them

@@ -20,6 +20,7 @@ STRANGE = st.sampled_from(
     ["allow_pickle", "file", "a_train", "a_test", "x_train", "y", "label", "class", "gt", "X"]
     + ["x", "data", "indices", "indptr", "shape", "format", "id", "index", "1", "1_1", "2020"]
     + ["vocab", "a:b", "größe", "a.data", "train", "test", "c1", "obs", "var", "self", "name"]
+    + ["c\\d", "c/d"]
 )
 NAMES = st.one_of(STRANGE, st.text("abé_:. 1", min_size=1, max_size=4))
 LABELS = st.sampled_from(
@@ -28,7 +29,8 @@ LABELS = st.sampled_from(
 IDS = st.sampled_from(
     # What could be taken for a gap, a number or a code.
     [["NA", "b", "nan", "none"], ["1.50", "1.5", "2", "3"], ["-1", "1e3", "1", "x"]]
-    + [["=cmd()", "-x", "'=it", "@y"]]
+    + [["=cmd()", "-x", "'=it", "@y"], ["a;=HYPERLINK(3)", "a,-x", "\t=x", "b|'@y"]]
+    + [["\u00a0a", "a\r", " a", "a"], ["True", "False", "TRUE", "x"], ["1.5", "1,5", "x", "2"]]
     + [None, ["s1", "s2", "10", "2"], ["007", "7", "07", "0"], ["4", "2", "9", "3"]]
 )
 
@@ -62,6 +64,8 @@ def dense(*names, **rest):
 @example(dense("allow_pickle", "file"))
 @example(dense("a_train", "a_test"))
 @example(dense("a", "b"))
+@example(dense("c\\d", "c/d"))
+@example(dense("a", "b", ids=np.array(["\u00a0a", "a\r", " a", "a"])))
 @example(dense("y", labels=np.array(["1", "01", "001", "1"])))
 @example(dense("data", "indices", "indptr", "shape"))
 def test_written_is_read_or_refused(ending, data):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from omcal.datasets import DataError, describe, load_views
+from omcal.datasets._contents import Contents
+from omcal.datasets._selection import select
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(40, 6)).round(4)
@@ -276,3 +278,76 @@ def test_a_file_is_named_as_what_it_is(tmp_path):
     assert load_views(tmp_path / "table.mat").notes == (
         "table.mat is a file of kind CSV, whatever its name says",
     )
+
+
+# ids and names that were lost, and tables the wrong way round
+
+
+def test_a_column_of_fractions_called_id_is_no_feature(tmp_path):
+    rows = [(round(i + 0.5, 1), *row) for i, row in enumerate(VALUES)]
+    path = write(tmp_path / "d.csv", ["id", *"abcdef"], rows)
+    data = load_views(path)
+    assert data.widths == (6,) and data.ids is None
+    assert any(note.startswith("left out, for they name") and "'id'" in note for note in data.notes)
+    assert load_views(path, id=False).widths == (7,)
+    assert load_views(path, id="id").ids[:2].tolist() == ["0.5", "1.5"]
+
+
+def test_one_note_on_the_index_that_joins(tmp_path):
+    rows = [(i + 7, *row) for i, row in enumerate(VALUES)]
+    for name, features in {"a": "abcdef", "b": "ghijkl"}.items():
+        write(tmp_path / f"{name}.csv", ["", *features], rows)
+    data = load_views([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert data.notes == ("joined by 'index': 40 samples, 40 in every table; a has 40, b 40",)
+
+
+def test_ids_are_not_stripped(tmp_path):
+    rows = [('"\u00a0a"', 1.5), ('"a\r"', 2.5), ('" a"', 4), ("a", 5)]
+    path = tmp_path / "d.csv"
+    path.write_bytes("\n".join(f"{i},{x}" for i, x in [("id", "v"), *rows]).encode())
+    assert load_views(path).ids.tolist() == ["\u00a0a", "a\r", " a", "a"]
+
+
+def test_a_blank_after_every_separator_belongs_to_no_cell(tmp_path):
+    (tmp_path / "d.csv").write_text('v, id, w\n1.5, s1, 2\n2.5, "s,2", 3\n')
+    data = load_views(tmp_path / "d.csv")
+    assert data.ids.tolist() == ["s1", "s,2"] and data.widths == (2,)
+
+
+def test_nul_in_a_name_is_refused(tmp_path):
+    views = {"a": VALUES, "b": VALUES}
+    for extra in ({"view_names": ["a", "b\0b"]}, {"y": ["k\0l", *"m" * 39]}):
+        arrays = {"b\0b" if "view_names" in extra and k == "b" else k: v for k, v in views.items()}
+        contents = {k: np.array(v) for k, v in {**arrays, **extra}.items()}
+        with pytest.raises(DataError, match=r"\\x00.* holds a NUL character"):
+            select(Contents("test", contents), tmp_path / "d")
+
+
+@pytest.fixture
+def turned(tmp_path):
+    """Two tables of features by samples, and the labels of the samples."""
+    cells = [f"cell{j}" for j in range(6)]
+    for name, n in {"rna": 40, "protein": 9}.items():
+        rows = [(f"{name}{i}", *row) for i, row in enumerate(VALUES[:n])]
+        write(tmp_path / f"{name}.csv", ["feature", *cells], rows)
+    write(tmp_path / "truth.csv", ["id", "label"], [(cell, f"k{cell[-1]}") for cell in cells])
+    write(tmp_path / "plain.csv", ["label"], [[f"k{j}"] for j in range(6)])
+    write(tmp_path / "atac.csv", ["id", "p", "q"], [(c, 0.5, j * j) for j, c in enumerate(cells)])
+    return tmp_path
+
+
+@pytest.mark.parametrize("names", [("rna", "protein"), ("rna", "atac")])
+def test_turned_tables_are_advised_to_be_turned(turned, names):
+    with pytest.raises(
+        DataError, match=r"are called (the same|like samples).*--transpose"
+    ) as error:
+        load_views([turned / f"{name}.csv" for name in names])
+    assert "--id" not in str(error.value)
+
+
+@pytest.mark.parametrize("labels", ["truth", "plain"])
+def test_labels_of_a_turned_table(turned, labels):
+    with pytest.raises(DataError, match=r"the data.*--transpose"):
+        load_views(turned / "rna.csv", labels=turned / f"{labels}.csv")
+    data = load_views(turned / "rna.csv", labels=turned / f"{labels}.csv", transpose=True)
+    assert data.labels.tolist() == [f"k{j}" for j in range(6)]

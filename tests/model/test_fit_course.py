@@ -153,7 +153,7 @@ def test_ctrl_c_on_the_command_line(tmp_path, runs):
     assert last[-1] == "omcal: interrupted" and "ending after this iteration" in last[0]
     assert sorted(os.listdir(tmp_path)) == ["data.npz", "l.csv", "m.omcal"]
     assert_array_equal(
-        read_labels(tmp_path / "l.csv").astype(int), load(tmp_path / "m.omcal").labels_
+        read_labels(tmp_path / "l.csv").labels.astype(int), load(tmp_path / "m.omcal").labels_
     )
 
 

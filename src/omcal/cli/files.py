@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import omcal
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
+    from omcal.datasets.label_files import LabelColumn
     from omcal.machine.arrays import Array
 
-_LABEL_COLUMNS = ("cluster", "label", "labels", "class", "target", "y")
 _SAMPLE_COLUMN = "sample"
 _ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npy")
 
@@ -91,9 +92,10 @@ def write_labels(path: Path, labels: Array, data: MultiViewData | None = None) -
             _write_parquet(temporary, {title: list(names), "cluster": labels})
         else:
             with temporary.open("w", newline="", encoding="utf-8") as stream:
-                writer = csv.writer(
-                    stream, delimiter="\t" if ending == ".tsv" else ",", lineterminator="\n"
-                )
+                # The writer quotes the line ends that it writes; a name may hold either kind.
+                lines = SimpleNamespace(write=lambda line: stream.write(line[:-2] + "\n"))
+                delimiter = "\t" if ending == ".tsv" else ","
+                writer = csv.writer(lines, delimiter=delimiter, lineterminator="\r\n")
                 cells = (guarded(name) if isinstance(name, str) else name for name in names)
                 writer.writerow((guarded(title), "cluster"))
                 writer.writerows(zip(cells, labels.tolist(), strict=True))
@@ -107,13 +109,14 @@ def _write_npy(path: Path, labels: Array) -> None:
 
 
 def _write_excel(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
-    from omcal.datasets.readers.excel_files import require_openpyxl
+    from omcal.datasets.readers.excel_files import escaped, require_openpyxl
 
     openpyxl = require_openpyxl()
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("clusters")
     for row in rows:
-        cells = [openpyxl.cell.WriteOnlyCell(sheet, value) for value in row]
+        values = [escaped(value) if isinstance(value, str) else value for value in row]
+        cells = [openpyxl.cell.WriteOnlyCell(sheet, value) for value in values]
         for cell in cells:
             if cell.data_type == "f":  # a name that begins with "=" is no formula
                 cell.data_type = "s"
@@ -132,135 +135,53 @@ def _write_parquet(path: Path, columns: dict[str, Any]) -> None:
         pyarrow.parquet.write_table(pa.table(columns), file)
 
 
-def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array]:
-    """The labels of two files, matched by id where both have ids, else by their order."""
-    import numpy as np
+def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:
+    """Return the labels in two files for the same samples, and notes on how they were matched.
 
-    (ids, one), (others, other) = read_named_labels(true), read_named_labels(pred)
-    if ids is None or others is None:
-        return one, other
-    place = {name: i for i, name in enumerate(others.tolist())}
-    shared = [i for i, name in enumerate(ids.tolist()) if name in place]
-    if len(shared) < max(len(ids), len(others)):
-        raise omcal.datasets.DataError(
-            f"{len(shared)} ids are in both files, {len(ids) - len(shared)} only in {true}, "
-            f"{len(others) - len(shared)} only in {pred}; leave out those that are not in both."
-        )
-    return one, other[np.array([place[name] for name in ids.tolist()], dtype=int)]
-
-
-def read_labels(path: Path) -> Array:
-    """Labels from a .npy file, from one label a line, or from a table with a header.
-
-    A table has its labels in a column named cluster, label, labels, class, target or y; where it
-    has a column `sample` of the numbers from 0 it is put into their order.
+    They are matched by id where both files have ids, else by their order. Samples without a known
+    label in one of them are left out.
     """
-    return read_named_labels(path)[1]
-
-
-def read_named_labels(path: Path) -> tuple[Array | None, Array]:
-    """The ids of the samples where the file has a column of them, and the labels."""
     import numpy as np
 
-    from omcal.datasets.readers._cells import unguarded
+    from omcal.datasets._data import is_known
 
-    if not path.is_file():
-        raise omcal.datasets.DataError(f"{path}: there is no such file.")
-    ending = path.suffix.lower()
-    if ending == ".npy":
-        return None, _read_npy(path)
-    if ending in (".xlsx", ".parquet"):
-        return _from_table(path)
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            cells = csv.reader(stream, delimiter="\t" if ending == ".tsv" else ",")
-            rows = [[unguarded(cell.strip()) for cell in row] for row in cells if row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise omcal.datasets.DataError(f"{path} is not a text file of labels ({error}).") from error
-    if not rows:
-        raise omcal.datasets.DataError(f"{path} is empty; give one label a line.")
-    widths = {len(row) for row in rows}
-    if len(widths) > 1:
+    one, other = read_labels(true), read_labels(pred)
+    if one.ids is None or other.ids is None or not set(one.ids) & set(other.ids):
+        one, other = one.by_position(), other.by_position()
+    order = np.arange(other.n_samples)
+    notes = []
+    if one.ids is not None and other.ids is not None:
+        place = {name: i for i, name in enumerate(other.ids.tolist())}
+        shared = [name for name in one.ids.tolist() if name in place]
+        if len(shared) < max(one.n_samples, other.n_samples):
+            raise omcal.datasets.DataError(
+                f"{len(shared)} ids are in both files, {one.n_samples - len(shared)} only in "
+                f"{true}, {other.n_samples - len(shared)} only in {pred}; leave out those that are "
+                "not in both."
+            )
+        order = np.array([place[name] for name in shared], dtype=int)
+    elif one.ids is not None or other.ids is not None:
+        notes.append(f"matched by position: {true if one.ids is None else pred} has no ids")
+    if one.n_samples != other.n_samples:
         raise omcal.datasets.DataError(
-            f"{path}: its lines have {min(widths)} to {max(widths)} columns."
+            f"{true} has {one.n_samples} labels and {pred} {other.n_samples}; give both files one "
+            "label per sample, or ids."
         )
-    ids, labels = (None, _column(path, rows)) if widths == {1} else _table(path, rows)
-    if "" in labels:
-        raise omcal.datasets.DataError(
-            f"{path}: label {labels.index('')} is empty; remove the sample."
-        )
-    return None if ids is None else np.array(ids), np.array(labels)
+    y_true, y_pred = one.labels, other.labels[order]
+    known = is_known(y_true) & is_known(y_pred)
+    if not known.any():
+        raise omcal.datasets.DataError(f"no sample has a label in both {true} and {pred}.")
+    if not known.all():
+        notes.append(f"{int((~known).sum())} samples without a label are left out")
+    return y_true[known], y_pred[known], notes
 
 
-def _from_table(path: Path) -> tuple[Array | None, Array]:
+def read_labels(path: Path) -> LabelColumn:
+    """Read the labels of a file, and the ids of the samples where it has a column of them."""
     from omcal.datasets._contents import reading
     from omcal.datasets.label_files import label_column
-    from omcal.datasets.loading import read_table
+    from omcal.datasets.loading import read_label_table
 
-    contents = read_table(path)
+    contents = read_label_table(path)
     with reading(path, contents.format):
-        found = label_column(contents)
-    return found.ids, found.labels.astype(str)
-
-
-def _read_npy(path: Path) -> Array:
-    import numpy as np
-
-    try:
-        labels: Array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise omcal.datasets.DataError(f"{path} is not a readable .npy file ({error}).") from error
-    if labels.ndim == 2 and 1 in labels.shape:
-        labels = labels.reshape(-1)
-    if labels.ndim != 1:
-        raise omcal.datasets.DataError(
-            f"{path} has shape {labels.shape}; give a 1-D array of labels."
-        )
-    return labels
-
-
-def _column(path: Path, rows: list[list[str]]) -> list[str]:
-    """One label a line, less a header: a known column name, or a word above numbers only."""
-    lines = [row[0] for row in rows]
-    named = lines[0].lower() in _LABEL_COLUMNS
-    word_above_numbers = not _is_number(lines[0]) and all(map(_is_number, lines[1:]))
-    if len(lines) > 1 and (named or word_above_numbers):
-        del lines[0]
-    return lines
-
-
-def _table(path: Path, rows: list[list[str]]) -> tuple[list[str] | None, list[str]]:
-    from omcal.datasets._names import is_id_name
-
-    header = rows.pop(0)
-    found = [j for j, name in enumerate(header) if name.lower() in _LABEL_COLUMNS]
-    if len(found) != 1:
-        raise omcal.datasets.DataError(
-            f"{path} has the columns {header}; exactly one of them must be named as one of "
-            f"{', '.join(_LABEL_COLUMNS)}."
-        )
-    labels = [row[found[0]] for row in rows]
-    id_columns = [j for j, name in enumerate(header) if is_id_name(name, text=True)]
-    if not id_columns:
-        return None, labels
-    ids = [row[id_columns[0]] for row in rows]
-    if len(set(ids)) < len(ids):
-        twice = next(name for name in ids if ids.count(name) > 1)
-        raise omcal.datasets.DataError(
-            f"{path}: the column {header[id_columns[0]]} must hold each sample once, and has "
-            f"{twice!r} more than once."
-        )
-    if header[id_columns[0]].lower() == _SAMPLE_COLUMN and set(ids) == set(
-        map(str, range(len(ids)))
-    ):
-        by_sample = dict(zip(map(int, ids), labels, strict=True))
-        return None, [by_sample[sample] for sample in range(len(labels))]
-    return ids, labels
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        return label_column(contents)

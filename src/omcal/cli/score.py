@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 import omcal
-from omcal.cli.console import print_json, print_table
+from omcal.cli.console import print_json, print_table, stdout
 from omcal.cli.files import read_label_pair
 from omcal.cli.options import Json
 from omcal.cli.scores import NMI_AVERAGE, TITLES
 
-_KINDS = "a table with a header (.csv .tsv .xlsx .parquet), one label a line, or .npy"
+_KINDS = "a table with a header (.csv .tsv .xlsx .parquet), one label per line, or .npy"
 
 
 def score(
@@ -22,10 +22,12 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Compare the clusters in PRED with the classes in TRUE, by their ids where both have some."""
-    y_true, y_pred = read_label_pair(true, pred)
+    y_true, y_pred, notes = read_label_pair(true, pred)
     scores = omcal.metrics.evaluate(y_true, y_pred, average=NMI_AVERAGE)
     if as_json:
-        print_json({"n_samples": len(y_true), "nmi_average": NMI_AVERAGE, **scores})
+        print_json({"n_samples": len(y_true), "nmi_average": NMI_AVERAGE, **scores, "notes": notes})
         return
+    for note in notes:
+        stdout().print(f"Note: {note}")
     rows = [(title, f"{scores[name]:.4f}") for name, title in TITLES.items()]
     print_table(f"{len(y_true)} samples", ("score", "value"), rows)

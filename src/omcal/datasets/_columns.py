@@ -11,7 +11,7 @@ import numpy as np
 from omcal.datasets._contents import Contents, Deferred
 from omcal.datasets._data import DataError
 from omcal.datasets._ids import NAMELESS, Ids, choose_ids, numbers_rows, seems_id
-from omcal.datasets._names import is_label_name, listed
+from omcal.datasets._names import is_id_name, is_label_name, listed
 from omcal.machine.arrays import Array
 from omcal.views.columns import by_prefix
 
@@ -39,7 +39,7 @@ def group_columns(
     numeric = [
         name
         for name, value in vectors.items()
-        if value.dtype.kind in "biuf" and name not in named_ids
+        if value.dtype.kind in "biuf" and name not in named_ids and not _is_code(value)
         if name != labels and not is_label_name(name) and not (chosen and chosen.name == name)
     ]
     groups, bare = _grouped(numeric)
@@ -84,13 +84,18 @@ def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
 
 
 def _ids_and_numberings(vectors: dict[str, Array], labels: str | bool | None) -> set[str]:
-    """Columns that are ids by name and type, or number the rows."""
+    """Return the columns that are called like ids, whatever they hold, or number the rows."""
     return {
         name
         for name, values in vectors.items()
         if name != labels and not is_label_name(name)
-        if seems_id(name, values) or numbers_rows(values)
+        if is_id_name(name) or seems_id(name, values) or numbers_rows(values)
     }
+
+
+def _is_code(values: Array) -> bool:
+    """Whether whole numbers have more than 15 digits, which a float would not give back."""
+    return values.dtype.kind in "iu" and bool((values >= 10**15).any())
 
 
 def _left_out(
@@ -100,8 +105,10 @@ def _left_out(
     labels: str | bool | None,
     chosen: Ids | None,
 ) -> tuple[str, ...]:
-    """What is said about the columns that are in no view."""
-    taken = {labels, "" if chosen and chosen.numbering else chosen.name if chosen else None}
+    """Return notes on the columns that are in no view."""
+    taken = {labels, chosen.name if chosen else None}
+    if chosen is not None and chosen.name == NAMELESS:
+        taken.add("")  # a column without a name goes by this one
     numeric_ids = [
         name or NAMELESS
         for name in others

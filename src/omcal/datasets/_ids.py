@@ -34,8 +34,9 @@ def choose_ids(
     if wanted is False:
         return None
     if isinstance(wanted, str):
-        if wanted in vectors:
-            return _checked(Ids(wanted, as_text(vectors[wanted])))
+        column = "" if wanted == NAMELESS and wanted not in vectors else wanted
+        if column in vectors:
+            return _checked(Ids(wanted, as_text(vectors[column])))
         if own is not None:
             return own
         raise DataError(f"id={wanted!r} is not in it; there is {listed(vectors)}.")
@@ -87,7 +88,7 @@ def as_text(values: Array) -> Array:
         return np.array(
             ["" if np.isnan(x) else f"{x:.0f}" if x == round(x) else str(x) for x in values]
         )
-    return np.char.strip(values.astype(str))
+    return values.astype(str)
 
 
 def _checked(ids: Ids) -> Ids:

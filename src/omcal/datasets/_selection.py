@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,18 +88,29 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
         ids = choose_ids(fitting, choice.ids, ids)
     if ids is not None and len(ids.values) != n:
         raise DataError(f"{len(ids.values)} ids in {ids.name!r} for {n} samples.")
+    feature_names = _feature_names(contents, final)
+    names = {"view": list(final), "label": values, "id": None if ids is None else ids.values}
+    _refuse_nul({**names, **{f"feature of {key!r}": v for key, v in (feature_names or {}).items()}})
     return MultiViewData(
         final,
         labels=values,
         name=path.name.split(".")[0] or path.name,
         source=f"{contents.format}, {path.name}",
         present=_present(contents, final),
-        feature_names=_feature_names(contents, final),
+        feature_names=feature_names,
         label_name=label_name,
         ids=None if ids is None else ids.values,
         id_name=None if ids is None else ROW_NUMBERS if ids.numbering else ids.name,
         notes=tuple(notes),
     )
+
+
+def _refuse_nul(names: Mapping[str, Sequence[str] | Array | None]) -> None:
+    """Refuse names with a NUL in them, which pages and other programs cut off or drop."""
+    for kind, texts in names.items():
+        for text in [] if texts is None else np.asarray(texts).tolist():
+            if isinstance(text, str) and "\0" in text:
+                raise DataError(f"the {kind} {text!r} holds a NUL character; rename it.")
 
 
 def as_matrices(contents: Contents, choice: Choice) -> Contents:

@@ -11,8 +11,8 @@ from omcal.datasets._columns import could_be_labels, views_of
 from omcal.datasets._data import DataError, MultiViewData
 from omcal.datasets._ids import numbers_rows, seems_id
 from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
-from omcal.datasets.readers._cells import is_number
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS
+from omcal.datasets.readers._numbers import is_number
 from omcal.machine.arrays import Array
 
 LABELS, TITLES, IDS = "labels", "view_names", "ids"
@@ -55,10 +55,12 @@ def require_plain_names(data: MultiViewData, path: Path, *, nested: bool) -> Non
     for name in data.views:
         parts = name.split("/")
         strange = any(part == "" or part[0] == "." or "::" in part for part in parts)
-        if strange or (len(parts) > 1 and not nested):
+        # zarr and Windows take "\\" for "/".
+        folders = path.suffix.lower() in ("", ".zarr") and "\\" in name
+        if strange or folders or (len(parts) > 1 and not nested):
             raise DataError(
-                f"view {name!r} has a '/', a '.' or '::' in its name, which {path} cannot hold "
-                "there; rename it, or use another format such as .npz."
+                f"view {name!r} has a '/', a '\\', a '.' or '::' in its name, which {path} cannot "
+                "hold there; rename it, or use another format such as .npz."
             )
 
 
@@ -90,7 +92,7 @@ def csv_header(data: MultiViewData) -> list[str]:
 def csv_id_name(data: MultiViewData, header: list[str]) -> str:
     """Under which name the ids are found again: their own, or "id"."""
     ids = np.asarray(data.ids)
-    if any(is_number(name) and not name.isdigit() for name in ids.tolist()):
+    if all(map(is_number, ids.tolist())) and any("." in name for name in ids.tolist()):
         raise DataError("ids that are fractions would be read as numbers; use .npz.")
     own = str(data.id_name)
     return own if own not in (*header, LABELS) and seems_id(own, ids) else "id"

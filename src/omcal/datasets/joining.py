@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from numbers import Number
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, MultiViewData, is_known, spread_rows
 from omcal.datasets._ids import Ids, as_text, id_candidates, seems_id
 from omcal.datasets._names import listed
+from omcal.datasets._orientation import remedy_for_ids
 from omcal.datasets._selection import (
     ROW_NUMBERS,
     Choice,
@@ -149,6 +151,8 @@ def _column(table: Any, position: int) -> Array:
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     if values.dtype.kind in "biufUM":
         return values.astype(str) if values.dtype.kind == "M" else values
+    if all(_is_gap(cell) or isinstance(cell, bool | Number) for cell in values.tolist()):
+        return np.array([np.nan if _is_gap(cell) else float(cell) for cell in values.tolist()])
     return np.array(["" if _is_gap(cell) else str(cell) for cell in values])
 
 
@@ -313,10 +317,11 @@ def _match(parts: Sequence[Part], how: str) -> tuple[Array | None, dict[str, Arr
     if plain or by_number:
         if not (same_length and orders_agree):
             lacking = listed([part.key for part in plain or named])
+            remedy = remedy_for_ids({part.key: part.data for part in parts})
             raise DataError(
                 f"{lacking} cannot be joined by id, because there is none in it, and the rows do "
-                f"not match ({sizes} samples); name the column of ids with id= (--id), or make "
-                "the tables equally long and in the same order."
+                f"not match ({sizes} samples); {remedy}, or make the tables equally long and in "
+                "the same order."
             )
         rows = {part.key: np.arange(part.n) for part in parts}
         real = next((part.ids for part in named if part.data.id_name != ROW_NUMBERS), None)
@@ -347,10 +352,10 @@ def _require_overlap(parts: Sequence[Part], index: Sequence[Mapping[str, int]]) 
     for i, part in enumerate(parts):
         others = set().union(*(index[j] for j in range(len(parts)) if j != i))
         if others and not others & set(index[i]):
+            remedy = remedy_for_ids({part.key: part.data for part in parts})
             raise DataError(
                 f"no id of {part.key} is in another table: it has {listed(list(index[i])[:3])}, "
-                f"the others have {listed(sorted(others)[:3])}; name the column of ids with id= "
-                "(--id)."
+                f"the others have {listed(sorted(others)[:3])}; {remedy}."
             )
 
 

@@ -1,4 +1,4 @@
-"""Labels in a file of their own."""
+"""Read labels from a file of their own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import DataError, MultiViewData, is_known
-from omcal.datasets._ids import as_text, choose_ids
+from omcal.datasets._ids import as_text, choose_ids, seems_id
 from omcal.datasets._names import is_label_name, listed
+from omcal.datasets._orientation import remedy_for_ids
 from omcal.datasets._selection import ROW_NUMBERS, label_vectors
 from omcal.machine.arrays import Array
+
+NUMBERED = "sample"  # the column in which files of clusters number samples without ids
 
 
 @dataclass(frozen=True)
@@ -27,16 +30,31 @@ class LabelColumn:
 
     @property
     def n_samples(self) -> int:
+        """Number of labels."""
         return len(self.labels)
+
+    def by_position(self) -> LabelColumn:
+        """Return the labels in the order of the samples' numbers, without these, if they are such.
+
+        Files of clusters number the samples from 0 in a column "sample" where they have no ids.
+        """
+        numbers = np.arange(self.n_samples).astype(str)
+        if self.ids is None or self.id_name != NUMBERED or set(self.ids) != set(numbers):
+            return self
+        order = np.argsort(self.ids.astype(int))
+        return replace(self, labels=self.labels[order], ids=None, id_name=None)
 
 
 def label_column(
     contents: Contents, labels: str | bool | None = None, ids: str | bool | None = None
 ) -> LabelColumn:
-    """The labels in a file without views: the column named so, or the only one besides the ids."""
+    """Return the labels in a file: the column named so, or the only one besides the ids."""
     vectors = label_vectors(contents)
     found = choose_ids(vectors, ids, contents.ids)
-    used = {found.name if found else None, "" if found else None}
+    repeated = [name for name, values in vectors.items() if seems_id(name, values)]
+    if found is None and ids is None and repeated:  # refuses them, and says why
+        found = choose_ids(vectors, repeated[0])
+    used = {found.name, ""} if found else set()
     others = [name for name in vectors if name not in used]
     if isinstance(labels, str):
         if labels not in vectors:
@@ -46,9 +64,9 @@ def label_column(
         names = [name for name in others if is_label_name(name) or name.lower() == "cluster"]
         names = names or others
     if len(names) != 1:
-        raise DataError(
-            f"it has no column that is plainly the labels among {listed(vectors)}; call it label."
-        )
+        shapes = [getattr(value, "shape", None) for value in contents.variables.values()]
+        held = listed(vectors) if vectors else f"arrays of shape {shapes}"
+        raise DataError(f"it has no column that is plainly the labels: {held}; call it label.")
     return LabelColumn(
         vectors[names[0]],
         names[0],
@@ -61,20 +79,23 @@ def label_column(
 def add_labels(
     data: MultiViewData, path: Path, contents: Contents, ids: str | bool | None
 ) -> MultiViewData:
-    """The data set with the labels of a file: by their ids, by their order where it has none."""
+    """Return the data set with the labels of a file: by ids, by order where one has none."""
     with reading(path, contents.format):
         # The ids may be called otherwise here than in the data.
         known = ids if isinstance(ids, str) and ids in contents.variables else None
         found = label_column(contents, None, known)
+        if data.ids is None or found.ids is None or not set(found.ids) & set(data.ids):
+            found = found.by_position()
         if found.ids is None or data.ids is None:
             if found.n_samples != data.n_samples:
+                remedy = remedy_for_ids({"the data": data, "the labels": found})
                 raise DataError(
                     f"it has {found.n_samples} labels for {data.n_samples} samples, and there are "
-                    "no ids in both to join them by; name their column with id= (--id)."
+                    f"no ids in both to join them by; {remedy}."
                 )
             labels, note = found.labels, f"labels of {path.name} joined by position"
         else:
-            labels, note = _by_id(data.ids, found, path)
+            labels, note = _by_id(data, found, path)
     unknown = int((~is_known(labels)).sum())
     more = (f"{unknown} samples have no label in {path.name}",) if unknown else ()
     return replace(
@@ -82,14 +103,16 @@ def add_labels(
     )
 
 
-def _by_id(ids: Array, found: LabelColumn, path: Path) -> tuple[Array, str]:
+def _by_id(data: MultiViewData, found: LabelColumn, path: Path) -> tuple[Array, str]:
+    ids = np.asarray(data.ids)
     row = {name: i for i, name in enumerate(as_text(np.asarray(found.ids)).tolist())}
     place = np.array([row.get(name, -1) for name in ids.tolist()], dtype=np.intp)
     matched = int((place >= 0).sum())
     if not matched:
+        remedy = remedy_for_ids({"the data": data, "the labels": found})
         raise DataError(
             f"none of its ids ({listed(list(row)[:3])}) is one of the data "
-            f"({listed(ids[:3].tolist())}); name their column with id= (--id)."
+            f"({listed(ids[:3].tolist())}); {remedy}."
         )
     labels = found.labels
     if matched < len(ids):

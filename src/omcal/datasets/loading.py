@@ -15,6 +15,7 @@ from omcal.datasets.joining import join as join_parts
 from omcal.datasets.joining import select_parts
 from omcal.datasets.label_files import add_labels
 from omcal.datasets.readers import ENDINGS, HEADERED, READERS, TABLE_ENDINGS, find_format
+from omcal.datasets.readers.csv_files import one_column_header
 from omcal.datasets.readers.excel_files import read_excel
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -155,7 +156,7 @@ def load_sources(
     choice = Choice(views, named, id, transpose)
     data = combine(sources, choice, join)
     if own_file is not None:
-        data = add_labels(data, own_file, read_table(own_file, header), id)
+        data = add_labels(data, own_file, read_label_table(own_file, header), id)
     return data
 
 
@@ -194,6 +195,14 @@ def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
     if twice:
         raise DataError(f"several files or tables are called {twice}; rename one, or name it once.")
     return sources
+
+
+def read_label_table(path: Path, header: bool | None = None) -> Contents:
+    """Read a file of labels: a table with a header, one label per line, or an array."""
+    with reading(path, "a file of labels"):
+        if header is None and find_format(path) == "CSV":
+            header = one_column_header(path)
+    return read_table(path, header)
 
 
 def read_table(path: Path, header: bool | None = None) -> Contents:

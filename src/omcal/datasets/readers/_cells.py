@@ -1,4 +1,4 @@
-"""From rows of text cells to columns: which row is the header, what is a number, what a code."""
+"""Turn rows of text cells into columns: header, numbers, Booleans, codes, ids and labels."""
 
 from __future__ import annotations
 
@@ -12,58 +12,71 @@ import numpy as np
 from omcal.datasets._contents import text_array
 from omcal.datasets._data import DataError
 from omcal.datasets._names import is_id_name, is_label_name, listed
+from omcal.datasets.readers._header import NO_HEADER, column_names
+from omcal.datasets.readers._numbers import (
+    BOOLEANS,
+    COMMA,
+    POINT,
+    NumberStyle,
+    deciding_cell,
+    is_ambiguous,
+    is_marked,
+    is_missing,
+    is_number,
+    is_numeric_column,
+)
 from omcal.machine.arrays import Array, Mask
 
 BLOCK_CELLS = 2**20
-SAMPLE_ROWS = 1000  # that are looked at before it is decided what the first row is
-MISSING = {"", "na", "nan", "n/a", "null", "none", "?"}
+SAMPLE_ROWS = 1000  # rows examined to decide whether the first row is a header
 UNKNOWN_LABELS = {"NA", "N/A", "NaN", "nan", "<NA>"}
 
-# Python reads 1_1 as 11 and digits of any script; a table means neither.
-_NUMBER = re.compile(
-    r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.IGNORECASE | re.ASCII
-)
 _WHOLE = re.compile(r"\d+", re.ASCII)
 _CANONICAL = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
-_POINT, _COMMA = (re.compile(rf"[+-]?\d*\{mark}\d+(?:e[+-]?\d+)?", re.IGNORECASE) for mark in ".,")
 # Whole numbers that a float would not give back are codes: 007, or more than 15 digits.
 # The cells are searched as one text, each between two of these; a fixed first letter is fast.
 _END = "\0"
 _CODE = re.compile(r"\0(?:0\d+|\d{16,})(?=\0)", re.ASCII)
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # spreadsheets mark text by a leading "'"
+# Spreadsheets run a cell that begins like this, also after a mark at which they may split a line.
+# They mark text by a leading "'".
+_START = r"(^|[;,|\t\r\n])"
+_UNGUARDED = re.compile(_START + r"(?='*[=+\-@\t\r])")
+_GUARDED = re.compile(_START + r"'(?='*[=+\-@\t\r])")
 
 
 def guarded(cell: str) -> str:
-    """A text for a cell of CSV that no spreadsheet runs as a formula.
+    """Return the text for a cell of CSV such that no spreadsheet runs it as a formula.
 
     Examples
     --------
-    >>> guarded("=cmd()"), guarded("-2.5"), guarded("'=it")
-    ("'=cmd()", '-2.5', "''=it")
+    >>> guarded("=cmd()"), guarded("-2.5"), guarded("'=it"), guarded("a;=cmd()")
+    ("'=cmd()", '-2.5', "''=it", "a;'=cmd()")
     >>> unguarded(guarded("=cmd()")), unguarded(guarded("'=it")), unguarded("'tis")
     ('=cmd()', "'=it", "'tis")
     """
-    return f"'{cell}" if _FORMULA.match(cell) and not is_number(cell) else cell
+    return cell if is_number(cell) else _UNGUARDED.sub(r"\1'", cell)
 
 
 def unguarded(cell: str) -> str:
-    """The text that was guarded; any other as it is."""
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+    """Return the text that was guarded; any other text unchanged."""
+    return _GUARDED.sub(r"\1", cell) if "'" in cell else cell
 
 
-def read_cells(rows: Iterator[list[str]], header: bool | None) -> tuple[dict[str, Array], str]:
-    """The columns of a table by name, and a remark on its first row where there is one to make.
+def read_cells(
+    rows: Iterator[list[str]], header: bool | None
+) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """Return the columns of a table by name, and notes on how its cells were read.
 
-    A column is numbers (float64) or, where no cell is one, text; columns named like labels or ids,
-    and codes, are whole numbers where that loses nothing, else text.
+    A column is numbers (float64; True and False are 1 and 0) or, where no cell is one, text.
+    Columns named like labels or ids, and codes, are whole numbers where that loses nothing, else
+    text. Decimal marks and thousands separators follow from all rows.
     """
     first = next(rows, None)
     if first is None:
         raise DataError("the table is empty.")
     sample = list(islice(rows, SAMPLE_ROWS))
-    comma = _decimal_comma(sample, first)
-    looked_at = [_with_points(row, comma) for row in [first, *sample] if row]
-    names, remark = _names(looked_at[0], looked_at[1:], header)
+    cells = [unguarded(cell.strip()) for cell in first]
+    names, remark = column_names(cells, [row for row in sample if row], header)
     rows = chain(sample, rows)
     if remark == NO_HEADER:
         rows = chain([first], rows)
@@ -72,13 +85,11 @@ def read_cells(rows: Iterator[list[str]], header: bool | None) -> tuple[dict[str
         raise DataError("two columns have the same name; rename one of them.")
     require_short(names)
     table = _Table(names)
-    for cells, first_row in _blocks(rows, len(names)):
-        table.add(_points(cells) if comma else cells, first_row)
+    for block, first_row in _blocks(rows, len(names)):
+        table.add(block, first_row)
     columns = table.columns()
-    said = ["" if remark == NO_HEADER and header is not None else remark]
-    if table.left_out:
-        said.append(f"columns of long texts, not used: {listed(table.left_out)}")
-    return columns, "; ".join(filter(None, said))
+    notes = ["" if remark == NO_HEADER and header is not None else remark, *table.notes]
+    return columns, tuple(filter(None, notes))
 
 
 def require_short(names: Sequence[str]) -> None:
@@ -88,84 +99,8 @@ def require_short(names: Sequence[str]) -> None:
         raise DataError(f"a column has a name of {longest} letters; rename it.")
 
 
-NO_HEADER = "the first row is a sample like the others; there is no header"
-NUMBERS_AS_NAMES = "the first row, of numbers, was taken as the names of the columns"
-
-
-def _names(
-    first: Sequence[str], sample: list[list[str]], header: bool | None
-) -> tuple[list[str], str]:
-    """The names of the columns, and how they were found where that is not plain."""
-    cells = [unguarded(cell.strip()) for cell in first]
-    numbered = [f"c{j}" for j in range(1, len(cells) + 1)]
-    if header is not None:
-        return (cells, "") if header else (numbered, NO_HEADER)
-    # pandas leaves the place above its index empty.
-    body = cells[1:] if cells[0] == "" and len(cells) > 1 else cells
-    if not all(is_number(cell) or (cell and cell.lower() in MISSING) for cell in body):
-        return cells, ""
-    if not all(_WHOLE.fullmatch(cell) for cell in body) or len(set(body)) < len(body):
-        return numbered, NO_HEADER
-    verdict = True if body is not cells else _are_names([int(cell) for cell in cells], sample)
-    if verdict is None:
-        shown = ", ".join(cells[:4]) + (" …" if len(cells) > 4 else "")
-        raise DataError(
-            f"its first row, {shown}, may be the names of the columns or a sample; say which with "
-            "header=True or header=False (--header or --no-header)."
-        )
-    return (cells, NUMBERS_AS_NAMES) if verdict else (numbered, NO_HEADER)
-
-
-def _are_names(values: list[int], sample: list[list[str]]) -> bool | None:
-    """Whether whole numbers, all different, above these rows are names; None where nobody knows."""
-    rows = [row for row in sample if len(row) == len(values)]
-    if not rows:
-        return False
-    outside = True
-    for value, column in zip(values, zip(*rows, strict=True), strict=True):
-        known = [cell for cell in column if cell.strip().lower() not in MISSING]
-        numbers = [float(cell) for cell in known if is_number(cell)]
-        if known and not any(_WHOLE.fullmatch(cell.strip().lstrip("+-")) for cell in known):
-            return True  # words or fractions throughout, and a whole number above them
-        outside &= not numbers or not min(numbers) <= value <= max(numbers)
-    run = values == list(range(values[0], values[0] + len(values)))
-    if not (run or outside):
-        return False
-    others_run = all(_is_run(row) for row in rows)
-    certain = (run and len(values) >= 6) or (outside and len(values) >= 3 and len(rows) >= 10)
-    return True if certain and not others_run else None
-
-
-def _is_run(row: list[str]) -> bool:
-    values = [int(cell) if _WHOLE.fullmatch(cell) else -1 for cell in row]
-    return values == list(range(values[0], values[0] + len(values)))
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is a number as tables write them."""
-    return _NUMBER.fullmatch(cell) is not None
-
-
-def _decimal_comma(sample: list[list[str]], first: list[str]) -> bool:
-    """Whether the table writes 1,5 and nowhere 1.5."""
-    cells = [cell.strip() for row in [first, *sample[:200]] for cell in row]
-    return any(map(_COMMA.fullmatch, cells)) and not any(map(_POINT.fullmatch, cells))
-
-
-def _with_points(row: list[str], comma: bool) -> list[str]:
-    return [_point(cell) for cell in row] if comma else row
-
-
-def _point(cell: str) -> str:
-    return cell.replace(",", ".") if _COMMA.fullmatch(cell.strip()) else cell
-
-
-def _points(cells: Array) -> Array:
-    return np.array([_point(cell) for cell in cells.ravel()], dtype=object).reshape(cells.shape)
-
-
 def _blocks(rows: Iterator[list[str]], width: int) -> Iterator[tuple[Array, int]]:
-    """Cells of so many rows at a time, and the number of the first of them."""
+    """Yield the cells of successive rows as a table, and the number of its first row."""
     done = 0
     while block := list(islice(rows, max(BLOCK_CELLS // width, 1))):
         full = [row for row in block if row]  # an empty line is no row
@@ -182,30 +117,37 @@ def _blocks(rows: Iterator[list[str]], width: int) -> Iterator[tuple[Array, int]
 
 @dataclass
 class _Table:
-    """Columns in the making, block by block."""
+    """Columns under construction, block by block."""
 
     names: list[str]
     numeric: Mask | None = None
+    boolean: Mask | None = None
+    style: NumberStyle | None = None  # None as long as no number decides it
+    waiting: list[tuple[Array, int]] = field(default_factory=list)
     numbers: list[Array] = field(default_factory=list)
     words: list[Array] = field(default_factory=list)
     # The cells of blocks of numeric columns in which there is a code.
     codes: list[dict[int, Array]] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, cells: Array, first_row: int) -> None:
-        if self.numeric is None:
-            kinds = [_is_numeric(name, cells[:, j]) for j, name in enumerate(self.names)]
-            self.numeric = np.array(kinds)
-        digits = cells[:, self.numeric]
-        text = _joined(digits.ravel())
-        self.numbers.append(_to_numbers(digits, first_row, text.isascii() and "_" not in text))
-        self.words.append(cells[:, ~self.numeric])
-        columns = range(digits.shape[1]) if _CODE.search(text) else ()
-        self.codes.append({j: digits[:, j] for j in columns if _has_codes(digits[:, j])})
+        """Add the cells of a block of rows."""
+        numeric = self._classify(cells) if self.numeric is None else self.numeric
+        digits = cells[:, numeric]
+        self.words.append(cells[:, ~numeric])
+        self.waiting.append((digits, first_row))
+        if self.style is None:
+            self._decide(digits.ravel())
+        undecided = len(self.waiting) > 1 or any(map(is_ambiguous, digits.ravel()))
+        if self.style is not None or not undecided:
+            self._convert()
 
     def columns(self) -> dict[str, Array]:
-        if self.numeric is None:
+        """Return the columns by name, once all rows are added."""
+        if self.numeric is None or self.boolean is None:
             raise DataError("the table has a header and no rows.")
+        self._require_decided()
+        self._convert()
         # By columns in memory, because columns are what is taken from it.
         table, text = np.asfortranarray(np.concatenate(self.numbers)), np.concatenate(self.words)
         columns: dict[str, Array] = dict.fromkeys(self.names, text)
@@ -213,17 +155,97 @@ class _Table:
         for j, name in enumerate(titles[self.numeric]):
             codes = self._codes(j)
             columns[name] = table[:, j] if codes is None else codes
+        long_texts = []
         for name, column in zip(titles[~self.numeric], text.T, strict=True):
-            labels = _as_ids(column) if is_id_name(name) else _as_labels(column)
-            if labels is None:
-                self.left_out.append(name)
+            values = _as_ids(column) if is_id_name(name) else _as_labels(column)
+            if values is None:
+                long_texts.append(name)
                 del columns[name]
             else:
-                columns[name] = labels
+                columns[name] = values
+        if long_texts:
+            self.notes.append(f"columns of long texts, not used: {listed(long_texts)}")
         return columns
 
+    def _classify(self, cells: Array) -> Mask:
+        """Decide by the first block which columns are numbers and which are True and False."""
+        texts = [
+            None
+            if is_label_name(name) or is_id_name(name)
+            else [cell for cell in column if not is_missing(cell)]
+            for name, column in zip(self.names, cells.T, strict=True)
+        ]
+        candidates = [known for known in texts if known and is_numeric_column(known, None)]
+        self._decide(chain.from_iterable(candidates))
+        boolean = [bool(known) and all(map(_is_boolean, known or ())) for known in texts]
+        numeric = [known is not None and is_numeric_column(known, self.style) for known in texts]
+        self.numeric = np.array(numeric) | np.array(boolean)
+        self.boolean = np.array(boolean)[self.numeric]
+        return self.numeric
+
+    def _decide(self, cells: Iterable[str]) -> None:
+        self.style, cell = deciding_cell(cells)
+        if self.style is COMMA:
+            self._note(f"decimal mark {COMMA.decimal!r}", cell, COMMA)
+
+    def _require_decided(self) -> None:
+        """Refuse a comma that may be the decimal mark or separate thousands; note such a point."""
+        for digits, first_row in self.waiting if self.style is None else ():
+            for i, cell in enumerate(digits.ravel()):
+                if not is_ambiguous(cell):
+                    continue
+                if "," in cell:
+                    raise DataError(
+                        f"row {first_row + i // digits.shape[1]} has {cell!r}, which may be "
+                        f"{POINT.plain(cell)} or {COMMA.plain(cell)}; no other number of the table "
+                        "tells. Write the numbers without thousands separators and with a decimal "
+                        "point."
+                    )
+                self._note(f"decimal mark {POINT.decimal!r}", cell, POINT)
+
+    def _convert(self) -> None:
+        """Turn the blocks that waited for the style into numbers."""
+        style = self.style or POINT
+        for digits, first_row in self.waiting:
+            digits[:, self.boolean] = _from_booleans(digits[:, self.boolean])
+            text = _joined(digits.ravel())
+            plain = style is POINT and text.isascii() and "_" not in text
+            self.numbers.append(self._numbers(digits, first_row, plain, style))
+            columns = range(digits.shape[1]) if _CODE.search(text) else ()
+            self.codes.append({j: digits[:, j] for j in columns if _has_codes(digits[:, j])})
+        self.waiting.clear()
+
+    def _numbers(self, cells: Array, first_row: int, plain: bool, style: NumberStyle) -> Array:
+        """Return the cells as numbers; `plain`: nothing in them is readable by Python alone."""
+        if plain:
+            try:
+                return cells.astype(np.float64)
+            except ValueError:
+                pass
+        filled = cells.copy()
+        for i, row in enumerate(filled):
+            for j, cell in enumerate(row):
+                if is_missing(cell):
+                    filled[i, j] = "nan"
+                elif not style.matches(cell):
+                    mark = f" whose decimal mark is {style.decimal!r}" if is_marked(cell) else ""
+                    raise DataError(
+                        f"row {first_row + i} has {cell!r} in a column of numbers{mark}; correct "
+                        "it, or leave the cell empty."
+                    )
+                else:
+                    filled[i, j] = style.plain(cell)
+                    if style.thousands in cell:
+                        self._note(f"thousands separator {style.thousands!r}", cell, style)
+        return filled.astype(np.float64)
+
+    def _note(self, title: str, cell: str, style: NumberStyle) -> None:
+        """Note once how numbers were read, by the first that shows it."""
+        if not any(note.startswith(title) for note in self.notes):
+            self.notes.append(f"{title}: {cell!r} was read as {style.plain(cell).strip()}")
+
     def _codes(self, j: int) -> Array | None:
-        """The text of a numeric column that turned out to be codes; None where it is none."""
+        """Return the texts of a numeric column that turned out to be codes, else None."""
         if not any(j in block for block in self.codes):
             return None
         cells = [
@@ -231,58 +253,51 @@ class _Table:
             for block, numbers in zip(self.codes, self.numbers, strict=True)
         ]
         words = [cell.strip() for block in cells for cell in block]
-        plain = all(_WHOLE.fullmatch(cell) or cell.lower() in MISSING for cell in words)
+        plain = all(_WHOLE.fullmatch(cell) or is_missing(cell) for cell in words)
         return text_array(words) if plain else None
 
 
 def _whole_text(values: Array) -> list[str]:
-    """Numbers without a code among them as the text they were, if it was whole numbers."""
+    """Return numbers, none of them a code, as the texts they were read from if these were whole."""
     return ["" if np.isnan(x) else str(int(x)) if x == int(x) else str(x) for x in values.tolist()]
 
 
-def _is_numeric(name: str, cells: Array) -> bool:
-    """Whether a column is numbers; one cell that is a number demands that all are."""
-    if is_label_name(name):
-        return False
-    known = [cell for cell in cells if cell.lower() not in MISSING]
-    if is_id_name(name):  # with fractions it is none
-        return any(is_number(cell) and not _WHOLE.fullmatch(cell.strip()) for cell in known)
-    return not known or any(map(is_number, cells))
+def _is_boolean(cell: str) -> bool:
+    return cell.strip().lower() in BOOLEANS
 
 
-def _to_numbers(cells: Array, first_row: int, plain: bool) -> Array:
-    """The cells as numbers; `plain` says that there is nothing in them that only Python reads."""
-    if plain:
-        try:
-            return cells.astype(np.float64)
-        except ValueError:
-            pass
-    filled = cells.copy()
-    filled[[[cell.lower() in MISSING for cell in row] for row in cells]] = "nan"
-    for i, row in enumerate(filled, start=first_row):
-        wrong = [cell for cell in row if not is_number(cell)]
-        if wrong:
-            raise DataError(
-                f"row {i} has {wrong[0]!r} in a column of numbers; correct it, or leave the cell "
-                "empty."
-            )
-    return filled.astype(np.float64)
+def _from_booleans(cells: Array) -> Array:
+    """Return the cells with 1 for True and 0 for False; others unchanged."""
+    words = [BOOLEANS.get(cell.strip().lower(), cell) for cell in cells.ravel()]
+    return np.array(words, dtype=object).reshape(cells.shape)
 
 
 def _as_ids(cells: Array) -> Array | None:
-    """Whole numbers where that loses nothing, else the words; NA may be somebody's name."""
-    words = text_array([unguarded(cell.strip()) for cell in cells])
-    whole = words is not None and all(map(_CANONICAL.fullmatch, words))
-    return words.astype(np.int64) if words is not None and whole else words
+    """Return whole numbers where that loses nothing, fractions as numbers, else the words.
+
+    NA may be the name of a sample.
+    """
+    words = text_array([unguarded(cell) for cell in cells])
+    if words is None:
+        return None
+    if all(map(_CANONICAL.fullmatch, words)):
+        return words.astype(np.int64)
+    known = [word for word in words if not is_missing(word)]
+    fractions = any("." in word for word in known) and all(map(is_number, known))
+    if fractions and not _has_codes(words):
+        return np.array(["nan" if is_missing(word) else word for word in words]).astype(np.float64)
+    return words
 
 
 def _as_labels(cells: Array) -> Array | None:
-    """Whole numbers or numbers where all cells are and none is lost by it, else the words."""
+    """Return Booleans or numbers where all cells are such and none is lost by it, else words."""
     words = text_array(["" if cell in UNKNOWN_LABELS else unguarded(cell) for cell in cells])
     if words is None:
         return None
     if all(map(_CANONICAL.fullmatch, words)):
         return words.astype(np.int64)
+    if all(map(_is_boolean, words)):
+        return np.array([word.lower() == "true" for word in words])
     if all(map(is_number, words)):
         numbers = words.astype(np.float64)
         whole = any(map(_WHOLE.fullmatch, words))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import codecs
 import csv
-from itertools import islice
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from omcal.datasets._contents import Contents
 from omcal.datasets._data import DataError
+from omcal.datasets._names import is_label_name
 from omcal.datasets.readers._cells import read_cells
+from omcal.datasets.readers._numbers import is_number
 
 SEPARATORS = "\t;,"  # the comma last: it may be the decimal mark
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -18,20 +21,40 @@ _LOOK = 20  # lines
 
 
 def read_csv(path: Path, header: bool | None = None) -> Contents:
-    """The columns of a text table: numbers, or text where no cell is a number."""
+    """Return the columns of a text table: numbers, or text where no cell is a number."""
+    with _opened(path) as (rows, encoding):
+        columns, notes = read_cells(rows, header)
+    if not encoding.startswith("utf-8"):
+        notes = (*notes, f"read as {encoding.upper()}")
+    return Contents("CSV", columns, table=True, notes=notes)
+
+
+def one_column_header(path: Path) -> bool | None:
+    """Whether a file of one label per line begins with a header; None for other tables.
+
+    A header is a usual name of labels, a word above numbers alone, or a word that is not repeated.
+    """
+    with _opened(path) as (rows, _):
+        lines = [row for row in rows if row]
+    if not lines or any(len(row) != 1 for row in lines):
+        return None
+    (first,), *others = lines
+    named = is_label_name(first.strip()) or first.strip().lower() == "cluster"
+    return bool(others) and (named or not (is_number(first) or [first] in others))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Iterator[list[str]], str]]:
+    """Open a text table; yield its rows and the encoding."""
     with path.open("rb") as file:
         start = file.read(4096)
     encoding = text_encoding(start) or "utf-8"
     if encoding == "utf-8":
         encoding = _whole_encoding(path)
     with path.open(encoding=encoding, newline="") as stream:
-        separator = _separator(stream)
+        dialect = _dialect(stream)
         stream.seek(0)
-        columns, remark = read_cells(csv.reader(stream, delimiter=separator, strict=True), header)
-    notes = [remark] if remark else []
-    if not encoding.startswith("utf-8"):
-        notes.append(f"read as {encoding.upper()}")
-    return Contents("CSV", columns, table=True, notes=tuple(notes))
+        yield csv.reader(stream, strict=True, **dialect), encoding
 
 
 def text_encoding(start: bytes) -> str | None:
@@ -78,18 +101,29 @@ def _whole_encoding(path: Path) -> str:
     return "latin-1"
 
 
-def _separator(stream: TextIO) -> str:
-    """The separator that cuts the first lines into equally many cells, more than one."""
+def _dialect(stream: TextIO) -> dict[str, Any]:
+    """Return the separator that cuts the first lines into equally many cells, more than one.
+
+    A blank after every separator belongs to no cell.
+    """
     lines = [line for line in (stream.readline(2**22) for _ in range(_LOOK)) if line]
     if not lines:
         raise DataError("the file is empty.")
     for separator in SEPARATORS:
         try:
-            widths = {
-                len(row) for row in islice(csv.reader(lines, delimiter=separator), _LOOK) if row
-            }
+            rows, skipped = (
+                [
+                    row
+                    for row in csv.reader(lines, delimiter=separator, skipinitialspace=skip)
+                    if row
+                ]
+                for skip in (False, True)  # a quote may follow the blank, and a separator in it
+            )
         except csv.Error:
             continue
+        same = [row for row, other in zip(rows, skipped, strict=False) if len(row) == len(other)]
+        spaced = all(cell.startswith(" ") for row in same for cell in row[1:])
+        widths = {len(row) for row in (skipped if spaced else rows)}
         if len(widths) == 1 and widths != {1}:
-            return separator
-    return max(reversed(SEPARATORS), key=lines[0].count)
+            return {"delimiter": separator, "skipinitialspace": spaced}
+    return {"delimiter": max(reversed(SEPARATORS), key=lines[0].count)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 from omcal.datasets._contents import Contents, check_declared
 from omcal.datasets._data import DataError
-from omcal.datasets.readers._cells import read_cells
+from omcal.datasets.readers._cells import guarded, read_cells
+from omcal.datasets.readers._numbers import is_marked
 
 
 def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
@@ -55,10 +57,10 @@ def _table(
         yield from padded
 
     try:
-        columns, remark = read_cells(all_rows(), header)
+        columns, notes = read_cells(all_rows(), header)
     except DataError as error:
         raise DataError(f"sheet {title!r}: {error}") from error
-    return Contents("Excel", columns, table=True, notes=(remark,) if remark else ())
+    return Contents("Excel", columns, table=True, notes=notes)
 
 
 def _rows(sheet: Any) -> Iterator[list[str]]:
@@ -71,9 +73,34 @@ def _rows(sheet: Any) -> Iterator[list[str]]:
             yield row
 
 
+# A workbook writes characters that XML does not keep as _x000D_, and "_x" of such a text as below.
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_TO_ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f]|_(?=x[0-9A-Fa-f]{4}_)")
+
+
+def escaped(text: str) -> str:
+    """Return the text for a cell of a workbook, with the escapes of the format.
+
+    Examples
+    --------
+    >>> escaped("a\\r"), unescaped("a_x000D_"), unescaped(escaped("_x000D_"))
+    ('a_x000D_', 'a\\r', '_x000D_')
+    """
+    return _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+
+
+def unescaped(text: str) -> str:
+    """Return the text that a cell of a workbook stands for."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
 def _text(cell: Any) -> str:
     if cell is None:
         return ""
+    if isinstance(cell, str):
+        text = unescaped(cell)
+        # A leading "'" belongs to the text here, and `read_cells` takes one away.
+        return text if is_marked(text) else guarded(text)
     if isinstance(cell, float):  # Excel knows no other numbers
         return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
     return str(cell)

@@ -61,7 +61,8 @@ def _arrow_values(column: Any, name: str) -> Array | None:
             return _arrow_texts(column)
         return _arrow_values(column.dictionary_decode(), name)
     if _is_numeric(kind):
-        # With gaps whole numbers become floats, and a gap NaN.
+        if column.null_count or not _is_plain(kind):  # a gap becomes NaN
+            column = column.cast(pa.float64(), safe=False)
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if _is_text(kind):
         return _arrow_texts(column.dictionary_encode())
@@ -78,6 +79,12 @@ def _is_text(kind: Any) -> bool:
 
 
 def _is_numeric(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return _is_plain(kind) or bool(pa.types.is_decimal(kind) or pa.types.is_null(kind))
+
+
+def _is_plain(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(
