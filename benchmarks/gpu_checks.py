@@ -21,7 +21,8 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
-from omcal.places.base import Place, PlaceRequest
+from omcal.places.base import Place
+from omcal.places.choose import PlaceRequest
 from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.place import OnDevices

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from omcal.places.base import PlaceRequest
+from omcal.places.choose import PlaceRequest
 from omcal.places.gpu.place import OnDevices
 from omcal.places.memory import InMemory
 from omcal.views.reading import validate_views

@@ -10,15 +10,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from omcal.method.updates import (
     ConsensusGraph,
+    fixed_point,
+    soft_threshold,
+    stack_by_view,
+    weighted_sum,
+)
+from omcal.method.weights import (
+    WeightInputs,
     agreement,
     agreement_weights,
     copies,
     distinct_weights,
-    fixed_point,
     normalized,
-    soft_threshold,
-    stack_by_view,
-    weighted_sum,
 )
 
 V, N, M, C = 3, 25, 7, 3
@@ -86,7 +89,8 @@ def test_agreement_is_the_cosine_of_graph_and_clustering(S, Z):
     assert_allclose(agreement(H, StF, FtF, Z.G), cosine, rtol=1e-12)
     assert_array_equal(agreement(H, -StF, FtF, Z.G), 0)  # never below
     assert_array_equal(agreement(0 * H, 0 * StF, FtF, Z.G), 0)
-    assert_allclose(agreement_weights(H, StF, FtF, Z.G), cosine / cosine.sum(), rtol=1e-12)
+    weights = agreement_weights(WeightInputs(H, np.zeros(V), StF, FtF, Z.G, None))
+    assert_allclose(weights, cosine / cosine.sum(), rtol=1e-12)
 
 
 def test_copies_of_a_view_share_its_weight(S, Z):
@@ -94,7 +98,8 @@ def test_copies_of_a_view_share_its_weight(S, Z):
     F = np.maximum(S[0] @ Z.G, 0)
     S = S[twice]
     H, StF = np.einsum("unj,vnj->uv", S, S), S.transpose(0, 2, 1) @ F
-    plain, distinct = (rule(H, StF, F.T @ F, Z.G) for rule in (agreement_weights, distinct_weights))
+    given = WeightInputs(H, np.zeros(len(H)), StF, F.T @ F, Z.G, None)
+    plain, distinct = (rule(given) for rule in (agreement_weights, distinct_weights))
     assert distinct.sum() == pytest.approx(1)
     assert_allclose(distinct / plain * plain[0] / distinct[0], [1, 1, 0.5, 0.5], rtol=1e-3)
 

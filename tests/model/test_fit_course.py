@@ -25,7 +25,7 @@ def interrupt(*_, **__):
 
 
 @pytest.mark.parametrize(
-    "step", ["fitting.read_views", "fitting.place_for", "progress.solve_steps", "fitting.doubts"]
+    "step", ["fitting.read_views", "fitting.place_for", "fitting.best_of_starts", "fitting.doubts"]
 )
 def test_an_interrupted_fit_changes_nothing(monkeypatch, step):
     model = OMCAL(3, random_state=0).fit(MADE.views)
@@ -215,7 +215,7 @@ def test_callbacks_are_torn_down_after_a_failure(with_callback, monkeypatch):
     recorder = Recorder()
     model = with_callback(recorder).fit(MADE.views)
     before = dict(vars(model))
-    monkeypatch.setattr("omcal.model.progress.solve_steps", interrupt)
+    monkeypatch.setattr("omcal.places.base.solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(OTHER.views)
     assert recorder.seen[-1] == "teardown"

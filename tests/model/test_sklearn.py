@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from omcal import OCAL, OMCAL, Consensus
 from omcal.metrics import ari
-from omcal.model import progress
+from omcal.places import base
 
 
 class Settable(Consensus):
@@ -205,14 +205,14 @@ def test_given_anchors_and_init_make_the_fit_deterministic(blobs):
 
 
 def test_the_best_of_several_starts_is_kept(monkeypatch):
-    ends, plain = [], progress.solve_steps
+    ends, plain = [], base.solve
 
     def noted(*given):
-        solution = yield from plain(*given)
+        solution = plain(*given)
         ends.append(solution.history)
         return solution
 
-    monkeypatch.setattr(progress, "solve_steps", noted)
+    monkeypatch.setattr(base, "solve", noted)
     X = np.random.default_rng(0).normal(size=(150, 6))
     best = []
     for seed in range(5):

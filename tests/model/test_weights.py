@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from omcal import OMCAL
 from omcal.datasets import make_multiview
-from omcal.method.updates import copies
+from omcal.method.weights import copies
 
 DATA = list(make_multiview(400, n_clusters=4, noise=1.5, random_state=0).views.values())
 ROWS = np.random.default_rng(1).choice(400, 30, replace=False)

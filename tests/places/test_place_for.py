@@ -8,7 +8,7 @@ import pytest
 
 from large_fits import mapped, overlapping
 from omcal import OMCAL
-from omcal.places.base import PlaceRequest, place_for
+from omcal.places.choose import PlaceRequest, place_for
 from omcal.views.reading import read_views
 
 WISHES = {

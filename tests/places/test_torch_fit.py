@@ -17,7 +17,7 @@ from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
 from omcal.method.updates import ConsensusGraph
-from omcal.places.base import PlaceRequest
+from omcal.places.choose import PlaceRequest
 from omcal.places.gpu import devices
 from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import resolve_device
@@ -377,7 +377,7 @@ def test_bytes_per_row_are_those_of_the_tensors(device):
         graphs = TorchGraphs.empty(1, 50, 2, 4, m, views.dtype, device)
         rows = TorchRows(graphs, 3)
         held = sum(t.numel() * t.element_size() for t in (graphs.indices, graphs.weights, rows.F))
-        assert OnDevices(views, PlaceRequest()).bytes_per_row(settings) == held / 50 + 4
+        assert OnDevices(views, PlaceRequest())._row_bytes(settings) == held / 50 + 4
 
 
 def test_products_are_in_true_float32_and_the_setting_is_restored(device):

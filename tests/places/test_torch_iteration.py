@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method.simplex import minimize_on_simplex
-from omcal.method.solver import Iteration, Problem, run_interleaved, solve, solve_steps
+from omcal.method.solver import Iteration, Problem, solve
+from omcal.places.base import Start
 from omcal.places.gpu import cuda, iteration
 from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.graph import TorchGraphs
@@ -294,7 +295,7 @@ def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
     given = list(
         zip(rows, [PlainRows(g, 3).gram() for g in host], Gs, asked, progress, strict=False)
     )
-    found = run_interleaved([solve_steps(*of_run) for of_run in given])
+    found = iteration.solve_in_lockstep([Start(*of_run) for of_run in given])
     for b, (_, StS, G, problem, _) in enumerate(given):
         plain = TorchRows.from_graphs(host[b], 3)
         last = None

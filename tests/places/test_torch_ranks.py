@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from omcal.places.ranks import Failure, Ranks, _raise_failures, reporting_failures
+from omcal.places.ranks import Failure, Ranks, _raise_failures
 
 
 @pytest.fixture
@@ -50,23 +50,23 @@ def test_ranks_that_failed_are_named_but_not_all_of_many():
 def test_work_of_each_rank_and_of_one(ranks):
     assert (ranks.rank, ranks.size, ranks.is_leader) == (0, 1, True)
     assert ranks.each(lambda: "a") == ranks.collected(lambda: "a") == ["a"]
-    assert ranks.once(lambda: {"b": 2}) == {"b": 2}
-    total = ranks.total(lambda: np.arange(6, dtype=np.float32), (2, 3))
+    assert ranks.on_leader(lambda: {"b": 2}) == {"b": 2}
+    total = ranks.sum(lambda: np.arange(6, dtype=np.float32), (2, 3))
     np.testing.assert_array_equal(total, [[0, 1, 2], [3, 4, 5]])
     assert total.dtype == np.float64
 
 
 def test_work_that_fails_is_told_with_the_rank(ranks):
-    work = [ranks.each, ranks.collected, ranks.once, lambda work: ranks.total(work, (3,))]
+    work = [ranks.each, ranks.collected, ranks.on_leader, lambda work: ranks.sum(work, (3,))]
     for do in work:
         with pytest.raises(ValueError, match=r"^rank 0: too few rows$"):
             do(lambda: fail(ValueError("too few rows")))
 
 
 def test_what_fails_before_the_ranks_have_met(ranks):
-    with pytest.raises(OSError, match=r"^rank 0: no such file$"), reporting_failures("world"):
+    with pytest.raises(OSError, match=r"^rank 0: no such file$"), ranks.reporting_failures():
         fail(OSError("no such file"))
-    with reporting_failures("world"):
+    with ranks.reporting_failures():
         pass
 
 

@@ -12,6 +12,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from omcal.method.weights import WEIGHTINGS
+
 
 class Parameter(NamedTuple):
     """A parameter of the estimator on the command line; left out, the estimator's default holds."""
@@ -57,8 +59,10 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "weighting": Parameter(
         "--weighting",
-        _one_of("distinct", "agreement", "adaptive", "uniform"),
-        "How views are weighted; adaptive: as in the paper.",
+        _one_of(*WEIGHTINGS),
+        "How views are weighted; "
+        + "; ".join(f"{name}: {rule.help}" for name, rule in WEIGHTINGS.items())
+        + ".",
         "distinct",
     ),
     "init": Parameter(

@@ -67,10 +67,6 @@ class AbstractRows(ABC):
     ) -> Assignment:
         """One more F step, and the largest entry of each row as its label."""
 
-    def agree(self, stop: bool) -> bool:
-        """Whether all who hold rows stop here, where this process wants to, or not."""
-        return stop
-
     def iteration(self, StS: Floats, G: Floats, problem: Any) -> Any:
         """The solver's iterations beside the rows, where that is quicker; else None."""
         return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from omcal.machine.arrays import Floats
 from omcal.method.scaling import Scale
+from omcal.method.weights import WEIGHTINGS
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def start_weights(weighting: Any, n_views: int) -> tuple[Any, Floats]:
     """The kind of α step, and the weights to start from."""
     uniform = np.full(n_views, 1.0 / n_views)
     if isinstance(weighting, str):
-        return ("fixed" if weighting == "uniform" else weighting), uniform
+        return ("fixed" if WEIGHTINGS[weighting].update is None else weighting), uniform
     try:
         given = np.asarray(weighting, dtype=np.float64)
     except (TypeError, ValueError) as error:

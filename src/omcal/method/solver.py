@@ -1,11 +1,10 @@
-"""Algorithm 1: start, iterate, stop. What holds the rows, and where, is not known here."""
+"""Algorithm 1: start, iterate, stop. The rows may be anywhere; see `AbstractRows`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,32 +13,54 @@ from omcal.machine.arrays import Floats, Mask
 from omcal.method.rows import AbstractRows, Sums
 from omcal.method.updates import (
     ConsensusGraph,
-    adaptive_weights,
-    agreement_weights,
-    distinct_weights,
     fused_gram,
     graph_products,
-    normalized,
     objective,
     orthogonal_factor,
     soft_threshold,
     weighted_sum,
 )
+from omcal.method.weights import WEIGHTINGS, WeightInputs, normalized
 
-_SMALL_STEPS = 3  # Z and alpha steps to a pass when accelerated
+_SMALL_STEPS = 3  # Z and alpha steps per sweep when accelerated
 MOST_MOMENTUM = 0.9
 
-Result = TypeVar("Result")
-Weighting = Literal["adaptive", "agreement", "distinct", "fixed"]
+Progress = Callable[[int, float], bool]
+
+
+def solve(
+    rows: AbstractRows,
+    StS: Floats,
+    G: Floats,
+    problem: Problem,
+    progress: Progress = lambda iteration, value: False,
+) -> Solution:
+    """Run Algorithm 1 from the orthonormal m×c basis G; `rows` end with the last F.
+
+    Each iteration takes one sweep over the rows; the rest is small. `progress` gets the number of
+    each finished iteration and its objective, and returns whether to stop.
+    """
+    work = rows.iteration(StS, G, problem) or Iteration(rows, StS, G, problem)
+    history: list[float] = []
+    for iteration in range(1, problem.max_iter + 1):
+        history.append(work.step())
+        if progress(iteration, history[-1]):
+            history += work.underway()
+            break
+        if problem.converged(history):
+            return Solution(work.alpha, work.consensus, history, converged=True)
+        if problem.rose(history):
+            work.restart()
+    return Solution(work.alpha, work.consensus, history, converged=False)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Eq. 10 with its parameters, and how long to work on it."""
+    """The parameters of Eq. 10 and of the iteration."""
 
     beta: float
     gamma: float
-    weighting: Weighting
+    weighting: str  # a key of `WEIGHTINGS`, or "fixed"
     alpha: Floats  # the weights to start from, or to keep
     max_iter: int
     tol: float
@@ -47,43 +68,46 @@ class Problem:
 
     @property
     def active_views(self) -> NDArray[np.intp]:
-        """The views that have a weight to start from; the others never get one."""
+        """Return the views with a start weight; the others never get one."""
         return np.flatnonzero(self.alpha)
 
     @property
     def tau(self) -> float:
-        """By how much the singular values of Z are less than those of M."""
+        """Return the threshold that the singular values of M are reduced by."""
         return self.beta / (2.0 * (1.0 + self.gamma))
 
     @property
     def small_steps(self) -> int:
-        """Z and alpha steps to a pass."""
-        # Without an alpha step that follows Z, repeating the two would change nothing.
-        return _SMALL_STEPS if self.accelerate and self.weighting == "adaptive" else 1
+        """Return the number of Z and alpha steps per sweep."""
+        uses_z = self.weighting in WEIGHTINGS and WEIGHTINGS[self.weighting].uses_z
+        return _SMALL_STEPS if self.accelerate and uses_z else 1
 
-    def settled(self, history: list[float]) -> bool:
-        """Whether the last iteration changed the objective by at most `tol`; never if tol is 0."""
-        if len(history) < 2 or self.tol == 0:
+    def converged(self, history: list[float]) -> bool:
+        """Whether the last iteration changed the objective by at most `tol`; tol=0 never stops."""
+        if self.tol == 0 or len(history) < 2:
             return False
-        before, now = history[-2:]
-        return abs(before - now) <= self.tol * abs(before)
+        return abs(history[-2] - history[-1]) <= self.tol * abs(history[-2])
+
+    def rose(self, history: list[float]) -> bool:
+        """Whether the last iteration increased the objective, as momentum can."""
+        return len(history) > 1 and history[-1] > history[-2]
 
     def weights(self, last: Floats | None, H: Floats, SZ: Floats, sums: Sums, G: Floats) -> Floats:
-        """Update alpha, by the rule asked for; the weights of the last update help to find it."""
-        if self.weighting == "fixed":
+        """Update alpha by the rule of `weighting`."""
+        update = WEIGHTINGS[self.weighting].update if self.weighting in WEIGHTINGS else None
+        if update is None:
             return self.alpha
         some = self.active_views
-        H, StF = H[np.ix_(some, some)], sums.StF[some]
+        inputs = WeightInputs(
+            *(H[np.ix_(some, some)], SZ[some], sums.StF[some], sums.FtF, G),
+            last=None if last is None else last[some],
+        )
         alpha = np.zeros_like(self.alpha)
-        if self.weighting == "adaptive":
-            alpha[some] = adaptive_weights(H, SZ[some], None if last is None else last[some])
-        else:
-            rule = distinct_weights if self.weighting == "distinct" else agreement_weights
-            alpha[some] = rule(H, StF, sums.FtF, G)
+        alpha[some] = update(inputs)
         return alpha
 
     def without(self, uninformative: Mask) -> Problem:
-        """The same without views that say nothing; all stay where there is no other."""
+        """Return the problem without uninformative views; all stay if there is no other."""
         alpha = np.where(uninformative, 0.0, self.alpha)
         if not alpha.any() and not uninformative.all():
             raise ValueError(
@@ -95,7 +119,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the loop ended; `consensus` maps rows to clusters, `alpha` is one step newer."""
+    """The end of the iteration; `consensus` maps rows to clusters, `alpha` is one step newer."""
 
     alpha: Floats
     consensus: ConsensusGraph
@@ -111,83 +135,29 @@ class VanishedGraphError(ValueError):
     """The nuclear norm has removed the whole consensus graph."""
 
 
-def solve(
-    rows: AbstractRows,
-    StS: Floats,
-    G: Floats,
-    problem: Problem,
-    progress: Callable[[int, float], bool] = lambda iteration, value: False,
-) -> Solution:
-    """Run Algorithm 1 from the orthonormal m×c basis G; `rows` end with the last F.
-
-    Each iteration takes one sweep over the rows; the rest is small. `progress` is told the
-    number of each finished iteration and its objective; it returns whether to stop.
-    """
-    return run_interleaved([solve_steps(rows, StS, G, problem, progress)])[0]
-
-
-def run_interleaved(works: Iterable[Generator[None, None, Result]]) -> list[Result]:
-    """What each of these comes to, where all of them go on by one step after another."""
-    begun = dict(enumerate(works))
-    results: dict[int, Result] = {}
-    while begun:
-        for number, work in list(begun.items()):
-            try:
-                next(work)
-            except StopIteration as end:
-                results[number] = end.value
-                del begun[number]
-    return [results[number] for number in sorted(results)]
-
-
-def solve_steps(
-    rows: AbstractRows,
-    StS: Floats,
-    G: Floats,
-    problem: Problem,
-    progress: Callable[[int, float], bool],
-) -> Generator[None, None, Solution]:
-    """`solve`, which rests before each iteration: those of other rows may be done with it."""
-    work = rows.iteration(StS, G, problem) or Iteration(rows, StS, G, problem)
-    history: list[float] = []
-    for iteration in range(1, problem.max_iter + 1):
-        yield
-        history.append(work.step())
-        if progress(iteration, history[-1]):
-            history += work.underway()
-            break
-        if iteration == 1:
-            continue
-        if problem.settled(history):
-            return Solution(work.alpha, work.consensus, history, converged=True)
-        if history[-1] > history[-2]:
-            work.restart()
-    return Solution(work.alpha, work.consensus, history, converged=False)
-
-
 class AbstractIteration(ABC):
-    """One iteration after another, and where the last one ended."""
+    """The state of the solver, advanced by one iteration at a time."""
 
     alpha: Floats
     consensus: ConsensusGraph
 
     @abstractmethod
     def step(self) -> float:
-        """A pass over the rows and all that follows from it; returns the objective."""
+        """Sweep over the rows, update G, Z and alpha, and return the objective."""
 
     @abstractmethod
     def restart(self) -> None:
-        """The last step did harm: take the next without momentum."""
+        """Take the next step without momentum, as the last one increased the objective."""
 
     def underway(self) -> list[float]:
-        """The objective after steps that were begun before they were asked for, and are done."""
+        """Return the objective of each iteration that was started ahead and is finished."""
         return []
 
 
 class Iteration(AbstractIteration):
     """Iterations whose small matrices are in the memory of this process.
 
-    Compiled `inverses`, where there are any, are what `soft_threshold` may use.
+    `inverses` is the compiled function that `soft_threshold` may use.
     """
 
     def __init__(
@@ -212,7 +182,7 @@ class Iteration(AbstractIteration):
         )
 
     def finish(self, sums: Sums) -> float:
-        """What follows from the sums of a pass: G, Z, alpha, the objective."""
+        """Update G, Z and alpha from the sums of a sweep, and return the objective."""
         p, Z, alpha = self._problem, self.consensus, self.alpha
         G = orthogonal_factor(Z.transposed_times_f(sums.StF, sums.FoldtF))
         for _ in range(p.small_steps):
@@ -233,10 +203,10 @@ class Iteration(AbstractIteration):
 
 
 class Momentum:
-    """Runs the F step ahead along the last move of G; starts anew whenever that did harm.
+    """Extrapolate the basis of the F step along the last move of G.
 
-    With the Z and alpha steps repeated, which need no pass over the rows, this reaches about
-    the objective of the plain iteration in a half to a third of the passes.
+    With repeated Z and alpha steps, which need no sweep, this reaches about the objective of the
+    plain iteration in a half to a third of the sweeps.
     """
 
     def __init__(self, G: Floats) -> None:
@@ -248,7 +218,7 @@ class Momentum:
         return orthogonal_factor(G + share * move) if share > 0 else G
 
     def share(self) -> float:
-        """How much of the last move to take once more."""
+        """Return the fraction of the last move to add, and grow older by one step."""
         share = min(self.age / (self.age + 3), MOST_MOMENTUM)
         self.age += 1
         return share

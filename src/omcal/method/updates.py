@@ -14,9 +14,7 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats
 from omcal.method.roots import inverse_root
-from omcal.method.simplex import minimize_on_simplex
 
-_SHARPNESS = 50
 _ANCHORS = (100, 350)  # where a root takes less time than eigenvalues
 MAX_SWEEPS = 10_000  # of the rows that settle: with R of norm .999 some thousands are needed
 
@@ -146,50 +144,6 @@ def graph_products(consensus: ConsensusGraph, StS: Floats, StF: Floats) -> Float
     from_graphs = (StS.reshape(V, V, -1) @ c.T.ravel()) @ c.alpha
     from_factor = StF.reshape(V, -1) @ c.projection.ravel()
     return c.s * (from_graphs + c.gamma * from_factor)
-
-
-def adaptive_weights(H: Floats, SZ: Floats, last: Floats | None = None) -> Floats:
-    """Update alpha, Eq. 27: the mixture of the graphs nearest to Z; H_uv = ⟨S_u, S_v⟩.
-
-    The result of the last update, if any, is where to look first.
-    """
-    return minimize_on_simplex(H, 2.0 * SZ, last)
-
-
-def agreement(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
-    """Cosine between each graph and the clustering F Gᵀ, at least 0."""
-    inner = StF.reshape(len(StF), -1) @ G.ravel()
-    size = (H.diagonal() * FtF.trace()) ** 0.5
-    cosine: Floats = inner / (size + (size == 0))
-    return cosine.clip(min=0)
-
-
-def agreement_weights(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
-    """Weights proportional to the agreement of each graph with the clustering."""
-    return normalized(agreement(H, StF, FtF, G))
-
-
-def distinct_weights(H: Floats, StF: Floats, FtF: Floats, G: Floats) -> Floats:
-    """The same, with the weight of a view shared out among its copies."""
-    return normalized(agreement(H, StF, FtF, G) / copies(H))
-
-
-def copies(H: Floats) -> Floats:
-    """How many copies of each graph there are: 1 for one alone, 2 for a view that is there twice.
-
-    A graph whose cosine is .99 counts as .6 of a copy, one of .93 as .03.
-    """
-    size = np.sqrt(np.diag(H))
-    norm = np.outer(size, size)
-    cosine = np.divide(H, norm, out=np.eye(len(H)), where=norm > 0)
-    return np.asarray((cosine**_SHARPNESS).sum(axis=1))
-
-
-def normalized(values: Floats) -> Floats:
-    """The values over their sum; equal ones where that is 0."""
-    filled: Floats = values + (values.sum() == 0)
-    filled = filled / filled.sum()
-    return filled
 
 
 def objective(

@@ -261,9 +261,6 @@ class RecordedRows(AbstractRows):
         self._catch_up()
         return self._rows.assign(alpha, P, R, G, runner_up=runner_up)
 
-    def agree(self, stop: bool) -> bool:
-        return self._rows.agree(stop)
-
     def _catch_up(self) -> None:
         for step in influential(self._pending):
             self._rows.sweep(*step)

@@ -38,7 +38,7 @@ from omcal.model.doubts import (
 )
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
-from omcal.model.progress import FitMonitor, best_of, plain_interrupts, run_all, shown
+from omcal.model.progress import FitMonitor, best_of_starts, plain_interrupts, shown
 from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_table, runs_of
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
@@ -208,7 +208,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         described: bool,
     ) -> bool:
         """From views that were read, and for which there is room."""
-        random_state = place.once(lambda: check_random_state(self.random_state))
+        random_state = place.team.on_leader(lambda: check_random_state(self.random_state))
         seeds = random_state.randint(2**31 - 1, size=self.n_runs + 1)
         runs = RunsAtWork(inner, place, settings, seeds[:-1], self.random_state, watch)
         finished = runs.finish(self.n_jobs)
@@ -220,10 +220,10 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         if not described:
             return interrupted
         best = self._keep_most_similar(inner)
-        inner._graphs = runs.graphs(best)  # what describes the model
-        shown = DiagnosticGraphs.at(place, inner._graphs, best)
+        shown = DiagnosticGraphs.of(place.sample_graphs(best))
+        inner._graphs = shown.of_all
         own, joint = (
-            place.total(cluster_sizes(model.labels_, settings.n_clusters))
+            place.team.total(cluster_sizes(model.labels_, settings.n_clusters))
             for model in (inner, self)
         )
         inner.doubts_ = inner._doubts(shown, own)
@@ -246,7 +246,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         n_found = 0
         for run in runs:
             if n_found < c:  # mostly the first has them all
-                n_found += int(np.count_nonzero(place.total(cluster_sizes(run.labels, c))))
+                n_found += int(np.count_nonzero(place.team.total(cluster_sizes(run.labels, c))))
         if n_found < c:
             raise ValueError(
                 f"the runs found {n_found} clusters in all, fewer than n_clusters={c}; lower "
@@ -257,10 +257,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         StS = rows.gram()
         (bases,) = starts("spectral", 1, StS[0], c, [random_state])
-        work = best_of(bases, rows, StS, problem, watch)
-        ((solution, assignment),) = run_all([work], StS.shape[-1], watch)
+        ((solution, assignment),) = best_of_starts(place, [bases], [rows], [StS], [problem], watch)
         labels = on_host(assignment.labels).astype(np.int32, copy=False)
-        tables = [place.total(run_table(run.labels, labels, c)) for run in runs]
+        tables = [place.team.total(run_table(run.labels, labels, c)) for run in runs]
         # Runs that agree leave it to rounding which cluster comes first: they have a number each.
         order = linear_sum_assignment(tables[0], maximize=True)[1]
         labels = np.argsort(order).astype(labels.dtype).take(labels)

@@ -18,7 +18,7 @@ from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
 from omcal.model.subset_fits import cosines_within, explained_shares, fit_graphs, for_views
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
-from omcal.places.base import Place, sample_rows
+from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
@@ -70,9 +70,14 @@ class DiagnosticGraphs:
     alone: dict[int, Array] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, place: Place, kept: AnchorGraphs | None, number: int = 0) -> DiagnosticGraphs:
-        """All graphs of a run where they are kept, else those of some samples."""
-        return cls(place.sample_graphs(number), sample_rows(place.n)) if kept is None else cls(kept)
+    def of(cls, sampled: SampledGraphs | None) -> DiagnosticGraphs:
+        """Return the graphs that a place gives to describe a model, if it gives any."""
+        return cls(None) if sampled is None else cls(*sampled)
+
+    @property
+    def of_all(self) -> AnchorGraphs | None:
+        """Return the graphs where they are those of all samples, else None."""
+        return self.graphs if self.rows is None else None
 
 
 def doubts(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from omcal.machine.arrays import Seed
 from omcal.machine.scikit import StrOptions
 from omcal.method.scaling import Scale
+from omcal.method.weights import WEIGHTINGS
 from omcal.model.fitting import AnchorClusterer
 from omcal.views.like import ColumnsLike
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from torch.distributed import ProcessGroup
 
-Weighting: TypeAlias = Literal["distinct", "agreement", "adaptive", "uniform"] | ArrayLike
+Weighting: TypeAlias = str | ArrayLike  # a key of `WEIGHTINGS`, or the weights
 Anchors: TypeAlias = Literal["kmeans", "kmeans-full", "random"] | Sequence[ArrayLike]
 Start: TypeAlias = Literal["spectral", "random"] | ArrayLike
 
@@ -164,7 +165,7 @@ default="distinct"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AnchorClusterer._parameter_constraints,
-        "weighting": [StrOptions({"adaptive", "agreement", "distinct", "uniform"}), "array-like"],
+        "weighting": [StrOptions(WEIGHTINGS.keys()), "array-like"],
         "views": [None, str, dict, list, tuple],
     }
 

@@ -14,7 +14,7 @@ from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem
-from omcal.method.updates import agreement
+from omcal.method.weights import agreement
 from omcal.metrics import ari
 from omcal.model.subset_fits import (
     GraphFit,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
@@ -47,9 +47,17 @@ from omcal.model.doubts import (
     unconverged,
     warn,
 )
-from omcal.model.progress import FitMonitor, Optimised, best_of, plain_interrupts, run_all, shown
+from omcal.model.progress import (
+    FitMonitor,
+    Optimised,
+    best_of_starts,
+    plain_interrupts,
+    shown,
+)
 from omcal.model.sizes import ViewSize, view_sizes
-from omcal.places.base import Place, PlaceRequest, place_for
+from omcal.places.base import Place
+from omcal.places.choose import PlaceRequest, place_for
+from omcal.places.team import facts_of, team_of
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present, require_enough
 from omcal.views.reading import read_views, refuse_second_view
@@ -165,53 +173,51 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel):
             return self._fit_at(place, settings, watch)
 
     def _fit_at(self, place: Place, settings: GraphSettings, watch: FitMonitor) -> bool:
-        """From views that were read, and for which there is room."""
-        random_state = place.once(lambda: check_random_state(self.random_state))
-        checkpoint = place.once(lambda: self._checkpoint(place, settings))
+        """Fit to views that were read, and for which there is room."""
+        team = place.team
+        random_state = team.on_leader(lambda: check_random_state(self.random_state))
+        checkpoint = team.on_leader(lambda: self._checkpoint(place, settings))
         if checkpoint:
-            checkpoint.writes = place.is_leader
+            checkpoint.writes = team.is_leader
         if checkpoint and checkpoint.resumes:
             settings = replace(settings, anchors=checkpoint.anchors)
             watch.goes_on(len(checkpoint.steps), checkpoint.path)
 
-        (learned,) = place.learn(settings, [random_state])
-        (rows,) = place.build([learned], settings)
-        self._graphs = place.kept(rows)
+        (graph_model,) = place.learn(settings, [random_state])
+        (rows,) = place.build([graph_model], settings)
         if checkpoint:
-            rows = checkpoint.follow(rows, learned.anchors, random_state)
-        watch.begin(place.n, place.views.names, learned.scalings, settings.n_anchors)
-        works = self._optimise([(rows, learned, random_state)], watch)
-        ((best, assignment),) = run_all(works, settings.n_anchors, watch)
+            rows = checkpoint.follow(rows, graph_model.anchors, random_state)
+        watch.begin(place.n, place.views.names, graph_model.scalings, settings.n_anchors)
+        ((best, assignment),) = self._optimise(place, [(rows, graph_model, random_state)], watch)
 
-        self._publish(Predictor(learned, best.consensus), best, assignment)
+        self._publish(Predictor(graph_model, best.consensus), best, assignment)
+        shown = DiagnosticGraphs.of(place.sample_graphs(0))
+        self._graphs = shown.of_all
         sizes = cluster_sizes(self.labels_, int(self.n_clusters))
-        shown = DiagnosticGraphs.at(place, self._graphs)
-        self.doubts_: list[Diagnostic] = self._doubts(shown, place.total(sizes))
+        self.doubts_: list[Diagnostic] = self._doubts(shown, team.total(sizes))
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
         return watch.interrupted
 
     def _telling(self) -> AbstractContextManager[None]:
-        """Around what is done before the ranks of a group meet: they learn what fails on one."""
-        if self.group is None:
-            return nullcontext()
-        from omcal.places.ranks import reporting_failures
-
-        return reporting_failures(self.group)
+        """Tell the other ranks of a group of an error in the block, before they have met."""
+        return team_of(self.group).reporting_failures()
 
     def _place(self, X: ViewsLike, present: PresentLike | None, **more: Any) -> Place:
-        """Where the views are worked on, with all others who work on the same fit.
+        """Return the place of the views; all processes of the fit must have the same parameters.
 
-        They must have the same parameters, and the same of what is given as `more`.
+        So must be the values of `more`.
         """
-        with self._telling():
-            place = place_for(self._read(X, present), self._asked())
+        team = team_of(self.group)
+        with team.reporting_failures():
+            place = place_for(self._read(X, present), self._asked(), team)
         local = {"device", "memory_limit", "scratch_dir", "group", "verbose"}
         given = {k: v for k, v in self.get_params().items() if k not in local} | more
         given |= {f"the version of {name}": version for name, version in versions().items()}
         given["the columns of X"] = ", ".join(map(str, getattr(self, "feature_names_in_", [])))
-        place.check_same({name: describe_value(value) for name, value in given.items()})
+        facts = {name: describe_value(value) for name, value in given.items()}
+        place.n = team.check_same(facts_of(place.views) | facts, place.views.n)
         return place
 
     def _read(self, X: ViewsLike, present: PresentLike | None) -> Views:
@@ -227,14 +233,15 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel):
 
     def _optimise(
         self,
+        place: Place,
         runs: Sequence[tuple[AbstractRows, GraphModel, np.random.RandomState]],
         watch: FitMonitor,
         *,
         runner_up: bool = False,
-    ) -> list[Generator[None, None, Optimised]]:
-        """Algorithm 1 on the rows of each run, from each start; the best result and its labels."""
-        rows, learned, states = zip(*runs, strict=True)
-        problems = [self._problem(len(one.anchors)).without(one.uninformative) for one in learned]
+    ) -> list[Optimised]:
+        """Solve each run of a batch from each start; return its best solution and labels."""
+        rows, models, states = zip(*runs, strict=True)
+        problems = [self._problem(len(one.anchors)).without(one.uninformative) for one in models]
         grams = [one.gram() for one in rows]
         with one_blas_thread():
             AtA = [
@@ -242,8 +249,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel):
                 for p, StS in zip(problems, grams, strict=True)
             ]
         bases = starts(self.init, self.n_init, np.stack(AtA), int(self.n_clusters), states)
-        given = zip(bases, rows, grams, problems, strict=True)
-        return [best_of(*of_run, watch, runner_up=runner_up) for of_run in given]
+        return best_of_starts(place, bases, rows, grams, problems, watch, runner_up=runner_up)
 
     def _require_room(self, place: Place, settings: GraphSettings) -> None:
         name, n = type(self).__name__, place.views.n
@@ -372,7 +378,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel):
         m = self._resolve_n_anchors(place.n)
         views, c, k = place.views, int(self.n_clusters), int(self.n_neighbors)
         here = np.full(len(views), views.n) if views.present is None else views.present.sum(axis=0)
-        require_enough(views.names, place.total(here), m)
+        require_enough(views.names, place.team.total(here), m)
         check_init(self.init, m, c)
         return GraphSettings(c, m, k, self.scale, self.anchors)
 

@@ -1,11 +1,11 @@
-"""What happens beside a fit: progress in the log, callbacks, Ctrl-C, warnings about the result."""
+"""Progress of a fit: log, callbacks, Ctrl-C; and the choice of the best start."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from types import FrameType
@@ -18,7 +18,8 @@ from omcal.machine.process import ProcessSetting
 from omcal.machine.threads import blas_as_before, small_blas
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import Scaling
-from omcal.method.solver import Problem, Solution, run_interleaved, solve_steps
+from omcal.method.solver import Problem, Progress, Solution
+from omcal.places.base import Place, Start
 
 logger: logging.Logger = logging.getLogger("omcal")
 
@@ -27,7 +28,7 @@ RUN_DONE = "run %d of %d: objective %.8g"
 
 
 class FitTasks:
-    """The fit as callbacks see it: a task for each start, and in it one for each iteration."""
+    """The tasks that callbacks see: one per start, with one per iteration in it."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, n_starts: int) -> None:
         self._hook = {"estimator": estimator, "X": X, "y": y}
@@ -57,7 +58,7 @@ class StartTask:
         self._iteration.call_on_fit_task_begin(**self._hook)
 
     def iterated(self, iteration: int) -> bool:
-        """Tell the end of an iteration; returns whether a callback wants no more of them."""
+        """Announce the end of an iteration; return whether a callback wants to stop."""
         stop = self._iteration.call_on_fit_task_end(**self._hook)
         self._iteration = None
         if not stop and iteration != self._context.max_subtasks:
@@ -65,14 +66,14 @@ class StartTask:
         return bool(stop)
 
     def end(self) -> bool:
-        """Tell the end of the start; returns whether a callback wants no more starts."""
+        """Announce the end of the start; return whether a callback wants no more starts."""
         if self._iteration is not None:  # it was announced, but the solver had converged
             self._iteration.call_on_fit_task_end(**self._hook)
         return bool(self._context.call_on_fit_task_end(**self._hook))
 
 
 class _NoCallbacks:
-    """Stands for a context where no callback is set."""
+    """The context where no callback is set."""
 
     max_subtasks = 0
 
@@ -86,7 +87,7 @@ class _NoCallbacks:
 
 
 class Interruption:
-    """Remembers the first Ctrl-C in its blocks; the second interrupts at once.
+    """Record the first Ctrl-C in its blocks; the second interrupts at once.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class Interruption:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold Ctrl-C back in the block, unless someone else already decides what it does."""
+        """Hold Ctrl-C back in the block, unless another handler is installed."""
         here = threading.current_thread() is threading.main_thread()
         if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
@@ -124,9 +125,9 @@ class Interruption:
 
 @contextmanager
 def plain_interrupts() -> Iterator[None]:
-    """Ctrl-C is a KeyboardInterrupt, where compiled code makes a SystemError of it, too.
+    """Raise KeyboardInterrupt for Ctrl-C, also where compiled code turns it into a SystemError.
 
-    Blocks that it cuts short where they end leave no trace.
+    Settings of NumPy and BLAS are restored if it cuts short a block that would restore them.
     """
     try:
         with np.errstate(), blas_as_before():
@@ -141,7 +142,7 @@ def plain_interrupts() -> Iterator[None]:
 
 
 class FitMonitor:
-    """Who looks on while a fit works: the log, callbacks, and whoever presses Ctrl-C."""
+    """Connect a fit to the log, to callbacks and to Ctrl-C."""
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
         self.say: Callable[..., None] = reporter(estimator.verbose)
@@ -154,7 +155,7 @@ class FitMonitor:
         return self._interruption.asked
 
     def held(self) -> AbstractContextManager[None]:
-        """Around iterations: Ctrl-C ends them with the one in progress."""
+        """Let Ctrl-C in the block end the iterations after the one in progress."""
         return self._interruption.held()
 
     def stop(self) -> None:
@@ -170,37 +171,35 @@ class FitMonitor:
     def begin(
         self, n: int, names: Sequence[str], scalings: Sequence[Scaling], n_anchors: int
     ) -> None:
-        """Say what will be clustered, and what is done to its views."""
+        """Log the size of the problem and the scaling of each view."""
         self.say("%d samples in %d views tied to %d anchors", n, len(names), n_anchors)
         for name, scaling in zip(names, scalings, strict=True):
             self.say("view %r is scaled as %s", name, scaling.kind)
 
     def goes_on(self, n_passes: int, path: object) -> None:
-        """Say that a checkpoint was found."""
+        """Log that the fit continues from a checkpoint."""
         self.say("going on after %d passes in %s", n_passes, path)
 
     def start(self) -> StartTask:
-        """One start of the solver begins."""
+        """Announce a start of the solver."""
         return self._tasks.start(self._max_iter)
 
-    def progress(
-        self, run: int, task: StartTask, agree: Callable[[bool], bool]
-    ) -> Callable[[int, float], bool]:
-        """What the solver tells after each iteration; true, if all agree, ends the start."""
+    def progress(self, number: int, task: StartTask, any_stops: Callable[[bool], bool]) -> Progress:
+        """Return the function that the solver calls after each iteration of a start."""
 
         def progress(iteration: int, value: float) -> bool:
-            self.say(ITERATION_DONE, run, iteration, value, detail=2)
-            return agree(task.iterated(iteration) or self.interrupted)
+            self.say(ITERATION_DONE, number, iteration, value, detail=2)
+            return any_stops(task.iterated(iteration) or self.interrupted)
 
         return progress
 
     def end(self) -> None:
-        """The estimator is fitted."""
+        """Announce that the estimator is fitted."""
         self._tasks.end()
 
 
 class _ProgressHandler(logging.StreamHandler[TextIO]):
-    """Shows progress where the user has set up no logging."""
+    """Print progress where the user has set up no logging."""
 
 
 def _show_progress() -> None:
@@ -221,12 +220,12 @@ _SHOWN = ProcessSetting(lambda: logger.level, _show_progress, _show_as_before)
 
 
 def shown(verbose: int) -> AbstractContextManager[None]:
-    """Make what `reporter` sends visible, in the block."""
+    """Show the messages of `reporter` in the block."""
     return _SHOWN.held() if verbose else nullcontext()
 
 
 def reporter(verbose: int) -> Callable[..., None]:
-    """Send progress to the logger, for the user from verbose=1 on, each iteration from 2 on."""
+    """Return a function that logs progress: shown from verbose=1 on, iterations from 2 on."""
 
     def say(message: str, *args: Any, detail: int = 1) -> None:
         logger.log(logging.INFO if verbose >= detail else logging.DEBUG, message, *args)
@@ -237,34 +236,35 @@ def reporter(verbose: int) -> Callable[..., None]:
 Optimised = tuple[Solution, Assignment]
 
 
-def best_of(
-    bases: Iterable[Floats],
-    rows: AbstractRows,
-    StS: Floats,
-    problem: Problem,
+def best_of_starts(
+    place: Place,
+    bases: Sequence[Sequence[Floats]],
+    rows: Sequence[AbstractRows],
+    grams: Sequence[Floats],
+    problems: Sequence[Problem],
     watch: FitMonitor,
     *,
     runner_up: bool = False,
-) -> Generator[None, None, Optimised]:
-    """The best of the solver's results from these starts, and its labels; see `solve_steps`."""
-    best: Optimised | None = None
-    for run, G in enumerate(bases, start=1):
-        task = watch.start()
-        progress = watch.progress(run, task, rows.agree)
-        solution = yield from solve_steps(rows, StS, G, problem, progress)
-        if best is None or solution.history[-1] < best[0].history[-1]:
-            Z = solution.consensus
-            # Labels while the rows still hold this run's F: the last F step of Algorithm 1.
-            best = solution, rows.assign(Z.alpha, *Z.f_step(), Z.G, runner_up=runner_up)
-        if rows.agree(task.end() or watch.interrupted):
-            break
-    assert best is not None
-    return best
-
-
-def run_all(
-    works: Sequence[Generator[None, None, Optimised]], n_anchors: int, watch: FitMonitor
 ) -> list[Optimised]:
-    """What these come to, an iteration of each in turn."""
-    with small_blas(n_anchors), watch.held():
-        return run_interleaved(works)
+    """Solve each run of a batch from each of its bases; return its best solution and labels."""
+    best: dict[int, Optimised] = {}
+    going = list(range(len(rows)))
+    with small_blas(grams[0].shape[-1]), watch.held():
+        for number, of_start in enumerate(zip(*bases, strict=True), start=1):
+            tasks = {b: watch.start() for b in going}
+            starts = [
+                Start(rows[b], grams[b], of_start[b], problems[b],
+                      watch.progress(number, tasks[b], place.team.any_stops))
+                for b in going
+            ]  # fmt: skip
+            for b, solution in zip(going, place.solve(starts), strict=True):
+                if b not in best or solution.history[-1] < best[b][0].history[-1]:
+                    Z = solution.consensus
+                    # Labels while the rows hold this start's F: the last F step of Algorithm 1.
+                    labels = rows[b].assign(Z.alpha, *Z.f_step(), Z.G, runner_up=runner_up)
+                    best[b] = solution, labels
+            any_stops = place.team.any_stops
+            going = [b for b in going if not any_stops(tasks[b].end() or watch.interrupted)]
+            if not going:
+                break
+    return [best[b] for b in range(len(rows))]

@@ -1,4 +1,4 @@
-"""The runs of a Consensus: their work, what they found, how far they agree with the result."""
+"""The runs of a Consensus: their fits, their labels, their agreement with the result."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from omcal.machine.arrays import Array, Floats, Seed, on_host
-from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import Predictor
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Solution
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.fitting import AnchorClusterer
-from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, run_all
+from omcal.model.progress import RUN_DONE, FitMonitor, Optimised
 from omcal.places.base import Place
 
 _SECONDS_BETWEEN_SIGNALS = 0.1
@@ -30,14 +29,14 @@ Finished = tuple[Predictor, Solution, Assignment]  # a run
 
 @dataclass(frozen=True)
 class Run:
-    """What one run gave.
+    """The result of one run.
 
     Attributes
     ----------
     labels : array of shape (n,)
         Cluster of each sample, as the run numbers them.
     solution : omcal.method.solver.Solution
-        Where the solver ended.
+        The end of its iteration.
 
     Examples
     --------
@@ -59,19 +58,19 @@ class Run:
 
     @property
     def objective(self) -> float:
-        """The objective at the end."""
+        """Objective at the end."""
         return self.solution.history[-1]
 
 
 def run_table(run: Array, labels: Array, n_clusters: int) -> Array:
-    """Numbers of samples by their cluster in a run, and in the result."""
-    few = np.min_scalar_type(n_clusters**2)  # bytes, which are sooner read
+    """Count the samples by their cluster in a run and in the result."""
+    few = np.min_scalar_type(n_clusters**2)  # few bytes are read faster
     cells = run.astype(few) * few.type(n_clusters) + labels.astype(few)
     return np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
 
 
 def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> Floats:
-    """For each sample the share of runs that agree with its label.
+    """Return for each sample the fraction of runs that agree with its label.
 
     A cluster of a run stands for the cluster of the result that most of its samples are in.
 
@@ -82,7 +81,7 @@ def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> 
     [1.0, 1.0, 0.5, 1.0]
     """
     agreed = np.zeros(len(labels), dtype=np.min_scalar_type(len(runs)))
-    labels = labels.astype(runs[0].dtype, copy=False)  # few bytes are compared sooner
+    labels = labels.astype(runs[0].dtype, copy=False)  # few bytes are compared faster
     for run, counts in zip(runs, tables, strict=True):
         agreed += counts.argmax(axis=1).astype(labels.dtype).take(run) == labels
     return agreed / len(runs)
@@ -102,38 +101,29 @@ class RunsAtWork:
     ) -> None:
         self._inner, self._place, self._settings, self._watch = inner, place, settings, watch
         self._states = [np.random.RandomState(seed) for seed in seeds]
-        self._checkpoints = place.once(
+        self._checkpoints = place.team.on_leader(
             lambda: [self._checkpoint(number, random_state) for number in range(len(seeds))]
         )
         for saved in self._checkpoints:
             if saved:
-                saved.writes = place.is_leader
+                saved.writes = place.team.is_leader
             if saved and saved.resumes:
                 watch.goes_on(len(saved.steps), saved.path)
-        self._learned = [
+        self._models = [
             replace(one.alone, anchors=saved.anchors) if saved and saved.resumes else one
             for one, saved in zip(
                 place.learn(settings, self._states), self._checkpoints, strict=True
             )
         ]
-        watch.begin(place.n, place.views.names, self._learned[0].scalings, settings.n_anchors)
-        self._keeps = place.keeps(settings, len(seeds))
-        self._kept: dict[int, AnchorGraphs | None] = {}
+        watch.begin(place.n, place.views.names, self._models[0].scalings, settings.n_anchors)
 
     def finish(self, n_jobs: int | None) -> list[Finished]:
         """Return the results of the runs in their order; after Ctrl-C of those that had begun."""
-        found = self._work_off(n_jobs)
+        found = self._solve_all(n_jobs)
         return [
             (Predictor(one.alone, best.consensus), best, assignment)
-            for one, (best, assignment) in zip(self._learned, found, strict=False)
+            for one, (best, assignment) in zip(self._models, found, strict=False)
         ]
-
-    def graphs(self, number: int) -> AnchorGraphs | None:
-        """Those of a run that a model keeps: made once more where all were too many to keep."""
-        if self._keeps or not self._place.keeps(self._settings):
-            return self._kept.get(number)
-        (rows,) = self._place.build([self._learned[number].alone], self._settings)
-        return self._place.kept(rows)
 
     def remove_checkpoints(self) -> None:
         for saved in self._checkpoints:
@@ -141,7 +131,7 @@ class RunsAtWork:
                 saved.remove()
 
     def _checkpoint(self, number: int, random_state: Seed) -> Checkpoint | None:
-        """Each run has a checkpoint of its own, beside the named one."""
+        """Return the checkpoint of a run, at the given path with the number appended."""
         if self._inner.checkpoint is None:
             return None
         path = f"{os.fspath(self._inner.checkpoint)}.{number}"
@@ -149,21 +139,21 @@ class RunsAtWork:
         part.set_params(checkpoint=path, random_state=random_state)
         return part._checkpoint(self._place, self._settings, n_runs=len(self._states))
 
-    def _work_off(self, n_jobs: int | None) -> list[Optimised]:
-        """Work on the runs in their order; graphs of later runs are made when their turn has come.
+    def _solve_all(self, n_jobs: int | None) -> list[Optimised]:
+        """Solve the runs in order; the graphs of a run are built when its turn comes.
 
         After Ctrl-C the runs in progress end with their next iteration, and no other begins.
         """
-        built = self._place.build(self._learned, self._settings)
-        size = self._place.together(self._settings)
+        built = self._place.build(self._models, self._settings)
+        size = self._place.batch(self._settings)
         groups = zip(count(0, size), iter(lambda: list(islice(built, size)), []), strict=False)
         with self._watch.held():
             if n_jobs not in (None, 1):
                 return self._in_threads(groups, effective_n_jobs(n_jobs))
             found: list[Optimised] = []
             for first, some in groups:
-                found += self._together(first, some)
-                if some[0].agree(self._watch.interrupted):
+                found += self._solve_batch(first, some)
+                if self._place.team.any_stops(self._watch.interrupted):
                     break
             return found
 
@@ -181,7 +171,7 @@ class RunsAtWork:
                         one = next(groups, None)
                     if one is None:
                         return
-                    found[one[0]] = self._together(*one)
+                    found[one[0]] = self._solve_batch(*one)
             except BaseException:
                 self._watch.stop()
                 raise
@@ -199,30 +189,27 @@ class RunsAtWork:
                 raise
         return [one for first in sorted(found) for one in found[first]]
 
-    def _together(self, first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
-        """The runs with these rows, from this number on, an iteration of each in turn."""
+    def _solve_batch(self, first: int, some: Sequence[AbstractRows]) -> list[Optimised]:
+        """Solve the runs from number `first` on, one per set of rows."""
         rows = [self._followed(b, one) for b, one in enumerate(some, start=first)]
         of_runs = slice(first, first + len(rows))
-        learned = [one.alone for one in self._learned[of_runs]]
-        given = list(zip(rows, learned, self._states[of_runs], strict=True))
-        begun = self._inner._optimise(given, self._watch, runner_up=True)
-        found = run_all(begun, self._settings.n_anchors, self._watch)
+        models = [one.alone for one in self._models[of_runs]]
+        given = list(zip(rows, models, self._states[of_runs], strict=True))
+        found = self._inner._optimise(self._place, given, self._watch, runner_up=True)
         for b, (best, _) in enumerate(found, start=first + 1):
             told = (b, len(self._states), best.history[-1])
             self._watch.say(RUN_DONE, *told)
         return [(best, small(part, self._settings.n_clusters)) for best, part in found]
 
     def _followed(self, number: int, rows: AbstractRows) -> AbstractRows:
-        """The rows of a run, whose course its checkpoint keeps."""
-        if self._keeps:
-            self._kept[number] = self._place.kept(rows)
+        """Return the rows of a run, recorded by its checkpoint if there is one."""
         saved = self._checkpoints[number]
-        given = (rows, self._learned[number].anchors, self._states[number])
+        given = (rows, self._models[number].anchors, self._states[number])
         return saved.follow(*given) if saved else rows
 
 
 def runs_of(finished: Sequence[Finished], n_clusters: int) -> list[Run]:
-    """What is kept of the runs, in the memory of this process."""
+    """Return labels and solution of each run, in the memory of this process."""
     few = _label_type(n_clusters)
     return [
         Run(on_host(assignment.labels).astype(few, copy=False), solution)
@@ -231,7 +218,7 @@ def runs_of(finished: Sequence[Finished], n_clusters: int) -> list[Run]:
 
 
 def small(assignment: Assignment, n_clusters: int) -> Assignment:
-    """What a run found, in as few bytes as hold it; what is on a device stays there as it is."""
+    """Return the assignment in as few bytes as hold it; one on a device stays unchanged."""
     if hasattr(assignment.labels, "cpu"):
         return assignment
     labels, second, share = (

@@ -23,10 +23,11 @@ from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, graphs_of_runs
-from omcal.method.rows import AbstractRows
+from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import ScalingPlan
 from omcal.method.settings import GraphSettings
-from omcal.places.base import OutputKind, Place, PlaceRequest, sample_rows
+from omcal.places.base import OutputKind, Place, SampledGraphs, sample_rows
+from omcal.places.choose import PlaceRequest
 from omcal.places.cluster_rows import ClusterRows, clear_errors, tree_sum
 from omcal.places.data_scan import (
     BlockStats,
@@ -39,7 +40,7 @@ from omcal.places.data_scan import (
     require_same,
     scan,
 )
-from omcal.places.memory import MemoryRows
+from omcal.places.memory import MemoryRows, join_in_memory
 from omcal.views.view import View, Views, mark_absent
 
 logger: logging.Logger = logging.getLogger("omcal")
@@ -83,13 +84,13 @@ class OnCluster(Place):
         return scan_plan.finish(seen, self.views)
 
     def build(
-        self, learned: Sequence[GraphModel], settings: GraphSettings
+        self, models: Sequence[GraphModel], settings: GraphSettings
     ) -> Iterator[AbstractRows]:
-        recipe = _Recipe(list(learned), settings.n_clusters, self.views.n)
+        recipe = _Recipe(list(models), settings.n_clusters, self.views.n)
         with self._explaining():
             graphs = _build(self._blocks, recipe, self._marks, self._client)
-        runs = _by_run(graphs, len(learned), self._client)
-        self._glimpses = [_glimpses(parts, self._blocks.rows, self._client) for parts in runs]
+        runs = _by_run(graphs, len(models), self._client)
+        self._samples = [_sampled(parts, self._blocks.rows, self._client) for parts in runs]
         del graphs
         while runs:
             parts = _merged(runs.pop(0), self._blocks.sizes, self._client)
@@ -112,9 +113,13 @@ class OnCluster(Place):
         tasks = self._blocks.tasks("sample", _take, lambda rows: (parts,), touched)
         return list(self._client.gather(self._client.compute(list(tasks))))
 
-    def sample_graphs(self, number: int) -> AnchorGraphs:
+    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
+        return join_in_memory(runs, n_clusters)
+
+    def sample_graphs(self, number: int) -> SampledGraphs:
         with self._explaining():
-            return AnchorGraphs.joined(self._client.gather(self._glimpses[number]))
+            graphs = AnchorGraphs.joined(self._client.gather(self._samples[number]))
+        return SampledGraphs(graphs, sample_rows(self.views.n))
 
     @cached_property
     def _client(self) -> Client:
@@ -213,14 +218,14 @@ def _size_of_part(part: GraphPart) -> int:
 class _Recipe:
     """What the parts of all runs are built with."""
 
-    learned: list[GraphModel]
+    models: list[GraphModel]
     n_clusters: int
     n: int
 
     def build(self, block: Views, rows: slice, block_checksums: dict[int, int]) -> list[GraphPart]:
         require_finite_block(block)
         require_same(block, rows, block_checksums)
-        made = graphs_of_runs(block, self.learned, compiled=compiled_pays(self.n))
+        made = graphs_of_runs(block, self.models, compiled=compiled_pays(self.n))
         return [GraphPart(graphs, self.n_clusters, self.n) for graphs in made]
 
 
@@ -349,13 +354,13 @@ def _by_run(graphs: list[Future], n_runs: int, client: Client) -> list[list[Futu
     ]
 
 
-def _glimpses(parts: list[Future], blocks: list[slice], client: Client) -> list[Future]:
-    """The graphs of a few samples of these parts."""
+def _sampled(parts: list[Future], blocks: list[slice], client: Client) -> list[Future]:
+    """Return the graphs of a few samples of each part."""
     numbers, token, found = sample_rows(blocks[-1].stop), uuid.uuid4().hex, []
     for part, rows in zip(parts, blocks, strict=True):
         inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
         if len(inside):
-            key = f"omcal-glimpse-{rows.start:012d}-{token}"
+            key = f"omcal-sample-graphs-{rows.start:012d}-{token}"
             found.append(client.submit(_some, part, inside, key=key))
     return found
 

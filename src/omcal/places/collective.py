@@ -1,9 +1,9 @@
-"""Rows shared out over the ranks of a group of torch.distributed."""
+"""Rows distributed over the ranks of a group of torch.distributed."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.method.kinds import sample_slices
@@ -19,7 +18,7 @@ from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
 from omcal.method.rows import AbstractRows, Assignment, Sums, decide
 from omcal.method.scaling import Scale, ScalingPlan
 from omcal.method.settings import GraphSettings
-from omcal.places.base import OutputKind, Place, PlaceRequest, Result, place_for
+from omcal.places.base import OutputKind, Place
 from omcal.places.data_scan import (
     BlockStats,
     DataScan,
@@ -29,62 +28,28 @@ from omcal.places.data_scan import (
 )
 from omcal.places.disk import block_rows, counting_nonfinite
 from omcal.places.ranks import Ranks
+from omcal.places.team import Result
 from omcal.views.view import Views
 
 _CHECKSUM_BITS = 20  # few enough that sums of their squares over a thousand ranks are exact
 
 
 class OnRanks(Place):
-    """The rows of this rank at any of the other places; the other rows are those of other ranks.
+    """The rows of this rank at an inner place; the other ranks hold the other rows.
 
     All ranks take the same steps from the same sums and end with the same model, each with the
-    labels of its own rows. A rank may have no rows. What is done once, such as to choose the
-    anchors, is done by the first rank that has some.
+    labels of its own rows. A rank may have no rows. The first rank with rows chooses the anchors.
     """
 
     supported_options = frozenset({"group", "device", "memory_limit", "scratch_dir"})
 
-    def __init__(self, views: Views, asked: PlaceRequest) -> None:
-        super().__init__(views, asked)
-        if views.home == "cluster":
-            raise ValueError(
-                "group does not go with views in Dask; pass the rows of this rank, or leave group "
-                "out."
-            )
-        self._share = place_for(views, replace(asked, group=None))
-        self._sizes: list[int] = []  # rows of each rank, known when they have met
-
-    def check_same(self, facts: Mapping[str, str]) -> None:
-        self._ranks = Ranks(self.asked.group)
-        said = {**_facts(self.views), "the version of PyTorch": torch.version.__version__, **facts}
-        met = self._ranks.each(lambda: (self.views.n, said))
-        self._sizes = [size for size, _ in met]
-        _require_same([said for _, said in met])
-        if self.n < 2:
-            raise ValueError(f"Found {self.n} sample(s) while a minimum of 2 is required.")
-        self._ranks.leader = next(rank for rank, size in enumerate(self._sizes) if size)
-
-    @property
-    def n(self) -> int:
-        return sum(self._sizes)
-
-    @property
-    def is_leader(self) -> bool:
-        return self._ranks.is_leader
-
-    @property
-    def _first(self) -> int:
-        """The number that the first row of this rank has among all."""
-        return sum(self._sizes[: self._ranks.rank])
-
-    def once(self, work: Callable[[], Result]) -> Result:
-        return self._ranks.once(work)
-
-    def total(self, counts: Array) -> Array:
-        return self._ranks.total(lambda: counts, counts.shape).astype(counts.dtype)
+    def __init__(self, inner: Place, team: Any) -> None:
+        super().__init__(inner.views, inner.asked)
+        self._inner = inner
+        self.team: Ranks = team
 
     def require_room(self, n_bytes: float, what: str) -> None:
-        self._ranks.each(lambda: self._share.require_room(n_bytes, what))
+        self.team.each(lambda: self._inner.require_room(n_bytes, what))
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
@@ -96,19 +61,19 @@ class OnRanks(Place):
         scan_plan = DataScan(
             self.n, self.views.widths, settings, random_states, self._drafts(settings.scale)
         )
-        seen = self._collected(lambda: self._share.scan_rows(scan_plan, self._first))
+        seen = self._collected(lambda: self._inner.scan_rows(scan_plan, self.team.first_row))
 
         def finish() -> tuple[list[GraphModel], list[Any]]:
             learned = scan_plan.finish(reduce(add, seen, BlockStats()), self.views)
             return learned, [random_state.get_state() for random_state in random_states]
 
-        learned, states = self._ranks.once(finish)
+        learned, states = self.team.on_leader(finish)
         for random_state, state in zip(random_states, states, strict=True):
             random_state.set_state(state)
         return learned
 
     def _drafts(self, scale: Scale) -> list[ScalingPlan]:
-        """Drafts of the scalings; only those of the leader hold all that it concludes from."""
+        """Return plans of the scalings; those of the leader alone have all the statistics."""
         blocks: list[Views] = []
         if needs_samples(self.views, scale):
             blocks = reduce(add, self._collected(self._sample), blocks)
@@ -118,24 +83,24 @@ class OnRanks(Place):
             own.extend(drafts_of(self.views, self.n, scale, lambda parts: blocks))
             return [draft.shared for draft in own]
 
-        shared = self._ranks.once(make)
+        shared = self.team.on_leader(make)
         return own or shared
 
     def _sample(self) -> list[Views]:
-        """Those of this rank's rows that show the kinds of the views."""
-        start, stop = self._first, self._first + self.views.n
+        """Return this rank's part of the rows that show the kinds of the views."""
+        start, stop = self.team.first_row, self.team.first_row + self.views.n
         mine = [
             slice(max(part.start, start) - start, min(part.stop, stop) - start)
             for part in sample_slices(self.n)
             if part.start < stop and start < part.stop
         ]
-        blocks = self._share.load(mine)
+        blocks = self._inner.load(mine)
         for block in blocks:
             require_finite_block(block)
         return blocks
 
     def _collected(self, scan: Callable[[], Result]) -> list[Result]:
-        """What the ranks saw in their rows, in their order, on the leader."""
+        """Return the scans of all ranks, in their order, on the leader."""
 
         def work() -> Result | None:
             if not self.views.n:
@@ -143,45 +108,45 @@ class OnRanks(Place):
             with counting_nonfinite(self.views, list(row_blocks(self.views.n, self._block_rows))):
                 return scan()
 
-        return [found for found in self._ranks.collected(work) if found is not None]
+        return [found for found in self.team.collected(work) if found is not None]
 
     @property
     def _block_rows(self) -> int:
         return block_rows(self.views)
 
     def build(
-        self, learned: Sequence[GraphModel], settings: GraphSettings
+        self, models: Sequence[GraphModel], settings: GraphSettings
     ) -> Iterator[AbstractRows]:
         built: list[Iterator[AbstractRows]] = []
-        made: list[AbstractRows] = []  # handed on at once: the last must not be kept
+        made: list[AbstractRows] = []  # handed on at once, so that no reference stays
 
         def work() -> None:
             if not self.views.n:
                 return
             if not built:
-                built.append(self._share.build(learned, settings))
+                built.append(self._inner.build(models, settings))
             made.append(next(built[0]))
 
         shape = (len(self.views), settings.n_anchors, settings.n_clusters)
-        for _ in learned:
-            self._ranks.each(work)
-            yield RankRows(self._ranks, made.pop() if made else None, shape)
+        for _ in models:
+            self.team.each(work)
+            yield RankRows(self.team, made.pop() if made else None, shape)
 
     def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
-        rows = self._share.join(runs, n_clusters) if self.views.n else None
-        return RankRows(self._ranks, rows, (1, len(runs) * n_clusters, n_clusters))
+        rows = self._inner.join(runs, n_clusters) if self.views.n else None
+        return RankRows(self.team, rows, (1, len(runs) * n_clusters, n_clusters))
 
     def apply(
         self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
     ) -> Any:
-        return self._share.apply(rule, wanted, out)
+        return self._inner.apply(rule, wanted, out)
 
 
 class RankRows(AbstractRows):
-    """The rows of this rank, or None; what they return is summed up over all ranks.
+    """The rows of this rank, or None; their results are summed over all ranks.
 
-    A sweep takes one message. With its sums it carries whether some rank wants to stop, and a
-    checksum of what the step was: ranks that have come to take different steps must not go on.
+    A sweep takes one message. With the sums it carries whether some rank wants to stop, and a
+    checksum of the step: ranks that take different steps must not go on.
 
     Parameters
     ----------
@@ -197,14 +162,13 @@ class RankRows(AbstractRows):
         self._ranks = ranks
         self._rows = rows
         self._shape = shape
-        self._wants_stop = False
-        self._stops = False
+        ranks.wants_stop = ranks.stops = False  # a wish to stop ends one run
 
     def gram(self) -> Floats:
         V, m, _ = self._shape
         shape = (V, V, m, m)
         rows = self._rows
-        return self._ranks.total(lambda: rows.gram() if rows else np.zeros(shape), shape)
+        return self._ranks.sum(lambda: rows.gram() if rows else np.zeros(shape), shape)
 
     def sweep(self, alpha: Array, P: Array, R: Floats) -> Sums:
         def work() -> Array:
@@ -236,25 +200,19 @@ class RankRows(AbstractRows):
         found = self._together(work, alpha, P, R, G)
         return replace(own, n_undecided=int(found[0]))
 
-    def agree(self, stop: bool) -> bool:
-        """Whether some rank wanted to stop before the last sweep; what this one wants goes along
-        with the next."""
-        self._wants_stop |= stop
-        return self._stops
-
     @property
     def _size(self) -> int:
         V, m, c = self._shape
         return V * m * c + 2 * c * c
 
     def _together(self, work: Callable[[], Array], *step: Floats) -> Floats:
-        """The sum of what the ranks' work gives, where all do the same step."""
+        """Return the sum of the ranks' results, after a check that all take the same step."""
         checksum = 0
         for array in step:
             checksum = zlib.crc32(np.ascontiguousarray(array).tobytes(), checksum)
         checksum %= 1 << _CHECKSUM_BITS
-        head = np.array([self._wants_stop, checksum, checksum**2], dtype=np.float64)
-        total = self._ranks.total(lambda: np.append(head, work()), (len(head) + self._size,))
+        head = np.array([self._ranks.wants_stop, checksum, checksum**2], dtype=np.float64)
+        total = self._ranks.sum(lambda: np.append(head, work()), (len(head) + self._size,))
         stops, first, second = total[: len(head)].tolist()
         # The variance of numbers that are all the same is zero, and these are whole numbers.
         if int(second) * self._ranks.size != int(first) ** 2:
@@ -264,36 +222,5 @@ class RankRows(AbstractRows):
                 "same number of threads, or tell the library to treat them alike (for OpenBLAS, "
                 "the same OPENBLAS_CORETYPE for all)."
             )
-        self._stops = stops > 0
+        self._ranks.stops = stops > 0
         return total[len(head) :]
-
-
-def _facts(views: Views) -> dict[str, str]:
-    """What all ranks must say alike of their views; types are those of rows that are there."""
-    facts = {"the views": ", ".join(map(repr, views.names))}
-    for view in views:
-        facts[f"the number of features of view {view.name!r}"] = str(view.width)
-        if view.columns is not None:
-            facts[f"the columns of view {view.name!r}"] = ", ".join(view.columns)
-        if views.n:
-            kind = f"sparse {view.dtype}" if view.sparse else str(view.dtype)
-            facts[f"the type of view {view.name!r}"] = kind
-    return facts
-
-
-def _require_same(said: Sequence[Mapping[str, str]]) -> None:
-    """Raise where ranks differ in a fact that several of them state."""
-    differing = []
-    for name in dict.fromkeys(name for facts in said for name in facts):
-        stated = {rank: facts[name] for rank, facts in enumerate(said) if name in facts}
-        first = next(iter(stated))
-        other = next((rank for rank in stated if stated[rank] != stated[first]), None)
-        if other is not None:
-            differing.append(
-                f"{name} (rank {first}: {stated[first]:.80}; rank {other}: {stated[other]:.80})"
-            )
-    if differing:
-        raise ValueError(
-            f"the ranks of the group differ in {', in '.join(differing):.900}; give all of them "
-            "the same."
-        )

@@ -12,14 +12,23 @@ from typing import Any
 import numpy as np
 
 from omcal.machine.arrays import Array
+from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.scratch import Scratch
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, graphs_of_runs
-from omcal.method.rows import AbstractRows
+from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
-from omcal.places.base import OutputKind, Place, PlaceRequest, collect, sample_rows
+from omcal.places.base import (
+    OutputKind,
+    Place,
+    SampledGraphs,
+    bytes_per_row,
+    collect,
+    sample_rows,
+)
+from omcal.places.choose import PlaceRequest
 from omcal.places.data_scan import (
     BlockStats,
     DataScan,
@@ -31,7 +40,7 @@ from omcal.places.data_scan import (
     require_same,
     scan,
 )
-from omcal.places.memory import MemoryRows, learn_in_memory
+from omcal.places.memory import MemoryRows, join_in_memory, learn_in_memory
 from omcal.places.parts import ChunkedRows, RowsOnDemand
 from omcal.views.stored import read_ahead
 from omcal.views.view import Views
@@ -98,30 +107,33 @@ class OnDisk(Place):
         return seen
 
     def build(
-        self, learned: Sequence[GraphModel], settings: GraphSettings
+        self, models: Sequence[GraphModel], settings: GraphSettings
     ) -> Iterator[AbstractRows]:
-        stores = [self._store(settings, len(learned)) for _ in learned]
-        self._glimpses: list[list[AnchorGraphs]] = [[] for _ in learned]
+        stores = [self._store(settings, len(models)) for _ in models]
+        self._samples: list[list[AnchorGraphs]] = [[] for _ in models]
         some = sample_rows(self.views.n)
         with counting_nonfinite(self.views, self._blocks):
             for rows, block in read_ahead(self.views.load, self._blocks):
                 require_finite_block(block)
                 require_same(block, rows, self._marks)
-                made = graphs_of_runs(block, learned, compiled=self.compiled)
+                made = graphs_of_runs(block, models, compiled=compiled_pays(self.views.n))
                 inside = some[(some >= rows.start) & (some < rows.stop)] - rows.start
-                for graphs, store, sample_graphs in zip(made, stores, self._glimpses, strict=True):
+                for graphs, store, sample in zip(made, stores, self._samples, strict=True):
                     store.put(rows, graphs)
-                    sample_graphs.append(graphs[inside])
+                    sample.append(graphs[inside])
         while stores:
             yield stores.pop(0).rows()
 
     def _store(self, settings: GraphSettings, count: int) -> _RowStore:
-        row_bytes = self.bytes_per_row(settings)
-        make = partial(MemoryRows, n_clusters=settings.n_clusters, compiled=self.compiled)
+        row_bytes, compiled = bytes_per_row(self.views, settings), compiled_pays(self.views.n)
+        make = partial(MemoryRows, n_clusters=settings.n_clusters, compiled=compiled)
         return _RowStore(self.views, settings, make, row_bytes, self._limit // count, self.asked)
 
-    def sample_graphs(self, number: int) -> AnchorGraphs:
-        return AnchorGraphs.joined(self._glimpses[number])
+    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
+        return join_in_memory(runs, n_clusters)
+
+    def sample_graphs(self, number: int) -> SampledGraphs:
+        return SampledGraphs(AnchorGraphs.joined(self._samples[number]), sample_rows(self.views.n))
 
     def apply(
         self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from omcal.machine import compiled as kernels
 from omcal.machine.arrays import Array, Floats
+from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import require_memory
 from omcal.machine.threads import map_blocks, row_blocks, sum_blocks
 from omcal.method.anchors import choose_for_runs
@@ -20,6 +21,7 @@ from omcal.method.new_samples import (
     GraphModel,
     Predictor,
     graphs_of_runs,
+    joined_graph,
     learned_in_span,
 )
 from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes, zero_tolerance
@@ -28,7 +30,7 @@ from omcal.method.settings import GraphSettings
 from omcal.method.solver import Iteration, Problem
 from omcal.method.span import shared_rows, span_pays
 from omcal.method.updates import stack_by_view
-from omcal.places.base import OutputKind, Place, collect, sample_rows
+from omcal.places.base import OutputKind, Place, SampledGraphs, collect, sample_rows
 from omcal.views.view import Views
 
 # Graphs up to this size stay with a fitted model, so that it can be described without its data:
@@ -55,34 +57,41 @@ class InMemory(Place):
     ) -> list[GraphModel]:
         return learn_in_memory(self.views, settings, random_states)
 
-    def build(self, learned: Sequence[GraphModel], settings: GraphSettings) -> Iterator[MemoryRows]:
-        self._built = learned
-        most = max(2, TOGETHER // self._graph_bytes(settings))
-        for some in row_blocks(len(learned), most):
-            for graphs in graphs_of_runs(self.views, learned[some], compiled=self.compiled):
-                yield MemoryRows(graphs, settings.n_clusters, compiled=self.compiled)
+    def build(self, models: Sequence[GraphModel], settings: GraphSettings) -> Iterator[MemoryRows]:
+        self._built, self._kept = models, list[AnchorGraphs]()
+        n_bytes, compiled = self._graph_bytes(settings), compiled_pays(self.views.n)
+        keeps = len(models) * n_bytes <= (LARGEST_KEPT if len(models) == 1 else TOGETHER)
+        for some in row_blocks(len(models), max(2, TOGETHER // n_bytes)):
+            for graphs in graphs_of_runs(self.views, models[some], compiled=compiled):
+                if keeps:
+                    self._kept.append(graphs)
+                yield MemoryRows(graphs, settings.n_clusters, compiled=compiled)
+
+    def join(self, runs: Sequence[Assignment], n_clusters: int) -> MemoryRows:
+        return join_in_memory(runs, n_clusters)
 
     def apply(
         self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
     ) -> Any:
         return collect(rule.blocks(self.views), wanted, self.views.n, out)
 
-    def keeps(self, settings: GraphSettings, n_runs: int = 1) -> bool:
-        return n_runs * self._graph_bytes(settings) <= (LARGEST_KEPT if n_runs == 1 else TOGETHER)
-
     def _graph_bytes(self, settings: GraphSettings) -> int:
         s, views = settings, self.views
         size = row_bytes(len(views), s.n_neighbors, s.n_clusters, s.n_anchors, views.dtype)
         return views.n * size["graphs"]
 
-    def kept(self, rows: AbstractRows) -> AnchorGraphs | None:
-        graphs = rows.graphs if isinstance(rows, MemoryRows) else None
-        return graphs if graphs is not None and graphs.nbytes <= LARGEST_KEPT else None
-
-    def sample_graphs(self, number: int) -> AnchorGraphs:
+    def sample_graphs(self, number: int) -> SampledGraphs:
+        """Return all graphs up to 256 MB: those that were kept, or built once more."""
+        if self._kept:
+            return SampledGraphs(self._kept[number], None)
+        model = self._built[number].alone
+        size = (len(self.views), model.n_neighbors, 1, len(model.anchors[0]), self.views.dtype)
+        if self.views.n * row_bytes(*size)["graphs"] <= LARGEST_KEPT:
+            (graphs,) = graphs_of_runs(self.views, [model], compiled=compiled_pays(self.views.n))
+            return SampledGraphs(graphs, None)
         some = sample_rows(self.views.n)
         views = Views([view.part(view.array[some], some) for view in self.views])
-        return self._built[number].alone.graphs(views)
+        return SampledGraphs(model.graphs(views), some)
 
     def require_room(self, n_bytes: float, what: str) -> None:
         require_memory(
@@ -104,6 +113,12 @@ def learn_in_memory(
         return learned_in_span(views, scalings, s, random_states, rows)
     found = choose_for_runs(views, scalings, s.n_anchors, s.anchors, random_states)
     return [GraphModel(scalings, anchors, s.n_neighbors) for anchors in found]
+
+
+def join_in_memory(runs: Sequence[Assignment], n_clusters: int) -> MemoryRows:
+    """Return the rows of the graph between the samples and the clusters of the runs."""
+    graphs = joined_graph(runs, n_clusters)
+    return MemoryRows(graphs, n_clusters, compiled=compiled_pays(graphs.n))
 
 
 class MemoryRows(AbstractRows):

@@ -1,11 +1,11 @@
-"""The processes of a group of torch.distributed, and what they do together."""
+"""A team whose processes are the ranks of a group of torch.distributed."""
 
 from __future__ import annotations
 
 import math
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,10 +15,11 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.torch import Tensor
+from omcal.places.team import Team
 
 Result = TypeVar("Result")
 
-# What may be wrong on one rank is said by all of them, as an error of the same kind.
+# An error on one rank is raised on all of them, as an error of the same kind.
 _KINDS: dict[str, type[Exception]] = {
     kind.__name__: kind
     for kind in (ValueError, TypeError, MemoryError, OSError, ImportError, RuntimeError)
@@ -28,7 +29,7 @@ _NAMED = 3  # ranks that a message lists
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong on one rank, as the others can be told."""
+    """An error of one rank, in a form that can be sent to the others."""
 
     kind: str
     text: str
@@ -40,10 +41,10 @@ class Failure:
         return cls(kind or "RuntimeError", text if kind else f"{type(error).__name__}: {text}")
 
 
-class Ranks:
-    """The processes of a group, which all make the same calls here in the same order.
+class Ranks(Team):
+    """The ranks of a group; all of them call the same methods in the same order.
 
-    Each call takes work that every rank, or one of them, does by itself. Where it fails on one
+    Each method takes work that every rank, or one of them, does by itself. If it fails on one
     rank, all ranks raise an error that names this rank.
 
     Parameters
@@ -57,7 +58,9 @@ class Ranks:
         self._group = _find_group(group)
         self.rank: int = self._dist.get_rank(self._group)
         self.size: int = self._dist.get_world_size(self._group)
-        self.leader = 0  # does what is done once
+        self.leader = 0  # the rank that does the work of `on_leader`
+        self.sizes: list[int] = []  # rows of each rank, known after `check_same`
+        self.wants_stop = self.stops = False
         if self.rank < 0:
             raise ValueError(
                 f"group={group!r} does not hold this process; fit on its members alone."
@@ -67,11 +70,48 @@ class Ranks:
         self._device = "cpu" if on_host else torch.device("cuda", torch.cuda.current_device())
 
     @property
-    def is_leader(self) -> bool:
+    def is_leader(self) -> bool:  # type: ignore[override]
         return self.rank == self.leader
 
+    def check_same(self, facts: Mapping[str, str], n_rows: int) -> int:
+        """Raise where ranks state different facts; the first rank with rows becomes the leader."""
+        stated = {"the version of PyTorch": torch.version.__version__, **facts}
+        met = self.each(lambda: (n_rows, stated))
+        self.sizes = [size for size, _ in met]
+        _require_same([said for _, said in met])
+        n = sum(self.sizes)
+        if n < 2:
+            raise ValueError(f"Found {n} sample(s) while a minimum of 2 is required.")
+        self.leader = next(rank for rank, size in enumerate(self.sizes) if size)
+        return n
+
+    @property
+    def first_row(self) -> int:
+        """Return the number of this rank's first row among the rows of all ranks."""
+        return sum(self.sizes[: self.rank])
+
+    def any_stops(self, stop: bool) -> bool:
+        """Whether some rank wanted to stop before the last sweep.
+
+        The wish of this rank is sent with the next sweep, so that it takes no message of its own.
+        """
+        self.wants_stop |= stop
+        return self.stops
+
+    def total(self, counts: Array) -> Array:
+        summed: Array = self.sum(lambda: counts, counts.shape).astype(counts.dtype)
+        return summed
+
+    @contextmanager
+    def reporting_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            failed = error
+            self.each(lambda: _reraise(failed))
+
     def each(self, work: Callable[[], Result]) -> list[Result]:
-        """What the work gave on each rank, on all of them: little, please."""
+        """Return the result of each rank's work on all ranks; keep it small."""
         value, error = _done(work)
         found: list[Any] = [None] * self.size
         with self._explaining():
@@ -81,7 +121,7 @@ class Ranks:
         return found
 
     def collected(self, work: Callable[[], Result]) -> list[Result]:
-        """What the work gave on each rank, on the leader; an empty list on the others."""
+        """Return the result of each rank's work on the leader; an empty list on the others."""
         data, error = _done(lambda: pickle.dumps(work()))
         sizes = self.each(lambda: _reraise(error) if error else len(data))
         if not self.is_leader:
@@ -100,8 +140,7 @@ class Ranks:
             found.append(pickle.loads(data_there))
         return found
 
-    def once(self, work: Callable[[], Result]) -> Result:
-        """What the work gives on the leader, on all ranks."""
+    def on_leader(self, work: Callable[[], Result]) -> Result:
         value, error = _done(work) if self.is_leader else (None, None)
         told: Any = value if error is None else Failure.of(error)
         data = pickle.dumps(told) if self.is_leader else b""
@@ -116,10 +155,10 @@ class Ranks:
         result: Result = told
         return result
 
-    def total(self, work: Callable[[], Array], shape: tuple[int, ...]) -> Floats:
-        """The sum of what the work gave on each rank, in float64: the same bits on all of them.
+    def sum(self, work: Callable[[], Array], shape: tuple[int, ...]) -> Floats:
+        """Return the sum of the ranks' results in float64, with the same bits on all ranks.
 
-        One message; only where the work failed on a rank, another follows that says how.
+        It takes one message; only where the work fails on a rank, another one tells how.
         """
         value, error = _done(work)
         vector = np.zeros(1 + math.prod(shape))
@@ -136,16 +175,16 @@ class Ranks:
         return summed[1:].reshape(shape)
 
     def _tensor(self, data: bytes) -> Tensor:
-        """Bytes that can be sent, or received."""
+        """Return the bytes as a tensor to send, or to receive into."""
         return torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8).to(self._device)
 
     def _number(self, rank: int) -> int:
-        """The number of a rank of this group among all processes."""
+        """Return the global number of a rank of this group."""
         return int(self._dist.get_global_rank(self._group, rank))
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """What it means where the library below loses a connection, or patience."""
+        """Turn a lost connection or a time-out of torch.distributed into a ConnectionError."""
         try:
             yield
         except RuntimeError as error:
@@ -158,32 +197,17 @@ class Ranks:
             ) from error
 
 
-def start_group(backend: str = "gloo") -> None:
-    """Make the default group of the processes that torchrun has started, or started again.
+def start_group() -> None:
+    """Create the default gloo group of the processes that torchrun has started, or restarted.
 
-    As `torch.distributed.init_process_group(backend)`, by which a process that was started again
-    may find the address that another one had before.
-
-    Parameters
-    ----------
-    backend : str, default="gloo"
-        "nccl" where each rank has a GPU of its own.
+    `torch.distributed.init_process_group` may give a restarted process an address that belonged
+    to another one before.
     """
     dist = torch.distributed
     store, rank, size = next(dist.rendezvous("env://"))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = dist.PrefixStore(f"omcal-{attempt}", store)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
-
-
-@contextmanager
-def reporting_failures(group: Any) -> Iterator[None]:
-    """What fails in the block before the ranks have met, the others are told when they meet."""
-    try:
-        yield
-    except Exception as error:
-        failed = error
-        Ranks(group).each(lambda: _reraise(failed))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
 
 
 def _find_group(group: Any) -> Any:
@@ -207,7 +231,7 @@ def _find_group(group: Any) -> Any:
 
 
 def _done(work: Callable[[], Result]) -> tuple[Any, Exception | None]:
-    """What the work gave, or how it failed."""
+    """Return the result of the work, or its error."""
     try:
         return work(), None
     except Exception as error:
@@ -219,7 +243,7 @@ def _reraise(error: Exception) -> Any:
 
 
 def _raise_failures(found: Mapping[int, Any], own: Exception | None) -> None:
-    """Raise where some rank has failed; `own` is how this one has."""
+    """Raise if some rank has failed; `own` is the error of this one."""
     failures = {rank: one for rank, one in found.items() if isinstance(one, Failure)}
     if not failures:
         return
@@ -228,3 +252,21 @@ def _raise_failures(found: Mapping[int, Any], own: Exception | None) -> None:
         listed.append(f"and {len(failures) - _NAMED} more ranks")
     first = next(iter(failures.values()))
     raise _KINDS[first.kind]("; ".join(listed)) from own
+
+
+def _require_same(said: Sequence[Mapping[str, str]]) -> None:
+    """Raise where ranks differ in a fact that several of them state."""
+    differing = []
+    for name in dict.fromkeys(name for facts in said for name in facts):
+        stated = {rank: facts[name] for rank, facts in enumerate(said) if name in facts}
+        first = next(iter(stated))
+        other = next((rank for rank in stated if stated[rank] != stated[first]), None)
+        if other is not None:
+            differing.append(
+                f"{name} (rank {first}: {stated[first]:.80}; rank {other}: {stated[other]:.80})"
+            )
+    if differing:
+        raise ValueError(
+            f"the ranks of the group differ in {', in '.join(differing):.900}; give all of them "
+            "the same."
+        )

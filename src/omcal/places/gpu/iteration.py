@@ -13,13 +13,14 @@ from omcal.machine import torch
 from omcal.machine.arrays import Floats
 from omcal.machine.torch import Device, Tensor
 from omcal.method.roots import steps
-from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem
+from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem, Solution
 from omcal.method.updates import ConsensusGraph, weighted_sum
 from omcal.places.gpu import nvrtc, weights
 from omcal.places.gpu.devices import Repeated, on_device, send, stream_beside
 from omcal.places.gpu.roots import TiledRoot
 
 if TYPE_CHECKING:
+    from omcal.places.base import Start
     from omcal.places.gpu.rows import RunBatch, TorchRows
 
 _MOST_CLUSTERS = 64
@@ -52,6 +53,33 @@ def _block_numbers(*sizes: int) -> int:
     """
     side = -(-max(sizes) // 8) * 8
     return _THREADS // 32 + 3 * side * (side + 4) + side
+
+
+def solve_in_lockstep(starts: Sequence[Start]) -> list[Solution]:
+    """Run `solve` from each start, one iteration of each run after another.
+
+    One launch does an iteration of all runs of a batch, if none runs ahead of the others.
+    """
+    works = [
+        start.rows.iteration(start.StS, start.G, start.problem) or Iteration(*start[:4])
+        for start in starts
+    ]
+    histories: list[list[float]] = [[] for _ in starts]
+    solutions: dict[int, Solution] = {}
+    while len(solutions) < len(starts):
+        for b, (start, work, history) in enumerate(zip(starts, works, histories, strict=True)):
+            if b in solutions:
+                continue
+            history.append(work.step())
+            stops = start.progress(len(history), history[-1])
+            if stops:
+                history += work.underway()
+            converged = not stops and start.problem.converged(history)
+            if stops or converged or len(history) == start.problem.max_iter:
+                solutions[b] = Solution(work.alpha, work.consensus, history, converged)
+            elif start.problem.rose(history):
+                work.restart()
+    return [solutions[b] for b in range(len(starts))]
 
 
 class DeviceIteration(AbstractIteration):

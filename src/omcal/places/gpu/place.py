@@ -15,8 +15,9 @@ from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, 
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
+from omcal.method.solver import Solution
 from omcal.method.span import shared_rows, span_pays
-from omcal.places.base import OutputKind, Place
+from omcal.places.base import OutputKind, Place, Start, bytes_per_row
 from omcal.places.data_scan import BlockStats, DataScan
 from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import (
@@ -25,6 +26,7 @@ from omcal.places.gpu.devices import (
     working_on,
 )
 from omcal.places.gpu.graph import GraphMaker, TorchGraphs, anchor_graphs
+from omcal.places.gpu.iteration import solve_in_lockstep
 from omcal.places.gpu.new_samples import DeviceRule, joined_graph
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings, scan
@@ -55,15 +57,14 @@ class OnDevices(Place):
         """The views on the first device, of which a fit reads all rows twice."""
         return DeviceViews(self.views, self._devices[0], keeps=len(self._devices) == 1)
 
-    @property
-    def compiled(self) -> bool:
-        """The graphs have one form only, as with compiled loops."""
-        return True
+    def _row_bytes(self, settings: GraphSettings) -> int:
+        # The graphs have one form only, as with compiled loops.
+        return bytes_per_row(self.views, settings, compiled=True)
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
     ) -> list[GraphModel]:
-        views, n_bytes = self._views, self.bytes_per_row(settings)
+        views, n_bytes = self._views, self._row_bytes(settings)
         with working_on(views.device), explaining_out_of_memory(views.device, views.n, n_bytes):
             scalings = fit_scalings(views, settings.scale)
             how = (settings.n_anchors, settings.anchors)
@@ -102,17 +103,20 @@ class OnDevices(Place):
         here = np.ones((n, len(views)), bool) if present is None else present
         return BlockStats(found, (sample,), (here[sampled],), n - here.sum(axis=0))
 
-    def together(self, settings: GraphSettings) -> int:
-        """As many runs as leave most of a GPU's memory free, where few rows leave it idle."""
+    def batch(self, settings: GraphSettings) -> int:
+        """Return the number of runs that leave most of a GPU's memory free."""
         if len(self._devices) > 1:
             return 1
-        return max(1, _TOGETHER // (self.views.n * self.bytes_per_row(settings)))
+        return max(1, _TOGETHER // (self.views.n * self._row_bytes(settings)))
+
+    def solve(self, starts: Sequence[Start]) -> list[Solution]:
+        return solve_in_lockstep(starts)
 
     def build(
         self, learned: Sequence[GraphModel], settings: GraphSettings
     ) -> Iterator[AbstractRows]:
         if len(self._devices) == 1:
-            for some in row_blocks(len(learned), self.together(settings)):
+            for some in row_blocks(len(learned), self.batch(settings)):
                 yield from self._runs(self._devices[0], slice(None), learned[some], settings)
             return
         shares = list(row_blocks(self.views.n, -(-self.views.n // len(self._devices))))
@@ -129,7 +133,7 @@ class OnDevices(Place):
     ) -> list[TorchRows]:
         """Some rows of each run."""
         start, stop, _ = rows.indices(self.views.n)
-        n, n_bytes = stop - start, len(learned) * self.bytes_per_row(settings)
+        n, n_bytes = stop - start, len(learned) * self._row_bytes(settings)
         on_host = len(self._devices) > 1 or device_of(self.views) is None
         with working_on(there), explaining_out_of_memory(there, n, n_bytes):
             views = self._views if there == self._devices[0] else DeviceViews(self.views, there)

@@ -1,4 +1,4 @@
-"""What the device needs to follow each rule of `method.solver.Problem.weights`."""
+"""The tables by which a device follows a rule of `method.weights.WEIGHTINGS`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats
 from omcal.method.solver import Problem
-from omcal.method.updates import copies
+from omcal.method.weights import copies
 
+_RULES = {"fixed": 0, "adaptive": 1, "agreement": 2, "distinct": 2}  # numbers in the kernel
 _MOST_VIEWS = 8  # whose 255 subsets are all looked at
 
 
 def serves(problem: Problem) -> bool:
-    """Whether the rule can be followed on a device."""
+    """Whether a device has the rule; for another the host takes the step."""
+    if problem.weighting not in _RULES:
+        return False
     return problem.weighting != "adaptive" or len(problem.active_views) <= _MOST_VIEWS
 
 
@@ -35,7 +38,7 @@ def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
         faces[: len(found), some[:, None], [*some, V]] = found
     elif problem.weighting == "distinct":
         given[some] /= copies(within)
-    return {"fixed": 0, "adaptive": 1}.get(problem.weighting, 2), faces, given
+    return _RULES[problem.weighting], faces, given
 
 
 def simplex_faces(M: Floats) -> Floats:

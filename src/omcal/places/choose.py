@@ -1,0 +1,130 @@
+"""The choice of a place: which one serves given views and a user's request.
+
+A further place is one file beside this one and one line of `PLACES`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from omcal.places.base import Place
+from omcal.places.team import SOLO, Team
+from omcal.views.view import Views, check_finite
+
+_LEAVE_OUT = "leave one of them out"
+_REMEDIES = {
+    "memory_limit": "leave memory_limit out; the memory of workers and devices is their own",
+    "scratch_dir": "leave scratch_dir out; it is for rows in files of this machine",
+}
+_DEVICES = re.compile(r"mps|cuda|cuda:\d+(,cuda:\d+)*")
+
+
+@dataclass(frozen=True)
+class PlaceRequest:
+    """Where a user wants the work to be done; the views decide what is left open."""
+
+    device: str = "cpu"
+    memory_limit: int | None = None  # bytes
+    scratch_dir: str | os.PathLike[str] | None = None
+    client: Any = None  # of Dask
+    group: Any = None  # of torch.distributed
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Return the options that were given, as they are written in a call."""
+        given = {
+            "device": None if self.device == "cpu" else f"device={self.device!r}",
+            "memory_limit": None if self.memory_limit is None else "memory_limit",
+            "scratch_dir": None if self.scratch_dir is None else "scratch_dir",
+            "client": None if self.client is None else "client",
+            "group": None if self.group is None else "group",
+        }
+        return {name: text for name, text in given.items() if text is not None}
+
+
+def _on_devices(views: Views, asked: PlaceRequest) -> str | None:
+    if _DEVICES.fullmatch(asked.device):
+        if views.home == "cluster":
+            raise ValueError(
+                f"device={asked.device!r} does not go with views in Dask; {_LEAVE_OUT}."
+            )
+        return f"device={asked.device!r}"
+    is_tensor = asked.device == "cpu" and views.home == "device"
+    return "tensors, which are worked on where they are" if is_tensor else None
+
+
+def _on_cluster(views: Views, asked: PlaceRequest) -> str | None:
+    if asked.device != "cpu" or (asked.client is None and views.home != "cluster"):
+        return None
+    return "views in Dask" if asked.client is None else "client"
+
+
+def _on_disk(views: Views, asked: PlaceRequest) -> str | None:
+    if asked.device != "cpu" or (asked.memory_limit is None and views.home != "disk"):
+        return None
+    return "views in files" if views.home == "disk" else "memory_limit"
+
+
+def _in_memory(views: Views, asked: PlaceRequest) -> str | None:
+    return "views in memory" if asked.device == "cpu" else None
+
+
+# In this order: why a place serves the views and the request (None: it does not), and its class.
+# Classes are named, as their modules need libraries that may not be installed.
+PLACES: list[tuple[Callable[[Views, PlaceRequest], str | None], str | type[Place]]] = [
+    (_on_devices, "omcal.places.gpu.place.OnDevices"),
+    (_on_cluster, "omcal.places.cluster.OnCluster"),
+    (_on_disk, "omcal.places.disk.OnDisk"),
+    (_in_memory, "omcal.places.memory.InMemory"),
+]
+
+
+def place_for(views: Views, asked: PlaceRequest, team: Team = SOLO) -> Place:
+    """Return the place for the views; refuse options that have no meaning there.
+
+    With a group, the place of this rank's rows becomes a part of the place of all ranks.
+    """
+    if asked.group is None:
+        return _own_place(views, asked)
+    if asked.client is not None:
+        raise ValueError(f"client does not go with group; {_LEAVE_OUT}.")
+    if views.home == "cluster":
+        raise ValueError(
+            "group does not go with views in Dask; pass the rows of this rank, or leave group out."
+        )
+    from omcal.places.collective import OnRanks
+
+    return OnRanks(_own_place(views, replace(asked, group=None)), team)
+
+
+def _own_place(views: Views, asked: PlaceRequest) -> Place:
+    for serves, kind in PLACES:
+        reason = serves(views, asked)
+        if reason is not None:
+            return _checked(kind, reason, views, asked)
+    raise ValueError(
+        f"device={asked.device!r} is not known; use 'cpu', 'cuda', 'cuda:1' (the second GPU), "
+        "'cuda:0,cuda:1' (both) or 'mps'."
+    )
+
+
+def _checked(kind: str | type[Place], reason: str, views: Views, asked: PlaceRequest) -> Place:
+    """Return a place of this class, if it supports all options and the values are finite."""
+    if isinstance(kind, str):
+        module, _, name = kind.rpartition(".")
+        found: type[Place] = getattr(import_module(module), name)
+        kind = found
+    for name, text in asked.options.items():
+        if name not in kind.supported_options:
+            remedy = _REMEDIES.get(name, _LEAVE_OUT)
+            raise ValueError(f"{text} does not go with {reason}; {remedy}.")
+    if not kind.checks_values:
+        for view in views:
+            if view.home == "memory":
+                check_finite(view)
+    return kind(views, asked)

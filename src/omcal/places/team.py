@@ -1,0 +1,68 @@
+"""The processes that share a fit: by default this one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from omcal.machine.arrays import Array
+from omcal.views.view import Views
+
+Result = TypeVar("Result")
+
+
+class Team:
+    """The processes that each hold some rows of a fit; here a single one.
+
+    The methods are collective operations: all processes call them in the same order. `Ranks`
+    performs them over a group of torch.distributed.
+    """
+
+    is_leader: bool = True  # whether this process writes what is written once
+
+    def check_same(self, facts: Mapping[str, str], n_rows: int) -> int:
+        """Raise where processes state different facts; return the number of rows of all."""
+        return n_rows
+
+    def on_leader(self, work: Callable[[], Result]) -> Result:
+        """Call `work` on the leader and return its result on every process."""
+        return work()
+
+    def total(self, counts: Array) -> Array:
+        """Return the sum of `counts` over all processes."""
+        return counts
+
+    def any_stops(self, stop: bool) -> bool:
+        """Whether all processes stop, given whether this one wants to."""
+        return stop
+
+    @contextmanager
+    def reporting_failures(self) -> Iterator[None]:
+        """Tell the other processes of an error in the block, before their first meeting."""
+        yield
+
+
+SOLO = Team()
+
+
+def team_of(group: Any) -> Team:
+    """Return the team of a group of torch.distributed, or the solo team for None."""
+    if group is None:
+        return SOLO
+    from omcal.places.ranks import Ranks
+
+    return Ranks(group)
+
+
+def facts_of(views: Views) -> dict[str, str]:
+    """Describe the views as all processes must state them; types are stated where rows exist."""
+    facts = {"the views": ", ".join(map(repr, views.names))}
+    for view in views:
+        facts[f"the number of features of view {view.name!r}"] = str(view.width)
+        if view.columns is not None:
+            facts[f"the columns of view {view.name!r}"] = ", ".join(view.columns)
+        if views.n:
+            kind = f"sparse {view.dtype}" if view.sparse else str(view.dtype)
+            facts[f"the type of view {view.name!r}"] = kind
+    return facts
