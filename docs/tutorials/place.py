@@ -2,13 +2,12 @@
 Adding a place
 ==============
 
-The solver does not know where the rows of a fit are. It asks whatever holds them for sums, and
-three methods are all it asks. Memory, disk, cluster and GPU are four answers; this page adds a
-fifth: rows that are kept *compressed* in memory and unpacked only while they are used. It is
-useful where memory is short and there is no disk, and short enough to be read in one go.
+The solver does not know where the rows of a fit are: it calls three methods that return sums over
+them. Memory, disk, cluster and GPU implement these methods. This page adds a fifth place, where
+rows are kept *compressed* in memory and unpacked only while they are used.
 
-You need this page if your rows live somewhere new: a database, a ring of machines, another kind of
-device.
+Read it if your rows live somewhere new: in a database, on other machines, on another kind of
+device. A new place is one file and one line of a table.
 """
 
 # %%
@@ -17,19 +16,17 @@ device.
 # Rows hold the anchor graphs and the indicator F of some samples, and have three methods:
 #
 # ==========  ====================================================================================
-# ``gram``    the products of the graphs with one another, small matrices
-# ``sweep``   one pass: the new F from the old, and sums over it, small matrices as well
-# ``assign``  the last pass: the labels
+# ``gram``    products of the graphs with one another, as small matrices
+# ``sweep``   one pass: compute the new F from the old, and return small sums over it
+# ``assign``  last pass: return the labels
 # ==========  ====================================================================================
 #
-# The sums of two sets of rows add up to those of both. Therefore rows can be cut into parts, and
-# the parts can be anywhere: ``ChunkedRows`` adds up, ``RowsOnDemand`` makes rows when they are
-# needed and lets them go afterwards. Our rows are those two put together, around the rows in
-# memory that exist already.
+# The sums of two sets of rows add up. Rows can therefore be cut into parts that are held anywhere:
+# ``ChunkedRows`` adds the sums of its parts, ``RowsOnDemand`` creates rows when they are needed and
+# releases them afterwards. Our rows combine the two, around the existing rows in memory.
 
 import time
 import zlib
-from unittest import mock
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,8 +35,9 @@ from omcal import OMCAL
 from omcal.datasets import make_multiview
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
-from omcal.places import base
-from omcal.places.memory import MemoryRows, learn_in_memory
+from omcal.places.base import Place, collect
+from omcal.places.choose import PLACES
+from omcal.places.memory import MemoryRows, join_in_memory, learn_in_memory
 from omcal.places.parts import ChunkedRows, RowsOnDemand
 
 
@@ -73,7 +71,7 @@ class PackedPart:
         return self.rows
 
     def pack(self):
-        """Keep the new F, and nothing else."""
+        """Compress the new F and release the rest."""
         self.F.put(self.rows.F)
         self.rows = None
 
@@ -81,81 +79,87 @@ class PackedPart:
 # %%
 # The place
 # ---------
-# A place is a class with three methods. ``learn`` finds scalings and anchors; ours are found in
-# memory, so the function for that serves. ``build`` makes rows with them, one block of samples
-# after another, so that no more than a block is ever unpacked. ``apply`` labels new samples, which
-# needs no rows. ``supported_options`` names the options that mean something here; all others are
-# refused, by name, instead of being ignored.
+# A place is a class with four methods. ``learn`` finds scalings and anchors; ours are found in
+# memory, by an existing function. ``build`` makes rows with them, one block of samples after
+# another, so that at most one block is unpacked. ``join`` makes the rows of ``Consensus``, which
+# are small. ``apply`` labels new samples, which needs no rows. ``supported_options`` names the
+# options that have a meaning here; all others are refused by name. Everything else (progress,
+# checkpoints, ranks, diagnostics) has a default that works.
 
 BLOCK = 4096
 
 
-class Compressed(base.Place):
+class Compressed(Place):
     """Rows in memory, compressed."""
 
-    supported_options = frozenset()
+    supported_options = frozenset({"device"})
 
     def learn(self, settings, random_states):
         return learn_in_memory(self.views, settings, random_states)
 
-    def build(self, learned, settings):
-        for one in learned:
+    def build(self, models, settings):
+        for model in models:
             self.parts = [
-                PackedPart(one.graphs(self.views, rows), settings.n_clusters)
+                PackedPart(model.graphs(self.views, rows), settings.n_clusters)
                 for rows in row_blocks(self.views.n, BLOCK)
             ]
             yield ChunkedRows([RowsOnDemand(part.unpack, part.pack) for part in self.parts])
 
+    def join(self, runs, n_clusters):
+        return join_in_memory(runs, n_clusters)
+
     def apply(self, rule, wanted, out=None):
-        return base.collect(rule.blocks(self.views), wanted, self.views.n, out)
+        return collect(rule.blocks(self.views), wanted, self.views.n, out)
 
 
 # %%
 # The choice
 # ----------
-# In the package a place gets one line in ``_choose`` of ``omcal.places.base``, the only function
-# that decides where a fit happens. Here we put it there for the length of a ``with``, and keep an
-# eye on the place that is made.
+# ``place_for`` in ``omcal/places/choose.py`` is the only function that decides where a fit happens.
+# It goes through the table ``PLACES`` and takes the first place that gives a reason to serve the
+# views and the request. Our line serves ``device="packed"``.
 
 made = []
 
 
-def choose(views, asked):
-    """Every fit is compressed."""
+def packed(views, asked):
+    """Reason to take this place, as error messages state it; None otherwise."""
+    return "device='packed'" if asked.device == "packed" else None
 
-    class Watched(Compressed):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            made.append(self)
 
-    return Watched, "compressed rows"
+class Watched(Compressed):
+    """Keeps the place, so that we can look at it below."""
 
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        made.append(self)
+
+
+PLACES.insert(0, (packed, Watched))
 
 data = make_multiview(40_000, n_clusters=8, n_views=3, n_features=12, random_state=0)
 began = time.process_time()
 plain = OMCAL(n_clusters=8, random_state=0).fit(data.views)
 in_memory = time.process_time() - began
-with mock.patch.object(base, "_choose", choose):
-    began = time.process_time()
-    packed = OMCAL(n_clusters=8, random_state=0).fit(data.views)
-    slower = (time.process_time() - began) / in_memory
-    new = packed.predict({name: view[:1000] for name, view in data.views.items()})
-    try:
-        OMCAL(n_clusters=8, memory_limit="1GB").fit(data.views)
-    except ValueError as error:
-        print("refused:", error)
+began = time.process_time()
+other = OMCAL(n_clusters=8, random_state=0, device="packed").fit(data.views)
+slower = (time.process_time() - began) / in_memory
+new = other.predict({name: view[:1000] for name, view in data.views.items()})
+try:
+    OMCAL(n_clusters=8, device="packed", memory_limit="1GB").fit(data.views)
+except ValueError as error:
+    print("refused:", error)
 
-print("labels the same:", (plain.labels_ == packed.labels_).all())
+print("labels the same:", (plain.labels_ == other.labels_).all())
 print("of new samples: ", (new == plain.labels_[:1000]).all())
-print(f"objective off by {np.abs(plain.objective_ / packed.objective_ - 1).max():.1e}")
+print(f"objective off by {np.abs(plain.objective_ / other.objective_ - 1).max():.1e}")
 
 # %%
-# Not one line of the solver, the estimators or the anchors knows of it.
+# No line of the solver, the estimators or the anchors had to change.
 #
 # Was it worth it?
 # ----------------
-# Look before you ship. Indices and F compress, since F is mostly zeros; the weights are random
-# digits and hardly do.
+# Measure before you ship. Indices and F compress, since F is mostly zeros; the weights hardly do.
 
 size = {"indices": np.zeros(2), "weights": np.zeros(2), "F": np.zeros(2)}
 for part in made[0].parts:
@@ -177,17 +181,16 @@ before, after = sum(size.values())
 print(f"{before:.1f} MB became {after:.1f} MB; a fit took {slower:.1f} times the processor's time")
 
 # %%
-# A place that works, then, and not one to ship: the gain is small, and what is saved in memory is
-# paid for in every pass. Rows on disk are the better answer where memory is short. But now you
-# know where yours goes.
+# The place works but is not worth shipping: the gain is small, and every pass pays for it. Rows on
+# disk are the better answer where memory is short.
 #
 # Into the package
 # ----------------
-# * A file in ``src/omcal/places/``, a line in ``_choose`` of ``base.py``, and what the views need
-#   to be recognised by (``views.home``), if it is the data that say where they are.
+# * A file in ``src/omcal/places/`` and a line of ``PLACES`` in ``choose.py``. If the location
+#   of the data decides, the line reads ``views.home``.
 # * An entry in ``ROWS`` of ``tests/conftest.py``. Every test that takes ``make_rows`` then runs on
-#   your rows, among them those that hold the solver to a slow and plain reference over the whole
-#   range of parameters. This is the part that finds mistakes.
+#   your rows, among them the comparison with a slow and plain reference over the whole range of
+#   parameters.
 # * Sums in float64, whatever F is stored in, and in an order that depends on nothing but the data,
 #   so that the same seed gives the same labels twice.
 # * Never fall back to another place in silence.

@@ -198,6 +198,6 @@ def test_a_checkpoint_is_written_by_one_and_gone_on_from_by_any(team, tmp_path):
     assert not path.exists()
     # Forty sweeps were known; the last of them are repeated for F, and twenty are new.
     assert 20 < max(counts["sweep"] for _, counts in resumed) < 45
-    with pytest.warns(match="raise max_iter"):
+    with pytest.warns(match="all max_iter=60 iterations"):
         expected = OMCAL(**given | {"checkpoint": None}).fit(VIEWS)
     assert_shared([one for one, _ in resumed], expected)
