@@ -3,12 +3,13 @@
 mutmut writes the changed functions. The tests are loaded, and forks of that process run them once,
 to see which of them pass and reach which function; then a fork for each mutant puts the changed
 code into its function and runs the tests that reach it, quick and special ones first, until one
-fails. Results are kept in out/mutants by the changed code: a mutant that was noticed is not tried
-again. The page is written to benchmarks/results/mutants.md, with the reasons of
-benchmarks/mutants.toml for those alive.
+fails. Results are kept in out/mutants by the changed code and the set of tests: a mutant that was
+noticed, by these tests or by a smaller set, is not tried again. The page is written to
+benchmarks/results/mutants.md, with the reasons of benchmarks/mutants.toml for those alive.
 
     make mutants
     make mutants MUTANTS="--only kmeans.Vectors graph --jobs 8"
+    make mutants MUTANTS="--sample 400 --tests all"  # the same 400 mutants each time
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ TESTS = [
     "tests/views/test_present.py",
 ]
 KEPT = ROOT / "out" / "mutants"
-MADE, REACH, RESULTS = (KEPT / name for name in ("made.json", "reach.jsonl", "results.jsonl"))
+MADE, REACH = (KEPT / name for name in ("made.json", "reach.jsonl"))
+# Sets of tests, each within the next, by the marks that they leave out: those of make quick, test
+# and test-all, but for the tests that start processes or need PyTorch or real data.
+NEVER = ("torch", "data", "process", "memory")
+SETS = {"quick": (*NEVER, "slow", "long"), "test": (*NEVER, "long"), "all": NEVER}
 WAYS = ("noticed", "too slow", "crashed", "alive", "not tried")
 LIMIT = 8 << 30  # bytes of memory that a mutant may take
 
@@ -154,11 +159,20 @@ class Trial:
             if time.monotonic() > end:
                 break
             if len(started) == self._asked.jobs:
-                _wait(started)
+                self._wait(started)
             started[_fork(partial(self._try, mutant))] = mutant["key"]
         while started:
-            _wait(started)
+            self._wait(started)
         return True
+
+    def _wait(self, started: dict[int, str]) -> None:
+        """Wait for one of the forks, and record its outcome where a signal ended it."""
+        pid, status = os.wait()
+        key = started.pop(pid)
+        if os.WIFSIGNALED(status) and key:
+            slow = os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGALRM)
+            outcome = "too slow" if slow else "crashed"
+            _note(_results(self._asked.tests), key=key, outcome=outcome, by="")
 
     def _watch(self, items: list[Any], started: dict[int, str]) -> None:
         """How long each test takes, and which functions it reaches, where that is not known."""
@@ -172,7 +186,7 @@ class Trial:
             look = partial(self._look, new[share :: self._asked.jobs], wanted)
             started[_fork(look)] = ""
         while started:
-            _wait(started)
+            self._wait(started)
         seen = {line["test"]: line for line in _lines(REACH)}
         failing = []
         for item in items:
@@ -223,7 +237,8 @@ class Trial:
         except BaseException as error:  # it cannot even be defined
             by = repr(error)
         finally:
-            _note(RESULTS, key=mutant["key"], outcome="noticed" if by else "alive", by=by)
+            outcome = "noticed" if by else "alive"
+            _note(_results(self._asked.tests), key=mutant["key"], outcome=outcome, by=by)
 
     def _noticing(self, mutant: Mutant) -> str:
         tests = self._of(mutant)
@@ -260,15 +275,6 @@ def _fork(work: Callable[[], None]) -> int:
     return pid
 
 
-def _wait(started: dict[int, str]) -> None:
-    """Wait for one of the forks; what did not end by itself wrote nothing down."""
-    pid, status = os.wait()
-    key = started.pop(pid)
-    if os.WIFSIGNALED(status) and key:
-        slow = os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGALRM)
-        _note(RESULTS, key=key, outcome="too slow" if slow else "crashed", by="")
-
-
 def _lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
@@ -284,13 +290,20 @@ def _digest(*paths: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-def outcomes() -> dict[str, str]:
-    """The last outcome of each mutant, by its key."""
-    return {line["key"]: line["outcome"] for line in _lines(RESULTS)}
+def _results(tests: str) -> Path:
+    return KEPT / f"results-{tests}.jsonl"
 
 
-def page(mutants: list[Mutant], found: dict[str, str]) -> Iterator[str]:
-    """How many were noticed, by module, and which were not, by the reason."""
+def outcomes(tests: str) -> dict[str, str]:
+    """Return the last outcome of each mutant by its key; what a smaller set notices counts, too."""
+    found: dict[str, str] = {}
+    for smaller in list(SETS)[: list(SETS).index(tests) + 1]:
+        found |= {line["key"]: line["outcome"] for line in _lines(_results(smaller))}
+    return found
+
+
+def page(mutants: list[Mutant], found: dict[str, str], tests: str) -> Iterator[str]:
+    """Write how many mutants were noticed, by module, and which were not, by the reason."""
     by_module = defaultdict(Counter)
     for mutant in mutants:
         by_module[mutant["function"].split(".")[0]][found.get(mutant["key"], "not tried")] += 1
@@ -299,7 +312,8 @@ def page(mutants: list[Mutant], found: dict[str, str]) -> Iterator[str]:
     yield "# Changes of the method that the tests notice"
     yield ""
     yield f"**{(tried - total['alive']) / max(tried, 1):.1%}** of {tried} mutants are noticed, of"
-    yield f"{len(mutants)} that mutmut makes of `omcal.method`; by `make mutants`."
+    yield f"{len(mutants)} that mutmut makes of `omcal.method`; by `make mutants`,"
+    yield f"with the tests of `make {'test-all' if tests == 'all' else tests}`."
     yield ""
     yield "mutmut changes operators, numbers, strings, arguments and assignments in functions and"
     yield "methods; it leaves properties, annotations, docstrings and module constants as they are."
@@ -330,22 +344,24 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="when to begin no more")
     parser.add_argument("--most", type=float, default=10.0, help="seconds of tests of one mutant")
-    parser.add_argument("--all", action="store_true", help="with the tests that are not quick")
+    parser.add_argument("--sample", type=int, help="how many of all mutants, drawn by a fixed seed")
+    parser.add_argument("--tests", choices=SETS, default="quick", help="by which target of make")
     asked = parser.parse_args()
     os.chdir(ROOT)
     KEPT.mkdir(parents=True, exist_ok=True)
-    mutants, known = made(), outcomes()
+    mutants, known = made(), outcomes(asked.tests)
+    drawn = random.Random(1).sample(mutants, min(asked.sample or len(mutants), len(mutants)))
     left = [
         m
-        for m in mutants
+        for m in drawn
         if m["function"].startswith(tuple(asked.only)) and known.get(m["key"], "alive") == "alive"
     ]
     random.Random(0).shuffle(left)  # what is done after some time is a sample of all
     left.sort(key=lambda mutant: mutant["key"] in known)
-    slow = "" if asked.all else "slow or "
-    speed = ["-m", f"not ({slow}torch or data or process or memory)"]
-    pytest.main(["-p", "no:cacheprovider", *speed, *TESTS], plugins=[Trial(left, asked)])
-    PAGE.write_text("\n".join(page(mutants, outcomes())) + "\n", encoding="utf-8")
+    chosen = ["--all", "-m", f"not ({' or '.join(SETS[asked.tests])})"]
+    pytest.main(["-p", "no:cacheprovider", *chosen, *TESTS], plugins=[Trial(left, asked)])
+    lines = page(mutants, outcomes(asked.tests), asked.tests)
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"))
 
 
