@@ -1,14 +1,27 @@
 """Small data with the names of the paper's, cells and records, to test the experiments with."""
 
 import json
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from subprocess import CompletedProcess
 
 import numpy as np
+import pytest
 from scipy import io
 
+from omcal.cli import main
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Plan
 
 PAPER = load_paper()
+
+
+def run_command(*words):
+    """Run a command of omcal in this process, whose cells start from a server that it keeps."""
+    command, out, errors = [*map(str, words)], StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(errors), pytest.raises(SystemExit) as end:
+        main(command)
+    return CompletedProcess(command, end.value.code, out.getvalue(), errors.getvalue())
 
 
 def write_mat(path, views, labels):

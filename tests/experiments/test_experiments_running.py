@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiment_cases import PAPER, record, table_cells, write_data
+from experiment_cases import PAPER, record, run_command, table_cells, write_data
 from omcal.cli import main
 from omcal.cli.reproduce import RECORDS
 from omcal.experiments import records as records_module
@@ -102,12 +102,12 @@ def test_the_same_command_runs_errors_again_and_says_so(data, tmp_path):
     (mlan,) = read_records(path)
     failed = {**mlan, "status": "error", "error": "OSError: the disk was gone"}
     path.write_text(json.dumps({k: v for k, v in failed.items() if k != "scores"}) + "\n")
-    _, errors = start(*words).communicate(timeout=600)
-    assert b"0 of them finished before; 1 ended with an error and run again" in errors
+    errors = run_command("reproduce", *words).stderr
+    assert "0 of them finished before; 1 ended with an error and run again" in errors
     records = {r["method"]: r for r in read_records(path)}
     assert records["mlan"]["status"] == "ok"
-    _, errors = start(*words).communicate(timeout=600)
-    assert b"of them finished before\n" in errors and b"again" not in errors
+    errors = run_command("reproduce", *words).stderr
+    assert "of them finished before\n" in errors and "again" not in errors
 
 
 def test_a_file_that_cannot_be_opened_is_a_row(data, tmp_path):
@@ -174,9 +174,9 @@ def test_killed_and_started_again(tmp_path):
     whole = kept[: kept.rfind(b"\n") + 1]
     # What a kill in the middle of a write would leave.
     path.write_bytes(whole + b'{"dataset": "Coil", "meth')
-    _, errors = start(*words).communicate(timeout=600)
+    errors = run_command("reproduce", *words).stderr
     finished = len(whole.splitlines())
-    assert f"{finished} of them finished before".encode() in errors
+    assert f"{finished} of them finished before" in errors
     assert path.read_bytes().startswith(whole)
     keys = [cell_key(r) for r in read_records(path)]
     plan = Plan(PAPER, 2, only=frozenset(only))
@@ -205,9 +205,8 @@ def test_a_full_disk_stops_with_a_message_and_whole_records(data, tmp_path):
     assert 0 < len(content) <= 2500 and content.endswith(b"\n")
     kept = len(read_records(out / RECORDS))
     assert kept == content.count(b"\n") > 0
-    process = start(*words, "--quiet")
-    process.communicate(timeout=600)
-    assert process.returncode == 0 and len(read_records(out / RECORDS)) == 6
+    assert run_command("reproduce", *words, "--quiet").returncode == 0
+    assert len(read_records(out / RECORDS)) == 6
 
 
 def test_a_full_disk_leaves_the_tables_of_before(tmp_path, monkeypatch, capsys):
