@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import omcal
-from omcal import OMCAL
+from omcal import OMCAL, Consensus
 from omcal.datasets import load_views, make_multiview
 from omcal.metrics import evaluate
 
@@ -329,7 +329,8 @@ def test_round_trip_through_h5mu_with_missing_cells(tmp_path):
     lacking = {name: int((~here).sum()) for name, here in data.present.items()}
     assert lacking == {"rna": 10, "protein": 4}
     # The file and the object are the same data, so that both ways give the same clusters.
-    by_file = OMCAL(3, scale={"rna": "view"}, random_state=0).fit(
+    assert data.scales == {"rna": "view"}
+    by_file = OMCAL(3, scale=data.scales, random_state=0).fit(
         {name: data.views[name] for name in mdata.mod}, present=data.present
     )
     assert_array_equal(by_file.labels_, data.labels.astype(int))
@@ -409,3 +410,25 @@ def test_muon_plots_and_weighs_beside_ours():
     assert evaluate(types[order], mdata.obs["omcal"].astype(int))["ari"] >= 0.95
     muon.pl.embedding(mdata, basis="X_omcal_map", color="omcal", show=False)
     assert len(mdata.uns["omcal_colors"]) == 3
+
+
+def test_several_runs_say_how_far_they_agree(mdata, tmp_path):
+    omcal.tl.omcal(mdata, n_clusters=3, n_runs=4, keep_model=True, random_state=0)
+    views, _ = in_order_of(mdata)
+    model = Consensus(OMCAL(3, scale={"rna": "view"}), n_runs=4, random_state=0)
+    model.fit({name: views[name] for name in mdata.mod})
+    assert_array_equal(mdata.obs["omcal"].astype(int), model.labels_)
+    assert_allclose(mdata.obs["omcal_certainty"], model.certainty_)
+    record = mdata.uns["omcal"]
+    assert record["stability"] == pytest.approx(model.stability_)
+    assert record["params"]["n_runs"] == 4 and record["params"]["n_clusters"] == 3
+    assert record["params"]["random_state"] == 0
+    kept = omcal.tl.model_of(mdata)
+    assert isinstance(kept, Consensus) and kept.n_runs == 4
+    omcal.tl.omcal(mdata, n_clusters=3, key_added="one", random_state=0)
+    assert "one_certainty" not in mdata.obs and "stability" not in mdata.uns["one"]
+
+
+def test_n_runs_must_be_positive(mdata):
+    with pytest.raises(ValueError, match=r"n_runs=0 must be at least 1"):
+        omcal.tl.omcal(mdata, n_clusters=3, n_runs=0)

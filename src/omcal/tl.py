@@ -11,7 +11,9 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 import numpy as np
 
 from omcal.datasets._data import Matrix, spread_rows
+from omcal.datasets._names import scale_of_key
 from omcal.machine.arrays import Mask
+from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL
 from omcal.model.files import load
 from omcal.report.layout import model_layout
@@ -48,6 +50,7 @@ def omcal(
     *,
     use_rep: Keys = None,
     layer: str | Mapping[str, str] | None = None,
+    n_runs: int = 1,
     key_added: str = "omcal",
     keep_model: bool = False,
     save_model: str | os.PathLike[str] | None = None,
@@ -66,10 +69,15 @@ def omcal(
         What represents the cells; see `views_of`.
     layer : str or mapping, optional
         A layer instead; see `views_of`.
+    n_runs : int, default=1
+        Number of runs, each with other anchors, to combine by :class:`omcal.Consensus`; `omcal
+        cluster` combines 10.
     key_added : str, default="omcal"
-        Name of what is written: labels in ``obs[key]`` (categorical), the soft indicator in
+        Name of the results: labels in ``obs[key]`` (categorical), the soft indicator in
         ``obsm["X_" + key]``, a map in two dimensions in ``obsm["X_" + key + "_map"]``, and
-        parameters, view weights and the course of the fit in ``uns[key]``.
+        parameters, view weights and objective in ``uns[key]``. Several runs also give
+        ``obs[key + "_certainty"]``, the share of runs that agree with each label, and
+        ``uns[key]["stability"]``, the mean adjusted Rand index between the runs and the result.
     keep_model : bool, default=False
         Keep the model in ``uns[key]["model"]``, as an array of bytes that h5ad and h5mu files can
         hold; `model_of` gives it back.
@@ -80,7 +88,8 @@ def omcal(
     **params
         Parameters of :class:`omcal.OMCAL`, such as ``weighting="agreement"``. Where `scale` is not
         among them, components (keys of `obsm` that begin with ``X_``) keep the relation of their
-        variances ("view"), and everything else is "auto", which recognises raw counts.
+        variances ("view"), as in `omcal cluster`; "auto" recognises the kind of other matrices,
+        such as raw counts.
 
     Returns
     -------
@@ -122,17 +131,26 @@ def omcal(
             'n_clusters is not given; give the number of clusters, or n_clusters="auto" for the '
             "one that the data suggest."
         )
+    if n_runs < 1:
+        raise ValueError(f"n_runs={n_runs} must be at least 1.")
     if copy:
         data = data.copy()
     views, present = views_of(data, use_rep=use_rep, layer=layer)
     params.setdefault("scale", _scales(data, views, use_rep, layer))
     if n_clusters == "auto":
         n_clusters = _suggested(views, present, params)
-    model = OMCAL(n_clusters, **params).fit(views, present=present)
+    model: OMCAL | Consensus = OMCAL(n_clusters, **params)
+    if n_runs > 1:
+        model = Consensus(model, n_runs=n_runs, random_state=params.get("random_state"))
+    model.fit(views, present=present)
     names = [str(cluster) for cluster in range(n_clusters)]
     data.obs[key_added] = pd.Categorical.from_codes(model.labels_, categories=names)
+    shown = model
+    if isinstance(model, Consensus):
+        data.obs[f"{key_added}_certainty"] = model.certainty_
+        shown = model.as_one_run()
     data.obsm[f"X_{key_added}"] = model.transform(views, present)
-    data.obsm[f"X_{key_added}_map"] = model_layout(model, views, present=present)
+    data.obsm[f"X_{key_added}_map"] = model_layout(shown, views, present=present)
     data.uns[key_added] = _record(model)
     if keep_model:
         data.uns[key_added]["model"] = _as_bytes(model)
@@ -141,7 +159,7 @@ def omcal(
     return data if copy else None
 
 
-def model_of(data: Cells, key: str = "omcal") -> OMCAL:
+def model_of(data: Cells, key: str = "omcal") -> OMCAL | Consensus:
     """The model that ``omcal.tl.omcal(data, keep_model=True)`` kept.
 
     Parameters
@@ -153,7 +171,7 @@ def model_of(data: Cells, key: str = "omcal") -> OMCAL:
 
     Returns
     -------
-    OMCAL
+    OMCAL or Consensus
         Fitted; its `predict`, `explain_views` and `report` take what `views_of` gives.
 
     Examples
@@ -173,7 +191,7 @@ def model_of(data: Cells, key: str = "omcal") -> OMCAL:
         path = Path(folder) / "kept.omcal"
         path.write_bytes(np.asarray(kept, dtype=np.uint8).tobytes())
         model = load(path)
-    assert isinstance(model, OMCAL)
+    assert isinstance(model, OMCAL | Consensus)
     return model
 
 
@@ -299,7 +317,7 @@ def _suggested(views: dict[str, Any], present: Any, params: dict[str, Any]) -> i
 
 
 def _scales(data: Any, views: dict[str, Any], use_rep: Keys, layer: Any) -> dict[str, str]:
-    """How views of components are scaled: standardised, the last would count like the first."""
+    """Return the `scale` of the views that hold components."""
     scales = {}
     for name in views:
         if hasattr(data, "mod"):
@@ -308,28 +326,34 @@ def _scales(data: Any, views: dict[str, Any], use_rep: Keys, layer: Any) -> dict
             key = "" if of_layer else key or _default_key(data.mod[name])
         else:
             key = "" if layer else name
-        if str(key).startswith("X_"):
-            scales[name] = "view"
+        if scale := scale_of_key(str(key)):
+            scales[name] = scale
     return scales
 
 
-def _as_bytes(model: OMCAL) -> np.ndarray:
+def _as_bytes(model: OMCAL | Consensus) -> np.ndarray:
     with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
         path = Path(folder) / "kept.omcal"
         model.save(path)
         return np.frombuffer(path.read_bytes(), dtype=np.uint8)
 
 
-def _record(model: OMCAL) -> dict[str, Any]:
-    """What h5ad and h5mu files can hold of a fit; parameters that are None are left out."""
+def _record(model: OMCAL | Consensus) -> dict[str, Any]:
+    """Return the parts of a fit that h5ad and h5mu files can hold; None is left out."""
     weights = model.view_weights_.tolist()
+    params, stability = model.get_params(deep=False), {}
+    if isinstance(model, Consensus):
+        inner = params.pop("estimator").get_params()
+        params = {**inner, **params}
+        stability = {"stability": model.stability_}
     return {
         "params": {
             name: value if isinstance(value, bool | int | float | str) else str(value)
-            for name, value in model.get_params().items()
+            for name, value in params.items()
             if value is not None
         },
         "view_weights": dict(zip(model.view_names_, weights, strict=True)),
         "objective": np.array(model.objective_),
         "converged": model.converged_,
+        **stability,
     }

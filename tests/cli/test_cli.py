@@ -168,7 +168,7 @@ def test_cluster_writes_the_labels_of_the_estimator(omcal, file, data, tmp_path)
 
 
 def test_ten_runs_are_joined_and_the_result_says_so(omcal, file):
-    note = "10 runs are joined (--runs 1 for one)"
+    note = "10 runs are combined (--runs 1 for one)"
     ended = omcal("cluster", file, "--clusters", 3)
     assert f"Note: {note}" in ended.out and ended.err == ""
     result = json.loads(omcal("cluster", file, "--clusters", 3, "--json").out)
@@ -182,7 +182,7 @@ def test_what_is_loaded_once_does_not_speak_against_ten_runs(monkeypatch):
     monkeypatch.setattr(cost, "compiled_pays", lambda n: True)
     monkeypatch.setattr(cost, "_operations_per_second", lambda: 1e10)
     views = [{"shape": (60_000, 10), "dtype": "float32", "density": None}] * 2
-    assert usual_runs(OMCAL(5), views) == (10, "10 runs are joined (--runs 1 for one)")
+    assert usual_runs(OMCAL(5), views) == (10, "10 runs are combined (--runs 1 for one)")
     n_runs, note = usual_runs(OMCAL(50), [{**view, "shape": (10**6, 500)} for view in views])
     assert n_runs == 1 and "would take about" in note
 
@@ -196,7 +196,7 @@ def test_what_it_would_take_is_said_of_the_runs_that_it_joins(omcal, file):
     assert "1000 iterations" in ten["time"] and "100 iterations" in one["time"]
     assert ten["bytes"] > one["bytes"] and "joining" in ten["memory"]
     shown = omcal("cluster", file, "-c", 3, "--dry-run").out
-    assert shown.startswith("Note: 10 runs are joined") and "15 anchors, 10 runs;" in shown
+    assert shown.startswith("Note: 10 runs are combined") and "15 anchors, 10 runs;" in shown
     inspected = json.loads(omcal("inspect", file, "--json").out)["cluster"]["estimate"]
     assert inspected["memory"] == ten["memory"]
     assert "It takes all 3 views, 10 joined runs with 15 anchors" in omcal("inspect", file).out

@@ -249,7 +249,7 @@ def test_consensus_is_the_runs_joined(omcal, file):
     )
     assert by_name["samples"] == by_runs["samples"] and len(by_name["cluster_sizes"]) == 3
     ended = omcal("cluster", file, "-c", 3, "-m", "consensus", "--runs", 1)
-    assert ended.code == 2 and "--method consensus joins runs" in ended.err
+    assert ended.code == 2 and "the method consensus combines runs" in ended.err
 
 
 # The first large fit

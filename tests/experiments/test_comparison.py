@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_a_mat_file_compared_with_three_methods_into_latex(mat, tmp_path):
         re.sub(r"\\(textbf|underline)\{([^}]*)\}", r"\2", r).split(" & ")
         for r in body.splitlines()[1:]
     ]
-    assert [row[0] for row in rows] == ["OMCAL", "FSMSC", "k-means, all views"]
+    assert [row[0] for row in rows] == ["OMCAL, one run", "FSMSC", "k-means, all views"]
     header = ["method", *PAPER.metrics, "rank", "seconds", "runs"]
     assert " & ".join(header) in text and all(len(row) == len(header) for row in rows)
     column = header.index("ARI")
@@ -118,6 +119,23 @@ def test_stopped_and_started_again(mat, tmp_path):
     assert [line[-5:] for line in out.read_text().splitlines()].count("| 9 |") == 2
 
 
+@pytest.mark.process
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("after", [0.0, 0.15, 0.4])
+def test_ctrl_c_while_the_first_process_starts_prints_no_traceback(mat, after):
+    words = [*COMMAND, str(mat), "-c", "4", "-m", "omcal", "--seeds", "2"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(children.read_text().split()) < 2:  # the resource tracker, then the fork server
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+    time.sleep(after)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "omcal: interrupted" and "Traceback" not in said
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -169,9 +187,12 @@ def test_python_takes_what_fit_takes(tmp_path):
     X[1][:10] = np.nan
     found = compare(X, 4, "omcal,consensus", y=MADE.labels, seeds=1)
     assert all(record["scores"]["ACC"] > 0.9 for record in found.records)
-    assert "OMCAL, ten runs" in str(found)
-    with pytest.raises(ValueError, match="fsmsc cannot do without samples that are absent"):
-        compare(X, 4, "omcal,fsmsc")
+    assert "OMCAL, 10 runs" in str(found)
+    found = compare(X, 4, "omcal,fsmsc", y=MADE.labels, seeds=1)
+    assert [row[0] for row in found.table.rows] == ["OMCAL, one run"]
+    assert "Left out: fsmsc does not support samples missing from a view." in found.table.notes
+    with pytest.raises(ValueError, match="fsmsc does not support samples missing from a view"):
+        compare(X, 4, "fsmsc")
     with pytest.raises(ValueError, match="give n_clusters"):
         compare(MADE.views)
     with pytest.raises(ValueError, match="seeds=0"):
@@ -179,12 +200,14 @@ def test_python_takes_what_fit_takes(tmp_path):
 
 
 def test_all_are_those_that_take_the_data():
-    from omcal.experiments.comparison import chosen_methods
+    from omcal.experiments.comparison import supported_methods
 
-    several = {method.name for method in chosen_methods("all", MADE)}
+    chosen, left_out = supported_methods("all", MADE)
+    several = {method.name for method in chosen}
     assert {"omcal", "fsmsc", "mlan"} <= several and not several & {"nmf", "ocal"}
+    assert left_out["nmf"] == "takes one view, and there are 3"
     one = MultiViewData({"a": sparse.csr_array(np.eye(9))})
-    assert {"nmf", "omcal"} <= {method.name for method in chosen_methods("ALL", one)}
+    assert {"nmf", "omcal"} <= {method.name for method in supported_methods("ALL", one)[0]}
 
 
 @pytest.mark.process

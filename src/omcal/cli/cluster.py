@@ -23,7 +23,8 @@ from omcal.cli.files import (
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import PARAMETERS, takes, words_of
 from omcal.cli.reading import Reading, reads
-from omcal.cli.runs import Runs, runs_of_consensus, usual_runs
+from omcal.cli.runs import Runs, chosen_runs, combined, runs_of_consensus
+from omcal.cli.scaling import parse_scale, with_scales
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def cluster(
     ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
     ours["--collective"] = collective or None
     found, runs = _method(method, runs, parameters, {**ours, "--dry-run": dry_run or None})
-    model = found.make(random_state=seed, **parameters)
+    parse_scale(parameters.get("scale", "auto"))  # refused before the files are read
     state = parameters.get("checkpoint")
     files = {"--out": out, "--save-model": save_model, "--report": report}
     outputs = Outputs(
@@ -101,22 +102,17 @@ def cluster(
         require_complete(data, f"--method {found.name}")
     if n_clusters is None and dry_run:
         raise ValueError("--clusters auto takes work; give a number with --dry-run.")
-    n_clusters, suggestion = options.suggested(n_clusters, data, parameters, seed)
-    model.set_params(n_clusters=n_clusters)
+    ours_only = with_scales(parameters, data) if found.name == "omcal" else {}
+    n_clusters, suggestion = options.suggested(n_clusters, data, ours_only, seed)
+    model: Any = found.make(n_clusters, random_state=seed, **ours_only)
     decided: list[str] = []
     if found.name == "omcal":
-        # Where the work is done elsewhere there is one run unless more are asked for.
-        alone = dask is not None or collective or model.device != "cpu" or state is not None
-        if runs is None:
-            runs = 1
-            if not alone:
-                runs, note = usual_runs(model, omcal.datasets.describe(data)["views"])
-                decided = [note]
+        elsewhere = dask is not None or collective
+        runs, decided = chosen_runs(model, runs, data, elsewhere=elsewhere)
         if dry_run:
             _show_expected(model, data, runs, decided, reading.source, as_json)
             return
-        if runs > 1:
-            model = omcal.Consensus(model, n_runs=runs, random_state=seed)
+        model = combined(model, runs)
     first = places.is_first(collective)
     shown = first and not quiet
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):

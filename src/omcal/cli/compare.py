@@ -14,6 +14,8 @@ from omcal.cli.console import print_json, print_table, report_line, stdout
 from omcal.cli.files import remarks
 from omcal.cli.outputs import require_writable
 from omcal.cli.reading import Reading, reads
+from omcal.cli.runs import runs_of_consensus
+from omcal.cli.scaling import with_scales
 
 MethodNames = Annotated[
     str | None,
@@ -45,6 +47,18 @@ TimeLimit = Annotated[
 MemoryLimit = Annotated[
     str, typer.Option("--memory-limit", metavar="SIZE", help="Memory of a run beyond the data.")
 ]
+Runs = Annotated[
+    int | None,
+    typer.Option(
+        "--runs",
+        "-r",
+        "--n-runs",
+        min=1,
+        metavar="N",
+        help="Number of runs that the method consensus combines; omcal is one run.",
+        show_default="10",
+    ),
+]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time; times suffer from it.")]
 
 
@@ -58,6 +72,7 @@ def compare(
     records: RecordsFile = None,
     time_limit: TimeLimit = 600,
     memory_limit: MemoryLimit = "8GB",
+    runs: Runs = None,
     jobs: Jobs = 1,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -68,7 +83,7 @@ def compare(
     classes: how stable the clusters are, how well the views agree with them, and the time. The
     same command again goes on where it was stopped, and repeats runs that ended with an error.
     """
-    from omcal.experiments.comparison import DEFAULT_METHODS, chosen_methods, table_format
+    from omcal.experiments.comparison import DEFAULT_METHODS, supported_methods, table_format
 
     given = options.cluster_number(clusters)
     if out is not None:
@@ -76,8 +91,10 @@ def compare(
         require_writable(out, reading.inputs)
         records = records or out.with_suffix(".records.jsonl")
     data = reading.load()
-    chosen = chosen_methods(methods or DEFAULT_METHODS, data)
-    n_clusters, suggestion = options.suggested(given, data, {}, 0)
+    chosen, left_out = supported_methods(methods or DEFAULT_METHODS, data)
+    for name, reason in left_out.items():
+        report_line(f"{name} is left out: it {reason}")
+    n_clusters, suggestion = options.suggested(given, data, with_scales({}, data), 0)
     try:
         with cell_progress(quiet) as observer:
             found = omcal.experiments.compare(
@@ -89,6 +106,7 @@ def compare(
                 time_limit=time_limit,
                 memory_limit=memory_limit,
                 jobs=jobs,
+                n_runs=runs_of_consensus(runs),
                 observer=observer,
             )
     except KeyboardInterrupt:
@@ -106,6 +124,7 @@ def compare(
                 "out": None if out is None else str(out),
                 "records": None if records is None else str(records),
                 "notes": remarks(data),
+                "left_out": left_out,
                 "runs": [{k: v for k, v in r.items() if k != "labels"} for r in found.records],
                 "version": omcal.__version__,
             }

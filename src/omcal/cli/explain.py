@@ -12,8 +12,10 @@ from omcal.cli import options
 from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
 from omcal.cli.files import remarks, require_ending
 from omcal.cli.outputs import require_writable
-from omcal.cli.parameters import takes
+from omcal.cli.parameters import PARAMETERS, takes
 from omcal.cli.reading import Reading, reads
+from omcal.cli.runs import Runs, chosen_runs, combined
+from omcal.cli.scaling import with_scales
 
 if TYPE_CHECKING:
     from omcal.model.feature_effects import ClusterDescription
@@ -31,7 +33,7 @@ PlotFile = Annotated[
 ]
 
 
-@takes("n_anchors", "n_neighbors", "beta", "gamma", "scale", "weighting", "n_init", "max_iter")
+@takes(*(name for name in PARAMETERS if name != "checkpoint"))
 @reads(labels=False)
 def explain(
     reading: Reading,
@@ -40,22 +42,26 @@ def explain(
     plot: PlotFile = None,
     clusters_table: ClustersTable = False,
     resamples: Resamples = 5,
+    runs: Runs = None,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Cluster FILE and say what each view does: its weight, and what changes without it.
 
-    Labels in FILE are not read. The same numbers of clusters, seeds and options give the clusters
-    of omcal cluster.
+    Labels in FILE are not read. The clusters are those of `omcal cluster` with the same options.
     """
     if plot is not None:
         require_writable(plot, reading.inputs, "--plot")
         require_ending(plot, "--plot", (".png", ".pdf", ".svg"))
     given = options.cluster_number(clusters)
     data = reading.without_labels()
+    parameters = with_scales(parameters, data)
     n_clusters, suggestion = options.suggested(given, data, parameters, seed)
-    model = omcal.OMCAL(n_clusters, random_state=seed, **parameters)
+    one = omcal.OMCAL(n_clusters, random_state=seed, **parameters)
+    runs, decided = chosen_runs(one, runs, data)
+    model = combined(one, runs)
+    said = [*remarks(data), *decided]
     shown = not (quiet or as_json)
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
         model.fit(data.views, present=data.present)
@@ -74,10 +80,12 @@ def explain(
     if as_json:
         result: dict[str, Any] = {
             "file": reading.source,
-            "parameters": model.get_params(),
+            "parameters": one.get_params(),
+            "n_runs": runs,
+            "stability": getattr(model, "stability_", None),
             **found.to_dict(),
             **({} if described is None else {"clusters": described.to_dict()}),
-            "notes": remarks(data),
+            "notes": said,
             "fit_warnings": notes,
             "suggestion": None if suggestion is None else suggestion.to_dict(),
             "version": omcal.__version__,
@@ -86,7 +94,7 @@ def explain(
     elif not quiet:
         if suggestion is not None:
             stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
-        for note in remarks(data):
+        for note in said:
             stdout().print(f"Note: {note}")
         _show(found)
         if described is not None:

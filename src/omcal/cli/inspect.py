@@ -34,13 +34,14 @@ def inspect(
 
 def _scales(reading: Reading) -> list[str]:
     """How each view would be scaled, and why."""
-    from omcal.method.kinds import recognise, sample_of
+    from omcal.method.kinds import Kind, recognise, sample_of
     from omcal.views.view import View
 
     data = reading.load()
     present = data.present or {}
+    known = {name: Kind(scale, "components") for name, scale in data.scales.items()}
     return [
-        str(recognise(sample_of(View(name, view, present=present.get(name)))))
+        str(known.get(name) or recognise(sample_of(View(name, view, present=present.get(name)))))
         for name, view in data.views.items()
     ]
 

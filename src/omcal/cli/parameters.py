@@ -53,9 +53,11 @@ PARAMETERS: dict[str, Parameter] = {
     "gamma": Parameter("--gamma", float, "Weight of the factorisation.", "0.1"),
     "scale": Parameter(
         "--scale",
-        _one_of(*("auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample", "none")),
-        "How views are scaled; auto: each by its kind.",
+        str,
+        "How views are scaled: auto (each by its kind), tfidf, unit, log, standard, feature, "
+        "sample, view or none; of single views: rna=log,image=none.",
         "auto",
+        "WORD|VIEW=WORD,...",
     ),
     "weighting": Parameter(
         "--weighting",

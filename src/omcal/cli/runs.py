@@ -1,4 +1,4 @@
-"""`--runs`: how many runs a command joins, and what it says of that."""
+"""`--runs`: the number of runs that a command combines into one result."""
 
 from __future__ import annotations
 
@@ -7,44 +7,71 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import omcal
+
 if TYPE_CHECKING:
-    from omcal import OMCAL
+    from omcal import OMCAL, Consensus
+    from omcal.datasets import MultiViewData
 
 Runs = Annotated[
     int | None,
     typer.Option(
         "--runs",
         "-r",
+        "--n-runs",
         min=1,
         metavar="N",
-        help="Join so many runs with other anchors into one result.",
-        show_default="10 where that takes seconds, else 1",
+        help="Number of runs, each with other anchors, to combine into one result.",
+        show_default="10 if they take seconds, else 1",
     ),
 ]
 
-_USUAL = 10
-_SECONDS = 15.0  # that nobody minds
-_ITERATIONS = 20  # of a usual run; estimates are for the most there can be
+USUAL_RUNS = 10
+_SECONDS = 15.0  # a wait that nobody minds
+_ITERATIONS = 20  # of a usual run; estimates are for max_iter of them
+
+
+def chosen_runs(
+    model: OMCAL, asked: int | None, data: MultiViewData, *, elsewhere: bool = False
+) -> tuple[int, list[str]]:
+    """Return the number of runs for a fit, and a note where the user left it open.
+
+    There is one run by default on a GPU, with a checkpoint, and `elsewhere` (Dask, several
+    processes): the time of ten is not estimated there.
+    """
+    if asked is not None:
+        return asked, []
+    if elsewhere or model.device != "cpu" or model.checkpoint is not None:
+        return 1, []
+    runs, note = usual_runs(model, omcal.datasets.describe(data)["views"])
+    return runs, [note]
+
+
+def combined(model: OMCAL, runs: int) -> OMCAL | Consensus:
+    """Return the model that combines this number of runs of `model`."""
+    if runs == 1:
+        return model
+    return omcal.Consensus(model, n_runs=runs, random_state=model.random_state)
 
 
 def runs_of_consensus(asked: int | None) -> int:
-    """How many runs `--method consensus` joins."""
+    """Return the number of runs of the method `consensus`."""
     if asked == 1:
-        raise ValueError("--method consensus joins runs; give --runs 2 or more, or leave it out.")
-    return asked or _USUAL
+        raise ValueError("the method consensus combines runs; give --runs 2 or more.")
+    return asked or USUAL_RUNS
 
 
 def usual_runs(model: OMCAL, views: Sequence[dict[str, Any]]) -> tuple[int, str]:
-    """How many runs of views that `omcal.datasets.describe` described are joined, and a note."""
+    """Return the default number of runs for views that `omcal.datasets.describe` described."""
     from sklearn.base import clone
 
     from omcal.cli.expected import expected_fit
 
     short = clone(model).set_params(max_iter=min(model.max_iter, _ITERATIONS))
-    seconds = expected_fit(short, views, mapped=False, n_runs=_USUAL).seconds
+    seconds = expected_fit(short, views, mapped=False, n_runs=USUAL_RUNS).seconds
     if seconds > _SECONDS:
         return 1, (
-            f"one run; {_USUAL} joined (--runs {_USUAL}) depend less on the seed and would take "
-            f"about {seconds:.0f} s"
+            f"one run; {USUAL_RUNS} combined (--runs {USUAL_RUNS}) are less sensitive to the seed "
+            f"and would take about {seconds:.0f} s"
         )
-    return _USUAL, f"{_USUAL} runs are joined (--runs 1 for one)"
+    return USUAL_RUNS, f"{USUAL_RUNS} runs are combined (--runs 1 for one)"

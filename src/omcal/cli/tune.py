@@ -12,6 +12,7 @@ from omcal.cli import options
 from omcal.cli.console import print_json, print_table, report_line, stdout
 from omcal.cli.files import remarks
 from omcal.cli.reading import Reading, reads
+from omcal.cli.scaling import with_scales
 
 if TYPE_CHECKING:
     from omcal.select import Trial
@@ -46,10 +47,12 @@ def tune(
     """
     given = options.cluster_number(clusters)
     data = reading.without_labels()
-    n_clusters, suggestion = options.suggested(given, data, {}, seed)
+    n_clusters, suggestion = options.suggested(given, data, with_scales({}, data), seed)
     per_cluster = _numbers("--anchors-per-cluster", anchors_per_cluster)
     grid: dict[str, list[Any]] = {
-        "scale": [None if word == "none" else word for word in options.names(scale) or ["auto"]],
+        "scale": [
+            with_scales({"scale": word}, data)["scale"] for word in options.names(scale) or ["auto"]
+        ],
         "weighting": options.names(weighting) or ["distinct"],
         "n_anchors": [max(round(m * n_clusters), n_clusters + 1, 6) for m in per_cluster],
         "beta": _numbers("--beta", beta),
@@ -106,6 +109,8 @@ def _line(trial: Trial) -> str:
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, dict):  # "auto" of data whose source says what some views hold
+        return "auto"
     return "none" if value is None else value if isinstance(value, str) else f"{value:g}"
 
 

@@ -49,7 +49,7 @@ class Contents:
     A variable is an array of any shape, a CSR array, or a list of these (a MATLAB cell). In a
     `table` the variables are columns, which form views by the prefixes of their names.
     `default_views` are taken where the user names none; without them the usual names decide.
-    `present` and `feature_names` are those of views, by name; `ids` name the samples.
+    `present`, `feature_names` and `scales` are those of views, by name; `ids` name the samples.
     """
 
     format: str
@@ -58,6 +58,7 @@ class Contents:
     default_views: tuple[str, ...] = ()
     present: dict[str, Array] = field(default_factory=dict)
     feature_names: dict[str, Array] = field(default_factory=dict)
+    scales: dict[str, str] = field(default_factory=dict)
     ids: Ids | None = None
     notes: tuple[str, ...] = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,6 +58,9 @@ class MultiViewData:
         What the source calls the ids.
     notes : tuple of str
         What was chosen or left out on reading.
+    scales : dict
+        Name -> `scale` of `OMCAL` for the views of which the source says what they hold: components
+        in AnnData and MuData. ``OMCAL(scale=data.scales)`` recognises the others.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class MultiViewData:
     ids: Array | None = None
     id_name: str | None = None
     notes: tuple[str, ...] = ()
+    scales: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.views:

@@ -83,3 +83,17 @@ def listed_shapes(matrices: Mapping[str, Any]) -> str:
 def _few(words: list[str]) -> str:
     more = len(words) - 12
     return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")
+
+
+def scale_of_key(key: str) -> str | None:
+    """Return the `scale` of a matrix of AnnData by its key in `obsm`; None: by its values.
+
+    Keys that begin with ``X_`` hold components, such as those of a PCA. Standardised, the last
+    component would count as much as the first.
+
+    Examples
+    --------
+    >>> scale_of_key("X_pca"), scale_of_key("X"), scale_of_key("protein")
+    ('view', None, None)
+    """
+    return "view" if key.startswith("X_") else None

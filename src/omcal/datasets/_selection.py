@@ -102,6 +102,7 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
         ids=None if ids is None else ids.values,
         id_name=None if ids is None else ROW_NUMBERS if ids.numbering else ids.name,
         notes=tuple(notes),
+        scales={name: scale for name, scale in contents.scales.items() if name in final},
     )
 
 

@@ -267,6 +267,7 @@ def _with_names(data: MultiViewData, names: Mapping[str, str]) -> MultiViewData:
         views=named(data.views),
         present=named(data.present),
         feature_names=named(data.feature_names),
+        scales=named(data.scales),
     )
 
 
@@ -279,6 +280,7 @@ def join(parts: Sequence[Part], how: str) -> MultiViewData:
     views: dict[str, Any] = {}
     present: dict[str, Array] = {}
     feature_names: dict[str, Array] = {}
+    scales: dict[str, str] = {}
     names = [name for _, data in with_views for name in data.views]
     for key, own in with_views:
         clashes = {name: f"{key}:{name}" for name in own.views if names.count(name) > 1}
@@ -288,6 +290,7 @@ def join(parts: Sequence[Part], how: str) -> MultiViewData:
             mask = (data.present or {}).get(name, np.ones(own.n_samples, dtype=bool))
             present[name] = (place >= 0) & mask[place]
         feature_names |= data.feature_names or {}
+        scales |= data.scales
     labels, label_name, notes = _merged_labels(parts, positions)
     said = (f"{part.key}: {note}" for part in parts for note in part.data.notes)
     id_name = next((p.data.id_name for p in parts if p.data.id_name), None)
@@ -302,6 +305,7 @@ def join(parts: Sequence[Part], how: str) -> MultiViewData:
         ids=ids,
         id_name=None if ids is None else id_name or "id",
         notes=(*said, *notes, note),
+        scales=scales,
     )
 
 

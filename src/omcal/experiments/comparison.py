@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -127,6 +128,7 @@ def compare(
     time_limit: float = 600.0,
     memory_limit: str | float = "8GB",
     jobs: int = 1,
+    n_runs: int = 10,
     observer: Observer | None = None,
 ) -> Comparison:
     """Fit several methods with several seeds to one data set, and compare what they find.
@@ -142,11 +144,12 @@ def compare(
     n_clusters : int, optional
         By default the number of classes, where there are any.
     methods : str or list of str
-        Names of methods, as `omcal.experiments.methods` lists them; "all": each that takes X.
+        Names of methods, as `omcal.experiments.methods` lists them, or "all". Methods that do not
+        support X are left out: the notes of the table name them and the reason.
     y : array-like of shape (n,), optional
         Classes; those of a MultiViewData by default.
     present : as in `OMCAL.fit`, optional
-        Which samples are in which view; methods that need all of them are refused.
+        Which samples are in which view.
     seeds : int, default=5
         Runs of each method, with random_state 0, 1, …
     records : path, optional
@@ -158,6 +161,8 @@ def compare(
         Memory of one run beyond the libraries and the data.
     jobs : int, default=1
         Runs at a time; with more than one, times are longer than they would be alone.
+    n_runs : int, default=10
+        Number of runs that the method "consensus" combines, with each seed.
     observer : optional
         Told of the progress; see `omcal.experiments.runner.Observer`.
 
@@ -182,13 +187,16 @@ def compare(
     """
     if seeds < 1:
         raise ValueError(f"seeds={seeds} must be at least 1.")
+    if n_runs < 2:
+        raise ValueError(f"n_runs={n_runs} must be at least 2; one run is the method omcal.")
     data = _as_data(X, y, present)
     n_clusters = n_clusters or data.n_classes
     if n_clusters is None:
         raise ValueError("there are no classes to count; give n_clusters.")
-    chosen = chosen_methods(methods, data)
+    chosen, left_out = supported_methods(methods, data)
+    chosen = [replace(m, title=m.title.replace("10 runs", f"{n_runs} runs")) for m in chosen]
     cells = [
-        Cell(data.name, method.name, seed, {"n_clusters": n_clusters})
+        Cell(data.name, method.name, seed, _parameters(method, data, n_clusters, n_runs))
         for seed in range(seeds)  # one seed of every method first: an early stop leaves no gaps
         for method in chosen
     ]
@@ -200,31 +208,50 @@ def compare(
         (content,) = source.prints().values()
         kept = [r for r in read_records(path) if r["file_print"] == content]
     kept = [r for r in kept if Cell.of(r).key in keys]
-    return Comparison(_table(data, n_clusters, chosen, Summary(kept)), kept)
+    rows = dict(zip([method.title for method in chosen], cells, strict=False))
+    table = _table(data, n_clusters, rows, Summary(kept))
+    table.notes.extend(f"Left out: {name} {reason}." for name, reason in left_out.items())
+    return Comparison(table, kept)
 
 
-def chosen_methods(names: str | Sequence[str], data: MultiViewData) -> list[Method]:
-    """The methods of these names; those that cannot take the data are refused, with the reason."""
+def _parameters(
+    method: Method, data: MultiViewData, n_clusters: int, n_runs: int
+) -> dict[str, Any]:
+    """Return the parameters of a method, without those that have their default."""
+    parameters: dict[str, Any] = {"n_clusters": n_clusters}
+    if method.name == "consensus" and n_runs != 10:
+        parameters["n_runs"] = n_runs
+    if method.name in ("omcal", "consensus") and data.scales:
+        parameters["scale"] = data.scales
+    return parameters
+
+
+def supported_methods(
+    names: str | Sequence[str], data: MultiViewData
+) -> tuple[list[Method], dict[str, str]]:
+    """Return the named methods that support the data, and why the others do not, by name."""
     if isinstance(names, str):
         names = names.split(",")
     if [name.strip().lower() for name in names] == ["all"]:
-        return [method for method in methods().values() if not _obstacle(method, data)]
-    found = list(dict.fromkeys(find_method(name.strip()) for name in names if name.strip()))
-    if not found:
-        raise ValueError("methods is empty; give at least one name.")
-    for method in found:
-        if obstacle := _obstacle(method, data):
-            raise ValueError(f"{method.name} {obstacle}; leave it out.")
-    return found
+        found = list(methods().values())
+    else:
+        found = list(dict.fromkeys(find_method(name.strip()) for name in names if name.strip()))
+    obstacles = {method.name: _obstacle(method, data) for method in found}
+    left_out = {name: reason for name, reason in obstacles.items() if reason}
+    chosen = [method for method in found if method.name not in left_out]
+    if not chosen:
+        listed = "; ".join(f"{name} {reason}" for name, reason in left_out.items())
+        raise ValueError(f"methods is empty{listed and f' ({listed})'}; give at least one name.")
+    return chosen, left_out
 
 
 def _obstacle(method: Method, data: MultiViewData) -> str:
-    """Why a method cannot take the data; empty where it can."""
+    """Return why a method does not support the data; empty where it does."""
     if not method.multi_view and len(data.views) > 1:
         return f"takes one view, and there are {len(data.views)}"
     absent = any(not here.all() for here in (data.present or {}).values())
     if absent and not method.takes_absent:
-        return "cannot do without samples that are absent from views"
+        return "does not support samples missing from a view"
     if not method.takes_sparse and any(hasattr(view, "nnz") for view in data.views.values()):
         return "takes no sparse views"
     return ""
@@ -253,9 +280,11 @@ def _records_file(given: str | os.PathLike[str] | None) -> Iterator[Path]:
         yield Path(folder) / "records.jsonl"
 
 
-def _table(data: MultiViewData, n_clusters: int, chosen: list[Method], summary: Summary) -> Table:
+def _table(
+    data: MultiViewData, n_clusters: int, rows_of: dict[str, Cell], summary: Summary
+) -> Table:
     labelled = data.labels is not None and bool(data.is_labelled.any())
-    cells = [Cell(data.name, method.name, 0, {"n_clusters": n_clusters}) for method in chosen]
+    cells = list(rows_of.values())
     columns: dict[str, list[Entry]] = {}
     if labelled:
         scores = {m: [summary.measure(cell, m) for cell in cells] for m in load_paper().metrics}
@@ -271,8 +300,7 @@ def _table(data: MultiViewData, n_clusters: int, chosen: list[Method], summary: 
     columns["seconds"] = _entries(seconds, "seconds")
     columns["runs"] = [Entry(str(measured.runs)) for measured in seconds]
     rows: list[list[str | Entry]] = [
-        [method.title, *(column[i] for column in columns.values())]
-        for i, method in enumerate(chosen)
+        [title, *(column[i] for column in columns.values())] for i, title in enumerate(rows_of)
     ]
     classes = f", {data.n_classes} classes" if labelled else ""
     title = (

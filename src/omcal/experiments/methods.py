@@ -86,8 +86,8 @@ def methods() -> dict[str, Method]:
     ['omcal', 'consensus', 'ocal']
     """
     own = [
-        Method("omcal", "OMCAL", OMCAL, takes_absent=True),
-        Method("consensus", "OMCAL, ten runs", _consensus, takes_absent=True),
+        Method("omcal", "OMCAL, one run", OMCAL, takes_absent=True),
+        Method("consensus", "OMCAL, 10 runs", _consensus, takes_absent=True),
         Method("ocal", "OCAL", OCAL, multi_view=False),
     ]
     others = [
@@ -100,8 +100,10 @@ def methods() -> dict[str, Method]:
     return {method.name: method for method in own + others}
 
 
-def _consensus(n_clusters: int = 8, *, random_state: Seed = None, **parameters: Any) -> Consensus:
-    return Consensus(OMCAL(n_clusters, **parameters), random_state=random_state)
+def _consensus(
+    n_clusters: int = 8, *, n_runs: int = 10, random_state: Seed = None, **parameters: Any
+) -> Consensus:
+    return Consensus(OMCAL(n_clusters, **parameters), n_runs=n_runs, random_state=random_state)
 
 
 def find_method(name: str) -> Method:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
+import signal
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
@@ -157,7 +160,8 @@ class _Run:
         log = logs / f"{time.monotonic_ns()}.log"
         arguments = (cell, self._settings.source, self._settings.limits, sender, log)
         process = self._context.Process(target=run_cell, args=arguments, daemon=True)
-        process.start()
+        with _interrupts_blocked():
+            process.start()
         sender.close()
         return _Running(cell, process, receiver, log)
 
@@ -202,6 +206,21 @@ class _Run:
         }
         records.add(record)
         self._observer.finish(record)
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT here, and in processes started meanwhile for as long as they live.
+
+    Ctrl-C reaches all processes of a terminal. While they import libraries, those of the cells
+    would answer it with a traceback.
+    """
+    resource_tracker.ensure_running()  # where it has to start, it unblocks the signal again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _unavailable(cell: Cell) -> dict[str, Any]:

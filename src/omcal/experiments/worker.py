@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 import traceback
@@ -51,8 +50,6 @@ class Limits:
 def run_cell(cell: Cell, source: Source, limits: Limits, results: Connection, log: Path) -> None:
     """The whole life of a cell's process; the last thing it does is to send what it found."""
     _redirect_output(log)
-    # Interrupts are for the process that started this one; it ends us where it is to end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(results,), daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(limits.threads)
     try:

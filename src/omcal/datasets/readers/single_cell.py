@@ -15,7 +15,7 @@ import numpy as np
 from omcal.datasets._contents import Contents, Deferred, Variable, text_fits
 from omcal.datasets._data import DataError, Matrix, spread_rows
 from omcal.datasets._ids import Ids, as_text
-from omcal.datasets._names import is_label_name
+from omcal.datasets._names import is_label_name, scale_of_key
 from omcal.machine.arrays import Array
 
 PREFERRED = "X_pca"
@@ -83,6 +83,7 @@ def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:
         f"AnnData ({container})",
         variables,
         default_views=(*_best(places), *measured),
+        scales={name: scale for name in places if (scale := scale_of_key(name))},
         ids=_barcodes(_table(root)),
     )
 
@@ -93,6 +94,7 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
     labelled = any(is_label_name(name) for name in variables)
     n = _n_observations(common)
     present: dict[str, Array] = {}
+    scales: dict[str, str] = {}
     default: list[str] = []
     for modality, group in modalities.children().items():
         position = _positions(root, modality, _n_observations(_table(group)), n)
@@ -103,12 +105,19 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
             view = modality if name in best else f"{modality}/{name}"
             variables[view] = Deferred(partial(_load, reopen, at, position))
             present[view] = position >= 0
+            if scale := scale_of_key(name):
+                scales[view] = scale
         if not labelled:
             for name, column in _columns(_table(group)).items():
                 variables[f"{modality}:{name}"] = _spread(column, position)
     name = f"MuData ({container})"
     return Contents(
-        name, variables, default_views=tuple(default), present=present, ids=_barcodes(common)
+        name,
+        variables,
+        default_views=tuple(default),
+        present=present,
+        scales=scales,
+        ids=_barcodes(common),
     )
 
 
