@@ -8,7 +8,7 @@ import platform
 import subprocess
 import time
 import tracemalloc
-from collections import Counter
+from collections import Counter, namedtuple
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -50,6 +50,8 @@ if (_factor := int(os.environ.get("OMCAL_EXAMPLES", "1"))) != 1:
     _options["max_examples"] = multiply_examples(_factor)
 hypothesis.settings.register_profile("omcal", **_options)
 hypothesis.settings.load_profile("omcal")
+
+Ended = namedtuple("Ended", "code out err")
 
 
 class Chunked(ChunkedRows):
@@ -308,6 +310,19 @@ def make_rows(request):
         if request.param == "GPU" and not torch.cuda.is_available():
             pytest.skip("there is no CUDA GPU here")
     return ROWS[request.param]
+
+
+@pytest.fixture
+def omcal(capsys):
+    """Run the command line in this process: words -> exit code, output, errors."""
+    from omcal.cli import main
+
+    def call(*words):
+        with pytest.raises(SystemExit) as end:
+            main([str(word) for word in words])
+        return Ended(end.value.code, *capsys.readouterr())
+
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -27,18 +27,6 @@ SCORES = ["accuracy", "nmi", "purity", "ari", "f_score", "precision", "recall"]
 Ended = namedtuple("Ended", "code out err")
 
 
-@pytest.fixture
-def omcal(capsys):
-    """Run the command line in this process."""
-
-    def call(*args):
-        with pytest.raises(SystemExit) as end:
-            main([str(arg) for arg in args])
-        return Ended(end.value.code, *capsys.readouterr())
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def data():
     return make_multiview(120, n_clusters=3, random_state=0)

@@ -1,28 +1,12 @@
 """`omcal explain` and `omcal cluster --clusters auto`."""
 
 import json
-from collections import namedtuple
 
 import numpy as np
 import pytest
 
 from omcal import OMCAL
-from omcal.cli import main
 from omcal.datasets import make_multiview
-
-Ended = namedtuple("Ended", "code out err")
-
-
-@pytest.fixture
-def omcal(capsys):
-    """Run the command line in this process."""
-
-    def call(*args):
-        with pytest.raises(SystemExit) as end:
-            main([str(arg) for arg in args])
-        return Ended(end.value.code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture(scope="module")

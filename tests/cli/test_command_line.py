@@ -7,13 +7,11 @@ import re
 import shlex
 import subprocess
 import sys
-from collections import namedtuple
 
 import numpy as np
 import pytest
 
 from omcal import OMCAL, __version__
-from omcal.cli import main
 from omcal.cli.console import compilation_said
 from omcal.cli.parameters import PARAMETERS, in_options
 from omcal.datasets import make_multiview
@@ -23,20 +21,6 @@ from omcal.machine.compiled import MIN_ROWS
 COMMANDS = ["demo", "inspect", "convert", "cluster", "explain", "predict", "score", "tune"]
 COMMANDS += ["compare", "reproduce"]
 MADE = make_multiview(120, n_clusters=3, noise=0.3, random_state=0)
-
-Ended = namedtuple("Ended", "code out err")
-
-
-@pytest.fixture
-def omcal(capsys):
-    """Run the command line in this process."""
-
-    def call(*args):
-        with pytest.raises(SystemExit) as end:
-            main([str(arg) for arg in args])
-        return Ended(end.value.code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture
