@@ -17,7 +17,7 @@ from omcal.cli.console import report_line
 from omcal.cli.convert import convert
 from omcal.cli.demo import demo
 from omcal.cli.explain import explain
-from omcal.cli.framework import UsageError, usage_message
+from omcal.cli.framework import Command, UsageError, usage_message
 from omcal.cli.inspect import inspect
 from omcal.cli.parameters import in_options
 from omcal.cli.places import with_dask_address
@@ -33,6 +33,7 @@ app: typer.Typer = typer.Typer(
     help="Multi-view clustering in one step, in time linear in the number of samples.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     invoke_without_command=True,
 )
 for _command in (
@@ -47,7 +48,7 @@ for _command in (
     compare,
     reproduce,
 ):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 
 _BAD_INPUT = (ValueError, OSError, ImportError, MemoryError)
 _INTERRUPTED = 130

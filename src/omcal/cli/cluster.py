@@ -79,9 +79,10 @@ def cluster(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Cluster the samples of FILE, or of several joined by their ids.
+    """Cluster the samples of FILE.
 
-    Where there are classes, the clusters are compared with them.
+    Several files are joined by their ids. Where there are classes, the clusters are compared with
+    them.
     """
     n_clusters = options.cluster_number(clusters)
     ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}

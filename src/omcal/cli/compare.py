@@ -79,9 +79,11 @@ def compare(
 ) -> None:
     """Compare methods on the data of FILE, each with several seeds.
 
-    Where FILE holds classes: six scores, mean(standard deviation), and the mean rank. Without
-    classes: how stable the clusters are, how well the views agree with them, and the time. The
-    same command again goes on where it was stopped, and repeats runs that ended with an error.
+    If FILE holds classes: six scores, mean(standard deviation), and the mean rank. Without
+    classes: stability of the clusters, their agreement with the views, and the time. Methods that
+    do not support the data are left out by name. The same command again continues where it was
+    stopped, and repeats runs that ended with an error. `omcal cluster` gives the clusters of the
+    method consensus with seed 0.
     """
     from omcal.experiments.comparison import DEFAULT_METHODS, supported_methods, table_format
 

@@ -34,7 +34,10 @@ def convert(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write the views, labels and ids of FILE, or of several joined by id, to OUT."""
+    """Write the views, labels and ids of FILE to OUT.
+
+    Several files are joined by their ids.
+    """
     require_writable(target, reading.inputs, "OUT")
     data = reading.load()
     omcal.datasets.save_views(target, data)

@@ -27,7 +27,7 @@ Folder = Annotated[
 
 
 def demo(out: Folder = Path("omcal-demo"), seed: Seed = 0, as_json: Json = False) -> None:
-    """Cluster handwritten digits, described by several views, with OMCAL and with k-means.
+    """Cluster handwritten digits with OMCAL and with k-means.
 
     OMCAL runs with its default parameters and one start, k-means with ten starts.
     """

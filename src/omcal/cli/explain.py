@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from omcal.model.view_effects import ViewExplanation
 
 Resamples = Annotated[
-    int, typer.Option("--resamples", min=0, help="Bootstrap samples for the ranges.")
+    int,
+    typer.Option(
+        "--resamples", "--n-resamples", min=0, help="Number of bootstrap samples for the ranges."
+    ),
 ]
 ClustersTable = Annotated[
     bool,
@@ -47,9 +50,10 @@ def explain(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Cluster FILE and say what each view does: its weight, and what changes without it.
+    """Cluster FILE and say what each view does.
 
-    Labels in FILE are not read. The clusters are those of `omcal cluster` with the same options.
+    Shows the weight of each view, and how the clusters change without it. Labels in FILE are not
+    read. The clusters are those of `omcal cluster` with the same options.
     """
     if plot is not None:
         require_writable(plot, reading.inputs, "--plot")

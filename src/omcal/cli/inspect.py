@@ -19,7 +19,10 @@ def inspect(
     reading: Reading,
     as_json: options.Json = False,
 ) -> None:
-    """Say which views and labels FILE holds, and what `omcal cluster` would do with them."""
+    """Describe the views and labels in FILE.
+
+    Also say what `omcal cluster` would do with them, and what that would take.
+    """
     paths, choices = reading.arguments()
     found = omcal.datasets.describe(paths, **choices)
     result = {"file": reading.source, **found, "cluster": _plan(reading, found)}

@@ -21,12 +21,21 @@ Clusters = Annotated[
     typer.Option(
         "--clusters",
         "-c",
+        "--n-clusters",
+        "-k",
         metavar="N|auto",
         help="Number of clusters; auto: suggested by the data.",
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", "-s", min=0, max=2**32 - 1, help="Seed of the random numbers.")
+    int,
+    typer.Option(
+        *("--seed", "-s", "--random-state"),
+        min=0,
+        max=2**32 - 1,
+        metavar="N",
+        help="Seed of the random numbers.",
+    ),
 ]
 Json = Annotated[
     bool, typer.Option("--json", "-j", help="Print one JSON object instead of tables.")

@@ -24,10 +24,12 @@ class Parameter(NamedTuple):
     default: str  # as the help shows it
     metavar: str | None = None
 
-    @property
-    def annotation(self) -> Any:
+    def annotation(self, name: str) -> Any:
+        """Return the type of the parameter `name` for typer; its Python name is an option, too."""
+        also = "--" + name.replace("_", "-")
+        others = {parameter.option for parameter in PARAMETERS.values()}
         option = typer.Option(
-            self.option,
+            *(self.option, *({also} - others - {self.option.split("/")[0]})),
             help=self.help,
             show_default=self.default or False,
             metavar=self.metavar,
@@ -41,7 +43,7 @@ def _one_of(*words: str) -> Any:
 
 
 PARAMETERS: dict[str, Parameter] = {
-    "n_anchors": Parameter("--anchors", int, "Number of anchors.", "5 a cluster"),
+    "n_anchors": Parameter("--anchors", int, "Number of anchors.", "5 per cluster"),
     "anchors": Parameter(
         "--anchors-by",
         _one_of("kmeans", "kmeans-full", "random"),
@@ -57,7 +59,7 @@ PARAMETERS: dict[str, Parameter] = {
         "How views are scaled: auto (each by its kind), tfidf, unit, log, standard, feature, "
         "sample, view or none; of single views: rna=log,image=none.",
         "auto",
-        "WORD|VIEW=WORD,...",
+        "WORD|VIEW=WORD",
     ),
     "weighting": Parameter(
         "--weighting",
@@ -133,7 +135,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
-                annotation=PARAMETERS[name].annotation,
+                annotation=PARAMETERS[name].annotation(name),
             )
             for name in names
         ]

@@ -43,7 +43,10 @@ def predict(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Assign the samples of FILE to the clusters of MODEL; FILE has the views of its fit."""
+    """Assign the samples of FILE to the clusters of MODEL.
+
+    FILE has the views that MODEL was fitted to, or some of them.
+    """
     import numpy as np
 
     model = omcal.load(model_file)

@@ -74,7 +74,9 @@ def reproduce(
     document: Document = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the experiments of the paper and set our numbers beside the published ones.
+    """Run the experiments of the paper.
+
+    Tables and figures show our numbers beside the published ones.
 
     Every finished cell is saved at once to records.jsonl in --out. A run that was stopped goes on
     where it stopped when the same command is given again; cells that ended with an error are run

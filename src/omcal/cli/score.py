@@ -21,7 +21,10 @@ def score(
     pred: Annotated[Path, typer.Argument(metavar="PRED", help="The clusters, likewise.")],
     as_json: Json = False,
 ) -> None:
-    """Compare the clusters in PRED with the classes in TRUE, by their ids where both have some."""
+    """Compare the clusters in PRED with the classes in TRUE.
+
+    Samples are matched by their ids where both files have ids.
+    """
     y_true, y_pred, notes = read_label_pair(true, pred)
     scores = omcal.metrics.evaluate(y_true, y_pred, average=NMI_AVERAGE)
     if as_json:

@@ -21,7 +21,7 @@ _LISTED = 12
 
 Numbers = Annotated[str, typer.Option(metavar="A,B", help="Values to try.")]
 Words = Annotated[str, typer.Option(metavar="A,B", help="Words to try.")]
-Fits = Annotated[int, typer.Option("--fits", min=2, help="Fits of each setting.")]
+Fits = Annotated[int, typer.Option("--fits", "--n-fits", min=2, help="Number of fits per setting.")]
 
 
 @reads(labels=False)
@@ -40,10 +40,10 @@ def tune(
 ) -> None:
     """Compare parameters of OMCAL on FILE without labels.
 
-    A setting is good where fits with other seeds to other parts of the samples agree (stability),
-    where the clusters show in every view (in the views: the share of the views' graphs that they
-    explain) and are well separated (silhouette). Labels in FILE are not read, and nothing is
-    promised: on labelled sets the setting that ranks first was hardly better than the defaults.
+    A setting is good if fits with other seeds to other parts of the samples agree (stability), if
+    the clusters show in every view (in the views: the share of the views' graphs that they
+    explain) and if they are well separated (silhouette). Each fit is one run. Labels in FILE are
+    not read. On labelled sets the setting that ranks first was hardly better than the defaults.
     """
     given = options.cluster_number(clusters)
     data = reading.without_labels()

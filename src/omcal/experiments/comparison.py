@@ -210,8 +210,8 @@ def compare(
     kept = [r for r in kept if Cell.of(r).key in keys]
     rows = dict(zip([method.title for method in chosen], cells, strict=False))
     table = _table(data, n_clusters, rows, Summary(kept))
-    table.notes.extend(f"Left out: {name} {reason}." for name, reason in left_out.items())
-    return Comparison(table, kept)
+    notes = [f"Left out: {name} {reason}." for name, reason in left_out.items()]
+    return Comparison(replace(table, notes=[*table.notes, *notes]), kept)
 
 
 def _parameters(
