@@ -24,6 +24,7 @@ from omcal.views.view import Matrix, Views
 
 _MOST_BASE_CLUSTERS = 100  # in one partition
 _NO_NEIGHBOURS = 1e-9
+_MAX_ROTATIONS = 20
 
 
 class ECPCS(Baseline):
@@ -228,11 +229,11 @@ def cut_embedding(Z: Array, c: int) -> tuple[Floats, Floats]:
     return values, row_normalized(U)
 
 
-def discretized(U: Array, first_row: int, max_iter: int = 20) -> NDArray[np.intp]:
+def discretized(U: Array, first_row: int) -> NDArray[np.intp]:
     """Labels by the rotation R that brings the unit rows of U closest to one-hot rows."""
     R = _spread_rows(U, first_row).T
     labels: NDArray[np.intp] = (U @ R).argmax(axis=1)
-    for _ in range(max_iter):
+    for _ in range(_MAX_ROTATIONS):
         left, _, right = np.linalg.svd(one_hot(labels, U.shape[1]).T @ U)
         R = (left @ right).T
         before, labels = labels, (U @ R).argmax(axis=1)

@@ -26,6 +26,7 @@ from omcal.views.view import Matrix, Views
 
 _ZERO = 1e-4  # how far a sum of c unit eigenvalues may be from c
 _PROTOTYPE_STEPS = {"affinity", "published_code"}
+_MAX_WEIGHTS = 30  # tried for the rank term before the search for c components ends
 
 
 class KMM(Baseline):
@@ -201,7 +202,6 @@ def structured_graph(
     k: int,
     *,
     prototype_step: str = "affinity",
-    max_iter: int = 30,
 ) -> StructuredGraph:
     """The graph between samples X and fixed prototypes A that has exactly c components."""
     ties = BipartiteTies(X, A, k, prototype_step)
@@ -213,7 +213,7 @@ def structured_graph(
     eigenvalues: list[Array] = []
     # Nothing joins components: with too many at the start there is nothing to search for.
     n_successes = 2 if surplus == 0 else 0
-    n_left = max_iter if surplus < 0 else 0
+    n_left = _MAX_WEIGHTS if surplus < 0 else 0
     while n_successes < 2 and len(weights) < n_left:
         weights.append(weight)
         Z = ties.updated_graph(embedding, weight)

@@ -29,7 +29,31 @@ _CONSTRAINTS: dict[str, list[Any]] = {
 _SILHOUETTE_SAMPLES = 2000
 
 
-class ConcatKMeans(Baseline):
+class _ScaledKMeans(Baseline):
+    """The parameters of the two methods that run k-means on scaled features."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _CONSTRAINTS
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        scale: Scale = "feature",
+        n_init: int = 10,
+        views: ColumnsLike | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.scale = scale
+        self.n_init = n_init
+        self.views = views
+        self.random_state = random_state
+
+    def _memory_needed(self, views: Views) -> float:
+        return 2.0 * copy_bytes(views)
+
+
+class ConcatKMeans(_ScaledKMeans):
     """k-means on the scaled features of all views side by side.
 
     Parameters
@@ -72,32 +96,12 @@ class ConcatKMeans(Baseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _CONSTRAINTS
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        scale: Scale = "feature",
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.scale = scale
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
-
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = side_by_side(_scaled(views, self.scale))
         return kmeans_labels(X, self.n_clusters, random_state, self.n_init)
 
-    def _memory_needed(self, views: Views) -> float:
-        return 2.0 * copy_bytes(views)
 
-
-class BestSingleView(Baseline):
+class BestSingleView(_ScaledKMeans):
     """k-means on each view alone; the view whose clusters are best separated is kept.
 
     The score is the mean silhouette in the view's own scaled space, which uses no labels. It is
@@ -142,23 +146,6 @@ class BestSingleView(Baseline):
     'good'
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _CONSTRAINTS
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        scale: Scale = "feature",
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.scale = scale
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
-
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         scored = random_state.permutation(views.n)[:_SILHOUETTE_SAMPLES]
         labels: dict[str, Array] = {}
@@ -168,9 +155,6 @@ class BestSingleView(Baseline):
             self.scores_[name] = _silhouette(X[scored], labels[name][scored])
         self.best_view_: str = max(self.scores_, key=self.scores_.__getitem__)
         return labels[self.best_view_]
-
-    def _memory_needed(self, views: Views) -> float:
-        return 2.0 * copy_bytes(views)
 
 
 class ConcatSpectral(Baseline):

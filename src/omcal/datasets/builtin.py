@@ -8,6 +8,9 @@ from sklearn.datasets import load_digits
 from omcal.datasets._data import MultiViewData
 from omcal.machine.arrays import Array, Mask
 
+_N_DIRECTIONS = 8  # of gradients
+_INK = 4.0  # a darker pixel is part of the digit
+
 
 def load_digits_views() -> MultiViewData:
     """Load the 1797 handwritten digits of scikit-learn in four views.
@@ -59,19 +62,19 @@ def _fourier_magnitudes(images: Array) -> Array:
     return magnitudes[:, once]
 
 
-def _gradient_histograms(images: Array, n_directions: int = 8) -> Array:
+def _gradient_histograms(images: Array) -> Array:
     down, right = np.gradient(images, axis=(1, 2))
     strength = np.hypot(down, right)
     turn = np.arctan2(down, right) / (2 * np.pi)  # in turns, -1/2 to 1/2
-    direction = np.round(turn * n_directions).astype(int) % n_directions
-    edges = np.stack([strength * (direction == d) for d in range(n_directions)], axis=-1)
+    direction = np.round(turn * _N_DIRECTIONS).astype(int) % _N_DIRECTIONS
+    edges = np.stack([strength * (direction == d) for d in range(_N_DIRECTIONS)], axis=-1)
     n, side = images.shape[:2]
-    quarters = edges.reshape(n, 2, side // 2, 2, side // 2, n_directions)
+    quarters = edges.reshape(n, 2, side // 2, 2, side // 2, _N_DIRECTIONS)
     return np.asarray(quarters.sum(axis=(2, 4))).reshape(n, -1)
 
 
-def _profiles(images: Array, threshold: float = 4.0) -> Array:
-    ink = images > threshold
+def _profiles(images: Array) -> Array:
+    ink = images > _INK
     sides = [ink, ink[:, :, ::-1], ink.transpose(0, 2, 1), ink[:, ::-1].transpose(0, 2, 1)]
     return np.hstack(
         [images.sum(axis=2), images.sum(axis=1)] + [_first_ink(side) for side in sides]

@@ -14,9 +14,8 @@ from omcal.datasets._selection import ROW_NUMBERS, Choice, select
 from omcal.datasets.joining import join as join_parts
 from omcal.datasets.joining import select_parts
 from omcal.datasets.label_files import add_labels
-from omcal.datasets.readers import ENDINGS, HEADERED, READERS, TABLE_ENDINGS, find_format
+from omcal.datasets.readers import find_format, promised, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
-from omcal.datasets.readers.excel_files import read_excel
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -200,7 +199,7 @@ def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
 def read_label_table(path: Path, header: bool | None = None) -> Contents:
     """Read a file of labels: a table with a header, one label per line, or an array."""
     with reading(path, "a file of labels"):
-        if header is None and find_format(path) == "CSV":
+        if header is None and find_format(path).name == "CSV":
             header = one_column_header(path)
     return read_table(path, header)
 
@@ -218,28 +217,27 @@ def read_table(path: Path, header: bool | None = None) -> Contents:
 
 def _sources(path: Path, header: bool | None) -> list[Source]:
     with reading(path, "a data file"):
-        kind = find_format(path)
-        if header is not None and kind not in HEADERED:
-            raise DataError(f"it is a file of kind {kind}; header= is for CSV and Excel.")
-    if kind == "folder of tables":
-        files = sorted(f for f in path.iterdir() if f.suffix.lower() in TABLE_ENDINGS)
-        return [source for file in files for source in _sources(file, header)]
-    with reading(path, kind):
-        if kind == "Excel":
-            sheets = read_excel(path, header)
-            single = len(sheets) == 1
-            return [
-                Source(path.stem if single else sheet, path, _said(contents, path, kind))
-                for sheet, contents in sheets.items()
-            ]
-        options: dict[str, Any] = {"header": header} if kind in HEADERED else {}
-        return [Source(path.stem, path, _said(READERS[kind](path, **options), path, kind))]
+        files = tables_in(path)
+        if files:
+            return [source for file in files for source in _sources(file, header)]
+        found = find_format(path)
+        if header is not None and not found.has_header:
+            raise DataError(f"it is a file of kind {found.name}; header= is for CSV and Excel.")
+    with reading(path, found.name):
+        options: dict[str, Any] = {"header": header} if found.has_header else {}
+        tables = found.read(path, **options)
+    if isinstance(tables, Contents) or len(tables) == 1:
+        only = tables if isinstance(tables, Contents) else next(iter(tables.values()))
+        tables = {path.stem: only}
+    return [
+        Source(name, path, _noted(contents, path, found.name)) for name, contents in tables.items()
+    ]
 
 
-def _said(contents: Contents, path: Path, kind: str) -> Contents:
-    """The contents, with a word where the name of the file promises something else."""
-    promised = ENDINGS.get(path.suffix.lower())
-    if path.is_dir() or promised is None or kind in promised:
+def _noted(contents: Contents, path: Path, kind: str) -> Contents:
+    """Return the contents, with a note where the name of the file promises another format."""
+    expected = promised(path)
+    if path.is_dir() or not expected or kind in expected:
         return contents
     note = f"{path.name} is a file of kind {kind}, whatever its name says"
     return replace(contents, notes=(note, *contents.notes))

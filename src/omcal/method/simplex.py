@@ -12,15 +12,13 @@ from omcal.machine.arrays import Array, Floats
 _TOLERANCE = 1e-12
 
 
-def project_simplex(v: Array, total: float = 1.0) -> Array:
-    """Euclidean projection of each row of `v` onto {x >= 0, sum x = total}.
+def project_simplex(v: Array) -> Array:
+    """Return the Euclidean projection of each row of `v` onto {x >= 0, sum x = 1}.
 
     Parameters
     ----------
     v : array of shape (..., d)
         The projection runs along the last axis.
-    total : float, default=1.0
-        What each projected row sums to.
 
     Returns
     -------
@@ -35,7 +33,7 @@ def project_simplex(v: Array, total: float = 1.0) -> Array:
     # The projection ignores a common shift; removing it first keeps digits when values are huge.
     v = v - v.max(axis=-1, keepdims=True)
     descending = -np.sort(-v, axis=-1)
-    excess = np.cumsum(descending, axis=-1) - total
+    excess = np.cumsum(descending, axis=-1) - 1
     size = np.arange(1, v.shape[-1] + 1)
     support = np.count_nonzero(descending * size > excess, axis=-1, keepdims=True)
     threshold = np.take_along_axis(excess, support - 1, axis=-1) / support

@@ -1,64 +1,71 @@
-"""Readers of files, one module a family; the first bytes of a file say which one is meant."""
+"""Readers of files, one module per family, and the registry of formats.
+
+To add a format, write a module with a function that recognises it and one that reads it, and add
+one entry to `FORMATS`.
+"""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from omcal.datasets._contents import Contents
 from omcal.datasets._data import DataError
-from omcal.datasets.readers.csv_files import read_csv, text_encoding
-from omcal.datasets.readers.hdf5_files import read_hdf5
-from omcal.datasets.readers.idx_files import (
-    GZIP_MAGIC,
-    idx_files,
-    is_idx,
-    open_maybe_packed,
-    read_idx,
-    read_idx_folder,
+from omcal.datasets.readers.csv_files import is_text, read_csv
+from omcal.datasets.readers.excel_files import is_excel, read_excel
+from omcal.datasets.readers.hdf5_files import is_hdf5, read_hdf5
+from omcal.datasets.readers.idx_files import is_idx_file, is_idx_folder, read_idx, read_idx_folder
+from omcal.datasets.readers.mat5 import is_mat5, read_mat5
+from omcal.datasets.readers.numpy_files import (
+    is_npy,
+    is_npy_folder,
+    is_npz,
+    read_npy,
+    read_npy_folder,
+    read_npz,
 )
-from omcal.datasets.readers.mat5 import HEADER_SIZE, read_mat5
-from omcal.datasets.readers.numpy_files import read_npy, read_npy_folder, read_npz
-from omcal.datasets.readers.parquet_files import read_parquet
-from omcal.datasets.readers.zarr_store import read_zarr
+from omcal.datasets.readers.parquet_files import is_parquet, read_parquet
+from omcal.datasets.readers.zarr_store import is_zarr, read_zarr
 
-READERS: dict[str, Callable[..., Contents]] = {
-    "MATLAB 5": read_mat5,
-    "HDF5": read_hdf5,
-    "NumPy array": read_npy,
-    "NumPy archive": read_npz,
-    "folder of NumPy arrays": read_npy_folder,
-    "CSV": read_csv,
-    "Parquet": read_parquet,
-    "idx": read_idx,
-    "folder of idx files": read_idx_folder,
-    "zarr": read_zarr,
-}
+START = 4096  # bytes at the beginning of a file by which its format is recognised
 
-# Those that hold tables with a header, and one or several of them.
-HEADERED = ("CSV", "Excel", "folder of tables")
-TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".xlsx")
 
-# What the ending of a name promises; the content decides.
-ENDINGS: dict[str, tuple[str, ...]] = {
-    ".mat": ("MATLAB 5", "HDF5"),
-    ".h5": ("HDF5",),
-    ".h5ad": ("HDF5",),
-    ".h5mu": ("HDF5",),
-    ".npy": ("NumPy array",),
-    ".npz": ("NumPy archive",),
-    ".csv": ("CSV",),
-    ".tsv": ("CSV",),
-    ".parquet": ("Parquet",),
-    ".xlsx": ("Excel",),
-}
+@dataclass(frozen=True)
+class Format:
+    """A file format.
 
-HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-HDF5_OFFSETS = (0, 512, 1024, 2048)  # MATLAB puts 512 bytes of its own before
-ZARR_FILES = ("zarr.json", ".zgroup", ".zarray")
+    `recognise` decides by the path and the first bytes, empty for a folder. `read` returns
+    the contents, or a dict of them by name where the file holds several tables; it takes `header`
+    where `has_header`. `endings` are the endings of names that promise this format. Files that end
+    in one of a `table` are read from a folder.
+    """
 
-# Formats that are known and not read, by their first bytes.
+    name: str
+    recognise: Callable[[Path, bytes], bool]
+    read: Callable[..., Contents | dict[str, Contents]]
+    endings: tuple[str, ...] = ()
+    has_header: bool = False
+    table: bool = False
+
+
+# The first that recognises a file reads it; text is what nothing else recognises.
+FORMATS = [
+    Format("zarr", is_zarr, read_zarr),
+    Format("folder of NumPy arrays", is_npy_folder, read_npy_folder),
+    Format("folder of idx files", is_idx_folder, read_idx_folder),
+    Format("HDF5", is_hdf5, read_hdf5, (".h5", ".h5ad", ".h5mu", ".mat")),
+    Format("MATLAB 5", is_mat5, read_mat5, (".mat",)),
+    Format("NumPy array", is_npy, read_npy, (".npy",)),
+    Format("Excel", is_excel, read_excel, (".xlsx",), has_header=True, table=True),
+    Format("NumPy archive", is_npz, read_npz, (".npz",)),
+    Format("Parquet", is_parquet, read_parquet, (".parquet",), table=True),
+    Format("idx", is_idx_file, read_idx),
+    Format("CSV", is_text, read_csv, (".csv", ".tsv"), has_header=True, table=True),
+]
+
+# Formats that are known and not read: by their first bytes, and by a member of a zip archive.
 REFUSED = {
     b"\x80": "a Python pickle, which could run code; save the arrays with numpy.savez",
     b"ARROW1": "an Arrow or Feather file; save it as Parquet",
@@ -67,85 +74,69 @@ REFUSED = {
     b"%PDF": "a PDF",
     b"Rar!": "a RAR archive; unpack it first",
     b"7z\xbc\xaf": "a 7-Zip archive; unpack it first",
+    b"\x1f\x8b": "a gzip file that holds no idx array; unpack it first",
     b"version https://git-lfs": "a pointer of Git LFS; fetch the file itself with git lfs pull",
 }
-
-
-def find_format(path: Path) -> str:
-    """The key of `READERS` for what a file or folder holds."""
-    if path.is_dir():
-        return _folder_format(path)
-    if not path.is_file():
-        raise DataError("there is no such file or folder; check the path.")
-    with path.open("rb") as file:
-        start = file.read(max(HDF5_OFFSETS) + len(HDF5_MAGIC))
-    if not start:
-        raise DataError("the file is empty.")
-    if any(start[at:].startswith(HDF5_MAGIC) for at in HDF5_OFFSETS):
-        return "HDF5"
-    if start[124:HEADER_SIZE] in (b"\x00\x01IM", b"\x01\x00MI"):
-        return "MATLAB 5"
-    if start.startswith(b"\x93NUMPY"):
-        return "NumPy array"
-    if start.startswith(b"PK"):
-        return _archive_format(path)
-    if start.startswith(b"PAR1"):
-        return "Parquet"
-    if is_idx(start):
-        return "idx"
-    if start.startswith(GZIP_MAGIC):
-        return _packed_format(path)
-    for magic, meaning in REFUSED.items():
-        if start.startswith(magic):
-            raise DataError(f"this is {meaning}.")
-    if text_encoding(start) is not None:
-        if start.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
-            raise DataError("this is a page of HTML or XML, perhaps an error of the download.")
-        return "CSV"
-    raise DataError(
-        "the format is not known; files of MATLAB 5 to 7.3, HDF5, NumPy, CSV, Excel (.xlsx), "
-        "Parquet, idx, h5ad and h5mu and folders of .npy, idx, zarr or tables can be read "
-        "(MATLAB 4: save again with -v7)."
-    )
-
-
-def _folder_format(path: Path) -> str:
-    if any((path / name).is_file() for name in ZARR_FILES):
-        return "zarr"
-    if any(path.glob("*.npy")):
-        return "folder of NumPy arrays"
-    if idx_files(path):
-        return "folder of idx files"
-    if any(file.suffix.lower() in TABLE_ENDINGS for file in path.iterdir()):
-        return "folder of tables"
-    raise DataError(
-        "the folder holds no .npy files, no idx files, no zarr group and no tables (.csv, .tsv, "
-        ".parquet, .xlsx); name a file in it instead."
-    )
-
-
-# What else is a zip archive, by a part that it has.
-ARCHIVES = {
-    "xl/": "Excel",
+REFUSED_ARCHIVES = {
     "word/": "a Word document; save its table as CSV",
     "ppt/": "a presentation",
     "content.xml": "an OpenDocument file; save it as .xlsx or CSV",
 }
+PAGES = (b"<!doctype", b"<html", b"<?xml")
 
 
-def _archive_format(path: Path) -> str:
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-    for part, meaning in ARCHIVES.items():
-        if any(name.startswith(part) for name in names):
-            if meaning == "Excel":
-                return meaning
-            raise DataError(f"this is {meaning}.")
-    return "NumPy archive"
+def find_format(path: Path) -> Format:
+    """Return the format of a file or folder, by its content."""
+    start = b""
+    if not path.is_dir():
+        if not path.is_file():
+            raise DataError("there is no such file or folder; check the path.")
+        with path.open("rb") as file:
+            start = file.read(START)
+        if not start:
+            raise DataError("the file is empty.")
+    found = next((format for format in FORMATS if format.recognise(path, start)), None)
+    meaning = _refusal(path, start) if found is None or found.recognise in (is_text, is_npz) else ""
+    if meaning:
+        raise DataError(f"this is {meaning}.")
+    if found is None:
+        raise DataError(_unknown(path))
+    return found
 
 
-def _packed_format(path: Path) -> str:
-    with open_maybe_packed(path) as stream:
-        if is_idx(stream.read(4)):
-            return "idx"
-    raise DataError("of gzip files only idx files are read; unpack it first.")
+def tables_in(folder: Path) -> list[Path]:
+    """Return the tables in a folder that is no format of its own, in the order of their names."""
+    if not folder.is_dir() or any(format.recognise(folder, b"") for format in FORMATS):
+        return []
+    endings = {ending for format in FORMATS if format.table for ending in format.endings}
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in endings)
+
+
+def promised(path: Path) -> list[str]:
+    """Return the names of the formats that the ending of a file promises."""
+    return [format.name for format in FORMATS if path.suffix.lower() in format.endings]
+
+
+def _refusal(path: Path, start: bytes) -> str:
+    """Return the description of a file that is known and not read; empty for others."""
+    if start.startswith(b"PK"):
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+        known = REFUSED_ARCHIVES.items()
+        return next((text for part, text in known if any(n.startswith(part) for n in names)), "")
+    if start.lstrip().lower().startswith(PAGES):
+        return "a page of HTML or XML, perhaps an error of the download"
+    return next((text for magic, text in REFUSED.items() if start.startswith(magic)), "")
+
+
+def _unknown(path: Path) -> str:
+    if path.is_dir():
+        return (
+            "the folder holds no .npy files, no idx files, no zarr group and no tables (.csv, "
+            ".tsv, .parquet, .xlsx); name a file in it instead."
+        )
+    return (
+        "the format is not known; files of MATLAB 5 to 7.3, HDF5, NumPy, CSV, Excel (.xlsx), "
+        "Parquet, idx, h5ad and h5mu and folders of .npy, idx, zarr or tables can be read "
+        "(MATLAB 4: save again with -v7)."
+    )

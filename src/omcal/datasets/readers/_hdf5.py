@@ -1,8 +1,7 @@
-"""Datasets of HDF5 files as arrays, with nothing taken on trust.
+"""Parse HDF5 text heaps and LZF here, because the library loops or crashes on damaged ones.
 
-The HDF5 library believes what a file says about itself. Read here only is what the file can
-justify: no other files, no declared size without stored bytes, and variable-length strings not
-through the library, which can loop or crash on damaged ones.
+The HDF5 library believes what a file says about itself. Arrays are read only as far as the file
+justifies them: no other files, and no declared size without stored bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is checked of the packed parts of a zarr array before zarr unpacks them."""
+"""Check packed zarr chunks before zarr unpacks them, because damaged ones crash or hang it."""
 
 from __future__ import annotations
 

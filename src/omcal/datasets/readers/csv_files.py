@@ -20,6 +20,11 @@ _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 _LOOK = 20  # lines
 
 
+def is_text(path: Path, start: bytes) -> bool:
+    """Whether a file is text."""
+    return bool(start) and text_encoding(start) is not None
+
+
 def read_csv(path: Path, header: bool | None = None) -> Contents:
     """Return the columns of a text table: numbers, or text where no cell is a number."""
     with _opened(path) as (rows, encoding):

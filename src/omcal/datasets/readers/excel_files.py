@@ -14,6 +14,14 @@ from omcal.datasets.readers._cells import guarded, read_cells
 from omcal.datasets.readers._numbers import is_marked
 
 
+def is_excel(path: Path, start: bytes) -> bool:
+    """Whether a file is a workbook: a zip archive with a part "xl"."""
+    if not start.startswith(b"PK"):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(name.startswith("xl/") for name in archive.namelist())
+
+
 def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
     """The tables of a workbook by the names of their sheets; empty sheets are left out."""
     openpyxl = require_openpyxl()

@@ -28,6 +28,13 @@ from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single
 from omcal.machine.arrays import Array
 
 MAX_DEPTH = 8
+MAGIC = b"\x89HDF\r\n\x1a\n"
+OFFSETS = (0, 512, 1024, 2048)  # MATLAB puts 512 bytes of its own before
+
+
+def is_hdf5(path: Path, start: bytes) -> bool:
+    """Whether a file is HDF5."""
+    return any(start[at:].startswith(MAGIC) for at in OFFSETS)
 
 
 def read_hdf5(path: Path) -> Contents:

@@ -24,6 +24,19 @@ def is_idx(start: bytes) -> bool:
     return len(start) >= 4 and start[:2] == b"\0\0" and start[2] in TYPES and 1 <= start[3] <= 8
 
 
+def is_idx_file(path: Path, start: bytes) -> bool:
+    """Whether a file is idx, packed with gzip or not."""
+    if not start.startswith(GZIP_MAGIC):
+        return is_idx(start)
+    with open_maybe_packed(path) as stream:
+        return is_idx(stream.read(4))
+
+
+def is_idx_folder(path: Path, start: bytes) -> bool:
+    """Whether a folder holds idx files."""
+    return path.is_dir() and bool(idx_files(path))
+
+
 def open_maybe_packed(path: Path) -> IO[bytes]:
     """The bytes of a file, unpacked where it is gzip."""
     with path.open("rb") as file:

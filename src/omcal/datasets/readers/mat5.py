@@ -1,7 +1,6 @@
-"""MATLAB files of versions 5 to 7.
+"""Read MATLAB 5 to 7 files without SciPy, because `loadmat` crashes the process on damaged files.
 
-Written for bytes that cannot be trusted: every count in the file is compared with the bytes that
-are there before anything is allocated. `scipy.io.loadmat` does not, and crashes on damaged files.
+Every count in the file is compared with the bytes that are there before anything is allocated.
 """
 
 from __future__ import annotations
@@ -32,6 +31,11 @@ NUMERIC_CLASSES = range(6, 16)
 OPAQUE = 17
 OTHER_CLASSES = {2: "struct", 3: "object", 16: "function", OPAQUE: "object"}
 COMPLEX_FLAG = 0x08
+
+
+def is_mat5(path: Path, start: bytes) -> bool:
+    """Whether a file is a MATLAB file of versions 5 to 7."""
+    return start[124:HEADER_SIZE] in (b"\x00\x01IM", b"\x01\x00MI")
 
 
 class Element(NamedTuple):

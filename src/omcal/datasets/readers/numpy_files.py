@@ -15,6 +15,21 @@ from omcal.datasets.readers._variables import gather
 from omcal.machine.arrays import Array
 
 
+def is_npy(path: Path, start: bytes) -> bool:
+    """Whether a file is a NumPy array."""
+    return start.startswith(b"\x93NUMPY")
+
+
+def is_npz(path: Path, start: bytes) -> bool:
+    """Whether a file is a zip archive, as those of NumPy are."""
+    return start.startswith(b"PK")
+
+
+def is_npy_folder(path: Path, start: bytes) -> bool:
+    """Whether a folder holds NumPy arrays."""
+    return path.is_dir() and any(path.glob("*.npy"))
+
+
 def read_npy(path: Path) -> Contents:
     """One array, memory-mapped."""
     return Contents("NumPy array", {"X": _mapped(path)})

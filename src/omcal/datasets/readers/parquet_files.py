@@ -14,6 +14,11 @@ from omcal.datasets.readers._cells import require_short
 from omcal.machine.arrays import Array
 
 
+def is_parquet(path: Path, start: bytes) -> bool:
+    """Whether a file is Parquet."""
+    return start.startswith(b"PAR1")
+
+
 def read_parquet(path: Path) -> Contents:
     """The columns of a Parquet file; a column of lists of one length is a matrix."""
     try:

@@ -1,4 +1,4 @@
-"""Zarr folders."""
+"""Read zarr descriptions here, because zarr follows links and runs codecs that a file names."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ from omcal.machine.arrays import Array
 
 MAX_DEPTH = 4
 DESCRIPTIONS = (".zarray", "zarr.json")  # of arrays in the formats 2 and 3
+
+
+def is_zarr(path: Path, start: bytes) -> bool:
+    """Whether a folder is a zarr group or array."""
+    return any((path / name).is_file() for name in (*DESCRIPTIONS, ".zgroup"))
 
 
 def read_zarr(path: Path) -> Contents:
