@@ -138,13 +138,24 @@ def shows_clusters(method, data):
     return data == "blocks" or not fits_values(method)
 
 
-def clear_data(methods, *, luck=False):
-    """Cases (method, X, y) of clusters that the method finds; with `luck`, that it may miss."""
+def clear_data(methods, *, luck=False, one=False):
+    """Cases (method, X, y) of clusters that the method finds; with `luck`, that it may miss.
+
+    With `one`, all but one of the data are long.
+    """
     params = [
-        pytest.param(method, *make(spread=1), id=f"{name(method)}-{data}", marks=marks(method))
+        pytest.param(
+            method,
+            *DATA[data](spread=1),
+            id=f"{name(method)}-{data}",
+            marks=[pytest.mark.long] if one and turn else marks(method),
+        )
         for method in methods
-        for data, make in DATA.items()
-        if shows_clusters(method, data) and (luck or not depends_on_luck(method, data))
+        for turn, data in enumerate(
+            data
+            for data in DATA
+            if shows_clusters(method, data) and (luck or not depends_on_luck(method, data))
+        )
     ]
     return pytest.mark.parametrize(("method", "X", "y"), params)
 

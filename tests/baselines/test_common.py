@@ -95,7 +95,7 @@ def test_same_seed_same_result(method, X):
 
 
 @pytest.mark.slow
-@clear_data(METHODS)
+@clear_data(METHODS, one=True)
 def test_the_attributes_that_the_docstring_promises_are_there(method, X, y):
     model = seeded(method).fit(given(method, X))
     section = type(method).__doc__.split("    Attributes\n    ----------\n")[1].split("\n\n")[0]
@@ -134,7 +134,7 @@ def test_informative_view_weighs_more(method, make, noise, least_ratio):
 
 
 @pytest.mark.slow
-@clear_data(METHODS + of(MLAN, MCGC, ECPCS, among=VARIANTS), luck=True)
+@clear_data(METHODS + of(MLAN, MCGC, ECPCS, among=VARIANTS), luck=True, one=True)
 def test_sparse_views_give_the_labels_of_dense_ones(method, X, y):
     X = [np.where(np.abs(x) > 1, x, 0) for x in X]
     dense = seeded(method).fit_predict(given(method, X))
@@ -189,8 +189,8 @@ def test_several_views_are_refused(method):
     ("method", "coil", "wiki"),
     [
         (FSMSC(), 1.0, 0.234),
-        (MVSCHFD(), 1.0, 0.5395),
-        (UOMvSC(), 1.0, 0.3828),
+        pytest.param(MVSCHFD(), 1.0, 0.5395, marks=pytest.mark.long),
+        pytest.param(UOMvSC(), 1.0, 0.3828, marks=pytest.mark.long),
         (SMC(), 0.86, 0.565),
     ],
     ids=name,

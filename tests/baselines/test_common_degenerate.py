@@ -75,18 +75,28 @@ def refusal(method, data):
 
 
 def cases(*, refused):
-    """Every method on all of the data; a variant of one on a quarter of them, each on another."""
+    """Every method on all of the data; a variant of one on a quarter of them, each on another.
+
+    Each method has one number of clusters on each of the data; the other one is long.
+    """
     params = [
-        pytest.param(method, X, refusal(method, data), id=f"{data}-{name(method)}")
+        pytest.param(
+            method,
+            X,
+            refusal(method, data),
+            n_clusters,
+            id=f"{data}-{name(method)}-{n_clusters}",
+            marks=[] if m < len(METHODS) and (d + m) % 2 == turn else [pytest.mark.long],
+        )
         for d, (data, X) in enumerate(degenerate().items())
-        for method in [*METHODS, *VARIANTS[d % 4 :: 4]]
+        for m, method in enumerate([*METHODS, *VARIANTS[d % 4 :: 4]])
         if bool(refusal(method, data)) == refused
+        for turn, n_clusters in enumerate([1, 3])
     ]
-    return pytest.mark.parametrize(("method", "X", "message"), params)
+    return pytest.mark.parametrize(("method", "X", "message", "n_clusters"), params)
 
 
 @cases(refused=False)
-@pytest.mark.parametrize("n_clusters", [1, 3])
 def test_degenerate_data_gives_labels(method, X, message, n_clusters):
     n = X[0].shape[0]
     model = seeded(anchors_within(method, n), n_clusters=n_clusters).fit(given(method, X))
@@ -106,7 +116,6 @@ def test_degenerate_data_gives_labels(method, X, message, n_clusters):
 
 
 @cases(refused=True)
-@pytest.mark.parametrize("n_clusters", [1, 3])
 def test_degenerate_data_is_refused(method, X, message, n_clusters):
     with pytest.raises(ValueError, match=message):
         seeded(method, n_clusters=n_clusters).fit(given(method, X))

@@ -98,7 +98,8 @@ def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path):
 
 
 @pytest.mark.slow
-def test_demo_json_holds_the_scores_of_default_omcal(omcal, tmp_path):
+def test_demo_json_holds_the_scores_of_default_omcal(omcal, tmp_path, monkeypatch):
+    monkeypatch.setattr("omcal.cli.demo._KMEANS_STARTS", 1)
     ended = omcal("demo", "--out", tmp_path, "--json", "--seed", 5)
     result = json.loads(ended.out)
     methods = {record["method"]: record for record in result["methods"]}
@@ -123,7 +124,9 @@ def test_consensus_graphs_agree_with_the_indicator(data):
     assert_allclose(np.maximum(after @ model.basis_, 0), model.transform(data.views), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_demo_without_matplotlib_names_the_extra(omcal, tmp_path, monkeypatch):
+    monkeypatch.setattr("omcal.cli.demo._KMEANS_STARTS", 1)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     ended = omcal("demo", "--out", tmp_path)
     assert (ended.code, ended.out) == (2, "")
