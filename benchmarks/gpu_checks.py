@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from omcal import OMCAL
 from omcal.machine.threads import small_blas
-from omcal.method.anchors import choose_anchors as host_anchors
+from omcal.method.anchors import choose_for_runs as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
@@ -120,7 +120,7 @@ def check_fit(device: torch.device, dtype: torch.dtype, V: int, c: int) -> dict[
     host_views = validate_views(SimpleNamespace(), arrays)
     rng = np.random.RandomState(0)
     scalings = [Scaling.fit(view, "feature") for view in host_views]
-    anchors = host_anchors(host_views, scalings, 60, "kmeans", rng)
+    anchors = host_anchors(host_views, scalings, 60, "kmeans", [rng])[0]
     start = np.linalg.qr(rng.standard_normal((60, c)))[0]
     settings = GraphSettings(c, 60, K, "feature", anchors)
     host = run(made(InMemory(host_views, PlaceRequest()), settings), start)

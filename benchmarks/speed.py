@@ -32,7 +32,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from omcal import OMCAL
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import small_blas, thread_count
-from omcal.method.anchors import choose_anchors
+from omcal.method.anchors import choose_for_runs
 from omcal.method.graph import AnchorGraphs, anchor_graphs
 from omcal.method.scaling import Scaling
 from omcal.method.simplex import minimize_on_simplex
@@ -168,7 +168,7 @@ def phases(repeats: int):
     views = Views([View(str(v), x) for v, x in enumerate(X)])
     compiled = compiled_pays(views.n)
     scalings = [Scaling.fit(view, "feature") for view in views]
-    anchors = choose_anchors(views, scalings, 30, "kmeans", np.random.RandomState(0))
+    anchors = choose_for_runs(views, scalings, 30, "kmeans", [np.random.RandomState(0)])[0]
     graphs = anchor_graphs(views, scalings, anchors, 5, compiled=compiled)
     rows = MemoryRows(graphs, 10, compiled=compiled)
     StS = rows.gram()
@@ -189,7 +189,7 @@ def phases(repeats: int):
     t = interleaved(
         repeats,
         scaling=lambda: [Scaling.fit(view, "feature") for view in views],
-        anchors=lambda: choose_anchors(views, scalings, 30, "kmeans", np.random.RandomState(0)),
+        anchors=lambda: choose_for_runs(views, scalings, 30, "kmeans", [np.random.RandomState(0)]),
         graph=lambda: anchor_graphs(views, scalings, anchors, 5, compiled=compiled),
         gram=rows.gram,
         passes=sweep,

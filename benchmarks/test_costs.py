@@ -20,7 +20,7 @@ import pytest
 from omcal import OMCAL, Consensus
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import thread_count
-from omcal.method.anchors import choose_anchors
+from omcal.method.anchors import choose_for_runs
 from omcal.method.graph import anchor_graphs
 from omcal.method.scaling import Scaling
 from omcal.places.memory import MemoryRows
@@ -63,7 +63,7 @@ class Costs:
         self.views = Views(tuple(View(f"v{v}", view) for v, view in enumerate(self.X)))
         self.scalings = self.scale()
         rng = np.random.RandomState(0)
-        self.anchors = choose_anchors(self.views, self.scalings, ANCHORS, "kmeans", rng)
+        self.anchors = choose_for_runs(self.views, self.scalings, ANCHORS, "kmeans", [rng])[0]
         self.rows = MemoryRows(self.graph(), CLUSTERS, compiled=compiled_pays(N))
         self.P = np.linalg.qr(rng.normal(size=(ANCHORS, CLUSTERS)))[0]
         self.R = 0.1 * np.eye(CLUSTERS)
@@ -74,7 +74,7 @@ class Costs:
 
     def choose(self):
         rng = np.random.RandomState(0)
-        return choose_anchors(self.views, self.scalings, ANCHORS, "kmeans", rng)
+        return choose_for_runs(self.views, self.scalings, ANCHORS, "kmeans", [rng])[0]
 
     def graph(self):
         compiled = compiled_pays(N)

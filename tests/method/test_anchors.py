@@ -12,7 +12,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 
 from omcal.method import anchors as module
 from omcal.method import inner_products, kmeans, vectors
-from omcal.method.anchors import check_anchors, choose_anchors, draw_rows, side_by_side
+from omcal.method.anchors import check_anchors, choose_for_runs, draw_rows, side_by_side
 from omcal.method.scaling import SCALES, Scaling
 from omcal.views.view import View, Views
 
@@ -22,7 +22,7 @@ METHODS = ["kmeans", "kmeans-full", "random"]
 def choose(arrays, m, method="kmeans", seed=0, scale=None, view=View):
     views = Views([view(f"v{i}", X) for i, X in enumerate(arrays)])
     scalings = [Scaling.fit(v, scale) for v in views]
-    return choose_anchors(views, scalings, m, method, np.random.RandomState(seed))
+    return choose_for_runs(views, scalings, m, method, [np.random.RandomState(seed)])[0]
 
 
 def inertia(X, centres):
@@ -229,7 +229,7 @@ def test_runs_share_the_rows_and_get_the_anchors_they_would_get_alone(
     for size, found in ((256, together), (10, sampled)):
         monkeypatch.setattr(module, "SAMPLE_PER_ANCHOR", size)
         for seed, anchors in enumerate(found):
-            alone = choose_anchors(*given, np.random.RandomState(seed))
+            alone = choose_for_runs(*given, [np.random.RandomState(seed)])[0]
             for one, other in zip(anchors, alone, strict=True):
                 assert_array_equal(one, other)
 
@@ -323,7 +323,7 @@ def test_rows_are_moved_to_their_mean_unless_the_scaling_has_done_it(monkeypatch
     views = Views([View("a", X, present=present), View("b", Y)])
     moved.clear()
     scalings = [Scaling.fit(view, "standard") for view in views]
-    choose_anchors(views, scalings, 5, "kmeans", np.random.RandomState(0))
+    choose_for_runs(views, scalings, 5, "kmeans", [np.random.RandomState(0)])[0]
     assert len(moved) == 1  # absent rows are not where the present ones have their mean
 
 
@@ -538,7 +538,9 @@ def test_anchors_are_means_of_the_rows_that_are_there(monkeypatch, sample):
     full = Views(
         [View("a", views[0]), View("b", np.where(there[:, None], views[1], 0), present=there)]
     )
-    found = choose_anchors(full, [Scaling(), Scaling()], 3, "kmeans", np.random.RandomState(0))
+    found = choose_for_runs(full, [Scaling(), Scaling()], 3, "kmeans", [np.random.RandomState(0)])[
+        0
+    ]
     means = np.array([views[1][there & (y == c)].mean(axis=0) for c in range(3)])
     gap = np.linalg.norm(found[1][:, None] - means, axis=2)
     assert sorted(gap.argmin(axis=1)) == [0, 1, 2]

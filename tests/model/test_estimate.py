@@ -1,4 +1,4 @@
-"""What a fit takes, told before it: near what is measured, and refused in time."""
+"""The expected memory and time of a fit: never below the measured peak, and refused in time."""
 
 import json
 import os
@@ -111,7 +111,7 @@ FEW = {"two dense views": 2, "few and wide": 1, "sparse beside dense": 2, "joine
         for threads in (1, 2)
     ],
 )
-def test_memory_is_within_a_factor_of_one_and_a_half(shape, threads, tmp_path, monkeypatch):
+def test_memory_is_not_underestimated_nor_by_far_too_much(shape, threads, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
     if shape == "many samples":
         pytest.importorskip("numba")
@@ -119,10 +119,10 @@ def test_memory_is_within_a_factor_of_one_and_a_half(shape, threads, tmp_path, m
             monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
         measure(shape)  # compiles the loops where no fit has yet, which takes memory of its own
     expected, measured = measure(shape)
-    if expected / measured >= 1.5:  # the system may have taken pages back meanwhile
+    if expected / measured >= 3:  # the system may have taken pages back meanwhile
         measured = max(measured, measure(shape)[1])
     assert measured > 2e7
-    assert 1 / 1.5 < expected / measured < 1.5
+    assert 1 <= expected / measured < 3
 
 
 def measure(shape):

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import csr_array
 
 import reference
-from omcal.method.anchors import choose_anchors as host_anchors
+from omcal.method.anchors import choose_for_runs as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.graph import anchor_graphs as host_graphs
 from omcal.method.kinds import kind_of, recognise
@@ -273,7 +273,7 @@ def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
     arrays = two_views(n=n)
     views = host_views(arrays)
     scalings = [Scaling.fit(view, "feature") for view in views]
-    expected = host_anchors(views, scalings, 7, method, np.random.RandomState(1))
+    expected = host_anchors(views, scalings, 7, method, [np.random.RandomState(1)])[0]
     for source in (views, tensor_views(arrays, device)):
         (found,) = choose_for_runs(
             DeviceViews(source, device), scalings, 7, method, [np.random.RandomState(1)]
@@ -308,7 +308,7 @@ def test_anchors_of_a_sample_are_those_of_the_host(device, seed, widths):
     arrays = two_views(seed, n=2600, widths=widths)
     views = host_views(arrays)
     scalings = [Scaling.fit(view, "feature") for view in views]
-    expected = host_anchors(views, scalings, 7, "kmeans", np.random.RandomState(seed))
+    expected = host_anchors(views, scalings, 7, "kmeans", [np.random.RandomState(seed)])[0]
     there = DeviceViews(tensor_views(arrays, device), device)
     (found,) = choose_for_runs(there, scalings, 7, "kmeans", [np.random.RandomState(seed)])
     for a, b in zip(found, expected, strict=True):
@@ -336,7 +336,7 @@ def test_anchors_of_more_rows_than_give_their_start_are_those_of_the_host(device
     X = np.random.default_rng(0).normal(size=(150, width))
     views, (state, same) = host_views([X]), (np.random.RandomState(0) for _ in range(2))
     (there,) = choose_for_runs(DeviceViews(views, device), [Scaling()], 2, "kmeans", [state])
-    here = host_anchors(views, [Scaling()], 2, "kmeans", same)
+    here = host_anchors(views, [Scaling()], 2, "kmeans", [same])[0]
     np.testing.assert_allclose(there[0], here[0], atol=1e-9)
 
 
@@ -376,7 +376,7 @@ def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
     views = host_views(arrays)
     scalings = [Scaling.fit(view, scale) for view in views]
     rng = np.random.RandomState(0)
-    anchors = host_anchors(views, scalings, m, "random", rng)
+    anchors = host_anchors(views, scalings, m, "random", [rng])[0]
     expected = host_graphs(views, scalings, anchors, 5)
     for source in (views, tensor_views(arrays, device)):
         learned = GraphModel(scalings, anchors, 5)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal import OCAL, OMCAL, load
-from omcal.method.anchors import choose_anchors
+from omcal.method.anchors import choose_for_runs
 from omcal.method.scaling import Scaling
 from torch_cases import DEVICES, host_views, torch, two_views
 
@@ -98,7 +98,7 @@ def test_labels_of_narrow_types_are_those_of_the_cpu(device, dtype):
     arrays = [x.float().cpu().numpy() for x in given]
     views = host_views(arrays)
     scalings = [Scaling.fit(view, "feature") for view in views]
-    anchors = choose_anchors(views, scalings, 12, "kmeans", np.random.RandomState(0))
+    anchors = choose_for_runs(views, scalings, 12, "kmeans", [np.random.RandomState(0)])[0]
     init = np.linalg.qr(np.random.default_rng(0).normal(size=(12, 4)))[0]
     expected = model(anchors=anchors, init=init).fit(arrays)
     found = model(anchors=anchors, init=init).fit(given)

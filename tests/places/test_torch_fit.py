@@ -11,7 +11,7 @@ from scipy import sparse
 from omcal import OMCAL
 from omcal.machine import torch as _torch
 from omcal.method import anchors
-from omcal.method.anchors import choose_anchors as host_anchors
+from omcal.method.anchors import choose_for_runs as host_anchors
 from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
@@ -67,7 +67,7 @@ def given_problem(arrays, c=4, m=12, k=4, scale="feature"):
     views = host_views(arrays)
     rng = np.random.RandomState(4)
     scalings = [Scaling.fit(view, scale) for view in views]
-    anchors = host_anchors(views, scalings, m, "kmeans", rng)
+    anchors = host_anchors(views, scalings, m, "kmeans", [rng])[0]
     init = np.linalg.qr(rng.standard_normal((m, c)))[0]
     return GraphSettings(c, m, k, scale, anchors), init
 

@@ -24,22 +24,6 @@ SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change n
 _BLOCK_ENTRIES = 1 << 18  # of the rows that are being scaled
 
 
-def choose_anchors(
-    views: Views,
-    scalings: list[Scaling],
-    n_anchors: int,
-    method: Any,
-    random_state: np.random.RandomState,
-) -> list[Array]:
-    """Choose m anchors in the scaled space: one (m, d_v) array a view, row j the same point in all.
-
-    "kmeans" runs on a random sample of 256 rows an anchor, "kmeans-full" on all rows and with more
-    care for its start, "random" takes samples as they are. Given anchors are checked.
-    """
-    (anchors,) = choose_for_runs(views, scalings, n_anchors, method, [random_state])
-    return anchors
-
-
 def choose_for_runs(
     views: Views,
     scalings: list[Scaling],
@@ -47,7 +31,12 @@ def choose_for_runs(
     method: Any,
     random_states: Sequence[np.random.RandomState],
 ) -> list[list[Array]]:
-    """`choose_anchors` with each of these random states."""
+    """Choose m anchors in the scaled space per random state: one (m, d_v) array per view.
+
+    Row j is the same point in all views. "kmeans" runs on a random sample of 256 rows per anchor,
+    "kmeans-full" on all rows and with a more thorough start, "random" takes samples as they are.
+    Given anchors are checked.
+    """
     if not isinstance(method, str):
         return [check_anchors(method, n_anchors, views.widths) for _ in random_states]
     samples = [sample_rows(views.n, n_anchors, method, state) for state in random_states]

@@ -1,4 +1,4 @@
-"""Views by their size alone, as far as it decides what work with them takes."""
+"""The size of a view: width, density and float type."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from numpy.typing import DTypeLike
 
 from omcal.views.view import View
 
-INDEX = 4  # bytes of a sparse index
+_INDEX = 4  # bytes of a sparse index
 
-# In operations of dense products; how many times slower others are was measured once.
-_SPARSE = 15.0  # products with sparse rows
-THIN = 20.0  # dense products with a few columns
+_SPARSE = 15.0  # a product with a sparse row takes this many times longer per entry
 
 
 @dataclass(frozen=True)
 class ViewSize:
-    """A view as far as its size goes: width, share of stored entries (None: dense), float type."""
+    """Width, fraction of stored entries (None: dense) and float type of a view."""
 
     width: int
     density: float | None
@@ -33,32 +31,33 @@ class ViewSize:
 
     @property
     def row_entries(self) -> float:
-        """Numbers in a row."""
+        """Numbers stored in a row."""
         return self.width * (1.0 if self.density is None else self.density)
 
     @property
     def row_bytes(self) -> float:
         """Bytes of a row in a copy."""
-        index = 0 if self.density is None else INDEX
+        index = 0 if self.density is None else _INDEX
         return self.row_entries * (self.dtype.itemsize + index)
 
-    def row_operations(self, *, tall_skinny: bool = False) -> float:
-        """Operations of the product of a row with one column, of many or of a few."""
+    @property
+    def row_operations(self) -> float:
+        """Operations of the product of a row with one column."""
         if self.density is not None:
             return 2 * self.row_entries * _SPARSE
-        return self.row_entries * self.dtype.itemsize / 4 * (THIN if tall_skinny else 1.0)
+        return self.row_entries * self.dtype.itemsize / 4
 
 
 def view_sizes(
     dims: int | Sequence[int], dtype: DTypeLike, density: float | Sequence[float | None] | None
 ) -> tuple[ViewSize, ...]:
-    """Sizes of views that are described, not given."""
+    """Return the sizes of views by their description."""
     widths = [_width(width) for width in (dims if isinstance(dims, Sequence) else [dims])]
     shares = list(density) if isinstance(density, Sequence) else [density] * len(widths)
     if not widths or len(shares) != len(widths):
         raise ValueError(
             f"dims={dims!r} and density={density!r}: give at least one width, and one density or "
-            "one a view."
+            "one per view."
         )
     if any(share is not None and not 0 <= share <= 1 for share in shares):
         raise ValueError(f"density={density!r} must be the share of stored entries, 0 to 1.")
