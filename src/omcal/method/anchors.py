@@ -104,6 +104,7 @@ class Sample:
         if present is not None and rows is not None:
             present = present[rows]
         self._views, self._sampled = views, sampled
+        self._rows = X, rows, present is None
         self._mean = None if sparse.issparse(X) or at_mean(views, scalings) else taken_off(X)
         norms = require_squares(X, views)
         self._points: Points
@@ -117,18 +118,14 @@ class Sample:
     def anchors(
         self, n_anchors: int, thorough: bool, random_state: np.random.RandomState
     ) -> list[Array]:
-        """One (m, d_v) array a view."""
-        points = self._points
-        centres = lloyd(
-            points,
-            n_clusters=n_anchors,
-            sampled=self._sampled,
-            n_trials=trials(points.n, n_anchors, thorough=thorough),
-            random_state=random_state,
-            start_rows=start_rows(points.n, sum(self._views.widths), n_anchors, thorough),
-        )
-        if isinstance(points, InnerProducts):
-            centres = points.rows(centres)
+        """One (m, d_v) array per view."""
+        X, rows, complete = self._rows
+        few = distinct_rows(X, n_anchors, rows) if complete else None
+        if few is None:
+            centres = self._centres(n_anchors, thorough, random_state)
+        else:
+            centres = X[np.resize(few, n_anchors)]
+            centres = centres.toarray() if sparse.issparse(centres) else centres
         wide = np.empty(centres.shape)
 
         def work(rows: slice) -> None:
@@ -138,6 +135,43 @@ class Sample:
 
         map_blocks(work, n_anchors, _rows_of(wide.shape[1]))
         return _cut(wide, self._views)
+
+    def _centres(
+        self, n_anchors: int, thorough: bool, random_state: np.random.RandomState
+    ) -> Array:
+        points = self._points
+        centres = lloyd(
+            points,
+            n_clusters=n_anchors,
+            sampled=self._sampled,
+            n_trials=trials(points.n, n_anchors, thorough=thorough),
+            random_state=random_state,
+            start_rows=start_rows(points.n, sum(self._views.widths), n_anchors, thorough),
+        )
+        found: Array = points.rows(centres) if isinstance(points, InnerProducts) else centres
+        return found
+
+
+def distinct_rows(X: Matrix, most: int, rows: Array | None) -> Array | None:
+    """Return the positions of the distinct rows of X, or None where there are more than `most`.
+
+    They are in the order of `rows`, the numbers of the samples. Of so few distinct points, as in
+    one-hot views, k-means would repeat those that rounding prefers.
+    """
+    for part in (X[: 4 * most], X):
+        first = np.unique(_row_keys(part), return_index=True)[1]
+        if len(first) > most:
+            return None
+    return np.asarray(first[np.argsort(first if rows is None else rows[first])])
+
+
+def _row_keys(X: Matrix) -> Array:
+    """Return one value per row, the same where rows are the same."""
+    if sparse.issparse(X):
+        directions = np.random.default_rng(0).standard_normal((2, X.shape[1]))
+        return np.asarray(X @ directions[0] + 1j * (X @ directions[1]))
+    same_zeros = np.ascontiguousarray(X) + X.dtype.type(0)  # -0.0 has other bytes than 0.0
+    return same_zeros.view(np.dtype((np.void, same_zeros[:1].nbytes))).ravel()
 
 
 def _cut(centres: Array, views: Views) -> list[Array]:

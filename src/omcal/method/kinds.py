@@ -113,7 +113,8 @@ def kind_of(facts: Facts) -> Kind:
         if negative:
             return Kind("unit", f"{zero:.0%} of its values are zero, and some are negative")
         return Kind("tfidf", f"{zero:.0%} of its values are zero, as in counts, terms or links")
-    if width > 3 and facts.unit_length:
+    # One-hot rows have length 1, too; whole numbers are no embedding.
+    if width > 3 and facts.unit_length and not facts.whole:
         return Kind("view", "its rows have length 1, as embeddings have")
     tail = 0.0 if negative else facts.tail
     text = f"one value in a hundred is {tail:.1f} times a usual one, or more"

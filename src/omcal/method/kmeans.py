@@ -33,6 +33,9 @@ TOLERANCE = 1e-4
 # Rows for each point that is tried for a place in the start: their products with all rows, at once,
 # take less time than those with these points, a few at a time.
 MOST_PER_TRIAL = 8
+_STEPS = 1 << 16  # distances are told apart in so many steps from zero to the largest
+_TINY = float(np.finfo(np.float64).tiny)
+_SAME_SUM = 1e-6  # sums of distances that differ relatively by less are the same
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 
 
@@ -163,7 +166,9 @@ def _filled(labels: Array, nearest: Callable[[], tuple[Array, Array]], n_cluster
     empty = np.flatnonzero(np.bincount(labels, minlength=n_clusters) == 0)
     if empty.size:
         _, distances = nearest()
-        labels[np.argsort(-distances, kind="stable")[: empty.size]] = empty
+        # Of points that are equally far to rounding, the first.
+        farness = np.rint(distances * (_STEPS / max(float(distances.max()), _TINY)))
+        labels[np.argsort(-farness, kind="stable")[: empty.size]] = empty
     return labels
 
 
@@ -182,7 +187,8 @@ def _seed(
         tried = np.minimum(drawn, points.n - 1)
         candidates = points.distances_to(tried)
         np.minimum(candidates, closest, out=candidates)
-        best = candidates.sum(axis=1, dtype=np.float64).argmin()
+        left = candidates.sum(axis=1, dtype=np.float64)
+        best = int((left <= left.min() * (1 + _SAME_SUM)).argmax())
         closest = candidates[best].copy()  # the rest may go
         chosen.append(int(tried[best]))
     return chosen

@@ -218,7 +218,7 @@ def indicate(
             U = fixed_point(some.side_by_side() @ to_P, R)
             return U, decided(U, some)
         U, largest, labels = by_loops(some.indices, some.weights)
-        few = np.flatnonzero(largest <= zero_tolerance(U.dtype, scale))
+        few = np.flatnonzero(largest <= zero_tolerance(scale))
         if few.size:
             labels[few] = decided(U[few], some[few])
         return U, labels

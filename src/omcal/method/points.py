@@ -94,6 +94,16 @@ def squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
     return np.maximum(d, 0, out=d)
 
 
+def first_smallest(d: Array, axis: int, rounding: int = 2) -> Array:
+    """Return the position of the smallest entry, of entries that are equal to rounding the first.
+
+    Points of few different values, as in binary views, are often equally far from two centres.
+    `rounding` is in units in the last place of the largest entry.
+    """
+    slack = rounding * np.finfo(d.dtype).eps * np.abs(d).max(axis=axis, keepdims=True)
+    return np.asarray((d <= d.min(axis=axis, keepdims=True) + slack).argmax(axis=axis))
+
+
 def members(labels: Array, n_clusters: int, dtype: Any) -> Any:
     """The (clusters × points) matrix with a one where the point is in the cluster."""
     small = labels.astype(np.min_scalar_type(n_clusters))  # sorted by counting

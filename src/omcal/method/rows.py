@@ -72,9 +72,12 @@ class AbstractRows(ABC):
         return None
 
 
-def zero_tolerance(dtype: np.dtype, scale: float) -> float:
-    """What is zero to rounding, of numbers of this size."""
-    return 16 * float(np.finfo(dtype).eps) * scale
+def zero_tolerance(scale: float) -> float:
+    """Return the largest number that counts as zero among numbers of this size.
+
+    It is that of rounding in float32, whatever the type, so that labels do not depend on the type.
+    """
+    return 16 * float(np.finfo(np.float32).eps) * scale
 
 
 def decide(
@@ -88,12 +91,16 @@ def decide(
     """
     labels = U.argmax(axis=1)
     largest = np.take_along_axis(U, labels[:, None], axis=1)[:, 0]
-    limit = zero_tolerance(U.dtype, scale)
+    limit = zero_tolerance(scale)
     undecided = largest <= 0
     uninformative = np.flatnonzero(largest <= limit)
     uninformative = uninformative[np.abs(U[uninformative]).max(axis=1) <= limit]
     if uninformative.size:
-        labels[uninformative] = AG(uninformative).argmax(axis=1)
+        tied = AG(uninformative)
+        # Where A G is zero to rounding as well, nothing decides: the first cluster, whatever the
+        # rounding.
+        slack = zero_tolerance(1.0)
+        labels[uninformative] = (tied >= tied.max(axis=1, keepdims=True) - slack).argmax(axis=1)
         undecided[uninformative] = True
     n_undecided = int(np.count_nonzero(undecided))
     return Assignment(labels.astype(np.int32), n_undecided, *(second(U) if runner_up else ()))

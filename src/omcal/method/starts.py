@@ -13,6 +13,7 @@ from omcal.machine.arrays import Floats
 from omcal.machine.threads import map_blocks, one_blas_thread
 from omcal.method.updates import orthogonal_factor
 
+_SAME = 1e-5  # numbers of anchors, and their shares, that differ by less are the same
 _OPERATIONS = 1 << 19  # of decompositions that a thread does at a time
 
 
@@ -62,8 +63,12 @@ def _turned(vectors: Floats) -> Floats:
     c = vectors.shape[1]
     chosen = qr(vectors.T, mode="r", pivoting=True)[1][:c]
     G = vectors @ orthogonal_factor(vectors[chosen].T)
-    # By the mean position of their anchors, so that rounding does not number the clusters.
-    return np.asarray(G[:, np.argsort(np.arange(len(G)) @ np.square(G))])
+    # By the mean position of their anchors, then by the first of the largest, so that rounding does
+    # not number the clusters.
+    shares = np.square(G)
+    first = (shares >= shares.max(axis=0) - _SAME).argmax(axis=0)
+    mean = np.arange(len(G)) @ shares
+    return np.asarray(G[:, np.lexsort((first, np.round(mean / _SAME)))])
 
 
 def check_init(init: Any, n_anchors: int, n_clusters: int) -> None:

@@ -23,7 +23,14 @@ from omcal.machine.threads import (
 from omcal.method import inner_products
 from omcal.method.bounds import MovingCentres
 from omcal.method.inner_products import InnerProducts
-from omcal.method.points import Points, members, span_basis, span_pays, squared_distances
+from omcal.method.points import (
+    Points,
+    first_smallest,
+    members,
+    span_basis,
+    span_pays,
+    squared_distances,
+)
 from omcal.views.view import Matrix
 
 _BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
@@ -38,6 +45,8 @@ _MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less
 
 class Vectors(Points):
     """Points as the rows of a dense or sparse matrix; compiled loops change but their rounding."""
+
+    _rounding = 2  # of distances that count as equal, in units in the last place
 
     def __init__(self, X: Matrix, norms: Array | None = None, *, compiled: bool = False) -> None:
         self.X = X
@@ -100,7 +109,7 @@ class Vectors(Points):
         def use(rows: slice, d: Array) -> None:
             d *= -2.0
             d += norms(rows)
-            labels[rows] = self._smallest(d)
+            labels[rows] = first_smallest(d, 1, self._rounding)
             distances[rows] = d[np.arange(len(d)), labels[rows]]
 
         self._products_with(centres, use)
@@ -160,10 +169,6 @@ class Vectors(Points):
     def _wide(self, n_clusters: int) -> bool:
         """Whether it is the products with centres that count, not what is made of them."""
         return span_pays(int(self.X.shape[1]), n_clusters)
-
-    def _smallest(self, d: Array) -> Array:
-        """Column of the smallest entry of each row."""
-        return np.asarray(d.argmin(axis=1))
 
     def _centre_norms(self, centres: Array) -> Callable[[slice], Array]:
         """The squared lengths of the centres, as far as they count for some rows."""
@@ -227,6 +232,10 @@ class IncompleteVectors(Vectors):
     Distances to centres, and means, are over the views that are there; centres have all of them.
     """
 
+    # Centres that took what they lacked from the same row are equally far from a row that has only
+    # that; their distances have passed through more sums.
+    _rounding = 64
+
     def __init__(
         self, X: Matrix, present: Array, widths: Sequence[int], norms: Array | None = None
     ) -> None:
@@ -256,12 +265,6 @@ class IncompleteVectors(Vectors):
                     there = slice(start, start + width)
                     centres[j, there] = _dense(self.X[nearest])[0, there]
         return centres
-
-    def _smallest(self, d: Array) -> Array:
-        # Centres that took what they lacked from the same row are equally far from a row that has
-        # only that: the first of them is taken, not the one that rounding prefers.
-        rounding = 64 * np.finfo(d.dtype).eps * np.abs(d).max(axis=1, keepdims=True)
-        return np.asarray((d <= d.min(axis=1, keepdims=True) + rounding).argmax(axis=1))
 
     @property
     def _starts(self) -> Array:

@@ -155,7 +155,7 @@ def of_few_runs(n_done: int, n_runs: int, *, same_anchors: bool) -> list[Diagnos
             Diagnostic(
                 f"all {n_done} runs have the same anchors, so that stability_ and certainty_ say "
                 "nothing about the choice of anchors",
-                "use anchors='kmeans', or fewer anchors than samples",
+                "use anchors='kmeans' and fewer anchors than there are distinct samples",
             )
         ]
     return []

@@ -209,7 +209,7 @@ class MemoryRows(AbstractRows):
             new = self.F[rows]
             labels = np.empty(len(new), np.int32)
             second, share = np.empty(len(new), np.uint16), np.empty(len(new), np.uint8)
-            kernels.decide_kernel()(new, zero_tolerance(new.dtype, scale), labels, second, share)
+            kernels.decide_kernel()(new, zero_tolerance(scale), labels, second, share)
             # Where F is zero, what is below zero decides.
             zero = np.flatnonzero(labels < 0)
             S = self.graphs[rows][zero].side_by_side()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,8 @@ from omcal.views.view import (
     is_dask,
     mark_absent,
 )
+
+_DENSE_SHARE = 2 / 3  # of stored entries, from which on a dense array takes less memory
 
 
 def read_views(
@@ -285,11 +288,17 @@ def _open(array: Any, name: str) -> Matrix | None:
 
 
 def _canonical(array: Matrix) -> Matrix:
-    """A sparse array in which every entry is stored once; the user's own is left as it is."""
-    if sparse.issparse(array) and not array.has_canonical_format:
+    """Return a sparse array in which every entry is stored once; the user's own is left as it is.
+
+    One with few zeros becomes dense: it takes less memory, and can be centred, without which
+    distances between points far from zero are rounding.
+    """
+    if not sparse.issparse(array):
+        return array
+    if not array.has_canonical_format:
         array = array.copy()
         array.sum_duplicates()
-    return array
+    return array.toarray() if array.nnz > _DENSE_SHARE * math.prod(array.shape) else array
 
 
 def _check_table(

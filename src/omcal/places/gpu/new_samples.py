@@ -26,7 +26,7 @@ class DeviceRule:
         self._c = rule.n_clusters
         self._dtype = dtype
         self._fused = cuda.decides(device, self._c)
-        self._limit = zero_tolerance(numpy_dtype(dtype), float(np.abs(P).max()))
+        self._limit = zero_tolerance(float(np.abs(P).max()))
         wide = wide_type(device)
         self._P, self._G = (
             torch.from_numpy(stack_by_view(Z.alpha, M)).to(device, dtype if self._fused else wide)

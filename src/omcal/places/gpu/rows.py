@@ -10,7 +10,7 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
-from omcal.machine.torch import Tensor, numpy_dtype
+from omcal.machine.torch import Tensor
 from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Assignment, Sums, zero_tolerance
 from omcal.method.solver import Problem
@@ -108,7 +108,7 @@ class TorchRows(AbstractRows):
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
-        limit = zero_tolerance(numpy_dtype(self.F.dtype), float(np.abs(P).max()))
+        limit = zero_tolerance(float(np.abs(P).max()))
         with working_on(self.device):
             packed_matrices = self._mail.send(alpha, P, R, G)
             found, undecided = self._pass.assign(packed_matrices, limit, runner_up=runner_up)
