@@ -124,8 +124,8 @@ class Sample:
         if few is None:
             centres = self._centres(n_anchors, thorough, random_state)
         else:
-            centres = X[np.resize(few, n_anchors)]
-            centres = centres.toarray() if sparse.issparse(centres) else centres
+            chosen = X[np.resize(few, n_anchors)]
+            centres = np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
         wide = np.empty(centres.shape)
 
         def work(rows: slice) -> None:
@@ -133,7 +133,7 @@ class Sample:
             if self._mean is not None:
                 wide[rows] += self._mean
 
-        map_blocks(work, n_anchors, _rows_of(wide.shape[1]))
+        map_blocks(work, n_anchors, _rows_of(sum(self._views.widths)))
         return _cut(wide, self._views)
 
     def _centres(
@@ -171,7 +171,7 @@ def _row_keys(X: Matrix) -> Array:
         directions = np.random.default_rng(0).standard_normal((2, X.shape[1]))
         return np.asarray(X @ directions[0] + 1j * (X @ directions[1]))
     same_zeros = np.ascontiguousarray(X) + X.dtype.type(0)  # -0.0 has other bytes than 0.0
-    return same_zeros.view(np.dtype((np.void, same_zeros[:1].nbytes))).ravel()
+    return np.asarray(same_zeros.view(np.dtype((np.void, same_zeros[:1].nbytes))).ravel())
 
 
 def _cut(centres: Array, views: Views) -> list[Array]:
