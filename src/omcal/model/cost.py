@@ -29,7 +29,7 @@ _CENTRES = 6  # copies of the anchors during k-means, in float64
 _PER_THREAD, _ONCE = 16e6, 10e6  # bytes: blocks of rows and distances, buffers of BLAS
 _COMPILED_CODE = 150e6  # bytes, once loaded
 # Operations per dense multiplication; a factor of two either way is usual.
-_LLOYD_STEPS, _START_STEPS, _SELECT, _GATHER = 10, 20, 500.0, 12.0
+_LLOYD_STEPS, _SELECT, _GATHER = 10, 500.0, 12.0
 _ITERATION_SECONDS = 0.001
 LOADING, _COMPILED_SECONDS = "loading compiled loops", 1.5  # once per process
 
@@ -119,9 +119,10 @@ class Estimate:
         n, m, V, B = self.n_samples, self.n_anchors, len(self.views), self.n_runs
         c, k, s = self.n_clusters, self.n_neighbors, self._sample
         row = sum(view.row_operations for view in self.views)
-        anchors = B * m * s * row * (_LLOYD_STEPS if s < n else _LLOYD_STEPS + _START_STEPS)
+        steps = _LLOYD_STEPS if s < n else _LLOYD_STEPS + 2 * self._tried
+        anchors = B * m * s * row * steps
         if s == n <= MOST_ROWS:  # products of all rows with each other, once for all runs
-            anchors = min(anchors, n * n * row + B * m * n * (_LLOYD_STEPS + _START_STEPS))
+            anchors = min(anchors, n * n * row + B * m * n * steps)
         graphs = B * n * m * (row + V * _SELECT)
         passes = B * self.n_starts * self.max_iter
         iterations = passes * (n * (4 * V * k * c * _GATHER + 6 * c**2) + 60 * m**3)
@@ -167,17 +168,22 @@ class Estimate:
         sizes = {"given": 0, "random": m, "kmeans-full": n}
         return min(sizes.get(self.anchors, SAMPLE_PER_ANCHOR * m), n)
 
+    @property
+    def _tried(self) -> int:
+        """Points tried per anchor of the k-means++ start, each with distances to all rows."""
+        thorough = self.anchors == "kmeans-full"
+        return trials(self._sample, self.n_anchors, thorough=thorough) if self._sample else 0
+
     def _anchor_bytes(self) -> dict[str, float]:
         s, m, t, B = self._sample, self.n_anchors, self._dtype.itemsize, self.n_runs
         width = sum(view.width for view in self.views)
         row = sum(view.row_bytes for view in self.views)
         is_sparse = any(view.density is not None for view in self.views)
-        tried = trials(s, m, thorough=self.anchors == "kmeans-full") if s else 0
         shared = min(self.n_samples, SHARED_SAMPLES * s) if B > 1 else s
         return {
             "sample": (_SPARSE_COPIES if is_sparse else _COPIES) * s * row,
             "anchors": 8.0 * m * width * (_CENTRES + (1 + thread_count()) * (B if B > 1 else 0)),
-            "distances": float(t * (shared * m * (B > 1) + s * (8 + tried))),
+            "distances": float(t * (shared * m * (B > 1) + s * (8 + self._tried))),
             "inner products": float(t * s * s) if s == self.n_samples <= MOST_ROWS else 0.0,
             "values in float64": 8.0 * self.n_samples * self._widest_sparse,
         }
