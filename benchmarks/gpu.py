@@ -54,7 +54,7 @@ from omcal.places.gpu.graph import TorchGraphs, anchor_graphs
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings
 from omcal.places.gpu.views import DeviceViews
-from omcal.views.tensors import validate_tensors
+from omcal.views.reading import read_views
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def phases(
     ceiling: dict[str, float],
 ) -> dict[str, dict[str, float]]:
     """Seconds of each phase and its floor."""
-    views = DeviceViews(validate_tensors(SimpleNamespace(), tensors), device)
+    views = DeviceViews(read_views(SimpleNamespace(), tensors), device)
     scalings = fit_scalings(views, "feature")
 
     def anchors() -> Any:
@@ -370,7 +370,7 @@ def sweep_settings(device: torch.device, tiny: bool) -> dict[str, Any]:
             seconds = timed(device, lambda rows=rows, s=small: rows._pass.sweep(s), 5)
             found[f"pass n={n} m={m} {way}"] = seconds
     X = clustered(n, (128,), torch.float32, device)
-    views = DeviceViews(validate_tensors(SimpleNamespace(), X), device)
+    views = DeviceViews(read_views(SimpleNamespace(), X), device)
     anchors = [rng.normal(size=(100, 128))]
     for bits in (14, 16) if tiny else (22, 23, 24, 25, 26):
         with setting(device_views, "block_entries", lambda device, bits=bits: 1 << bits):

@@ -28,8 +28,7 @@ from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.place import OnDevices
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import InMemory, MemoryRows
-from omcal.views.reading import validate_views
-from omcal.views.tensors import validate_tensors
+from omcal.views.reading import read_views
 
 # Views and clusters that fill whole rounds of a warp's lanes, and such that do not.
 ROUNDS = ((3, 10), (4, 10), (5, 10), (3, 12), (3, 16), (6, 7), (7, 5), (8, 10))
@@ -41,7 +40,7 @@ K = 5
 
 def place(tensors: list[torch.Tensor], settings: GraphSettings, device: torch.device) -> Any:
     """Rows of these tensors on their device."""
-    views = validate_tensors(SimpleNamespace(), tensors)
+    views = read_views(SimpleNamespace(), tensors)
     return made(OnDevices(views, PlaceRequest(str(device))), settings)
 
 
@@ -117,7 +116,7 @@ def check_fit(device: torch.device, dtype: torch.dtype, V: int, c: int) -> dict[
     """Labels and objective from the same anchors and start, against the CPU's."""
     tensors = clustered(30_000, WIDTHS[:V], dtype, device, seed=1)
     arrays = [tensor.cpu().numpy() for tensor in tensors]
-    host_views = validate_views(SimpleNamespace(), arrays)
+    host_views = read_views(SimpleNamespace(), arrays)
     rng = np.random.RandomState(0)
     scalings = [Scaling.fit(view, "feature") for view in host_views]
     anchors = host_anchors(host_views, scalings, 60, "kmeans", [rng])[0]

@@ -27,7 +27,7 @@ from sklearn.cluster import KMeans, SpectralClustering
 
 from omcal import OMCAL, Consensus
 from omcal.method.scaling import Scaling
-from omcal.views.reading import validate_views
+from omcal.views.reading import read_views
 
 MOST_SAMPLES, MOST_FEATURES = 700, 5000
 
@@ -104,7 +104,7 @@ class Other:
 
     def fit(self, views: list[Any]) -> Other:
         """Scale, cluster; what the packages print is not shown."""
-        checked = validate_views(OMCAL(), views, min_samples=2)
+        checked = read_views(OMCAL(), views, min_samples=2)
         scaled = [Scaling.fit(view, "auto").apply(view.rows(slice(None))) for view in checked]
         dense = [view.toarray() if sparse.issparse(view) else np.asarray(view) for view in scaled]
         with contextlib.redirect_stdout(io.StringIO()):

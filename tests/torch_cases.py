@@ -8,8 +8,7 @@ import pytest
 from omcal.places.choose import PlaceRequest
 from omcal.places.gpu.place import OnDevices
 from omcal.places.memory import InMemory
-from omcal.views.reading import validate_views
-from omcal.views.tensors import validate_tensors
+from omcal.views.reading import read_views
 
 torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
 
@@ -26,12 +25,12 @@ def two_views(seed=0, n=400, widths=(6, 9), clusters=4, dtype=np.float64):
 
 
 def host_views(arrays):
-    return validate_views(SimpleNamespace(), arrays)
+    return read_views(SimpleNamespace(), arrays)
 
 
 def tensor_views(arrays, device, dtype=None):
     tensors = [torch.from_numpy(array).to(device=device, dtype=dtype) for array in arrays]
-    return validate_tensors(SimpleNamespace(), tensors)
+    return read_views(SimpleNamespace(), tensors)
 
 
 def cut_small(monkeypatch):

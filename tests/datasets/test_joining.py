@@ -225,7 +225,7 @@ def test_frames_with_an_index_paths_and_data(tmp_path, files):
     data = join_views({"image": image, "text": files[1], "more": made})
     assert data.ids.tolist() == IDS and list(data.views) == ["image", "text", "more"]
     assert np.array_equal(data.views["more"], TEXT)
-    with pytest.raises(DataError, match="'image' has names more than once in its index"):
+    with pytest.raises(DataError, match="30 ids are there more than once in 'index': 's00'"):
         join_views({"image": pandas.concat([image, image]), "text": files[1]})
     with pytest.raises(DataError, match="table 'a' is a ndarray"):
         join_views({"a": IMAGE})

@@ -27,7 +27,7 @@ from omcal.method.starts import starts
 from omcal.model.runs import certainty, run_table, runs_of, small
 from omcal.model.subset_fits import fitted_views
 from omcal.places.memory import MemoryRows
-from omcal.views.reading import validate_views
+from omcal.views.reading import read_views
 
 DATA = make_multiview(400, n_clusters=4, noise=1.0, random_state=0)
 ARRAYS = list(DATA.views.values())
@@ -53,7 +53,7 @@ def test_attributes(model):
 
 def test_the_joined_graph_is_clustered_by_algorithm_1(model):
     """The same solver on the same graph: the plain oracle comes to the same objective."""
-    runs = [next(rule.blocks(validate_views(OMCAL(), DATA.views))) for rule in model._rule.runs]
+    runs = [next(rule.blocks(read_views(OMCAL(), DATA.views))) for rule in model._rule.runs]
     graph = joined_graph([Assignment(labels, 0, *second(U)) for U, labels in runs], 4)
     S = graph.side_by_side().toarray().astype(np.float64)
     assert_allclose(S.sum(axis=1), 1, rtol=1e-6)

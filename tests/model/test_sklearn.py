@@ -117,8 +117,10 @@ def test_names_of_a_data_frame_are_kept_and_compared(blobs):
     frame = pd.DataFrame(blobs[0]).add_prefix("x")
     fitted = model().fit(frame)
     assert fitted.feature_names_in_.tolist() == list(frame)
-    with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(frame[list(frame)[::-1]])
+    turned = frame[list(frame)[::-1]]
+    np.testing.assert_array_equal(fitted.predict(turned), fitted.predict(frame))
+    with pytest.raises(ValueError, match=r"feature names.*'x0' missing, 'y' not in fit"):
+        fitted.predict(frame.rename(columns={"x0": "y"}))
     refitted = fitted.set_params(views=None).fit([blobs[0][:, :4], blobs[0][:, 4:]])
     assert not hasattr(refitted, "feature_names_in_")
 

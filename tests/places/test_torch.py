@@ -35,8 +35,7 @@ from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.memory import MemoryRows
-from omcal.views.reading import validate_views
-from omcal.views.tensors import validate_tensors
+from omcal.views.reading import read_views
 from torch_cases import (
     DEVICES,
     applied,
@@ -293,7 +292,7 @@ def test_values_that_are_not_finite_are_seen_on_the_way(device, form, bad):
     rows = placed(host_views(arrays), GraphSettings(3, 7, 3, "feature", "kmeans"), devices=device)
     rule = Predictor(rows.learned, ConsensusGraph.start(np.full(2, 0.5), np.eye(7, 3)))
     arrays[1][200, 4] = bad
-    views = validate_views(SimpleNamespace(), [arrays[0], form(arrays[1])], finite=False)
+    views = read_views(SimpleNamespace(), [arrays[0], form(arrays[1])])
     for scale in ("feature", None):
         with pytest.raises(ValueError, match="'view2' contains"):
             placed(views, GraphSettings(3, 7, 3, scale, "kmeans"), devices=device)
@@ -411,7 +410,7 @@ def test_graphs_of_any_shape_equal_those_in_float64(device, shape, kind, seed):
     learned = GraphModel([Scaling()], anchors, k)
     wide = X.double().numpy()
     expected = host_graphs(host_views([wide]), learned.scalings, anchors, k)
-    views = DeviceViews(validate_tensors(SimpleNamespace(), [X.to(device)]), device)
+    views = DeviceViews(read_views(SimpleNamespace(), [X.to(device)]), device)
     found = anchor_graphs(views, [learned]).of_run(0).dense(slice(None), torch.float64)
     found = found.cpu().numpy()
     # Weights change continuously with the distances, most where those differ least.

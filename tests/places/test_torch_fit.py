@@ -25,9 +25,9 @@ from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.place import OnDevices, find_devices
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.views import DeviceViews
-from omcal.views.reading import holds_tensors, validate_views
-from omcal.views.tensor_array import TensorArray
-from omcal.views.tensors import validate_tensors
+from omcal.views.adapt import is_tensor
+from omcal.views.reading import read_views
+from omcal.views.tensors import TensorArray
 from omcal.views.view import View, Views
 from torch_cases import (
     DEVICES,
@@ -83,7 +83,7 @@ def test_labels_and_objective_equal_those_of_the_cpu(device, kind, close, scale)
     settings, init = given_problem(arrays, scale=scale)
     host = placed(host_views(arrays), settings, 0)
     expected, wanted = fit(host, settings, 2, init)
-    views = validate_tensors(SimpleNamespace(), [t.to(device) for t in tensors])
+    views = read_views(SimpleNamespace(), [t.to(device) for t in tensors])
     there = placed(views, settings, 0, device)
     solution, assignment = fit(there, settings, 2, init)
     assert isinstance(assignment.labels, torch.Tensor) and assignment.labels.device == device
@@ -130,9 +130,7 @@ def test_arrays_are_sent_in_blocks(device, small_blocks, container, anchors):
 def test_views_in_files_are_read_by_blocks(device, small_blocks, tmp_path):
     (X,) = two_views(3, n=3500, widths=(5,))
     np.save(tmp_path / "x.npy", X)
-    stored = validate_views(
-        SimpleNamespace(), [np.load(tmp_path / "x.npy", mmap_mode="r")], lazy=True
-    )
+    stored = read_views(SimpleNamespace(), [np.load(tmp_path / "x.npy", mmap_mode="r")])
     assert stored.stored
     settings = GraphSettings(4, 8, 3, "feature", "kmeans")
     there = placed(stored, settings, 0, device)
@@ -142,7 +140,7 @@ def test_views_in_files_are_read_by_blocks(device, small_blocks, tmp_path):
 
 def test_a_tensor_on_the_device_is_not_copied(device):
     X = torch.zeros((50, 4), device=device)
-    view = DeviceViews(validate_tensors(SimpleNamespace(), X), device)[0]
+    view = DeviceViews(read_views(SimpleNamespace(), X), device)[0]
     ((_, block),) = view.blocks(Scaling())
     assert block.data_ptr() == X.data_ptr()
 
@@ -150,7 +148,7 @@ def test_a_tensor_on_the_device_is_not_copied(device):
 def test_gradients_are_left_alone(device):
     X = torch.randn((60, 4), device=device, requires_grad=True)
     settings = GraphSettings(2, 6, 3, "feature", "kmeans")
-    views = validate_tensors(SimpleNamespace(), [X, 2 * X])
+    views = read_views(SimpleNamespace(), [X, 2 * X])
     there = placed(views, settings, 0, device)
     assert not there.rows.F.requires_grad
     assert X.grad is None
@@ -195,39 +193,39 @@ def test_prediction_of_silent_rows(device):
 
 
 def test_tensors_are_recognised_without_loading_torch():
-    assert holds_tensors(torch.zeros(2, 2))
-    assert holds_tensors([np.zeros((2, 2)), torch.zeros(2, 2)])
-    assert holds_tensors({"a": torch.zeros(2, 2)})
-    assert not holds_tensors([np.zeros((2, 2))])
-    assert not holds_tensors(sparse.dok_array((2, 2)))
+    assert is_tensor(torch.zeros(2, 2))
+    assert is_tensor(torch.nn.Parameter(torch.zeros(2, 2)))
+    assert not is_tensor(np.zeros((2, 2)))
+    assert not is_tensor(sparse.dok_array((2, 2)))
 
 
 def test_validated_tensors_are_recorded_and_compared():
     model = OMCAL(2)
-    validate_tensors(model, {"a": torch.zeros(5, 3), "b": torch.zeros(5, 2)})
+    read_views(model, {"a": torch.zeros(5, 3), "b": torch.zeros(5, 2)})
     assert model.view_names_ == ["a", "b"]
     assert model.n_features_per_view_ == [3, 2]
     assert model.n_features_in_ == 5
     swapped = {"b": torch.zeros(4, 2), "a": torch.zeros(4, 3)}
-    assert validate_tensors(model, swapped, reset=False).names == ("a", "b")
+    assert read_views(model, swapped, reset=False).names == ("a", "b")
     # What was fitted to tensors takes arrays, too.
-    assert validate_views(model, [np.zeros((4, 3)), np.zeros((4, 2))], reset=False).n == 4
+    assert read_views(model, [np.zeros((4, 3)), np.zeros((4, 2))], reset=False).n == 4
     with pytest.raises(ValueError, match="has 2 features but the model was fitted on 3"):
-        validate_tensors(model, [torch.zeros(4, 2), torch.zeros(4, 2)], reset=False)
+        read_views(model, [torch.zeros(4, 2), torch.zeros(4, 2)], reset=False)
     with pytest.raises(ValueError, match="X has 1 views"):
-        validate_tensors(model, [torch.zeros(4, 3)], reset=False)
+        read_views(model, [torch.zeros(4, 3)], reset=False)
 
 
 def test_columns_of_one_tensor_form_views():
     X = torch.arange(12.0).reshape(3, 4)
     model = OMCAL(2)
-    views = validate_tensors(model, X, views={"a": slice(0, 3), "b": [3]})
+    model.views = {"a": slice(0, 3), "b": [3]}
+    views = read_views(model, X)
     assert model.n_features_in_ == 4
     assert views.widths == (3, 1)
     assert views[0].array.tensor.data_ptr() == X.data_ptr()
     np.testing.assert_array_equal(views[1].rows(slice(1, 3)), [[7], [11]])
     with pytest.raises(ValueError, match="X has 3 features, but OMCAL is expecting 4"):
-        validate_tensors(model, X[:, :3], views=[slice(0, 3)], reset=False)
+        read_views(model, X[:, :3], reset=False)
 
 
 def test_bad_tensors_are_named():
@@ -243,7 +241,7 @@ def test_bad_tensors_are_named():
         "too few": ([good[:1]], "minimum of 2"),
     }.values():
         with pytest.raises(ValueError, match=message):
-            validate_tensors(SimpleNamespace(), X, min_samples=2)
+            read_views(SimpleNamespace(), X, min_samples=2)
 
 
 @pytest.mark.parametrize("scale", ["feature", "sample", None])

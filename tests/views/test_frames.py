@@ -77,8 +77,12 @@ def test_separate_frames(make):
     by_name = OMCAL(3, random_state=0).fit({"a": frames[0], "b": frames[1]})
     assert by_name.view_names_ == ["a", "b"]
     turned = [frames[0][NAMES[:4][::-1]], frames[1]]
-    with pytest.raises(ValueError, match="columns of view 'view1'"):
-        model.predict(turned)
+    assert_array_equal(model.predict(turned), model.predict(frames))
+    for columns in (["a_0", "a_1", "a_2"], [*NAMES[:4], "b_0"]):
+        other = make({name: np.hstack([A, B])[:, NAMES.index(name)] for name in columns})
+        wrong = "'a_3' missing" if len(columns) == 3 else "'b_0' not in fit"
+        with pytest.raises(ValueError, match=f"columns of view 'view1'.*{wrong}"):
+            model.predict([other, frames[1]])
 
 
 def test_whole_numbers_and_float32(make):
@@ -93,11 +97,13 @@ def test_whole_numbers_and_float32(make):
 
 def test_other_columns_at_prediction_are_an_error(frame, make):
     model = OMCAL(3, views="prefix_", random_state=0).fit(frame)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[NAMES[::-1]])
+    expected = model.predict(frame)
+    assert_array_equal(model.predict(frame[NAMES[::-1]]), expected)
     renamed = make(dict(zip([f"x{name}" for name in NAMES], np.hstack([A, B]).T, strict=True)))
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(ValueError, match=r"feature names.*'a_0', .*missing, 'xa_0', .*not in fit"):
         model.predict(renamed)
+    with pytest.raises(ValueError, match=r"'b_3' missing\. Give the columns of fit"):
+        model.predict(frame[NAMES[:-1]])
 
 
 def test_text_missing_values_and_bare_columns_are_named(make):
@@ -155,16 +161,20 @@ def test_frames_in_another_order_are_aligned(names):
 
 def test_a_frame_that_is_merely_numbered_pairs_by_position():
     pandas = pytest.importorskip("pandas")
-    for other in (pandas.DataFrame(B), B):
-        model = OMCAL(3, random_state=0).fit([with_index(A, NAMED), other])
+    frame = pandas.DataFrame
+    for views in ([frame(A), frame(B)], [frame(A), B], [with_index(A, NAMED), B]):
+        model = OMCAL(3, random_state=0).fit(views)
         assert_array_equal(model.labels_, labels_of_arrays([A, B]))
+    # Beside an index of names its numbers are names, too: nothing says that row i is row i.
+    with pytest.raises(ValueError, match=r"no id of view1.*'sample 0'.*'0'.*reset_index"):
+        OMCAL(3).fit([with_index(A, NAMED), frame(B)])
 
 
 def test_an_index_with_repeats_is_one_if_it_is_the_same_everywhere():
     names = NAMED[:75] * 2
     model = OMCAL(3, random_state=0).fit([with_index(A, names), with_index(B, names)])
     assert_array_equal(model.labels_, labels_of_arrays([A, B]))
-    with pytest.raises(ValueError, match="'view1' has 'sample 0' more than once"):
+    with pytest.raises(ValueError, match=r"75 ids .* once in the ids of 'view1': 'sample 0'"):
         OMCAL(3).fit([with_index(A, names), with_index(B, NAMED)])
 
 
@@ -180,8 +190,11 @@ def test_frames_of_other_samples_are_refused_with_the_counts():
 def test_rows_that_cannot_be_told_are_refused():
     pandas = pytest.importorskip("pandas")
     frames = [with_index(A, NAMED), with_index(B, NAMED, ORDER)]
-    for other, why in ((A, "has no index"), (pandas.DataFrame(A), "is numbered otherwise")):
-        with pytest.raises(ValueError, match=f"view 'view3' {why}"):
+    for other, why in (
+        (A, "'view3' cannot be joined by id, because there is none in it"),
+        (pandas.DataFrame(A), "no id of view3 is in another table"),
+    ):
+        with pytest.raises(ValueError, match=why):
             OMCAL(3).fit([*frames, other])
     with pytest.raises(ValueError, match="present= does not say"):
         OMCAL(3).fit(frames, present=[None, np.arange(150) > 3])
@@ -206,8 +219,10 @@ def test_names_of_arrow_tables_are_names(kind, tmp_path):
     with zipfile.ZipFile(tmp_path / "model.omcal") as saved:
         header = saved.read("model.json").decode()
     assert '"a_0"' in header and str(A[0, 0])[:8] not in header
-    with pytest.raises(ValueError, match="columns of view 'view1'"):
-        model.predict([whole.select(NAMES[3::-1]), separate[1]])
+    turned = [whole.select(NAMES[3::-1]), separate[1]]
+    assert_array_equal(model.predict(turned), model.predict(separate))
+    with pytest.raises(ValueError, match=r"columns of view 'view1'.*'a_3' missing"):
+        model.predict([whole.select(NAMES[:3]), separate[1]])
 
 
 def test_text_and_nulls_in_arrow_tables():

@@ -315,7 +315,7 @@ def test_single_masked_values_are_refused():
     for model in (OMCAL(3), ConcatKMeans(3)):
         with pytest.raises(ValueError, match="view 'view2' masks 3 values in 1 samples"):
             model.fit([A, holed])
-    with pytest.raises(ValueError, match=r"view 'view2' masks 1 of 120 samples.*this method"):
+    with pytest.raises(ValueError, match=r"view 'view2' lacks 1 of 120 samples.*this method"):
         ConcatKMeans(3).fit([A, masked_rows(B, [0])])
     # A mask without a masked value says nothing.
     plain = OMCAL(3, random_state=0).fit([A, np.ma.array(B)])

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from omcal.machine.threads import row_blocks, row_slice
 from omcal.views.columns import split_columns
-from omcal.views.reading import validate_views
+from omcal.views.reading import read_views
 from omcal.views.view import View
 
 
@@ -18,7 +18,9 @@ class Estimator(BaseEstimator):
 
 
 def check(X, views=None, estimator=None, **options):
-    return validate_views(estimator or Estimator(), X, views=views, **options)
+    estimator = estimator or Estimator()
+    estimator.views = views
+    return read_views(estimator, X, home="memory", absent=False, **options)
 
 
 @pytest.fixture

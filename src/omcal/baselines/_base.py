@@ -17,7 +17,7 @@ from sklearn.utils import Tags, check_random_state
 from omcal.machine.memory import require_memory
 from omcal.machine.scikit import Interval
 from omcal.views.like import ViewsLike
-from omcal.views.reading import refuse_second_view, validate_views
+from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
 
 N_CLUSTERS = [Interval(Integral, 1, None, closed="left")]
@@ -55,7 +55,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
         """
         self._validate_params()
         refuse_second_view(y)
-        views = validate_views(self, X, views=getattr(self, "views", None), min_samples=2)
+        views = read_views(self, X, min_samples=2, home="memory", absent=False)
         name = type(self).__name__
         if self._single_view and len(views) > 1:
             raise ValueError(

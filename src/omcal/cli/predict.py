@@ -49,18 +49,17 @@ def predict(
     """
     import numpy as np
 
+    from omcal.views.named import NamedViews
+
     model = omcal.load(model_file)
     fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
     fitted.set_params(**{"device": "cpu", **parameters})
     outputs = Outputs([*reading.inputs, model_file], {"--out": out})
     require_label_format(out)
-    names = options.names(views)
     data = _load(reading, model.view_names_)
-    if names is None:
-        clusters = model.predict(data.views, present=data.present)
-    else:
-        present = None if data.present is None else [data.present[name] for name in data.views]
-        clusters = model.predict(list(data.views.values()), present=present)
+    # The views of --views are in the order of the model's, whatever they are called.
+    X = NamedViews(data.views, data.feature_names, data.present)
+    clusters = model.predict(X if options.names(views) is None else X.renamed(model.view_names_))
     written = outputs.write(
         "--out", lambda path: write_labels(path, clusters, data), elsewhere=True
     )

@@ -3,8 +3,7 @@
 from omcal.datasets._data import DataError, MultiViewData
 from omcal.datasets.builtin import load_digits_views
 from omcal.datasets.describing import describe
-from omcal.datasets.joining import join_views
-from omcal.datasets.loading import load_views
+from omcal.datasets.loading import join_views, load_views
 from omcal.datasets.registry import PAPER_DATASETS, load_paper_dataset
 from omcal.datasets.synthetic import make_multiview
 from omcal.datasets.writers import save_views

@@ -10,9 +10,15 @@ from scipy import sparse
 
 from omcal.datasets._names import listed_shapes
 from omcal.machine.arrays import Array, Mask
+from omcal.machine.threads import row_blocks
+from omcal.views.named import NamedViews
+from omcal.views.pair import Ids, Member
 from omcal.views.present import rows_present
+from omcal.views.stored import StoredTable
 
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
+ROW_NUMBERS = ""  # the name of ids that merely number the rows
+_BLOCK_ROWS = 4096  # of a mapped file at a time
 
 
 class DataError(ValueError):
@@ -37,7 +43,7 @@ class MultiViewData:
     ----------
     views : dict
         Name -> 2-D array of shape (n_samples, n_features), dense or CSR. Row i is the same sample
-        in each.
+        in each. Kept as `omcal.views.named.NamedViews`, with feature names and presence.
     labels : ndarray of shape (n_samples,), optional
         Classes, as the source gives them: integers or strings. An empty text or NaN is unknown.
     name : str
@@ -117,6 +123,9 @@ class MultiViewData:
                     f"present={name!r} of shape {mask.shape} belongs to no view of "
                     f"{self.n_samples} samples."
                 )
+        # The views keep the names of their features and the absent samples on their way to `fit`.
+        named = NamedViews(self.views, self.feature_names, self.present)
+        object.__setattr__(self, "views", named)
 
     @property
     def n_samples(self) -> int:
@@ -139,6 +148,16 @@ class MultiViewData:
     def widths(self) -> tuple[int, ...]:
         """Number of features of each view."""
         return tuple(int(view.shape[1]) for view in self.views.values())
+
+
+def as_member(name: str, data: Any) -> Member:
+    """Return a data set, or labels with ids, as a table to pair."""
+    titles = getattr(data, "feature_names", None) or {}
+    ids = data.ids
+    if ids is not None:
+        ids = Ids(data.id_name or "index", ids, numbering=data.id_name == ROW_NUMBERS)
+    columns = {str(title) for names in titles.values() for title in names}
+    return Member(name, data.n_samples, ids, columns, getattr(data, "widths", ()))
 
 
 def is_known(labels: Array) -> Mask:
@@ -171,5 +190,9 @@ def spread_rows(view: Matrix, position: Array) -> Matrix:
 
 def absent_rows(view: Matrix) -> Mask:
     """True for the rows of a dense view that are NaN throughout."""
+    if isinstance(view, np.memmap) and len(view):
+        table = StoredTable(view, str(view.filename))
+        blocks = row_blocks(len(view), _BLOCK_ROWS)
+        return np.concatenate([absent_rows(table.read(rows)) for rows in blocks])
     present = rows_present(view)
     return np.zeros(view.shape[0], dtype=bool) if present is None else ~present

@@ -18,7 +18,14 @@ from omcal.datasets._contents import (
     check_declared,
     text_array,
 )
-from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, is_known
+from omcal.datasets._data import (
+    ROW_NUMBERS,
+    DataError,
+    Matrix,
+    MultiViewData,
+    absent_rows,
+    is_known,
+)
 from omcal.datasets._ids import choose_ids
 from omcal.datasets._names import (
     FEATURE_TITLES,
@@ -30,8 +37,6 @@ from omcal.datasets._names import (
     listed_shapes,
 )
 from omcal.machine.arrays import Array
-
-ROW_NUMBERS = ""  # the name of ids that merely number the rows
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,8 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
     n = next(iter(final.values())).shape[0]
     ids = contents.ids
     if not is_table:
-        fitting = {name: v for name, v in vectors.items() if len(v) == n and name != label_name}
+        others = {name: v for name, v in vectors.items() if name not in (*chosen, label_name)}
+        fitting = {name: v for name, v in others.items() if len(v) == n}
         ids = choose_ids(fitting, choice.ids, ids)
     if ids is not None and len(ids.values) != n:
         raise DataError(f"{len(ids.values)} ids in {ids.name!r} for {n} samples.")

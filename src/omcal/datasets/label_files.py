@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import DataError, MultiViewData, is_known
+from omcal.datasets._data import ROW_NUMBERS, DataError, MultiViewData, as_member, is_known
 from omcal.datasets._ids import as_text, choose_ids, seems_id
 from omcal.datasets._names import is_label_name, listed
-from omcal.datasets._orientation import remedy_for_ids
-from omcal.datasets._selection import ROW_NUMBERS, label_vectors
+from omcal.datasets._selection import label_vectors
 from omcal.machine.arrays import Array
+from omcal.views.pair import ID_OPTION, transposed
 
 NUMBERED = "sample"  # the column in which files of clusters number samples without ids
 
@@ -88,7 +88,7 @@ def add_labels(
             found = found.by_position()
         if found.ids is None or data.ids is None:
             if found.n_samples != data.n_samples:
-                remedy = remedy_for_ids({"the data": data, "the labels": found})
+                remedy = _remedy(data, found)
                 raise DataError(
                     f"it has {found.n_samples} labels for {data.n_samples} samples, and there are "
                     f"no ids in both to join them by; {remedy}."
@@ -103,13 +103,18 @@ def add_labels(
     )
 
 
+def _remedy(data: MultiViewData, found: LabelColumn) -> str:
+    members = [as_member("the data", data), as_member("the labels", found)]
+    return transposed(members) or ID_OPTION
+
+
 def _by_id(data: MultiViewData, found: LabelColumn, path: Path) -> tuple[Array, str]:
     ids = np.asarray(data.ids)
     row = {name: i for i, name in enumerate(as_text(np.asarray(found.ids)).tolist())}
     place = np.array([row.get(name, -1) for name in ids.tolist()], dtype=np.intp)
     matched = int((place >= 0).sum())
     if not matched:
-        remedy = remedy_for_ids({"the data": data, "the labels": found})
+        remedy = _remedy(data, found)
         raise DataError(
             f"none of its ids ({listed(list(row)[:3])}) is one of the data "
             f"({listed(ids[:3].tolist())}); {remedy}."

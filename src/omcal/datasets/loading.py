@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Number
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict
 
+import numpy as np
+
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import DataError, MultiViewData
-from omcal.datasets._selection import ROW_NUMBERS, Choice, select
+from omcal.datasets._data import ROW_NUMBERS, DataError, MultiViewData
+from omcal.datasets._ids import Ids, as_text
+from omcal.datasets._selection import Choice, select
+from omcal.datasets.joining import Part, renamed, select_parts
 from omcal.datasets.joining import join as join_parts
-from omcal.datasets.joining import select_parts
 from omcal.datasets.label_files import add_labels
 from omcal.datasets.readers import find_format, promised, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
+from omcal.machine.arrays import Array
+from omcal.views.like import TableLike
+from omcal.views.pair import PairingError, is_whole, require_unique
+from omcal.views.table import column_names, is_arrow
 
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -241,3 +249,125 @@ def _noted(contents: Contents, path: Path, kind: str) -> Contents:
         return contents
     note = f"{path.name} is a file of kind {kind}, whatever its name says"
     return replace(contents, notes=(note, *contents.notes))
+
+
+def join_views(
+    tables: Mapping[str, TableLike | str | os.PathLike[str] | MultiViewData],
+    on: str | None = None,
+    *,
+    how: Literal["outer", "inner"] = "outer",
+    labels: str | bool | None = None,
+) -> MultiViewData:
+    """Join tables of the same samples by their ids: one or more views each.
+
+    Parameters
+    ----------
+    tables : dict
+        Name -> data frame (pandas, polars or pyarrow), path of a file, or `MultiViewData`. A table
+        with one view gives it this name; one without views may give the labels.
+    on : str, optional
+        The column of ids in every table. By default the index of a pandas frame with a name, the
+        ids of a data set, a column of different values with a usual name, or an index without a
+        name. An index that merely numbers the rows counts beside other ids only.
+    how : {"outer", "inner"}, default="outer"
+        All samples, absent from the views of the tables that lack them, or those in every table.
+    labels : str or bool, optional
+        The column of labels; by default one with a usual name.
+
+    Returns
+    -------
+    MultiViewData
+        The samples in the order of the first table, then of those that come later; its notes say
+        how many were matched.
+
+    Raises
+    ------
+    DataError
+        Where ids repeat, are missing, or match nowhere.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> image = pd.DataFrame({"id": ["x", "y"], "a": [1.0, 3.0], "b": [2.0, 4.0]})
+    >>> text = pd.DataFrame({"id": ["z", "y"], "c": [6.0, 5.0], "label": ["new", "old"]})
+    >>> data = join_views({"image": image, "text": text}, on="id")
+    >>> data.ids.tolist(), data.labels.tolist(), data.present["text"].tolist()
+    (['x', 'y', 'z'], ['', 'old', 'new'], [False, True, True])
+    >>> data.notes[-1]
+    "joined by 'id': 3 samples, 1 in every table; image has 2, text 2"
+    """
+    if not isinstance(tables, Mapping) or not tables:
+        raise DataError("tables must be a dict of names and tables, with at least one of them.")
+    if how not in ("outer", "inner"):
+        raise DataError(f"how={how!r} must be 'outer' or 'inner'.")
+    choice = Choice(labels=labels, ids=on)
+    parts: list[Part] = []
+    frames: list[tuple[str, Path, Contents]] = []
+    for name, table in tables.items():
+        key = str(name)
+        if isinstance(table, MultiViewData):
+            parts.append(Part(key, renamed(table, key)))
+        elif isinstance(table, str | os.PathLike):
+            sources = read_sources(table)
+            if len(sources) > 1:
+                parts.append(Part(key, combine(sources, choice, how)))
+            else:
+                frames.append((key, sources[0].path, sources[0].contents))
+        else:
+            frames.append((key, Path(key), _frame_contents(table, key, on)))
+    parts += select_parts(frames, choice)
+    order = [str(name) for name in tables]
+    return join_parts(sorted(parts, key=lambda part: order.index(part.key)), how)
+
+
+def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
+    """Return the columns of a data frame and its index."""
+    names = column_names(table)
+    if names is None:
+        raise DataError(
+            f"table {key!r} is a {type(table).__name__}; give a data frame, a path, or "
+            "MultiViewData."
+        )
+    if len(set(names)) < len(names):
+        raise DataError(f"table {key!r} has two columns of the same name; rename one of them.")
+    if is_arrow(table):
+        from omcal.datasets.readers.parquet_files import arrow_contents
+
+        return arrow_contents(table, "data frame")
+    columns = {name: _column(table, position) for position, name in enumerate(names)}
+    index: Any = getattr(table, "index", None)
+    ids = None
+    if hasattr(index, "get_indexer"):
+        values = index.to_numpy()
+        values = values if is_whole(values) else as_text(values)
+        if on is not None and on not in columns and index.name == on:
+            columns[on] = values
+        elif on is None and index.name is None:
+            columns = {"": values, **columns}
+        elif on is None:
+            ids = Ids(str(index.name), as_text(values))
+            _require_unique_index(ids, key)
+    return Contents("data frame", columns, table=True, ids=ids)
+
+
+def _require_unique_index(ids: Ids, key: str) -> None:
+    try:
+        require_unique(ids.values, f"the index of table {key!r}")
+    except PairingError as error:
+        raise DataError(str(error)) from None
+
+
+def _column(table: Any, position: int) -> Array:
+    column = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
+    values = np.asarray(column)
+    if values.dtype == object and getattr(column.dtype, "kind", "O") in "biuf":  # with gaps
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    if values.dtype.kind in "biufUM":
+        return values.astype(str) if values.dtype.kind == "M" else values
+    if all(_is_gap(cell) or isinstance(cell, bool | Number) for cell in values.tolist()):
+        return np.array([np.nan if _is_gap(cell) else float(cell) for cell in values.tolist()])
+    return np.array(["" if _is_gap(cell) else str(cell) for cell in values])
+
+
+def _is_gap(cell: Any) -> bool:
+    return cell is None or cell != cell or type(cell).__name__ == "NAType"

@@ -32,7 +32,7 @@ from omcal.machine.memory import parse_bytes
 from omcal.machine.threads import thread_count
 from omcal.model.estimators import OMCAL
 from omcal.views.like import PresentLike, ViewsLike
-from omcal.views.reading import validate_views
+from omcal.views.reading import read_views
 
 DEFAULT_METHODS = ("omcal", "consensus", "fsmsc", "mvschfd", "concat-kmeans", "best-view")
 _NOTES = {
@@ -263,7 +263,7 @@ def _as_data(
     if isinstance(X, MultiViewData):
         data = X
     else:
-        views = validate_views(OMCAL(), X, min_samples=2, absent=True, present=present)
+        views = read_views(OMCAL(), X, min_samples=2, present=present, home="memory")
         masks = {view.name: view.present for view in views if view.present is not None}
         data = MultiViewData({view.name: view.array for view in views}, present=masks or None)
     if y is not None:

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from omcal.machine.arrays import Array
 from omcal.model.feature_effects import ClusterDescription, FeatureEffect
 from omcal.model.subset_fits import fitted_views, views_in_memory
-from omcal.views.columns import split_columns
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Matrix, View, Views
 
@@ -71,15 +70,6 @@ def _feature_names(
             f"feature_names has {unknown[0]!r}, which is no view; use {list(views.names)}."
         )
     known = dict(zip(views.names, model._view_columns, strict=True))
-    columns = getattr(model, "feature_names_in_", None)
-    if columns is not None:
-        rule = getattr(model, "views", None)
-        parts = (
-            {views.names[0]: slice(None)}
-            if rule is None
-            else split_columns(rule, len(columns), columns)
-        )
-        known |= {name: tuple(columns[index]) for name, index in parts.items()}
     found = {}
     for view in views:
         listed = given.get(view.name, view.columns or known.get(view.name))

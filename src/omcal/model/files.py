@@ -26,6 +26,7 @@ from omcal.model.consensus_files import parts_of, read_consensus
 from omcal.model.estimators import OMCAL
 from omcal.model.header import flag, integer, names, number, optional_integer, text
 from omcal.model.single_view import OCAL
+from omcal.views.columns import split_columns
 
 __all__ = ["ModelError", "load", "save"]
 
@@ -341,8 +342,19 @@ def _set_fitted(model: OMCAL | OCAL, header: dict[str, Any], archive: Archive) -
     of_table = names(header["columns"], model.n_features_in_)
     if of_table is not None:
         model.feature_names_in_ = np.array(of_table, dtype=object)
+        if all(one is None for one in columns):  # as files had it before names were kept by view
+            model._view_columns = _columns_of_views(model, of_table)
     # The first version had none; without the graphs not all of them can be found again.
     model.doubts_ = doubts.read(header["doubts"]) if "doubts" in header else model._doubts()
+
+
+def _columns_of_views(model: OMCAL | OCAL, names: list[str]) -> list[tuple[str, ...]]:
+    """Return the names of the columns of each view of a table."""
+    rule = getattr(model, "views", None)
+    if rule is None:
+        return [tuple(names)]
+    parts = split_columns(rule, len(names), names)
+    return [tuple(np.array(names, dtype=object)[parts[name]]) for name in model.view_names_]
 
 
 def _check_solution(model: OMCAL | OCAL, Z: ConsensusGraph) -> None:

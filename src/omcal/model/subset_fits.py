@@ -21,7 +21,7 @@ from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem, Solution, VanishedGraphError, solve
 from omcal.method.updates import ConsensusGraph
 from omcal.places.memory import LARGEST_KEPT, MemoryRows
-from omcal.views.reading import validate_views
+from omcal.views.reading import read_views
 from omcal.views.view import Views
 
 
@@ -184,10 +184,7 @@ def kept_graphs(model: Any, present: Any = None) -> AnchorGraphs:
 
 def fitted_views(model: Any, X: Any, present: Any = None) -> Views:
     """X as the views that the model was fitted on; what lies in files stays there."""
-    columns = getattr(model, "views", None)
-    return validate_views(
-        model, X, views=columns, reset=False, lazy=True, absent=True, present=present
-    )
+    return read_views(model, X, reset=False, present=present, home="host")
 
 
 def views_in_memory(views: Views) -> Any:

@@ -20,7 +20,7 @@ from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL, Weighting
 from omcal.model.subset_fits import sampled_rows
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
-from omcal.views.reading import validate_views
+from omcal.views.reading import read_views
 from omcal.views.view import Matrix
 
 if TYPE_CHECKING:
@@ -201,9 +201,7 @@ def n_clusters(
     if not isinstance(n_runs, int | np.integer) or n_runs < 2:
         raise ValueError(f"n_runs={n_runs!r} must be an integer of at least 2.")
     rng = check_random_state(random_state)
-    everything = validate_views(
-        OMCAL(), X, views=views, min_samples=2, lazy=True, absent=True, present=present
-    )
+    everything = read_views(OMCAL(views=views), X, min_samples=2, present=present, home="host")
     if numbers is None:
         numbers = list(range(2, max(2, min(30, int(everything.n**0.5))) + 1))
     sample = sampled_rows(everything, max_samples, rng, "n_clusters")

@@ -21,7 +21,7 @@ from omcal.model.estimators import OMCAL
 from omcal.model.subset_fits import explained_shares, require_two
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present
-from omcal.views.reading import validate_views
+from omcal.views.reading import read_views
 from omcal.views.view import Views
 
 _SILHOUETTE_SAMPLES = 2000
@@ -140,9 +140,8 @@ def tune_without_labels(
         raise ValueError(f"fraction={fraction} must be above 0 and at most 1.")
     rng = check_random_state(random_state)
     probe = OMCAL(n_clusters, **fixed)
-    views = validate_views(
-        probe, X, views=fixed.pop("views", None), min_samples=2, absent=True, present=present
-    )
+    views = read_views(probe, X, min_samples=2, present=present, home="memory")
+    fixed.pop("views", None)
     check_present(views.present, views.names)
     kept = np.sort(rng.permutation(views.n)[:max_samples])
     sample = _Sample(views, kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,14 @@ def split_columns(
     return {name: _positions(name, member, width, columns) for name, member in members.items()}
 
 
+def _unknown_columns(name: str, missing: list[str], known: list[str]) -> str:
+    close = [(item, get_close_matches(item, known, 1)) for item in missing[:3]]
+    hints = "".join(f"; {item!r} may be {found[0]!r}" for item, found in close if found)
+    few = ", ".join(map(repr, known[:12])) + (" …" if len(known) > 12 else "")
+    have = f"; available: {few}" if known else "; X has no column names, give positions"
+    return f"views: {name!r} names columns that X does not have: {missing}{hints}{have}."
+
+
 def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slice | Array]:
     separator = rule.removeprefix("prefix")
     if not rule.startswith("prefix") or not separator:
@@ -128,7 +137,7 @@ def _positions(name: str, member: Any, width: int, columns: Sequence[str] | None
         known = {column: position for position, column in enumerate(columns or [])}
         missing = [item for item in wanted if item not in known]
         if missing:
-            raise ValueError(f"views: {name!r} names columns that X does not have: {missing}.")
+            raise ValueError(_unknown_columns(name, missing, list(known)))
         wanted = [known[item] for item in wanted]
     index = np.asarray(wanted, dtype=None if wanted else np.intp)
     if index.dtype == bool:

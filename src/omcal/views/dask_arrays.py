@@ -1,4 +1,4 @@
-"""Dask's arrays, data frames and delayed blocks as arrays cut by rows only."""
+"""Adapter: arrays, data frames and delayed blocks of Dask, as arrays cut by rows only."""
 
 from __future__ import annotations
 
@@ -9,10 +9,25 @@ import numpy as np
 
 from omcal.machine.arrays import Array
 from omcal.views.columns import numbered
+from omcal.views.table import Table, column_names
+from omcal.views.view import View
 
 
-def array_by_rows(data: Any, name: str) -> Any:
-    """A 2-D Dask array with known row chunks, none empty, and all columns in each."""
+def dask_table(data: Any, name: str) -> Table:
+    """Open a Dask array or data frame as a table that stays on its cluster."""
+    names, array = column_names(data), _array_by_rows(data, name)
+    if not array.shape[1]:
+        raise ValueError(f"view {name!r}: Found array with 0 feature(s); at least 1 is required.")
+
+    def take(part: str, columns: slice | Array | None) -> View:
+        view = View(part, array, names)
+        return view if columns is None else view.take(columns)
+
+    return Table(int(array.shape[1]), take, names, named=names is not None)
+
+
+def _array_by_rows(data: Any, name: str) -> Any:
+    """Return a 2-D Dask array with known row chunks, none empty, and all columns in each."""
     if hasattr(data, "to_dask_array"):
         _require_numeric(data.dtypes, name)
         data = data.to_dask_array(lengths=True)
@@ -28,7 +43,7 @@ def array_by_rows(data: Any, name: str) -> Any:
 
 
 def arrays_of_delayed(X: Any) -> Any:
-    """X with each list of delayed blocks of rows as a Dask array."""
+    """Return X with each list of delayed blocks of rows as a Dask array."""
     if isinstance(X, Mapping):
         return {name: _member(item, str(name)) for name, item in X.items()}
     if any(isinstance(item, list | tuple) for item in X):

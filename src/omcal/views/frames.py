@@ -1,28 +1,85 @@
-"""Data frames as views: the names of their columns, and the index that says which row is which."""
+"""Adapter: data frames of pandas and polars and tables of pyarrow, with names and index."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-def column_names(array: Any) -> tuple[str, ...] | None:
-    """The names of the columns of a data frame; None for what has none."""
-    if is_arrow(array):  # whose `columns` are the data
-        return tuple(map(str, array.schema.names))
-    return tuple(map(str, array.columns)) if hasattr(array, "columns") else None
-
-
-def is_arrow(array: Any) -> bool:
-    """Whether this is a table or record batch of pyarrow; does not import pyarrow."""
-    return type(array).__module__.partition(".")[0] == "pyarrow" and hasattr(array, "schema")
+from omcal.machine.arrays import Array
+from omcal.views.arrays import numeric_matrix
+from omcal.views.pair import Ids, as_text, numbers_rows
+from omcal.views.table import Table, column_names, is_arrow
+from omcal.views.view import View
 
 
-def arrow_values(table: Any, name: str) -> NDArray[Any]:
-    """The columns of an Arrow table side by side; a null is NaN."""
+def frame_table(frame: Any, name: str) -> Table:
+    """Open a data frame as a table; only the columns that are taken must be numeric."""
+    ids = _index_of(frame)
+    if is_arrow(frame) and (index := index_columns(frame)):
+        frame = frame.select([title for title in frame.schema.names if title not in index])
+    names = column_names(frame)
+    assert names is not None
+
+    def take(part: str, columns: slice | Array | None) -> View:
+        positions = np.arange(len(names))[slice(None) if columns is None else columns]
+        titles = tuple(names[j] for j in positions)
+        whole = len(positions) == len(names) and columns is None
+        if is_arrow(frame):
+            picked = frame if whole else frame.select(positions.tolist())
+            return View(part, numeric_matrix(_arrow_values(picked, name), name), titles)
+        if whole:
+            picked = frame
+        else:
+            picked = frame.iloc[:, positions] if hasattr(frame, "iloc") else frame[:, positions]
+        try:
+            return View(part, numeric_matrix(picked, name), titles)
+        except (ValueError, TypeError):
+            _refuse_words(picked, name)
+            raise
+
+    named = is_arrow(frame) or all(isinstance(title, str) for title in frame.columns)
+    return Table(len(names), take, names, ids, named)
+
+
+def is_frame(data: Any) -> bool:
+    """Whether this is a data frame or an Arrow table; imports no library of either."""
+    return hasattr(data, "columns") or is_arrow(data)
+
+
+def _index_of(frame: Any) -> Ids | None:
+    """Return the index of a pandas frame as ids, also of one that became an Arrow table."""
+    if is_arrow(frame):
+        return arrow_index(frame)
+    index = getattr(frame, "index", None)
+    return Ids.of_index(index) if hasattr(index, "get_indexer") else None
+
+
+def index_columns(table: Any) -> list[str]:
+    """Return the columns of an Arrow table that pandas wrote as the index."""
+    listed = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in listed if isinstance(name, str) and name in table.schema.names]
+
+
+def arrow_index(table: Any) -> Ids | None:
+    """Return the index of the pandas frame that became an Arrow table."""
+    columns = index_columns(table)
+    if len(columns) == 1:
+        name = "index" if columns[0].startswith("__index_level_") else columns[0]
+        values = np.array(table.column(columns[0]).to_pylist(), dtype=object)
+        return Ids(name, as_text(values))
+    for described in (table.schema.pandas_metadata or {}).get("index_columns", []):
+        if isinstance(described, dict) and described.get("kind") == "range":
+            numbers = np.arange(described["start"], described["stop"], described["step"])
+            if len(numbers) == table.num_rows:  # not so after a slice
+                name = described.get("name") or "index"
+                return Ids(name, as_text(numbers), numbers_rows(numbers))
+    return None
+
+
+def _arrow_values(table: Any, name: str) -> NDArray[Any]:
+    """Return the columns of an Arrow table side by side; a null is NaN."""
     columns = [np.asarray(table.column(j)) for j in range(table.num_columns)]
     for title, column in zip(table.schema.names, columns, strict=True):
         if column.dtype.kind not in "biuf":
@@ -33,8 +90,8 @@ def arrow_values(table: Any, name: str) -> NDArray[Any]:
     return np.column_stack(columns) if columns else np.empty(table.shape)
 
 
-def refuse_words(frame: Any, name: str) -> None:
-    """Raise where a column of a pandas frame holds no numbers, nor what can be read as such."""
+def _refuse_words(frame: Any, name: str) -> None:
+    """Raise if a column of a pandas frame cannot be read as numbers, and name it."""
     for place, title in enumerate(frame.columns if hasattr(frame, "iloc") else ()):
         values = np.asarray(frame.iloc[:, place])
         try:
@@ -47,95 +104,3 @@ def refuse_words(frame: Any, name: str) -> None:
                 f"view {name!r}: column {str(title)!r} holds no numbers; leave it out, or make "
                 "columns of zeros and ones of its words (pandas.get_dummies)."
             )
-
-
-def align(named: Mapping[str, Any], present: Any = None) -> dict[str, Any]:
-    """The views with their data frames in the order of the first one, by their indices.
-
-    Frames that are merely numbered from 0 pair by position, like arrays, unless another frame has
-    the same numbers in another order.
-    """
-    indices = {name: array.index for name, array in named.items() if _has_index(array)}
-    labelled = [name for name, index in indices.items() if not _is_numbering(index)]
-    if not labelled or _all_equal(indices.values()):
-        return dict(named)
-    numbered = [name for name in indices if name not in labelled]
-    group = [
-        name
-        for name in indices
-        if name in labelled or _same_set(indices[name], indices[labelled[0]])
-    ]
-    _require_same_sets({name: indices[name] for name in group})
-    if _all_equal(indices[name] for name in group):
-        return dict(named)
-    loose = [name for name, array in named.items() if array is not None and name not in group]
-    if loose:
-        why = "is numbered otherwise" if loose[0] in numbered else "has no index"
-        raise ValueError(
-            f"the data frames {_listed(group)} have the same index in different orders, and view "
-            f"{loose[0]!r} {why}, so that its rows cannot be told; bring the frames into one order "
-            "with .loc[...], or give every view the index."
-        )
-    if present is not None:
-        raise ValueError(
-            f"the data frames {_listed(group)} have the same index in different orders, and "
-            "present= does not say in which it is; bring the frames into one order with .loc[...]."
-        )
-    wanted = indices[group[0]]
-    return {
-        name: array.iloc[_places(indices[name], wanted)] if name in group else array
-        for name, array in named.items()
-    }
-
-
-def _has_index(array: Any) -> bool:
-    return hasattr(array, "columns") and hasattr(getattr(array, "index", None), "get_indexer")
-
-
-def _is_numbering(index: Any) -> bool:
-    """Whether this is pandas' own numbering, 0 to n - 1, which says nothing about the samples."""
-    return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
-
-
-def _all_equal(indices: Any) -> bool:
-    first, *others = indices
-    return all(first.equals(other) for other in others)
-
-
-def _places(index: Any, wanted: Any) -> NDArray[np.intp]:
-    return np.asarray(index.get_indexer(wanted))
-
-
-def _same_set(one: Any, other: Any) -> bool:
-    return (
-        len(one) == len(other)
-        and bool(one.is_unique and other.is_unique)
-        and bool((_places(one, other) >= 0).all())
-    )
-
-
-def _require_same_sets(indices: dict[str, Any]) -> None:
-    first, *others = indices
-    for name in others:
-        mine, its = indices[first], indices[name]
-        if mine.equals(its) or _same_set(mine, its):
-            continue
-        for view, index in ((first, mine), (name, its)):
-            if not index.is_unique:
-                twice = index[index.duplicated()][0]
-                raise ValueError(
-                    f"the data frames {first!r} and {name!r} have different indices, and that of "
-                    f"{view!r} has {twice!r} more than once; give each sample a name of its own, "
-                    "or pair the rows by position: .reset_index(drop=True)."
-                )
-        both = int((_places(mine, its) >= 0).sum())
-        raise ValueError(
-            f"the data frames {first!r} and {name!r} have different indices: {both} samples are in "
-            f"both, {len(mine) - both} only in {first!r}, {len(its) - both} only in {name!r}. "
-            "omcal.datasets.join_views keeps them all; .loc[...] picks those in both; "
-            ".reset_index(drop=True) pairs the rows by position."
-        )
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names))

@@ -9,44 +9,16 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Mask
-from omcal.machine.threads import map_blocks, row_blocks
-from omcal.views.stored import StoredTable
+from omcal.machine.threads import map_blocks
 
-_BLOCK_ROWS = 4096  # of a mapped file at a time
 _FIRST_ROWS = 1 << 18  # whose first numbers a thread reads at a time
-
-
-def rows_for_none(named: Mapping[str, Any], widths: Mapping[str, int]) -> dict[str, Any]:
-    """Rows that are None, and views that are None and whose width is known, as rows of NaN."""
-    # The length of a Dask data frame costs a pass, so it is asked for where it is needed only.
-    whole = next((array for array in named.values() if array is not None), None)
-    filled: dict[str, Any] = {}
-    for name, array in named.items():
-        if array is None and whole is not None and name in widths:
-            filled[name] = np.full((_length(whole), widths[name]), np.nan)
-        elif isinstance(array, list | tuple) and any(row is None for row in array):
-            width = next((len(row) for row in array if row is not None), 1)
-            filled[name] = [[np.nan] * width if row is None else row for row in array]
-        else:
-            filled[name] = array
-    return filled
-
-
-def _length(array: Any) -> int:
-    shape = getattr(array, "shape", None)
-    return int(shape[0]) if shape else len(array)
 
 
 def rows_present(array: Any) -> Mask | None:
     """False for the rows that are NaN throughout; None where there is no such row."""
     if sparse.issparse(array) or array.dtype.kind != "f":
         return None
-    if isinstance(array, np.memmap):
-        table = StoredTable(array, str(array.filename))
-        blocks = [_present(table.read(rows)) for rows in row_blocks(len(array), _BLOCK_ROWS)]
-        present = np.concatenate([*blocks, np.ones(0, dtype=bool)])
-    else:
-        present = _present(array)
+    present = _present(array)
     return None if present.all() else present
 
 
@@ -58,22 +30,6 @@ def _present(array: Any) -> Mask:
     doubtful = np.flatnonzero(~present)
     present[doubtful] = ~np.isnan(array[doubtful]).all(axis=1)
     return present
-
-
-def present_by_mask(array: Any, name: str) -> Mask | None:
-    """False for the rows that a masked array masks throughout; None where there is no such row."""
-    if not isinstance(array, np.ma.MaskedArray):
-        return None
-    mask = np.ma.getmaskarray(array)
-    absent: Mask = np.asarray(mask.all(axis=1))
-    partly = mask[~absent]
-    if partly.any():
-        raise ValueError(
-            f"view {name!r} masks {int(partly.sum())} values in {int(partly.any(axis=1).sum())} "
-            "samples that have others; fill or impute them first (a sample that is absent from a "
-            "view is masked in all of its features)."
-        )
-    return ~absent if absent.any() else None
 
 
 def read_masks(given: Any, names: Sequence[str], n: int) -> dict[str, Mask]:

@@ -1,4 +1,4 @@
-"""Views that stay where they are stored and are read by blocks of consecutive rows."""
+"""Adapter: data that stay where they are stored and are read by blocks of consecutive rows."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
 from omcal.machine.arrays import Array
+from omcal.views.table import Table, column_names
+from omcal.views.view import Home, View
 
 Block = TypeVar("Block")
 
@@ -37,8 +39,21 @@ def is_stored(array: Any) -> bool:
     )
 
 
+def stored_table(data: Any, name: str) -> Table:
+    """Open stored data as a table whose rows stay where they are."""
+    array, names = StoredArray(StoredTable(data, name)), column_names(data)
+    if not array.shape[1]:
+        raise ValueError(f"view {name!r}: Found array with 0 feature(s); at least 1 is required.")
+
+    def take(part: str, columns: slice | Array | None) -> View:
+        view = View(part, array, names)
+        return view if columns is None else view.take(columns)
+
+    return Table(array.shape[1], take, names, named=names is not None)
+
+
 class StoredTable:
-    """Rows of something that lies outside the memory, read when they are asked for."""
+    """Rows of a source outside of the memory, read on request."""
 
     def __init__(self, source: Any, name: str) -> None:
         if source.dtype.kind not in "fiub":
@@ -76,10 +91,11 @@ class StoredTable:
 
 @dataclass(frozen=True)
 class StoredArray:
-    """All columns of a stored table, or some: what a `View` holds in place of an array."""
+    """All columns of a stored table, or some: the array of a stored `View`."""
 
     table: StoredTable
     columns: slice | Array | None = None
+    home: ClassVar[Home] = "disk"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -101,6 +117,12 @@ class StoredArray:
 
     def __getitem__(self, rows: slice) -> Array:
         return self.pick(self.table.read(rows))
+
+    def take(self, columns: slice | Array) -> StoredArray:
+        """Return some of the columns of this array."""
+        if self.columns is not None:
+            columns = np.arange(self.table.shape[1])[self.columns][columns]
+        return replace(self, columns=columns)
 
     def pick(self, block: Array) -> Array:
         """The columns of this array from rows of its table."""

@@ -1,4 +1,4 @@
-"""Views of the same samples, as everything here works on them; rows of them in blocks."""
+"""Checked views of the same samples: the form in which every other module takes data."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import map_blocks, row_slice
 from omcal.views.present import read_masks, rows_present
-from omcal.views.stored import StoredArray
-from omcal.views.tensor_array import TensorArray
 
 _BLOCK_ENTRIES = 1 << 22  # that are looked at at once
 
@@ -28,7 +26,7 @@ class View:
 
     name: str
     array: Matrix
-    columns: tuple[str, ...] | None = None  # where the view was a data frame of its own
+    columns: tuple[str, ...] | None = None  # the names of the features, where they have any
     present: Mask | None = None  # which samples are in the view; None: all
 
     @property
@@ -49,21 +47,25 @@ class View:
     @property
     def home(self) -> Home:
         """Where the rows are."""
-        if self.stored:
-            return "disk"
-        if self.distributed:
-            return "cluster"
-        return "device" if isinstance(self.array, TensorArray) else "memory"
+        home: Home = "cluster" if is_dask(self.array) else getattr(self.array, "home", "memory")
+        return home
 
     @property
     def stored(self) -> bool:
         """Whether the rows are read from somewhere, by slices only."""
-        return isinstance(self.array, StoredArray)
+        return self.home == "disk"
 
     @property
     def distributed(self) -> bool:
         """Whether the rows are those of a Dask array."""
         return is_dask(self.array)
+
+    def take(self, columns: slice | Array) -> View:
+        """Return the view of some of its features, in the given order."""
+        names = None if self.columns is None else tuple(np.array(self.columns)[columns].tolist())
+        by_method = self.home in ("disk", "device")
+        array = self.array.take(columns) if by_method else self.array[:, columns]
+        return replace(self, array=array, columns=names)
 
     def part(self, array: Matrix, rows: slice | Array) -> View:
         """The view of these rows only, which are in `array`."""

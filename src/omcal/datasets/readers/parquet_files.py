@@ -9,9 +9,11 @@ import numpy as np
 
 from omcal.datasets._contents import Contents, check_declared, text_array, text_fits
 from omcal.datasets._data import DataError
+from omcal.datasets._ids import NAMELESS
 from omcal.datasets._names import listed
 from omcal.datasets.readers._cells import require_short
 from omcal.machine.arrays import Array
+from omcal.views.frames import arrow_index, index_columns
 
 
 def is_parquet(path: Path, start: bytes) -> bool:
@@ -46,14 +48,26 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
     require_short(table.column_names)
     columns: dict[str, Array] = {}
     unused = []
+    index = arrow_index(table)
+    named_index = index is not None and index.name != NAMELESS
+    if index is not None and index.numbering:
+        columns[""] = np.asarray(index.values).astype(np.int64)
     for name in table.column_names:
+        if named_index and name in index_columns(table):
+            continue
         value = _arrow_values(table.column(name).combine_chunks(), name)
         if value is None:
             unused.append(name)
         else:
             columns["" if name.startswith("__index_level_") else name] = value
     note = f"columns of another type or of long texts, not used: {listed(unused)}"
-    return Contents(file_format, columns, table=True, notes=(note,) if unused else ())
+    return Contents(
+        file_format,
+        columns,
+        table=True,
+        ids=index if named_index else None,
+        notes=(note,) if unused else (),
+    )
 
 
 def _arrow_values(column: Any, name: str) -> Array | None:

@@ -15,7 +15,7 @@ from omcal.method.scaling import Scaling
 from omcal.places.gpu.devices import block_entries
 from omcal.places.gpu.scaling import prepare
 from omcal.places.gpu.staging import fill
-from omcal.views.tensor_array import TensorArray
+from omcal.views.tensors import TensorArray
 from omcal.views.view import View, Views
 
 _KEPT_SHARE = 8  # a view that takes no more of the free memory than this part may stay

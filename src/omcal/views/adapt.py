@@ -1,0 +1,165 @@
+"""Any input as named views: one adapter for each kind, chosen here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+
+from omcal.machine.arrays import Array
+from omcal.views.arrays import array_table
+from omcal.views.columns import by_name, numbered
+from omcal.views.frames import frame_table, is_frame
+from omcal.views.named import NamedViews
+from omcal.views.pair import Ids
+from omcal.views.stored import is_stored, stored_table
+from omcal.views.table import Table
+from omcal.views.view import View, is_dask
+
+Home = Literal["any", "host", "memory"]
+Split = Callable[[int, tuple[str, ...] | None], dict[str, slice | Array | None]]
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input as views, before its rows are paired and it is compared with a model.
+
+    Attributes
+    ----------
+    views : list of View or None
+        None stands for a view that no sample has.
+    names : list of str
+        Their names.
+    ids : dict
+        View -> the names of its rows, for views that have them.
+    table : Table, optional
+        The one table that the views are columns of.
+    by_name : bool
+        Whether the views were given by name.
+    """
+
+    views: dict[str, View | None]
+    ids: dict[str, Ids]
+    table: Table | None
+    by_name: bool
+
+
+def adapt(X: Any, split: Split, home: Home = "any") -> Given:
+    """Turn any input into named views.
+
+    Parameters
+    ----------
+    X : mapping, sequence of 2-D arrays, or one 2-D array, data frame or sparse matrix
+    split : callable
+        For one table: the columns of each view, from the number and the names of its columns.
+    home : {"any", "host", "memory"}
+        Where the views may stay: anywhere; outside of devices; in memory only.
+
+    Returns
+    -------
+    Given
+    """
+    X = _with_arrays_of_delayed(X)
+    members = separate_views(X)
+    if members is None:
+        table = _open(X, "X", home)
+        parts = split(table.width, table.names)
+        taken: dict[str, View | None] = {part: table.take(part, at) for part, at in parts.items()}
+        ids = {} if table.ids is None else dict.fromkeys(parts, table.ids)
+        return Given(taken, ids, table, by_name=False)
+    _require_one_kind(members)
+    opened = {
+        name: None if member is None else _open(member, name, home)
+        for name, member in members.items()
+    }
+    views = {name: table.take(name, None) if table else None for name, table in opened.items()}
+    if isinstance(X, NamedViews):
+        views = {name: _with_names(view, X) for name, view in views.items()}
+    ids = {name: t.ids for name, t in opened.items() if t is not None and t.ids is not None}
+    return Given(views, ids, None, by_name=isinstance(X, Mapping))
+
+
+def _open(data: Any, name: str, home: Home) -> Table:
+    """Open one 2-D input with the adapter for its kind."""
+    if is_tensor(data):
+        from omcal.views.tensors import on_host, tensor_table
+
+        return tensor_table(data, name) if home == "any" else array_table(on_host(data), name)
+    if is_dask(data) and home != "memory":
+        from omcal.views.dask_arrays import dask_table
+
+        return dask_table(data, name)
+    if is_stored(data) and home != "memory":
+        return stored_table(data, name)
+    return frame_table(data, name) if is_frame(data) else array_table(data, name)
+
+
+def _with_names(view: View | None, X: NamedViews) -> View | None:
+    """Return the view with the feature names and the presence that came with it."""
+    if view is None:
+        return None
+    titles = X.feature_names.get(view.name)
+    columns = view.columns if titles is None else tuple(map(str, titles))
+    return replace(view, columns=columns, present=X.present.get(view.name, view.present))
+
+
+def separate_views(X: Any) -> dict[str, Any] | None:
+    """Return the separate views in X by name, or None if X is one table."""
+    # scipy.sparse.dok_array is a dict, so sparse goes first.
+    if sparse.issparse(X) or is_frame(X):
+        return None
+    if isinstance(X, Mapping):
+        named = by_name(X, "X")
+    elif isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and not _are_words(X):
+        named = numbered(list(X))
+    elif isinstance(X, list | tuple) and (not X or any(is_matrix(item) for item in X)):
+        named = numbered(X)
+    else:
+        return None
+    if not named:
+        raise ValueError("X holds no view; give at least one 2-D array.")
+    return named
+
+
+def is_tensor(data: Any) -> bool:
+    """Whether this is a tensor of PyTorch; does not load PyTorch to find out."""
+    return any(
+        base.__module__.split(".")[0] == "torch" and base.__name__ == "Tensor"
+        for base in type(data).__mro__
+    )
+
+
+def is_matrix(item: Any) -> bool:
+    """Whether this has two dimensions; a list of lists or of 1-D arrays is one table."""
+    return len(getattr(item, "shape", ())) == 2
+
+
+def _are_words(X: Any) -> bool:
+    return len(X) > 0 and all(isinstance(item, str | bytes) for item in X)
+
+
+def _with_arrays_of_delayed(X: Any) -> Any:
+    """Return X with each list of delayed blocks, which has no shape, as a Dask array."""
+    if sparse.issparse(X) or not isinstance(X, Mapping | list | tuple):
+        return X
+    members = X.values() if isinstance(X, Mapping) else X
+    firsts = (item[0] if isinstance(item, list | tuple) and item else item for item in members)
+    if not any(type(first).__module__ == "dask.delayed" for first in firsts):
+        return X
+    from omcal.views.dask_arrays import arrays_of_delayed
+
+    return arrays_of_delayed(X)
+
+
+def _require_one_kind(members: Mapping[str, Any]) -> None:
+    """Refuse tensors beside other views."""
+    tensors = {name: is_tensor(member) for name, member in members.items()}
+    if any(tensors.values()) and not all(tensors.values()):
+        name = next(name for name, found in tensors.items() if not found)
+        raise ValueError(
+            f"view {name!r} is a {type(members[name]).__name__} while others are tensors; "
+            "give all views as tensors or none."
+        )

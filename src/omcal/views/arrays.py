@@ -1,0 +1,153 @@
+"""Adapter: arrays, sparse matrices, masked arrays and lists of rows, all in memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from omcal.machine.arrays import Array, Mask
+from omcal.views.stored import in_memory
+from omcal.views.table import Table
+from omcal.views.view import Matrix, View
+
+_DENSE_SHARE = 2 / 3  # of stored entries, from which on a dense array takes less memory
+
+
+def array_table(data: Any, name: str) -> Table:
+    """Open an array, a sparse matrix or a list of rows as a table."""
+    if sparse.issparse(data):
+        _require_sound(data, name)
+        matrix = numeric_matrix(data, name)
+        return Table(matrix.shape[1], lambda part, index: View(part, _picked(matrix, index)))
+    array = _rows_of_lists(data) if isinstance(data, list | tuple) else in_memory(data, name)
+    array = array if hasattr(array, "shape") else np.asarray(array)
+    _require_2d(array, name)
+
+    def take(part: str, columns: slice | Array | None) -> View:
+        picked = _picked(array, columns)
+        return View(part, numeric_matrix(picked, name), present=_present_by_mask(picked, part))
+
+    return Table(array.shape[1], take)
+
+
+def numeric_matrix(data: Any, name: str) -> Matrix:
+    """Return the data as a 2-D array of real numbers or a CSR matrix, if possible uncopied."""
+    try:
+        checked = check_array(
+            data,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            ensure_min_features=1,
+            input_name=name,
+        )
+        if checked.dtype == object:  # such as a category of words in a data frame
+            checked = checked.astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"view {name!r}: {error}") from error
+    return _canonical(checked) if sparse.issparse(checked) else checked
+
+
+def _canonical(array: Matrix) -> Matrix:
+    """Return a sparse array in which every entry is stored once; the user's own is left as it is.
+
+    One with few zeros becomes dense: it takes less memory, and can be centred, without which
+    distances between points far from zero are rounding.
+    """
+    if not array.has_canonical_format:
+        array = array.copy()
+        array.sum_duplicates()
+    return array.toarray() if array.nnz > _DENSE_SHARE * math.prod(array.shape) else array
+
+
+def _rows_of_lists(rows: Any) -> Any:
+    """Return a list of rows as an array; a row that is None becomes a row of NaN."""
+    if any(row is None for row in rows):
+        width = next((len(row) for row in rows if row is not None), 1)
+        rows = [[np.nan] * width if row is None else row for row in rows]
+    try:
+        return np.asarray(rows)
+    except (ValueError, TypeError) as error:
+        if _are_views_of_lists(rows):
+            raise ValueError(_NESTED) from error
+        raise ValueError(
+            f"X is a list of {len(rows)} rows of different lengths, or of other things than "
+            "numbers; give rows of equal length, or several views as 2-D arrays."
+        ) from error
+
+
+_NESTED = (
+    "X is made of lists of lists of lists; pass several views as arrays, "
+    "fit([numpy.array(A), numpy.array(B)])."
+)
+
+
+def _are_views_of_lists(X: Any) -> bool:
+    """Whether X has rows where numbers should be."""
+    for _ in range(2):
+        if not isinstance(X, list | tuple) or not X:
+            return False
+        X = X[0]
+    return isinstance(X, list | tuple)
+
+
+def _require_2d(array: Any, name: str) -> None:
+    shape = np.shape(array)
+    if len(shape) == 2:
+        if not shape[1]:
+            raise ValueError(
+                f"view {name!r}: Found array with 0 feature(s) (shape={shape}) while a minimum of "
+                "1 is required."
+            )
+        return
+    if len(shape) == 3 and name == "X":
+        raise ValueError(_NESTED)
+    kind = type(array).__name__
+    remedy = "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample"
+    if hasattr(array, "to_frame"):
+        remedy = "X.to_frame() for one feature"
+    raise ValueError(
+        f"view {name!r} is a {kind} of shape {shape}; each view must be 2-D (samples × features). "
+        f"Reshape your data: {remedy}."
+    )
+
+
+def _picked(array: Matrix, columns: slice | Array | None) -> Matrix:
+    return array if columns is None else array[:, columns]
+
+
+def _require_sound(array: Any, name: str) -> None:
+    """Refuse a sparse matrix with indices outside its shape; SciPy would read foreign memory."""
+    kind = array.format
+    try:
+        # The checks may rearrange their argument, which must not be the user's own.
+        if kind == "coo":
+            sparse.coo_array((array.data, (array.row, array.col)), array.shape)
+        elif kind in ("csr", "csc", "bsr"):
+            parts = (array.data, array.indices, array.indptr)
+            type(array)(parts, array.shape).check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(
+            f"view {name!r} is a damaged sparse matrix ({error}); build it anew from its entries."
+        ) from error
+
+
+def _present_by_mask(array: Any, name: str) -> Mask | None:
+    """Return False for rows that a masked array masks throughout; None if there is no such row."""
+    if not isinstance(array, np.ma.MaskedArray):
+        return None
+    mask = np.ma.getmaskarray(array)
+    absent: Mask = np.asarray(mask.all(axis=1))
+    partly = mask[~absent]
+    if partly.any():
+        raise ValueError(
+            f"view {name!r} masks {int(partly.sum())} values in {int(partly.any(axis=1).sum())} "
+            "samples that have others; fill or impute them first (a sample that is absent from a "
+            "view is masked in all of its features)."
+        )
+    return ~absent if absent.any() else None

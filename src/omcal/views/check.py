@@ -1,0 +1,216 @@
+"""Comparison of an input with the model it is for: the only place that makes it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from omcal.machine.arrays import Array
+from omcal.views.adapt import Given, Split
+from omcal.views.columns import split_columns
+from omcal.views.view import View, Views, check_finite, mark_absent
+
+
+def check(
+    estimator: Any, given: Given, *, reset: bool, min_samples: int, present: Any, absent: bool
+) -> Views:
+    """Record the views on an estimator, or compare them with those of its fit.
+
+    Parameters
+    ----------
+    estimator : object
+        With `reset` it receives `n_features_in_`, `n_features_per_view_` and `view_names_` (and
+        `feature_names_in_` for a table with named columns); without, it is compared with them.
+    given : Given
+        The views, with paired rows.
+    reset : bool
+        True in `fit`, False in `predict`.
+    min_samples : int
+        Fewer rows are an error.
+    present : mapping or sequence of boolean arrays, or one of shape (n, V), optional
+        Which samples are in which view.
+    absent : bool
+        Whether samples may be absent from views.
+
+    Returns
+    -------
+    Views
+        In the order of the fit, with its features in its order.
+    """
+    views = Views(_without_none(given) if reset else _named_as_fitted(estimator, given))
+    if views.n < min_samples:
+        raise ValueError(f"Found {views.n} sample(s) while a minimum of {min_samples} is required.")
+    if absent:
+        views = _mark_absent(views, present)
+    else:
+        _require_complete(views)
+    if reset:
+        _record(estimator, given, views)
+        return views
+    order = {view.name: view for view in views}
+    return Views([_as_fitted(estimator, v, order[n]) for v, n in enumerate(estimator.view_names_)])
+
+
+def require_finite_views(views: Views) -> None:
+    """Refuse NaN and infinity in views in memory."""
+    for view in views:
+        if view.home == "memory":
+            check_finite(view)
+
+
+def columns_of_table(estimator: Any, reset: bool) -> Split:
+    """Return the function that finds the columns of each view in one table.
+
+    In `fit` the parameter `views` decides. In `predict` names decide if both tables have them.
+    """
+    rule = getattr(estimator, "views", None)
+
+    def split(width: int, names: tuple[str, ...] | None) -> dict[str, slice | Array | None]:
+        if not reset:
+            fitted = estimator._view_columns
+            if names is not None and all(columns is not None for columns in fitted):
+                return _columns_by_name(estimator, names, rule)
+            _require_width(estimator, width, names)
+        return {"X": None} if rule is None else {**split_columns(rule, width, names)}
+
+    return split
+
+
+def _columns_by_name(
+    estimator: Any, names: tuple[str, ...], rule: Any
+) -> dict[str, slice | Array | None]:
+    """Find the fitted columns of each view in a table with named columns."""
+    fitted = dict(zip(estimator.view_names_, estimator._view_columns, strict=True))
+    wanted = list(dict.fromkeys(title for titles in fitted.values() for title in titles))
+    # Columns in no view are of no interest, unless the rule takes all of them.
+    taken = names if rule is None or isinstance(rule, str) else [n for n in names if n in wanted]
+    found = dict(zip(wanted, column_order(taken, wanted, "X"), strict=True))
+    place = {title: j for j, title in enumerate(names)}
+    given = {title: place[taken[j]] for title, j in found.items()}
+    return {view: np.array([given[title] for title in titles]) for view, titles in fitted.items()}
+
+
+def column_order(names: Sequence[str], fitted: Sequence[str], view: str) -> Array:
+    """Return the positions that bring named columns into the fitted order.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or new, or a name repeats and the order differs.
+    """
+    if tuple(names) == tuple(fitted):
+        return np.arange(len(names))
+    missing = [name for name in fitted if name not in set(names)]
+    new = [name for name in names if name not in set(fitted)]
+    if missing or new or len(set(names)) < len(names):
+        problems = [f"{_few(missing)} missing"] if missing else []
+        problems += [f"{_few(new)} not in fit"] if new else []
+        problems = problems or ["several columns have the same name, in another order than in fit"]
+        close = [(name, get_close_matches(name, new, 1)) for name in missing[:3]]
+        hints = [f"{name!r} may be {found[0]!r}" for name, found in close if found]
+        raise ValueError(
+            f"the columns of view {view!r} are not those of fit (feature names): "
+            f"{', '.join(problems)}{'; ' + ', '.join(hints) if hints else ''}. Give the columns of "
+            "fit by name, in any order."
+        )
+    place = {name: j for j, name in enumerate(names)}
+    return np.array([place[name] for name in fitted])
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - 6
+    return ", ".join(map(repr, names[:6])) + (f" and {more} more" if more > 0 else "")
+
+
+def _require_width(estimator: Any, width: int, names: tuple[str, ...] | None) -> None:
+    name = type(estimator).__name__
+    if width != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {width} features, but {name} is expecting {estimator.n_features_in_} features "
+            "as input."
+        )
+    if names is None and hasattr(estimator, "feature_names_in_"):
+        warnings.warn(
+            f"X does not have valid feature names, but {name} was fitted with feature names",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _without_none(given: Given) -> list[View]:
+    for name, view in given.views.items():
+        if view is None:
+            raise ValueError(f"view {name!r} is None; each view must be 2-D (samples × features).")
+    return [view for view in given.views.values() if view is not None]
+
+
+def _named_as_fitted(estimator: Any, given: Given) -> list[View]:
+    """Return the given views under the names of the fitted ones; None as views of absent samples.
+
+    Views match by name if they have names, else by position.
+    """
+    fitted = list(estimator.view_names_)
+    if len(given.views) != len(fitted):
+        raise ValueError(
+            f"X has {len(given.views)} views but the model was fitted on {len(fitted)}: {fitted}."
+        )
+    if given.by_name and set(given.views) != set(fitted):
+        raise ValueError(
+            f"X has views {list(given.views)} but the model was fitted on {fitted}; "
+            "use the same names."
+        )
+    names = list(given.views) if given.by_name else fitted
+    widths = dict(zip(fitted, estimator.n_features_per_view_, strict=True))
+    n = next((view.array.shape[0] for view in given.views.values() if view is not None), None)
+    if n is None:
+        raise ValueError("every view in X is None; give at least one 2-D array.")
+    return [
+        View(name, np.full((n, widths[name]), np.nan)) if view is None else replace(view, name=name)
+        for name, view in zip(names, given.views.values(), strict=True)
+    ]
+
+
+def _mark_absent(views: Views, present: Any) -> Views:
+    if views.home != "device":
+        return mark_absent(views, present)
+    from omcal.views.tensors import mark_absent_on_device
+
+    return mark_absent_on_device(views, present)
+
+
+def _require_complete(views: Views) -> None:
+    for view in views:
+        if view.present is not None:
+            raise ValueError(
+                f"view {view.name!r} lacks {int((~view.present).sum())} of {views.n} samples, and "
+                "this method needs all samples in every view; remove or impute them first."
+            )
+
+
+def _record(estimator: Any, given: Given, views: Views) -> None:
+    """Keep what `predict` compares with."""
+    table = given.table
+    vars(estimator).pop("feature_names_in_", None)
+    estimator.n_features_in_ = sum(views.widths) if table is None else table.width
+    if table is not None and table.named:
+        estimator.feature_names_in_ = np.array(table.names, dtype=object)
+    estimator.view_names_ = list(views.names)
+    estimator.n_features_per_view_ = list(views.widths)
+    estimator._view_columns = [view.columns for view in views]
+
+
+def _as_fitted(estimator: Any, v: int, view: View) -> View:
+    """Return a view with its features in the order of the fit."""
+    width, columns = estimator.n_features_per_view_[v], estimator._view_columns[v]
+    if view.columns and columns and view.columns != columns:
+        return view.take(column_order(view.columns, columns, view.name))
+    if view.width != width:
+        raise ValueError(
+            f"view {view.name!r} has {view.width} features but the model was fitted on {width}."
+        )
+    return view
