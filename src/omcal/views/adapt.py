@@ -29,10 +29,8 @@ class Given:
 
     Attributes
     ----------
-    views : list of View or None
-        None stands for a view that no sample has.
-    names : list of str
-        Their names.
+    views : dict
+        Name -> View, or None for a view that no sample has.
     ids : dict
         View -> the names of its rows, for views that have them.
     table : Table, optional

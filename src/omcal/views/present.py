@@ -1,4 +1,4 @@
-"""Samples that are absent from a view: how they are told, and what stands in for them."""
+"""Samples that are absent from a view: detection, masks, and the graphs that replace theirs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIRST_ROWS = 1 << 18  # whose first numbers a thread reads at a time
 
 
 def rows_present(array: Any) -> Mask | None:
-    """False for the rows that are NaN throughout; None where there is no such row."""
+    """Return False for rows that are NaN throughout; None if there is no such row."""
     if sparse.issparse(array) or array.dtype.kind != "f":
         return None
     present = _present(array)
@@ -33,7 +33,7 @@ def _present(array: Any) -> Mask:
 
 
 def read_masks(given: Any, names: Sequence[str], n: int) -> dict[str, Mask]:
-    """The masks a user gave by view name; views of which nothing is said are left out."""
+    """Return the masks given by a user by view name, without the views that have none."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -90,9 +90,9 @@ def require_enough(names: Sequence[str], counts: Sequence[int] | Array, n_anchor
 
 
 def stand_ins(anchors: Sequence[Array]) -> list[list[int]]:
-    """For each view the others, those first whose anchors lie most alike.
+    """Return for each view the others, ordered by how similar their anchors lie.
 
-    Alike is the correlation between the distances of the anchors from each other in both views.
+    Similarity is the correlation of the distances between the anchors in both views.
     """
     m = len(anchors[0])
     above = np.triu_indices(m, 1)
@@ -112,7 +112,7 @@ def stand_ins(anchors: Sequence[Array]) -> list[list[int]]:
 
 
 def stand_in(indices: Any, weights: Any, present: Any, order: list[list[int]]) -> None:
-    """Fill the rows of the graphs that are not there with those of the view most like it.
+    """Fill the graph rows of absent samples with those of the most similar view.
 
     Works on NumPy arrays and on tensors, (n, V, k), in place.
     """

@@ -68,13 +68,13 @@ class View:
         return replace(self, array=array, columns=names)
 
     def part(self, array: Matrix, rows: slice | Array) -> View:
-        """The view of these rows only, which are in `array`."""
+        """Return the view of some rows, which are in `array`."""
         return replace(
             self, array=array, present=None if self.present is None else self.present[rows]
         )
 
     def rows(self, index: slice | Array) -> Matrix:
-        """These rows as floating-point numbers; no copy where a slice of floats is asked for.
+        """Return these rows as floating-point numbers, without a copy for a slice of floats.
 
         Rows of samples that are absent from the view are zero.
         """
@@ -131,7 +131,7 @@ class Views(Sequence[View]):
 
     @property
     def home(self) -> Home:
-        """Where the rows of the view are that can least be moved: files, say, can go to workers."""
+        """Home of the view that is hardest to move: files, for instance, can go to workers."""
         homes = {view.home for view in self}
         order: tuple[Home, ...] = ("device", "cluster", "disk", "memory")
         return next(home for home in order if home in homes)
@@ -147,7 +147,7 @@ class Views(Sequence[View]):
         return any(view.distributed for view in self)
 
     def load(self, rows: slice) -> Views:
-        """These rows in memory, with who is absent; a table that views share is read once."""
+        """Read these rows into memory and mark absent samples; a shared table is read once."""
         tables = dict.fromkeys(view.array.table for view in self if view.stored)
         blocks = {table: table.read(rows) for table in tables}
         arrays = (
@@ -158,7 +158,7 @@ class Views(Sequence[View]):
         return mark_absent(Views(loaded))
 
     def dense(self, dtype: DTypeLike = np.float64) -> list[Array]:
-        """Every view as a dense array of `dtype`, for methods that need whole matrices."""
+        """Return every view as a dense array of `dtype`, for methods that need whole matrices."""
         return [
             (view.array.toarray() if view.sparse else np.asarray(view.array)).astype(dtype)
             for view in self
@@ -166,7 +166,7 @@ class Views(Sequence[View]):
 
 
 def mark_absent(views: Views, given: Any = None) -> Views:
-    """The views with who is absent from each: by the given masks, and by rows of NaN only."""
+    """Mark the absent samples of each view: by the given masks, and by rows of NaN."""
     if given is not None and views.distributed:
         raise ValueError("present= is not for views in Dask; mark absent samples by rows of NaN.")
     masks = read_masks(given, views.names, views.n)
@@ -186,7 +186,7 @@ def is_dask(array: Any) -> bool:
 
 
 def count_nonfinite(array: Matrix, present: Array | None = None) -> tuple[int, int]:
-    """How many values are NaN, and how many infinite, in the rows that are present."""
+    """Count NaN and infinite values in the rows that are present."""
     if present is not None:
         array = array[present]
     values = array.data if sparse.issparse(array) else array
@@ -200,7 +200,7 @@ def count_nonfinite(array: Matrix, present: Array | None = None) -> tuple[int, i
 
 
 def require_finite(name: str, n_nan: int, n_inf: int) -> None:
-    """Raise where a view was found to hold such values."""
+    """Raise if a view holds NaN or infinite values."""
     if n_nan or n_inf:
         raise ValueError(
             f"view {name!r} contains {n_nan} NaN and {n_inf} infinity (inf) values; "
