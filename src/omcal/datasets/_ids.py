@@ -51,17 +51,11 @@ def id_candidates(vectors: Mapping[str, Array], own: Ids | None = None) -> list[
 
 
 def seems_id(name: str, values: Array) -> bool:
-    """Whether these are ids by their name and type, unique or not.
-
-    Fractions are ids only under a name that ends in "id": an index may be a measurement.
-    """
+    """Whether these are ids by their name and type, unique or not."""
     is_text = values.dtype.kind in "UST"
-    if is_label_name(name):
+    if is_label_name(name) or not (is_text or is_whole(values)):
         return False
-    if is_text or is_whole(values):
-        return name == "" or is_id_name(name, text=is_text)
-    numeric = values.dtype.kind == "f"
-    return numeric and is_id_name(name) and name.lower().endswith(("id", "ids"))
+    return name == "" or is_id_name(name, text=is_text)
 
 
 def _checked(ids: Ids) -> Ids:
