@@ -175,12 +175,6 @@ def test_repeated_and_empty_ids_are_refused_whatever_they_are_called(tmp_path, s
         load_views([first, other])
 
 
-def test_an_id_column_of_fractions_is_no_feature(tmp_path):
-    path = write(tmp_path / "a.csv", A, NAMES, [f"{i}.5" for i in range(150)])
-    data = load_views(path)
-    assert data.widths == (4,) and data.ids[:2].tolist() == ["0.5", "1.5"]
-
-
 @pytest.mark.parametrize("spell", [str.upper, lambda i: "s0" + i[1:], lambda i: "\u00a0" + i])
 def test_ids_that_are_written_differently_are_told(tmp_path, spell):
     ids = [spell(i) if int(i[1:]) > 20 else i for i in IDS]
