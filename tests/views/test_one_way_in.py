@@ -217,9 +217,7 @@ def test_ids_keep_their_spaces():
 
 def test_a_transposed_table_is_named(pd, frames, tmp_path):
     named = [frame.set_axis(IDS) for frame in frames]
-    with pytest.raises(
-        ValueError, match=r"called like samples of A.*Transpose it"
-    ):
+    with pytest.raises(ValueError, match=r"called like samples of A.*Transpose it"):
         model().fit({"A": named[0], "B": named[1].T})
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for path, frame in zip(paths, named, strict=True):
