@@ -35,7 +35,7 @@ _BLOCK = 2**20
 
 
 class ArchiveError(ValueError):
-    """A file that is no archive of this kind, or is damaged."""
+    """The file is not an archive of this kind, or is damaged."""
 
 
 def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -91,7 +91,7 @@ def _add(digest: Any, name: str, size: int) -> None:
 
 
 class Archive:
-    """An open archive: its header, and its arrays, each to be taken once."""
+    """An open archive: its header, and arrays that can be taken once each."""
 
     def __init__(self, archive: zipfile.ZipFile, size: int, what: str) -> None:
         members = archive.infolist()
@@ -113,7 +113,7 @@ class Archive:
     @classmethod
     @contextmanager
     def open(cls, stream: BinaryIO, what: str) -> Iterator[Self]:
-        """The archive in a file; any damage is an exception, not always an ArchiveError.
+        """Open the archive in a file; damage raises an exception, not always ArchiveError.
 
         `what` it should be is said in messages.
         """
@@ -123,7 +123,7 @@ class Archive:
             yield cls(archive, size, what)
 
     def take(self, name: str, shape: tuple[int, ...] | None, kinds: str = "f") -> Array:
-        """The array of this name, which must have this shape (None: any) and kind of type."""
+        """Return the array of this name; check its shape (None: any) and kind of dtype."""
         member = self._left.pop(f"{name}.npy", None)
         if member is None:
             raise ArchiveError(f"the array {name!r} is missing; the file is damaged.")
@@ -138,14 +138,14 @@ class Archive:
         return array
 
     def require_none_left(self) -> None:
-        """Refuse members that nobody asked for."""
+        """Raise where members are left that were not taken."""
         if self._left:
             raise ArchiveError(
                 f"its member {min(self._left)!r:.80} is unknown; the file is damaged."
             )
 
     def _compare_checksum(self, members: list[zipfile.ZipInfo]) -> None:
-        """Refuse members that are not those that were written, or not in their places."""
+        """Raise where members differ from the written ones in content or position."""
         digest = hashlib.sha256()
         for member in members[:-1]:
             _add(digest, member.filename, member.file_size)
@@ -172,7 +172,7 @@ class Archive:
 
 
 def _check_ends(stream: BinaryIO, size: int, what: str) -> None:
-    """Refuse a file that is no archive, is cut off, or has a directory too large to read."""
+    """Raise where a file is no archive, is truncated, or has too large a directory."""
     stream.seek(0)
     if stream.read(4) != b"PK\x03\x04":
         raise ArchiveError(f"this is not a {what}.")
@@ -193,7 +193,7 @@ def _check_ends(stream: BinaryIO, size: int, what: str) -> None:
 
 
 def _parse_array(raw: bytes, name: str) -> Array:
-    """The array in the bytes of a .npy file; none is made that the bytes do not fill exactly."""
+    """Return the array in the bytes of a .npy file, whose size must match exactly."""
     stream = io.BytesIO(raw)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ArchiveError(f"the array {name!r} has an unknown layout.")

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change the ends of lines
 
 @contextmanager
 def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -> Iterator[Path]:
-    """A temporary name beside `path` that becomes `path` when the block ends well.
+    """Yield a temporary name beside `path`; rename it to `path` when the block succeeds.
 
     Nobody can guess the name, it is made exclusively, and it has the permissions of the file that
     it replaces. Its bytes are on the disk before it takes the place of that file. What a process
@@ -81,7 +81,7 @@ def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -
 
 
 def write_whole(path: AnyPath, content: bytes | str) -> None:
-    """Write a file from what it holds; text in UTF-8.
+    """Write bytes or text (UTF-8) to a file atomically.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def write_whole(path: AnyPath, content: bytes | str) -> None:
 
 
 def open_regular(path: AnyPath) -> BinaryIO:
-    """A file to read from; never a pipe or a device, where reading might wait or never end."""
+    """Open a regular file for reading; refuse pipes and devices, where reading may never end."""
     file = os.open(path, os.O_RDONLY | _NO_WAIT | _BINARY)
     kind = os.fstat(file).st_mode
     if not stat.S_ISREG(kind):
@@ -110,7 +110,7 @@ def open_regular(path: AnyPath) -> BinaryIO:
 
 
 def require_replaceable(path: AnyPath) -> None:
-    """Raise the OSError that `replacing` would raise, as far as that is known before it."""
+    """Raise the OSError that `replacing` would raise, as far as it can be known before."""
     final = _destination(path)
     temporary, lock = _made(final, False)
     _remove(temporary)
@@ -119,7 +119,7 @@ def require_replaceable(path: AnyPath) -> None:
 
 
 def _destination(path: AnyPath) -> Path:
-    """Where a file really goes."""
+    """Return the path of a file with symbolic links resolved."""
     final = Path(os.path.realpath(path))
     try:
         kind = final.lstat().st_mode
@@ -135,7 +135,7 @@ def _destination(path: AnyPath) -> Path:
 
 
 def _made(final: Path, folder: bool) -> tuple[Path, int | None]:
-    """A new file or folder beside `final`, and the lock that says that it is being written.
+    """Create a file or folder beside `final`, with a lock that marks it as being written.
 
     There is none on Windows, where a file that somebody holds open cannot be renamed.
     """
@@ -172,7 +172,7 @@ def _made(final: Path, folder: bool) -> tuple[Path, int | None]:
 
 
 def _locked(file: int) -> bool:
-    """Take the lock of an open file, which ends with the process; False where another has it."""
+    """Take the lock of an open file; return False where another process holds it."""
     if fcntl is None:
         return False
     try:
@@ -184,7 +184,7 @@ def _locked(file: int) -> bool:
 
 @cache
 def _clear_leftovers(folder: Path, process: int) -> None:
-    """Remove, once a process, what processes have left here that were killed while writing."""
+    """Remove, once per process, the leftovers of processes that were killed while writing."""
     with suppress(OSError), os.scandir(folder) as entries:
         names = [entry.name for entry in entries if _TEMPORARY.fullmatch(entry.name)]
         for name in names:
@@ -209,7 +209,7 @@ def _remove(path: Path) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Have the system write a file, or a folder and all that is in it, to the disk."""
+    """Flush a file, or a folder with its contents, to the disk."""
     if path.is_dir():
         for inner in path.rglob("*"):
             _sync(inner)
@@ -232,7 +232,7 @@ def _size(path: Path) -> int:
 
 
 def _no_room(error: OSError, final: Path, size: int | None, reached: int) -> OSError:
-    """The error of a full disk, which says how much is missing."""
+    """Return the error of a full disk, with the number of missing bytes."""
     free = shutil.disk_usage(final.parent).free
     needed = max(size or 0, reached)
     if needed > free:

@@ -1,4 +1,4 @@
-"""Numba's compiler, which keeps what it has compiled where it finds a place for that."""
+"""Compilation by Numba, with its cache where a folder for it can be written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function: it is compiled when it is first called, and does not hold the GIL."""
+    """Decorate a function to be compiled at its first call; it releases the GIL."""
     import numba
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +47,7 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) -> Callable[..., Any]:
-    """The function of this name in a text of a module, compiled as by `jit`.
+    """Compile the function `name` in a source text of a module, as by `jit`.
 
     What it calls is found in the module, given by its `globals()`, whose file Numba keeps it with.
     """
@@ -57,7 +57,7 @@ def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) ->
 
 
 def repeated(text: str, numbers: Mapping[str, Iterable[int]]) -> str:
-    """The text with one line for each number of a letter, where a line holds the letter."""
+    """Repeat each line that holds a letter, once per number of that letter."""
     lines = text.splitlines()
     for letter, those in numbers.items():
         lines = [

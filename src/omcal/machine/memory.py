@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal, in time, of what would not fit."""
+"""Available memory, and an early error for work that would not fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def available_memory() -> int:
-    """Bytes this process may still take: the machine's or, where lower, its control group's."""
+    """Return the bytes that this process may still take, of the machine or its control group."""
     free = _machine_memory()
     limit, used = _group_number("memory.max"), _group_number("memory.current")
     if limit is not None and used is not None:
@@ -19,7 +19,7 @@ def available_memory() -> int:
 
 
 def require_memory(n_bytes: float, what: str, remedy: str) -> None:
-    """Raise MemoryError where `n_bytes` more than what is available are needed.
+    """Raise MemoryError where `n_bytes` exceed the available memory.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def require_memory(n_bytes: float, what: str, remedy: str) -> None:
 
 
 def format_bytes(n_bytes: float) -> str:
-    """Human-readable size.
+    """Return a human-readable size.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def format_bytes(n_bytes: float) -> str:
 
 
 def parse_bytes(size: str | float) -> int:
-    """Bytes in a number of them, or in a text such as "4GB" or "512 MiB".
+    """Return the bytes of a number, or of a text such as "4GB" or "512 MiB".
 
     Examples
     --------
@@ -74,7 +74,7 @@ def parse_bytes(size: str | float) -> int:
 
 
 def _machine_memory() -> int:
-    """What Linux and Windows say is free, all there is elsewhere; no limit where nobody says."""
+    """Return the free memory on Linux and Windows, all memory elsewhere, inf if unknown."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,4 +1,4 @@
-"""What all threads of the process share: settings changed for a block, things made once."""
+"""State shared by all threads: settings changed for a block, objects created once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class ProcessSetting:
-    """A setting that blocks of code need, where several threads may be in such a block at once.
+    """A process-wide setting that blocks of code need, several threads at the same time.
 
     The first block changes the setting and the last one to end puts it back, in whichever threads
     they run and in whatever order they end. A block inside another of the same thread does nothing.
@@ -52,7 +52,7 @@ class ProcessSetting:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The setting as it is needed."""
+        """Hold the setting in the block."""
         me = threading.get_ident()
         if me in self._threads:
             yield
@@ -82,7 +82,7 @@ class ProcessSetting:
 
 
 def once(make: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorate a function that makes something: once for each arguments, however many ask.
+    """Decorate a function to be called once per set of arguments, also by many threads.
 
     Threads that ask while it is being made wait for it.
 

@@ -1,4 +1,4 @@
-"""What omcal uses of scikit-learn beyond its public interface: if that changes, it is here."""
+"""The private parts of scikit-learn that omcal uses, imported in one place."""
 
 from __future__ import annotations
 

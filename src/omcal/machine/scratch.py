@@ -1,4 +1,4 @@
-"""Arrays in files without a name: they are gone with the process, however it ends."""
+"""Arrays in unlinked files, which vanish with the process however it ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scratch:
         self._mappings: list[mmap.mmap] = []
 
     def array(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """A new array of zeros; its room on the disk is taken at once."""
+        """Return a new array of zeros; its disk space is reserved at once."""
         dtype = np.dtype(dtype)
         n_bytes = int(np.prod(shape)) * dtype.itemsize
         try:
@@ -52,7 +52,7 @@ class Scratch:
         return np.frombuffer(mapping, dtype=dtype).reshape(shape)
 
     def release(self) -> None:
-        """Let go of the memory; the arrays stay as they are, in their files."""
+        """Release the memory of the arrays; their files keep the values."""
         if hasattr(mmap, "MADV_DONTNEED"):
             for mapping in self._mappings:
                 mapping.madvise(mmap.MADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""Work on blocks of rows by threads, with results that do not depend on their number."""
+"""Threads over blocks of rows; the results do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IN_CACHE = 1 << 22  # bytes
 
 
 def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Consecutive slices that cover range(n), each of at most `size` rows, as even as can be.
+    """Yield consecutive slices that cover range(n), of at most `size` rows, evenly cut.
 
     None has more rows than the first.
     """
@@ -36,7 +36,7 @@ def row_blocks(n: int, size: int) -> Iterator[slice]:
 
 
 def map_blocks(work: Callable[[slice], Result], n: int, size: int) -> list[Result]:
-    """Results of `work` on blocks of `size` of the n rows, in their order.
+    """Return the results of `work` on blocks of `size` of the n rows, in order.
 
     Threads share the blocks out; the blocks, and so every rounding, are the same for any number.
     """
@@ -46,7 +46,7 @@ def map_blocks(work: Callable[[slice], Result], n: int, size: int) -> list[Resul
 
 
 def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
-    """Sum of the results of `work` on the same blocks, added in their order.
+    """Return the sum of the results of `work` on the same blocks, added in order.
 
     Only a few results exist at a time, so they may be large.
     """
@@ -60,7 +60,7 @@ def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
 
 
 def transposed(A: Array, dtype: DTypeLike) -> Array:
-    """A copy of Aᵀ in this type, row by row, made in blocks that stay in the cache."""
+    """Return a C-ordered copy of Aᵀ in this dtype, made in blocks that stay in the cache."""
     turned = np.empty(A.shape[::-1], dtype)
 
     def work(some: slice) -> None:
@@ -71,7 +71,7 @@ def transposed(A: Array, dtype: DTypeLike) -> Array:
 
 
 def row_slice(X: Any, rows: slice) -> Any:
-    """X[rows] in the memory of X; of sparse rows SciPy would make a copy."""
+    """Return X[rows] as a view of X; SciPy would copy sparse rows."""
     if getattr(X, "format", None) != "csr" or rows.step not in (None, 1):
         return X[rows]
     start, stop, _ = rows.indices(X.shape[0])
@@ -83,7 +83,7 @@ def row_slice(X: Any, rows: slice) -> Any:
 
 
 def sparse_product(X: Any, W: Array) -> Array:
-    """X W for a block of sparse rows: a W that is larger than the cache is then read once.
+    """Return X W for a block of sparse rows; a W larger than the cache is read once.
 
     2000 rows with 60 of 50000 columns take a quarter less time so, with 100 columns of W.
     """
@@ -93,7 +93,7 @@ def sparse_product(X: Any, W: Array) -> Array:
 def _share_out(
     work: Callable[[slice], Result], blocks: list[slice], take: Callable[[Result], None]
 ) -> None:
-    """Let `take` have the results in the order of the blocks; only a few wait for their turn."""
+    """Pass the results to `take` in the order of the blocks; few of them wait for their turn."""
     workers = min(thread_count(), len(blocks)) if len(blocks) > 1 else 1
     if workers == 1:
         for rows in blocks:
@@ -118,16 +118,16 @@ def _share_out(
 
 
 def _help(line: weakref.ref[_Line[Any]]) -> None:
-    """Help with what is not done yet.
+    """Help with the remaining blocks of a line.
 
-    Where work shares out work, this may stand in line long after; it is to keep nothing meanwhile.
+    Drop references before queueing: a nested task may wait for a long time.
     """
     if (there := line()) is not None:
         there.help()
 
 
 class _Line(Generic[Result]):
-    """Blocks that threads work off together."""
+    """Blocks that several threads process together."""
 
     def __init__(
         self,
@@ -147,13 +147,13 @@ class _Line(Generic[Result]):
         self._failed = self._ended = False
 
     def work_off(self) -> None:
-        """Work on one block after another until there is none."""
+        """Process one block after another until none is left."""
         while (block := self._next()) is not None:
             number, rows = block
             self._hand_in(number, self._work(rows))
 
     def help(self) -> None:
-        """Work off blocks in another thread."""
+        """Process blocks in another thread."""
         with self._lock:
             if self._ended:
                 return
@@ -169,7 +169,7 @@ class _Line(Generic[Result]):
                 self._changed.notify_all()
 
     def end(self, done: bool) -> None:
-        """Wait for the helpers to end what they have begun, and let no other begin.
+        """Wait for the helpers to finish their blocks, and let no other helper begin.
 
         Those that never began may stand in line behind this thread, where work shares out work.
         """
@@ -198,7 +198,7 @@ class _Line(Generic[Result]):
 
 @cache
 def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    """Threads that wait for the next pass: to start them would take a third of a short one.
+    """Return a pool of threads; starting threads would take a third of a short sweep.
 
     A process that was forked off has none of them, hence its number.
     """
@@ -226,7 +226,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def blas_as_before() -> Iterator[None]:
-    """Take back at the end what blocks of `one_blas_thread` in this one have changed.
+    """Restore at the end the settings that blocks of `one_blas_thread` inside have changed.
 
     For the whole of what a user calls: Ctrl-C in the last product of a block is noticed where that
     is left, and then it has no end of its own.
@@ -242,7 +242,7 @@ def blas_as_before() -> Iterator[None]:
 
 
 class _Own(local):
-    """What a thread has changed and not yet taken back: libraries and their numbers."""
+    """The changes of a thread that are not restored yet: libraries and their thread numbers."""
 
     def __init__(self) -> None:
         self.changed: list[tuple[Any, int]] = []
@@ -252,14 +252,14 @@ _own = _Own()
 
 
 def _take_back(outer: int) -> None:
-    """All but the first so many of the changes."""
+    """Restore all changes but the first `outer`."""
     while len(_own.changed) > outer:
         _set_threads(*_own.changed[-1])
         _own.changed.pop()
 
 
 def _set_threads(library: Any, number: int) -> None:
-    """Set it from whichever thread.
+    """Set the number of threads of a library, from any thread.
 
     From threadpoolctl 3.8 on, OpenBLAS belongs to the first thread that sets a number, and those of
     other threads are ignored: so it is taken from that thread, and then from this one.
@@ -271,7 +271,7 @@ def _set_threads(library: Any, number: int) -> None:
 
 
 def small_blas(size: int) -> AbstractContextManager[None]:
-    """BLAS for matrices of this many rows and columns: one thread, unless they are large.
+    """Limit BLAS to one thread for matrices of up to 400 rows and columns.
 
     For small ones the threads cost more than they save, and much more on a busy machine. With 300
     rows an iteration takes as long with two as with one on a quiet one, as they keep a core from
@@ -282,7 +282,7 @@ def small_blas(size: int) -> AbstractContextManager[None]:
 
 @lru_cache(maxsize=1)
 def _blas_libraries(modules: int) -> list[Any]:
-    """BLAS libraries that are loaded.
+    """Return the loaded BLAS libraries.
 
     They are looked for again only after modules were loaded, as that takes milliseconds: PyTorch
     brings a BLAS of its own, and may come after the first fit.
@@ -291,12 +291,12 @@ def _blas_libraries(modules: int) -> list[Any]:
 
 
 def thread_count() -> int:
-    """Threads to use: OMP_NUM_THREADS where it is set, else the cores this process may use."""
+    """Return the number of threads: OMP_NUM_THREADS if set, else the available cores."""
     asked: Any = os.environ.get("OMP_NUM_THREADS", "")
     return int(asked) if asked.isdigit() and int(asked) > 0 else _cores(os.getpid())
 
 
 @cache
 def _cores(process: int) -> int:
-    """Cores this process may use; to ask the system takes as long as a pass over few rows."""
+    """Return the available cores; the system call takes as long as a sweep over few rows."""
     return int(joblib.cpu_count())

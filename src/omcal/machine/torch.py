@@ -27,10 +27,10 @@ def __getattr__(name: str) -> Any:
 
 
 def torch_dtype(dtype: np.dtype) -> Any:
-    """PyTorch's name of a NumPy type."""
+    """Return the PyTorch dtype of a NumPy dtype."""
     return __getattr__(dtype.name)
 
 
 def numpy_dtype(dtype: Any) -> np.dtype:
-    """NumPy's name of a PyTorch type."""
+    """Return the NumPy dtype of a PyTorch dtype."""
     return np.dtype(str(dtype).removeprefix("torch."))

@@ -1,4 +1,4 @@
-"""The versions of what computes here."""
+"""Versions of omcal and its libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sklearn
 
 
 def versions() -> dict[str, str]:
-    """Those of omcal, of Python, and of the libraries that it cannot do without."""
+    """Return the versions of omcal, Python and the required libraries."""
     from omcal import __version__
 
     return {

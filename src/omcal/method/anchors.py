@@ -47,7 +47,7 @@ def choose_for_runs(
 def sample_rows(
     n: int, n_anchors: int, method: str, random_state: np.random.RandomState
 ) -> Array | None:
-    """Which of the n rows `anchors_of_runs` is to see, ascending; None for all."""
+    """Return the rows that `anchors_of_runs` uses, ascending; None: all."""
     size = n_anchors if method == "random" else SAMPLE_PER_ANCHOR * n_anchors
     if method == "kmeans-full" or size >= n:
         return None
@@ -55,7 +55,7 @@ def sample_rows(
 
 
 def draw_rows(n: int, size: int, random_state: np.random.RandomState) -> Array:
-    """`size` of the n rows, ascending, each as likely as any other."""
+    """Return `size` of the n rows, drawn uniformly, ascending."""
     return np.sort(drawn(n, size, random_state))
 
 
@@ -69,7 +69,7 @@ def anchors_of_runs(
     *,
     sampled: bool,
 ) -> list[list[Array]]:
-    """The anchors of each run from the rows that `sample_rows` named for it.
+    """Return the anchors of each run from the rows that `sample_rows` drew for it.
 
     None stands for all that these views have: they are prepared once for all runs.
     """
@@ -94,7 +94,7 @@ def anchors_of_runs(
 
 
 class Sample:
-    """Rows that k-means finds anchors of, scaled and moved to their mean or next to it."""
+    """Scaled and centred rows in which k-means finds anchors."""
 
     def __init__(
         self, views: Views, scalings: list[Scaling], rows: Array | None, *, sampled: bool
@@ -175,12 +175,12 @@ def _row_keys(X: Matrix) -> Array:
 
 
 def _cut(centres: Array, views: Views) -> list[Array]:
-    """Points with the features of all views as one array a view."""
+    """Cut points with the features of all views into one array per view."""
     return np.split(centres, np.cumsum(views.widths)[:-1], axis=1)
 
 
 def side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> Matrix:
-    """The scaled rows of all views; dense ones are copied once, however many views there are."""
+    """Return the scaled rows of all views side by side; dense ones are copied once."""
     n = views.n if rows is None else len(rows)
     if any(view.sparse for view in views):
         blocks = []
@@ -201,7 +201,7 @@ def side_by_side(views: Views, scalings: list[Scaling], rows: Array | None) -> M
 
 
 def _sparse_rows(n: int, view: View, scaling: Scaling, rows: Array | None) -> Matrix:
-    """The scaled rows of a sparse view."""
+    """Return the scaled rows of a sparse view."""
 
     def work(part: slice) -> Matrix:
         return scaling.apply(view.rows(part if rows is None else rows[part]))
@@ -212,7 +212,7 @@ def _sparse_rows(n: int, view: View, scaling: Scaling, rows: Array | None) -> Ma
 
 
 def _all_stored(block: Array) -> Matrix:
-    """A dense block as CSR; SciPy's own way would take several times the memory."""
+    """Return a dense block as CSR; SciPy's conversion takes several times the memory."""
     n, width = block.shape
     columns = np.tile(np.arange(width, dtype=np.int32), n)
     return sparse.csr_array((block.ravel(), columns, np.arange(n + 1) * width), shape=block.shape)
@@ -244,24 +244,24 @@ def _fill(joint: Array, first: int, view: View, scaling: Scaling, rows: Array | 
 
 
 def _only_centred(view: View, scaling: Scaling) -> bool:
-    """Whether rows are taken as they are, centred and weighted."""
+    """Whether the scaling only centres and weights features."""
     whole = type(view.array) is np.ndarray and view.array.dtype == view.dtype
     steps = not scaling.prepares and scaling.center is not None and scaling.factor is not None
     return whole and steps and view.present is None
 
 
 def _rows_of(width: int) -> int:
-    """How many rows of so many numbers make a block."""
+    """Return the rows per block for rows of this width."""
     return max(1, _BLOCK_ENTRIES // max(width, 1))
 
 
 def at_mean(views: Views, scalings: Sequence[Scaling]) -> bool:
-    """Whether scaled rows lie about their mean already."""
+    """Whether scaled rows are centred already."""
     return views.present is None and all(scaling.center is not None for scaling in scalings)
 
 
 def taken_off(X: Array) -> Array:
-    """The mean of the rows of X, which is taken off them: far away, distances are rounding."""
+    """Subtract the mean from the rows of X, so that distances keep digits; return the mean."""
     size = _rows_of(X.shape[1])
 
     def sums(rows: slice) -> Floats:
@@ -280,7 +280,7 @@ def taken_off(X: Array) -> Array:
 
 
 def require_squares(X: Matrix, views: Views) -> Array:
-    """Squared lengths of the rows of X; refused where they leave the range of their type."""
+    """Return the squared lengths of the rows; raise where they overflow or vanish."""
 
     def work(rows: slice) -> Array:
         return np.asarray(row_norms(X[rows], squared=True))  # which warns of nothing
@@ -295,7 +295,7 @@ def require_squares(X: Matrix, views: Views) -> Array:
 
 
 def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list[Array]:
-    """Anchors given by the user: one finite (m, d_v) array a view."""
+    """Check anchors given by the user: one finite (m, d_v) array per view."""
     if isinstance(anchors, np.ndarray) and anchors.ndim == 2:
         anchors = [anchors]
     if len(anchors) != len(widths):
@@ -318,7 +318,7 @@ def check_anchors(anchors: Any, n_anchors: int, widths: tuple[int, ...]) -> list
 
 
 def _beyond(X: Matrix, views: Views, what: str) -> str:
-    """What to say where the squares of the rows leave the range of their type."""
+    """Return the error message for rows whose squares overflow or vanish."""
     edges = np.cumsum((0, *views.widths))
     largest = [abs(X[:, start:stop]).max() for start, stop in pairwise(edges)]
     name = views.names[int(np.argmax(largest))]

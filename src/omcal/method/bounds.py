@@ -1,4 +1,4 @@
-"""The nearest centres of points while the centres move: most are known without a look.
+"""Nearest centres of points while the centres move; bounds spare most distances.
 
 Hamerly (Making k-means even faster, 2010): where a point is nearer to its own centre than to any
 other by more than the centres have moved, nothing has changed for it.
@@ -21,7 +21,7 @@ _MOST_UNSURE = 0.7  # of the points: with more, it is quicker to look at all tha
 
 
 class MovingCentres:
-    """Labels of the nearest centres, asked for again and again as the centres move.
+    """A function from centres to the labels of the nearest, called as the centres move.
 
     `norms` are the squared lengths of the points.
     """
@@ -45,7 +45,7 @@ class MovingCentres:
         return self._labels.copy()
 
     def _move(self, by: Floats) -> None:
-        """What is left of the bounds where centres have moved by so much."""
+        """Loosen the bounds by the moves of the centres."""
         self._own += by[self._labels]
         farthest = int(by.argmax())
         elsewhere = float(np.delete(by, farthest).max(initial=0.0))

@@ -61,7 +61,7 @@ class AnchorGraphs:
         return self._each(lambda array: array[rows])
 
     def of_views(self, views: Sequence[int]) -> AnchorGraphs:
-        """The graphs of these views."""
+        """Return the graphs of some views."""
         return self._each(lambda array: array[:, list(views)])
 
     def _each(self, part: Callable[[Array], Array]) -> AnchorGraphs:
@@ -70,7 +70,7 @@ class AnchorGraphs:
 
     @classmethod
     def joined(cls, parts: Sequence[AnchorGraphs]) -> AnchorGraphs:
-        """The graphs of consecutive samples as one."""
+        """Concatenate the graphs of consecutive samples."""
         whole = all(part.present is None for part in parts)
         masks = [np.True_ if part.present is None else part.present for part in parts]
         shapes = [part.indices.shape[:2] for part in parts]
@@ -82,7 +82,7 @@ class AnchorGraphs:
         )
 
     def side_by_side(self) -> Any:
-        """[S_1 … S_V] as one sparse n × Vm matrix."""
+        """Return [S_1 … S_V] as one sparse n × Vm matrix."""
         n, V, k = self.indices.shape
         columns = self.indices.astype(np.int32)
         columns += (np.arange(V, dtype=np.int32) * self.n_anchors)[:, None]
@@ -124,7 +124,7 @@ def graphs_in_span(
     *,
     compiled: bool = False,
 ) -> list[AnchorGraphs]:
-    """`anchor_graphs` of several runs, for anchors with these coordinates in a span.
+    """Return the `anchor_graphs` of several runs, for anchors by coordinates in a span.
 
     As x·Σ z_i e_i = Σ z_i x·e_i, the rows are multiplied by the directions of the span once,
     whatever the number of runs.
@@ -145,7 +145,7 @@ def _graphs(
     rows: slice,
     compiled: bool,
 ) -> list[AnchorGraphs]:
-    """The graphs of each run."""
+    """Return the graphs of each run."""
     m = len(anchors[0][0])
     start, stop, _ = rows.indices(views.n)
     shape, index = (stop - start, len(views), k), np.min_scalar_type(m - 1)
@@ -182,7 +182,7 @@ def _steps(
     *,
     compiled: bool,
 ) -> list[Callable[[], None]]:
-    """What is to be done for the graphs of a view, block by block of its rows from `start` on.
+    """Return the tasks that build the graphs of a view, one per block of rows from `start` on.
 
     They go into (indices, weights) of each run. A run has the product with its coordinates, or None
     where it has the distances as they are, and their bias.
@@ -225,7 +225,7 @@ def _steps(
 
 
 class RelativeDistances:
-    """Squared distances to the anchors less the squared distance to their mean, or another point.
+    """Squared distances to the anchors minus that to their mean, or to another point.
 
     A row's common shift drops out of Eq. 2 and of every comparison, so the norm of x is never
     needed: with a_j = 2 (c̄ − c_j) the value is x·a_j − (c_j + c̄)·a_j / 2, one product with the
@@ -256,7 +256,7 @@ class RelativeDistances:
             origin = scaling.undo(self._mean).astype(view.dtype)
 
         def work(some: slice) -> Floats:
-            """Fill some rows of W, and what they add to each of these sums."""
+            """Fill some rows of W, and return their contributions to the sums."""
             centres, middle = anchors[:, some].astype(np.float64, copy=False), self._mean[some]
             twice = 2.0 * (middle - centres)
             W, shift = scaling.fold(twice.T, some)
@@ -279,7 +279,7 @@ class RelativeDistances:
         self.bias: Array = (self._shift - half).astype(view.dtype)
 
     def to_points(self, Z: Array, points: Array) -> tuple[ThinProduct, Array]:
-        """For distances to c̄ + Σ z_i (c_i − c̄): the product with Zᵀ, and the bias.
+        """Return the product with Zᵀ and the bias for distances to c̄ + Σ z_i (c_i − c̄).
 
         These points are given as well.
         """
@@ -289,7 +289,7 @@ class RelativeDistances:
         return product, bias.astype(self._W.dtype)
 
     def products(self, block: Matrix, any_order: bool = False) -> Array:
-        """Distances less the bias, (rows × m), row by row in memory.
+        """Return the (rows × m) distances without the bias, in C order.
 
         Where any order will do, there may be columns beyond them.
         """
@@ -302,12 +302,12 @@ class RelativeDistances:
 
 
 def _tie_limit(dtype: np.dtype) -> Any:
-    """Sums of weights this small, relative to the terms behind them, are rounding."""
+    """Return the relative size at which a sum of weights is rounding."""
     return dtype.type(16 * np.finfo(dtype).eps)
 
 
 def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Array) -> bool:
-    """Eq. 2 for a block of rows, into `indices` and `weights`; False: a product is not finite."""
+    """Write Eq. 2 for a block of rows; return False where a product is not finite."""
     if not np.isfinite(products.sum(dtype=np.float64)):
         return False
     scale = np.maximum(np.abs(products).max(axis=1), np.abs(bias).max())
@@ -319,7 +319,7 @@ def _nearest(products: Array, bias: Array, tie: Any, indices: Array, weights: Ar
 
 
 def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
-    """Columns of the `count` smallest entries of each row, ascending, and these entries.
+    """Return the columns of the `count` smallest entries of each row, ascending, and the entries.
 
     Equal entries are taken in the order of their columns.
     """
@@ -345,7 +345,7 @@ def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
 
 
 def _one_by_one(d: Array, count: int) -> tuple[Array, Array]:
-    """The smallest entry of each row, the next, and so on, as long as they are finite.
+    """Find the smallest entry of each row, the next, and so on, as long as they are finite.
 
     d is left as it was.
     """
@@ -363,7 +363,7 @@ def _one_by_one(d: Array, count: int) -> tuple[Array, Array]:
 
 
 def anchor_weights(d: Array, rounding: Array | float = 0.0) -> Array:
-    """Eq. 2: weights of the k nearest from k + 1 ascending squared distances, up to a common shift.
+    """Return the weights of Eq. 2 from k + 1 ascending squared distances, up to a common shift.
 
     Rows whose weights sum to no more than `rounding` before normalisation are ties.
     """

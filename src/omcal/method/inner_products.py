@@ -68,12 +68,12 @@ class InnerProducts(Points):
         return float(change.multiply(change @ self._K).sum())
 
     def rows(self, centres: Any) -> Array:
-        """The centres in the space of the rows."""
+        """Return the centres in the space of the rows."""
         return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
 
 
 def _products(X: Matrix) -> Array:
-    """X·Xᵀ, dense; of sparse rows by blocks, whose products would take more room as sparse ones."""
+    """Return the dense X·Xᵀ; the product of sparse rows is computed by blocks."""
     if not sparse.issparse(X):
         return _dense_products(X)
     n = X.shape[0]
@@ -105,5 +105,5 @@ def _dense_products(X: Array) -> Array:
 
 
 def inner_products_pay(n: int, width: int) -> bool:
-    """Whether there are so few rows, and features so many, that their products are cheaper."""
+    """Whether inner products of all rows cost less than distances with all features."""
     return n <= MOST_ROWS and 2 * n <= width

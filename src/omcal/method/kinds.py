@@ -1,4 +1,4 @@
-"""Which kind of numbers a view holds, from a bounded sample of its rows.
+"""The kind of numbers in a view, from a bounded sample of its rows.
 
 The same rows are looked at wherever the view is, so that the kind does not depend on that.
 """
@@ -18,7 +18,7 @@ SAMPLE_ROWS = 2048
 RUN = 64  # rows that lie together, so that files are read in few pieces
 
 _MOSTLY_ZERO = 0.7
-_WIDE = 100  # features; fewer are a table with zeros, not words
+_WIDE = 100  # features; narrower views are tables with zeros, not word counts
 _UNIT_LENGTH = 1e-2  # off by no more than this
 _LONG_TAIL = 4.0  # times a usual value, reached by one value in a hundred
 _TAIL_OF_COUNTS = 2.5  # of whole numbers; pixels and histograms stay below 2
@@ -28,7 +28,7 @@ TAIL_QUANTILES = (0.99, 0.5)
 
 
 class Kind(NamedTuple):
-    """What is done to a view, by its name in `scale`, and why."""
+    """The scaling of a view, by its name in `scale`, and the reason."""
 
     name: str | None
     reason: str = "as asked"
@@ -41,7 +41,7 @@ ASKED = Kind(None)
 
 
 def sample_slices(n: int) -> list[slice]:
-    """The rows to look at: all of few, else runs of rows spread evenly."""
+    """Return the slices of rows to sample: all of few rows, else runs spread evenly."""
     if n <= SAMPLE_ROWS:
         return [slice(0, n)]
     starts = np.linspace(0, n - RUN, SAMPLE_ROWS // RUN).astype(int)
@@ -49,19 +49,19 @@ def sample_slices(n: int) -> list[slice]:
 
 
 def sample_rows(view: View) -> Array:
-    """Numbers of the rows to look at of a view, without those of absent samples."""
+    """Return the numbers of the sampled rows of a view, without absent samples."""
     parts = sample_slices(int(view.array.shape[0]))
     rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
     return rows if view.present is None else rows[view.present[rows]]
 
 
 def sample_of(view: View) -> Matrix:
-    """The rows to look at of a view in memory."""
+    """Return the sampled rows of a view in memory."""
     return view.rows(sample_rows(view))
 
 
 class Facts(Protocol):
-    """What is asked of some rows of a view to tell its kind, as far as it is needed."""
+    """The statistics of sampled rows that decide the kind of a view, computed when needed."""
 
     @property
     def n(self) -> int:
@@ -73,7 +73,7 @@ class Facts(Protocol):
 
     @property
     def n_values(self) -> int:
-        """How many values are not zero."""
+        """Number of values that are not zero."""
 
     @property
     def negative(self) -> bool:
@@ -89,18 +89,18 @@ class Facts(Protocol):
 
     @property
     def tail(self) -> float:
-        """How far the positive values of a usual feature reach: 99 % quantile over the median."""
+        """99th percentile of the positive values over their median, in the median feature."""
 
 
 def recognise(sample: Matrix) -> Kind:
-    """The kind of numbers that these rows hold."""
+    """Return the kind of numbers in the rows."""
     if not sample.size:  # of a sparse one: what it stores
         return Kind("standard", "no value to go by")
     return kind_of(_OfMatrix(sample))
 
 
 def kind_of(facts: Facts) -> Kind:
-    """The kind of numbers that rows with these facts hold.
+    """Return the kind of numbers in rows with these statistics.
 
     Mostly zero and wide: counts, terms or links without negative values ("tfidf"), or something
     else with them ("unit"). Rows of length 1 are left as they are ("view"). Long tails are those of
@@ -126,7 +126,7 @@ def kind_of(facts: Facts) -> Kind:
 
 
 class _OfMatrix:
-    """Facts of rows in memory."""
+    """Statistics of rows in memory."""
 
     def __init__(self, sample: Matrix) -> None:
         self._sample = sample
@@ -147,7 +147,7 @@ class _OfMatrix:
 
     @property
     def unit_length(self) -> bool:
-        first = _squares(self._sample[:RUN])  # they tell of most views
+        first = _squares(self._sample[:RUN])  # enough for most views
         return of_length_one(first) is not False and bool(of_length_one(_squares(self._sample)))
 
     @property
@@ -158,7 +158,7 @@ class _OfMatrix:
 
 
 def typical_values(sample: Matrix) -> Floats:
-    """Median of the values of each feature that are not zero, by size; 1 where there are none."""
+    """Return the median absolute non-zero value of each feature; 1 where there is none."""
     typical = np.ones(sample.shape[1])
     # Of a wide sparse view few features have any value.
     filled = np.unique(sample.indices) if sparse.issparse(sample) else np.arange(len(typical))
@@ -176,7 +176,7 @@ def of_length_one(squares: Floats) -> bool | None:
 
 
 def _squares(rows: Matrix) -> Floats:
-    """Of the lengths of rows, in float64."""
+    """Return the squared lengths of the rows in float64."""
     if sparse.issparse(rows):
         rows = rows.astype(np.float64)
         with np.errstate(over="ignore"):
@@ -185,24 +185,24 @@ def _squares(rows: Matrix) -> Floats:
 
 
 def tail_columns(width: int) -> Array:
-    """The features whose tails are looked at."""
+    """Return the features whose tails are measured."""
     return np.unique(np.linspace(0, width - 1, min(width, _COLUMNS)).astype(int))
 
 
 def usual_tail(high: Floats, middle: Floats, counts: Array) -> float:
-    """`Facts.tail` from these quantiles of each feature, and how many values it has."""
+    """Return `Facts.tail` from quantiles of each feature and its number of values."""
     enough = counts >= _LEAST_POSITIVE
     return float(np.median(high[enough] / middle[enough])) if enough.any() else 0.0
 
 
 def _sizes(sample: Matrix) -> tuple[Floats, Array]:
-    """Absolute values of each feature in descending order, and how many are not zero."""
+    """Return the absolute values of each feature, descending, and the number of non-zeros."""
     dense = sample.toarray() if sparse.issparse(sample) else sample
     sizes = -np.sort(-np.abs(dense).astype(np.float64), axis=0)
     return sizes, np.count_nonzero(sizes, axis=0)
 
 
 def _quantile(sizes: Floats, counts: Array, q: float) -> Floats:
-    """A quantile of the first `counts` values of each column, which are in descending order."""
+    """Return a quantile of the first `counts` values of each column, sorted descending."""
     rows = np.rint((1 - q) * np.maximum(counts - 1, 0)).astype(int)
     return np.asarray(sizes[rows, np.arange(len(counts))])

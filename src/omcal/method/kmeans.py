@@ -47,7 +47,7 @@ def lloyd(
     random_state: np.random.RandomState,
     start_rows: int | None = None,
 ) -> Any:
-    """Centres by Lloyd's algorithm.
+    """Return centres by Lloyd's algorithm.
 
     With `sampled` the points are a sample of 256 a centre in random order, of which the first are
     looked at first. Else the start is drawn from so many of them, by default all.
@@ -79,7 +79,7 @@ def _coarse(
     n_trials: int,
     random_state: np.random.RandomState,
 ) -> Any:
-    """Centres after so many iterations of a part of the points, started from few of these."""
+    """Return centres after `max_iter` iterations on a part of the points."""
     part = points[: PART_PER_ANCHOR * n_clusters]
     few = part[: SEED_PER_ANCHOR * n_clusters]
     chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
@@ -87,7 +87,7 @@ def _coarse(
 
 
 def _in_rounds(centres: Any, points: Points, n_clusters: int) -> Any:
-    """Centres after iterations of all points, most of them in the span of the centres so far."""
+    """Return centres after iterations on all points, mostly in the span of the centres."""
     last = _improved(centres, points, n_clusters, MAX_ITER_COARSE)
     centres = _improved(last, points, n_clusters, 1)
     for _ in range(ROUNDS_INSIDE):
@@ -98,7 +98,7 @@ def _in_rounds(centres: Any, points: Points, n_clusters: int) -> Any:
 
 
 def _improved_inside(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
-    """The same in the span of the centres; the last means are of all features."""
+    """Iterate in the span of the centres; the last means use all features."""
     inside, within = points.spanned(centres)
     search = inside.search(n_clusters)
     within = _improved(within, inside, n_clusters, max_iter, search)
@@ -106,7 +106,7 @@ def _improved_inside(centres: Any, points: Points, n_clusters: int, max_iter: in
 
 
 def drawn(n: int, size: int, random_state: np.random.RandomState) -> Array:
-    """`size` of the numbers below n, or all, in random order.
+    """Draw `size` of the numbers below n, or all, in random order.
 
     scikit-learn's own way takes five times as long for 7680 of 60 000, and 33 ms for 12 800 of a
     million: longer than a fit on a GPU.
@@ -116,7 +116,7 @@ def drawn(n: int, size: int, random_state: np.random.RandomState) -> Array:
 
 
 def looked_at_in_order(n: int, n_clusters: int, random_state: np.random.RandomState) -> Array:
-    """Numbers of the n points of a sample in the order that `lloyd` wants.
+    """Return the numbers of the n points of a sample in the order that `lloyd` uses.
 
     Those that it looks at together are ascending: so they are sooner read.
     """
@@ -131,7 +131,7 @@ def _improved(
     max_iter: int,
     search: Callable[[Any], Array] | None = None,
 ) -> Any:
-    """The centres after so many iterations, or as many as change something."""
+    """Return the centres after at most `max_iter` iterations."""
     labels = np.full(points.n, -1)
     search = search or points.search(n_clusters)
     for left in reversed(range(max_iter)):
@@ -146,13 +146,13 @@ def _improved(
 
 
 def start_rows(n: int, width: int, n_clusters: int, thorough: bool) -> int | None:
-    """How many of n points the start is drawn from where all are looked at; None: all of them."""
+    """Return the number of points that the start is drawn from; None: all of them."""
     few = PART_PER_ANCHOR * n_clusters
     return None if thorough or n <= few or inner_products_pay(n, width) else few
 
 
 def trials(n: int, n_clusters: int, thorough: bool) -> int:
-    """How many points to try for each centre of the start.
+    """Return the number of candidates per centre of the start.
 
     As few as scikit-learn tries, or up to one for each centre: the centres then depend less on the
     seed, and the start takes as long as so many Lloyd iterations.

@@ -1,4 +1,4 @@
-"""Number, mean and variance of features, which add up over blocks of rows."""
+"""Number, mean and variance of features, added up over blocks of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omcal.views.view import Matrix, count_nonfinite
 
 @dataclass(frozen=True)
 class Moments:
-    """Number, mean and Σ (x − mean)² of each feature, in float64; those of two sets of rows add."""
+    """Number, mean and Σ (x − mean)² of each feature in float64; two sets of rows add up."""
 
     n: int
     mean: Floats
@@ -23,7 +23,7 @@ class Moments:
 
     @classmethod
     def of(cls, block: Matrix, *, compiled: bool = False) -> Moments:
-        """Moments of rows of which a float64 copy does not matter; a compiled loop takes none."""
+        """Return the moments of a small block of rows; the compiled loop makes no float64 copy."""
         n = block.shape[0]
         if sparse.issparse(block):
             values = block.data.astype(np.float64, copy=False)
@@ -47,7 +47,7 @@ class Moments:
 
     @classmethod
     def of_presence(cls, block: Matrix) -> Moments:
-        """Of 1 where a value is not zero and 0 where it is; only the means are right.
+        """Return the moments of the pattern of non-zero values; only the means are right.
 
         Where a value is not finite, the squares are not.
         """
@@ -63,7 +63,7 @@ class Moments:
 
     @classmethod
     def none(cls, width: int) -> Moments:
-        """Of no row at all."""
+        """Return the moments of no rows."""
         return cls(0, np.zeros(width), np.zeros(width))
 
     def __add__(self, other: Moments) -> Moments:
@@ -75,5 +75,5 @@ class Moments:
 
     @property
     def variance(self) -> Floats:
-        """With ddof 1."""
+        """Return the variance with ddof 1."""
         return self.squares / max(self.n - 1, 1)

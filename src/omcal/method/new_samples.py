@@ -1,4 +1,4 @@
-"""What a fit has learnt, as far as new samples need it: their graphs, and their rows of F."""
+"""The fitted state that new samples need: how they get graphs and rows of F."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SETTLED = 4096  # of these together, so that they stay in the cache
 
 @dataclass(frozen=True)
 class GraphModel:
-    """How samples become graphs; small, whatever n was."""
+    """The state that turns samples into graphs; its size does not depend on n."""
 
     scalings: list[Scaling]
     anchors: list[Array]
@@ -45,25 +45,25 @@ class GraphModel:
 
     @property
     def alone(self) -> GraphModel:
-        """Without what several runs share."""
+        """Return the model without the data that several runs share."""
         return replace(self, shared_span=None)
 
     @cached_property
     def uninformative(self) -> Mask:
-        """Which views have all anchors in one point: they say nothing about any sample."""
+        """Return a mask of the views whose anchors coincide: they cannot tell samples apart."""
         return np.array([_in_one_point(A) for A in self.anchors])
 
     def graphs(
         self, views: Views, rows: slice = slice(None), *, compiled: bool = False
     ) -> AnchorGraphs:
-        """The graphs of these samples."""
+        """Return the graphs of the samples."""
         return anchor_graphs(
             views, self.scalings, self.anchors, self.n_neighbors, rows, compiled=compiled
         )
 
 
 def _in_one_point(A: Array) -> bool:
-    """Whether all rows are the same, but for rounding; mostly two of them tell."""
+    """Whether all rows are equal to rounding; mostly two of them decide."""
     size = np.abs(A[0]).max(initial=0.0)
     away = (np.abs(row - A[0]).max(initial=0.0) for row in A)
     return all(distance <= 1e-12 * (size + distance) for distance in away)
@@ -72,7 +72,7 @@ def _in_one_point(A: Array) -> bool:
 def graphs_of_runs(
     views: Views, learned: Sequence[GraphModel], *, compiled: bool = False
 ) -> Iterator[AnchorGraphs]:
-    """The graphs of several runs: from one product with the rows where they share a span."""
+    """Yield the graphs of several runs, from one product with the rows if they share a span."""
     shared = [one.shared_span for one in learned if isinstance(one.shared_span, InSpan)]
     if (
         len(shared) < max(len(learned), 2)
@@ -95,7 +95,7 @@ def learned_in_span(
     random_states: Sequence[np.random.RandomState],
     rows: Array | None = None,
 ) -> list[GraphModel]:
-    """What several runs learn from the rows that `shared_rows` named; None: all of these views.
+    """Return the models of several runs from the rows of `shared_rows`; None: all rows.
 
     What is absent has no coordinates: where the rows have gaps, each run works with all features.
     """
@@ -113,7 +113,7 @@ def learned_in_span(
 
 @dataclass(frozen=True)
 class Predictor:
-    """How samples become rows of F, with everything that was fitted left as it is."""
+    """The state that turns samples into rows of F, with the fitted model unchanged."""
 
     learned: GraphModel
     consensus: ConsensusGraph
@@ -123,24 +123,24 @@ class Predictor:
         return int(self.consensus.G.shape[1])
 
     def blocks(self, views: Views) -> Iterator[tuple[Array, Array]]:
-        """Unclipped indicator and labels of consecutive blocks of samples in memory."""
+        """Yield unclipped indicator and labels of consecutive blocks of samples."""
         for rows in row_blocks(views.n, BLOCK):
             compiled = compiled_pays(views.n)
             graphs = self.learned.graphs(views, rows, compiled=compiled)
             yield indicate(self.consensus, graphs, compiled=compiled)
 
     def labels(self, views: Views) -> NDArray[np.int32]:
-        """Cluster of each sample."""
+        """Return the cluster of each sample."""
         return np.concatenate([labels for _, labels in self.blocks(views)])
 
     def indicator(self, views: Views) -> Array:
-        """F of each sample."""
+        """Return F of each sample."""
         return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views)])
 
 
 @dataclass(frozen=True)
 class ConsensusPredictor:
-    """How samples become rows of the joined F: by the clusters that several runs put them into.
+    """The state that turns samples into rows of the joined F, by their clusters in several runs.
 
     The clusters of the runs are the anchors of one more graph, in which a sample is tied to two
     clusters of each run.
@@ -154,26 +154,26 @@ class ConsensusPredictor:
         return int(self.consensus.G.shape[1])
 
     def blocks(self, views: Views) -> Iterator[tuple[Array, Array]]:
-        """Unclipped indicator and labels of consecutive blocks of samples in memory."""
+        """Yield unclipped indicator and labels of consecutive blocks of samples."""
         for parts in zip(*(run.blocks(views) for run in self.runs), strict=True):
             runs = [Assignment(labels, 0, *second(U)) for U, labels in parts]
             yield self.decide(runs, compiled=compiled_pays(views.n))
 
     def decide(self, runs: Sequence[Assignment], *, compiled: bool = False) -> tuple[Array, Array]:
-        """Unclipped indicator and labels of samples that the runs put into these clusters."""
+        """Return unclipped indicator and labels from the clusters of the runs."""
         return indicate(self.consensus, joined_graph(runs, self.n_clusters), compiled=compiled)
 
     def labels(self, views: Views) -> NDArray[np.int32]:
-        """Cluster of each sample."""
+        """Return the cluster of each sample."""
         return np.concatenate([labels for _, labels in self.blocks(views)])
 
     def indicator(self, views: Views) -> Array:
-        """F of each sample."""
+        """Return F of each sample."""
         return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views)])
 
 
 def joined_graph(runs: Sequence[Assignment], n_clusters: int) -> AnchorGraphs:
-    """The graph between samples and the clusters of B runs, whose rows sum to 1.
+    """Return the graph between samples and the clusters of B runs; its rows sum to 1.
 
     Each run gives 1/B to the label of a sample and to its runner-up, in proportion to the squares
     of their entries in F. Column b c + j is cluster j of run b.
@@ -202,7 +202,7 @@ def joined_graph(runs: Sequence[Assignment], n_clusters: int) -> AnchorGraphs:
 def indicate(
     Z: ConsensusGraph, graphs: AnchorGraphs, *, compiled: bool = False
 ) -> tuple[Array, Array]:
-    """Unclipped indicator and labels of the samples of these graphs, as for new ones."""
+    """Return unclipped indicator and labels of new samples from their graphs."""
     P, R = Z.f_step()
     to_P, to_G = (stack_by_view(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
     scale = float(np.abs(P).max())

@@ -1,4 +1,4 @@
-"""What k-means asks of points, and what is the same for all kinds of them."""
+"""The interface between k-means and its points."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEATURES_PER_CENTRE = 4
 
 
 class Points(ABC):
-    """What k-means asks of the points: their distances, and means of some of them.
+    """Points of k-means: distances and means.
 
     What stands for the centres is the business of each kind of points.
     """
@@ -25,19 +25,19 @@ class Points(ABC):
 
     @property
     def among_themselves(self) -> Points:
-        """The same points where only distances between them are asked for, each many times."""
+        """Return the points in the form that serves repeated distances among them fastest."""
         return self
 
     def search(self, n_clusters: int) -> Callable[[Any], Array]:
-        """Labels of the nearest centres, as a function of centres that move little by little."""
+        """Return a function from slowly moving centres to the labels of the nearest."""
         return lambda centres: self.nearest(centres)[0]
 
     def span_pays(self, n_clusters: int) -> bool:
-        """Whether `spanned` is there, and leaves few of many features."""
+        """Whether `spanned` is available and reduces the number of features."""
         return False
 
     def spanned(self, centres: Any) -> tuple[Points, Any]:
-        """The points and these centres by their coordinates in the span of the centres."""
+        """Return points and centres by their coordinates in the span of the centres."""
         raise NotImplementedError
 
     @property
@@ -47,36 +47,36 @@ class Points(ABC):
 
     @abstractmethod
     def __getitem__(self, some: Array | slice) -> Points:
-        """Some of the points."""
+        """Return some of the points."""
 
     @abstractmethod
     def distances_to(self, chosen: Sequence[int] | Array) -> Array:
-        """Squared distances of the chosen points to all."""
+        """Return the squared distances of the chosen points to all."""
 
     @abstractmethod
     def at(self, chosen: Sequence[int]) -> Any:
-        """Centres at these points."""
+        """Return centres at the chosen points."""
 
     @abstractmethod
     def nearest(self, centres: Any) -> tuple[Array, Array]:
-        """Label and squared distance of the nearest centre of each point."""
+        """Return label and squared distance of the nearest centre of each point."""
 
     @abstractmethod
     def means(self, labels: Array, centres: Any) -> Any:
-        """Mean of each cluster; the centres of empty ones stay."""
+        """Return the mean of each cluster; an empty one keeps its centre."""
 
     @abstractmethod
     def moved(self, before: Any, after: Any) -> float:
-        """Sum of the squared distances from centres to those that they became."""
+        """Return the sum of the squared moves of the centres."""
 
 
 def span_pays(width: int, n_clusters: int) -> bool:
-    """Whether there are so many features that the span of the centres is a smaller space."""
+    """Whether the span of the centres has far fewer dimensions than the features."""
     return width >= _FEATURES_PER_CENTRE * n_clusters
 
 
 def span_basis(K: Array) -> Array:
-    """B with K B the coordinates of centres in their span, for their inner products K."""
+    """Return B such that K B are coordinates of the centres, for their inner products K."""
     with small_blas(len(K)):
         values, vectors = np.linalg.eigh(K.astype(np.float64))
     # What is left of centres that are alike is rounding.
@@ -85,7 +85,7 @@ def span_basis(K: Array) -> Array:
 
 
 def squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
-    """From products with chosen points; lengths are squared, too."""
+    """Return squared distances from products with chosen points and squared norms."""
     d = -2.0 * products
     d += norms
     d += norms[chosen, None]
@@ -105,7 +105,7 @@ def first_smallest(d: Array, axis: int, rounding: int = 2) -> Array:
 
 
 def members(labels: Array, n_clusters: int, dtype: Any) -> Any:
-    """The (clusters × points) matrix with a one where the point is in the cluster."""
+    """Return the (clusters × points) membership matrix."""
     small = labels.astype(np.min_scalar_type(n_clusters))  # sorted by counting
     order = np.argsort(small, kind="stable").astype(np.int32)  # as SciPy has it
     starts = np.append(0, np.cumsum(np.bincount(labels, minlength=n_clusters)))

@@ -27,7 +27,7 @@ _ERROR = 1e-15  # of a sum of terms, relative
 
 
 def steps(smallest: float) -> Iterator[tuple[float, float]]:
-    """(a, b) of each step x ↦ x (a − b x²), that brings [smallest, 1] nearer to 1.
+    """Yield (a, b) of each step x ↦ x (a − b x²), which maps [smallest, 1] nearer to 1.
 
     Each maps the ends of the interval to the same value, its new lower end (Chen and Chow: A stable
     scaling of Newton-Schulz for improving the sign function computation, 2014).
@@ -42,7 +42,7 @@ def steps(smallest: float) -> Iterator[tuple[float, float]]:
 
 
 def inverse_root(B: Floats, least: float, inverses: Callable[..., None]) -> Floats | None:
-    """B^(−½) of a symmetric matrix, 2×2 or larger; None where an eigenvalue is below `least` > 0.
+    """Return B^(−½) of a symmetric matrix, or None where an eigenvalue is below `least` > 0.
 
     `inverses` is the compiled sum of `compiled.inverses_kernel`.
     """
@@ -61,7 +61,7 @@ def inverse_root(B: Floats, least: float, inverses: Callable[..., None]) -> Floa
 
 
 def terms(least: float, most: float) -> tuple[Floats, Floats]:
-    """(shifts, weights) with x^(−½) = Σ weight / (x + shift) for least ≤ x ≤ most.
+    """Return (shifts, weights) with x^(−½) = Σ weight / (x + shift) for least ≤ x ≤ most.
 
     The error, relative, is rounding times the root of most / least.
     """
@@ -73,7 +73,7 @@ def terms(least: float, most: float) -> tuple[Floats, Floats]:
 
 
 def _bounds(diagonal: Floats, beside: Floats, least: float) -> tuple[float, float] | None:
-    """Bounds of the eigenvalues of a tridiagonal matrix, None where one is below `least`."""
+    """Return bounds of the eigenvalues of a tridiagonal matrix; None if one is below `least`."""
     sides = np.zeros_like(diagonal)
     sides[1:] += np.abs(beside)
     sides[:-1] += np.abs(beside)
@@ -87,5 +87,5 @@ def _bounds(diagonal: Floats, beside: Floats, least: float) -> tuple[float, floa
 
 
 def _all_above(bound: float, diagonal: Floats, beside: Floats) -> bool:
-    """Whether the matrix less this much of the identity has a Cholesky factor."""
+    """Whether the matrix minus `bound` times the identity is positive definite."""
     return bool(lapack.dpttrf(diagonal - bound, beside)[2] == 0)

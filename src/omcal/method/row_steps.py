@@ -1,4 +1,4 @@
-"""What is done to each row by itself before features are centred and weighted."""
+"""Transformations of each row before features are centred and weighted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK_ENTRIES = 1 << 18
 
 
 def damped(block: Matrix, unit: Array) -> Matrix:
-    """sign(x) · log(1 + |x| / unit), with a unit a feature; zero stays zero."""
+    """Return sign(x) · log(1 + |x| / unit), with one unit per feature."""
     values = block.data if sparse.issparse(block) else block
     if (unit != 1).any():
         each = unit.take(block.indices) if sparse.issparse(block) else unit
@@ -28,7 +28,7 @@ def damped(block: Matrix, unit: Array) -> Matrix:
 
 
 def _log1p(sizes: Array) -> Array:
-    """log(1 + x); of small whole numbers, as counts mostly are, from a table."""
+    """Return log(1 + x); of small whole numbers, such as counts, from a table."""
     with np.errstate(invalid="ignore"):
         whole = sizes.astype(np.uint8)
     if np.array_equal(whole, sizes):
@@ -38,7 +38,7 @@ def _log1p(sizes: Array) -> Array:
 
 
 def weighted(block: Matrix, weight: Array) -> Matrix:
-    """Each feature times its weight."""
+    """Return each feature times its weight."""
     if sparse.issparse(block):
         alike = weight.size > 0 and (weight == weight[0]).all()
         each = weight[0] if alike else weight.astype(block.dtype).take(block.indices)
@@ -47,7 +47,7 @@ def weighted(block: Matrix, weight: Array) -> Matrix:
 
 
 def unit_rows(block: Matrix) -> Matrix:
-    """Each row divided by its length; zero stays zero."""
+    """Return each row divided by its length; a zero row stays zero."""
     block = _squarable(block)
     if sparse.issparse(block):
         stored = np.diff(block.indptr)
@@ -61,7 +61,7 @@ def unit_rows(block: Matrix) -> Matrix:
 
 
 def _squarable(block: Matrix) -> Matrix:
-    """The block, its rows divided by their largest value where squares would overflow.
+    """Return the block, with rows divided by their largest value if squares would overflow.
 
     Neither of the steps asks for the size of a row.
     """
@@ -82,7 +82,7 @@ def _with_values(block: Matrix, values: Array) -> Matrix:
 
 
 def standard_rows(block: Matrix) -> Matrix:
-    """z-score of each row (ddof 1); sparse rows are only divided, constant rows become 0."""
+    """Return the z-score of each row (ddof 1); sparse rows are only divided, constant ones 0."""
     block = _squarable(block)
     if sparse.issparse(block):
         return sparse.diags_array(_sparse_row_factors(block).astype(block.dtype)) @ block
@@ -99,7 +99,7 @@ def standard_rows(block: Matrix) -> Matrix:
 
 
 def _sparse_row_factors(block: Matrix) -> Floats:
-    """1 / standard deviation of each row, its zeros counted; 0 for constant rows."""
+    """Return 1 / standard deviation of each row, zeros included; 0 for constant rows."""
     n, width = block.shape
     factors = np.empty(n)
     # Each stored entry takes five numbers here: not of all rows at once.

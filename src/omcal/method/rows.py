@@ -1,4 +1,4 @@
-"""The seam between the solver and whatever holds the rows."""
+"""The interface between the solver and the holder of the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omcal.machine.arrays import Array, Floats
 
 @dataclass(frozen=True)
 class Sums:
-    """What one pass over the rows returns, in float64; sums of two sets of rows just add."""
+    """The float64 sums of one sweep; those of two sets of rows add up."""
 
     StF: Floats  # (V, m, c): S_vᵀ F⁺
     FtF: Floats  # (c, c): F⁺ᵀ F⁺
@@ -27,7 +27,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Labels of the rows, and how many of them had no positive entry in F.
+    """Labels of the rows, and the number of rows without a positive entry in F.
 
     Where it was asked for, also the cluster that comes second in each row, and the share of the
     label in the squares of both entries, in 255ths.
@@ -40,7 +40,7 @@ class Assignment:
 
     @classmethod
     def joined(cls, parts: Sequence[Assignment]) -> Assignment:
-        """Those of consecutive rows as one."""
+        """Concatenate the assignments of consecutive rows."""
         labels = np.concatenate([part.labels for part in parts])
         more = [[part.second, part.share] for part in parts if part.second is not None]
         second, share = map(np.concatenate, zip(*more, strict=True)) if more else (None, None)
@@ -55,20 +55,20 @@ class AbstractRows(ABC):
 
     @abstractmethod
     def gram(self) -> Floats:
-        """(V, V, m, m): S_uᵀ S_v of all pairs of views."""
+        """Return the (V, V, m, m) products S_uᵀ S_v of all pairs of views."""
 
     @abstractmethod
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
-        """F ← max(A(alpha) P + F R, 0), Eq. 13, and the sums over the new F."""
+        """Set F ← max(A(alpha) P + F R, 0), Eq. 13, and return the sums over the new F."""
 
     @abstractmethod
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
-        """One more F step, and the largest entry of each row as its label."""
+        """Take one more F step and return the largest entry of each row as its label."""
 
     def iteration(self, StS: Floats, G: Floats, problem: Any) -> Any:
-        """The solver's iterations beside the rows, where that is quicker; else None."""
+        """Return the iterations of a device that holds the rows; None: the solver's own."""
         return None
 
 
@@ -83,7 +83,7 @@ def zero_tolerance(scale: float) -> float:
 def decide(
     U: Array, AG: Callable[[Array], Array], scale: float, *, runner_up: bool = False
 ) -> Assignment:
-    """Labels from the unclipped indicator U = A P + F R.
+    """Return the labels from the unclipped indicator U = A P + F R.
 
     Where U has a positive entry its arg max is that of F = max(U, 0). Where it has none, F is zero
     and the least negative entry of U decides; where U is zero to rounding (`scale` is the size
@@ -107,7 +107,7 @@ def decide(
 
 
 def second(U: Array) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-    """The second largest entry of each row, and the share of the largest in the squares of both.
+    """Return the second largest entry of each row, and the share of the largest in both squares.
 
     As G is orthonormal, the squares of a row of F = Z G divide the length of the row of Z between
     the clusters. Where F has no second positive entry, the label has all.
@@ -136,7 +136,7 @@ def row_bytes(
     *,
     compiled: bool = True,
 ) -> dict[str, int]:
-    """Bytes that a sample takes during the fit, beside its features.
+    """Return the bytes per sample of a fit, without its features.
 
     Examples
     --------
@@ -149,6 +149,6 @@ def row_bytes(
         "indicator": n_clusters * dtype.itemsize,
         "label": np.dtype(np.int32).itemsize,
     }
-    if not compiled:  # SciPy's form of the graphs as well, which shares their weights
+    if not compiled:  # SciPy's form of the graphs, which shares the weights
         parts["sparse form"] = (edges + 1) * np.dtype(np.int32).itemsize
     return parts

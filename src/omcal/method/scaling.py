@@ -58,11 +58,11 @@ class Scaling:
 
     @property
     def prepares(self) -> bool:
-        """Whether rows change before features are centred and weighted."""
+        """Whether rows are transformed before features are centred and weighted."""
         return self.row is not None or self.unit is not None or self.weight is not None
 
     def prepare(self, block: Matrix) -> Matrix:
-        """What is done to each row by itself; the block itself where that is nothing."""
+        """Return the transformed rows; the block itself where no step transforms rows."""
         if self.unit is not None:
             block = damped(block, self.unit)
         if self.weight is not None:
@@ -72,7 +72,7 @@ class Scaling:
         return unit_rows(block) if self.row == "unit" else standard_rows(block)
 
     def apply(self, block: Matrix, out: Array | None = None) -> Matrix:
-        """Scaled copy of a block of rows, in its own floating type; of dense ones in `out`."""
+        """Return a scaled copy of a block of rows in its own float type; a dense one in `out`."""
         block = self.prepare(block)
         if sparse.issparse(block):
             return block if self.factor is None else weighted(block, self.factor)
@@ -87,7 +87,7 @@ class Scaling:
         return block
 
     def center_in(self, dtype: np.dtype) -> tuple[Array, Array]:
-        """The center in this type, and what the type cannot hold of it.
+        """Return the center in this type, and the remainder that the type cannot hold.
 
         The rest counts where features are far from zero.
         """
@@ -96,14 +96,14 @@ class Scaling:
         return center, (self.center - center).astype(dtype)
 
     def undo(self, points: Array) -> Floats:
-        """Prepared rows that `apply` maps to these points."""
+        """Return the prepared rows that `apply` maps to the points."""
         if self.factor is not None:
             there = self.factor > 0
             points = np.divide(points, self.factor, out=np.zeros_like(points), where=there)
         return points if self.center is None else points + self.center
 
     def fold(self, W: Array, some: slice = slice(None)) -> tuple[Floats, Floats]:
-        """(W', b) such that apply(x)·W == prepare(x)·W' + b, for W with a row for some features."""
+        """Return (W', b) with apply(x)·W == prepare(x)·W' + b; W has a row per feature."""
         folded = W if self.factor is None else W * self.factor[some, None]
         shift = np.zeros(W.shape[1]) if self.center is None else -(self.center[some] @ folded)
         return folded, shift
@@ -111,7 +111,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ScalingPlan:
-    """A scaling as far as a sample of the rows tells; the rest needs a look at all rows.
+    """A scaling as far as a sample of the rows decides it; the rest needs a scan of all rows.
 
     The kinds of "auto" end with total variance 1, so that the width of a view does not decide
     how much it counts among the others.
@@ -125,7 +125,7 @@ class ScalingPlan:
     def of(
         cls, view: View, scale: Scale, sample: Matrix | None, kind: Kind | None = None
     ) -> ScalingPlan:
-        """The draft for a view, from some of its rows where `scale` or its kind needs them."""
+        """Return the plan for a view, from sampled rows where `scale` or its kind needs them."""
         asked = scale_of(scale, view.name)
         if kind is None:
             kind = recognise(sample) if asked == "auto" else Kind(asked)
@@ -144,22 +144,22 @@ class ScalingPlan:
 
     @property
     def looks(self) -> bool:
-        """Whether something is to be seen in all rows."""
+        """Whether a scan of all rows is needed."""
         return self.steps.kind.name not in ("sample", None)
 
     @property
     def shared(self) -> ScalingPlan:
-        """Without what only the conclusion needs, to be sent about."""
+        """Return the plan without the data that only `finish` needs, to be sent to workers."""
         return replace(self, sample=None)
 
     def scan(self, block: Matrix, *, compiled: bool = False) -> Moments:
-        """What is to be seen in these rows; that of other rows is added to it."""
+        """Return the statistics of some rows; those of other rows are added to them."""
         if self.steps.kind.name == "tfidf":
             return Moments.of_presence(block)
         return Moments.of(self.steps.prepare(block), compiled=compiled)
 
     def finish(self, found: Moments | None) -> Scaling:
-        """The scaling, from what was seen in all rows."""
+        """Return the scaling, from the statistics of all rows."""
         name = self.steps.kind.name
         if found is None:
             return self.steps
@@ -175,7 +175,7 @@ class ScalingPlan:
         return replace(self.steps, center=found.mean if self.centred else None, factor=factor)
 
     def _balanced(self, steps: Scaling) -> Scaling:
-        """The steps, and one factor that gives the sample total variance 1."""
+        """Return the steps with one factor that gives the sample total variance 1."""
         rows = steps.prepare(self.sample)
         return replace(steps, factor=_same(float(Moments.of(rows).variance.sum()), rows.shape[1]))
 
@@ -192,7 +192,7 @@ def _inverse_deviation(found: Moments) -> Floats:
 
 
 def moments(view: View, draft: ScalingPlan) -> Moments:
-    """What a draft sees in a view in memory, by blocks of rows."""
+    """Return the statistics of a view in memory, scanned by blocks of rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = _seen(view, draft)
     if not np.isfinite(found.squares).all():
@@ -222,17 +222,17 @@ def _seen(view: View, draft: ScalingPlan) -> Moments:
 
 
 def scale_of(scale: Scale, name: str) -> Any:
-    """What is asked for a view; those that a mapping does not name are "auto"."""
+    """Return the `scale` of a view; "auto" for views that a mapping does not name."""
     return scale.get(name, "auto") if isinstance(scale, Mapping) else scale
 
 
 def needs_sample(scale: Scale, name: str) -> bool:
-    """Whether some rows must be seen to know what is to be done."""
+    """Whether sampled rows must be read to choose the scaling."""
     return scale_of(scale, name) in ("auto", "tfidf", "log")
 
 
 def check_scale(scale: Scale, names: tuple[str, ...]) -> None:
-    """Raise where a mapping names no view, or asks for what there is not."""
+    """Raise where a mapping names an unknown view or an unknown scaling."""
     if not isinstance(scale, Mapping):
         return
     for name, asked in scale.items():

@@ -1,4 +1,4 @@
-"""Parameters that hang together, or on the data: checked, and chosen where they are left open."""
+"""Parameters that depend on each other or on the data: checks and default values."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from omcal.method.weights import WEIGHTINGS
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """What the anchor graphs are made with."""
+    """The parameters of the anchor graphs."""
 
     n_clusters: int
     n_anchors: int
     n_neighbors: int
     scale: Scale
-    anchors: Any  # how to choose them, or one (m, d_v) array a view
+    anchors: Any  # how to choose them, or one (m, d_v) array per view
 
 
 def default_n_anchors(n: int, n_clusters: int) -> int:
-    """Five a cluster, at least c + 10; at most half of the samples, and 500 for the cost."""
+    """Return five per cluster, at least c + 10, at most half of the samples and 500."""
     c = n_clusters
     return min(max(5 * c, c + 10), max(n // 2, c + 1), max(500, 2 * c))
 
@@ -32,7 +32,7 @@ def default_n_anchors(n: int, n_clusters: int) -> int:
 def resolve_n_anchors(
     n: int, n_clusters: int, n_neighbors: int, n_anchors: int | None, anchors: Any
 ) -> int:
-    """The number of anchors: as asked for, as many as are given, or by default.
+    """Return the number of anchors: as requested, as given, or the default.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def resolve_n_anchors(
     n_clusters, n_neighbors, n_anchors, anchors
         As in `OMCAL`.
     """
-    c, k = int(n_clusters), int(n_neighbors)  # NumPy's may be too narrow for what is made of them
+    c, k = int(n_clusters), int(n_neighbors)  # NumPy integers may overflow
     if c > n:
         raise ValueError(f"n_clusters={c} must be at most the number of samples, n_samples={n}.")
     if n_anchors is not None:
@@ -71,7 +71,7 @@ def resolve_n_anchors(
 
 
 def start_weights(weighting: Any, n_views: int) -> tuple[Any, Floats]:
-    """The kind of α step, and the weights to start from."""
+    """Return the kind of α step and the start weights."""
     uniform = np.full(n_views, 1.0 / n_views)
     if isinstance(weighting, str):
         return ("fixed" if WEIGHTINGS[weighting].update is None else weighting), uniform

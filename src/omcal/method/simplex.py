@@ -121,7 +121,7 @@ def _shrink_to_interior(N: Array, q: Array, a: Array, support: list[int]) -> Non
 
 
 def _affine_minimum(N: Array, q: Array) -> Array:
-    """Minimiser of y'Ny - q'y subject to sum y = 1 only."""
+    """Return the minimiser of y'Ny - q'y subject to sum y = 1 only."""
     size = len(q)
     bordered = np.zeros((size + 1, size + 1))
     bordered[:size, :size] = N

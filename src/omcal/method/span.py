@@ -1,4 +1,4 @@
-"""Anchors of several runs in one span of few directions, from one look at the rows they share."""
+"""Anchors of several runs in one span of few directions, from one pass over shared rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PARTS = 8  # of the rows whose sums are taken at a time
 
 @dataclass(frozen=True)
 class Span:
-    """In each view the points o + Σ z_i e_i, with coordinates z.
+    """The points o + Σ z_i e_i of each view, with coordinates z.
 
     A sample's products with the e_i are all that its distances to any such points need.
     """
@@ -46,7 +46,7 @@ class Span:
     directions: list[Array]  # (r_v, d_v) a view
 
     def points(self, coordinates: Sequence[Array]) -> list[Array]:
-        """The points with these coordinates, one array a view."""
+        """Return the points with these coordinates, one array per view."""
         given = zip(self.origin, coordinates, self.directions, strict=True)
         with one_blas_thread():
             return [origin + Z @ E for origin, Z, E in given]
@@ -61,29 +61,29 @@ class InSpan:
 
     @property
     def anchors(self) -> list[Array]:
-        """One (m, d_v) array a view."""
+        """Return one (m, d_v) array per view."""
         return self.span.points(self.coordinates)
 
 
 def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs: int) -> bool:
-    """Whether several runs share a span: where each looks at a sample of many features."""
+    """Whether several runs share a span: each uses a sample, and there are many features."""
     sampled = isinstance(method, str) and method == "kmeans" and SAMPLE_PER_ANCHOR * n_anchors < n
     return n_runs > 1 and sampled and sum(widths) >= _FEATURES_PER_ANCHOR * n_anchors
 
 
 def shared_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array | None:
-    """Which of the n rows the runs draw their samples from, ascending; None for all."""
+    """Return the rows that all runs draw their samples from, ascending; None: all."""
     size = SHARED_SAMPLES * SAMPLE_PER_ANCHOR * n_anchors
     return None if size >= n else draw_rows(n, size, random_state)
 
 
 def own_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array:
-    """Which of the n shared rows a run looks at, in random order."""
+    """Return the shared rows that a run uses, in random order."""
     return drawn(n, SAMPLE_PER_ANCHOR * n_anchors, random_state)
 
 
 def random_directions(width: int, number: int, random_state: np.random.RandomState) -> Array:
-    """Columns to start the powers from; normal numbers would take three times as long."""
+    """Return random start columns; normal numbers would take three times as long."""
     generator = np.random.default_rng(random_state.randint(2**31 - 1))
     return np.asarray(generator.random((width, number), dtype=np.float32) - np.float32(0.5))
 
@@ -95,7 +95,7 @@ def anchors_in_span(
     random_states: Sequence[np.random.RandomState],
     rows: Array | None = None,
 ) -> list[tuple[list[Array], InSpan | None]]:
-    """The anchors of each run, from the shared rows; None: all rows of these views.
+    """Return the anchors of each run from the shared rows; None: all rows.
 
     k-means sees the rows by their coordinates in the directions in which some of them vary most.
     Its clusters have means with all features, which are then taken to a span next to the means of
@@ -127,7 +127,7 @@ def anchors_in_span(
 
 
 def _rows_at_a_time(views: Views) -> int:
-    """Rows of a block; of sparse ones what is stored counts."""
+    """Return the rows per block; only stored entries count."""
     entries = sum(view.array.nnz / max(views.n, 1) if view.sparse else view.width for view in views)
     return max(1, int(_BLOCK_ENTRIES / max(entries, 1)))
 
@@ -139,7 +139,7 @@ def _main_directions(
     random_state: np.random.RandomState,
     rows: Array,
 ) -> tuple[Array | None, Array]:
-    """Mean of some of these rows, and as many directions (columns) as a run has anchors.
+    """Return the mean of some rows, and as many directions (columns) as a run has anchors.
 
     Sparse rows keep their origin.
     """
@@ -152,7 +152,7 @@ def _main_directions(
 
 
 def _powers(X: Matrix, E: Array, size: float) -> Array:
-    """Orthonormal columns that span XᵀX…XᵀX E; rows of X are not much longer than `size`."""
+    """Return orthonormal columns that span XᵀX…XᵀX E; `size` is the length of a row of X."""
     for _ in range(POWERS):
         product = X.T @ ((X @ E) / size)
         with one_blas_thread():  # a narrow matrix: threads would wait for one another
@@ -167,7 +167,7 @@ def _clusters(
     *,
     compiled: bool,
 ) -> tuple[Array, Array, Array]:
-    """The rows of a run, the cluster of each by k-means of their coordinates, and its centres."""
+    """Return the rows of a run, their clusters by k-means in coordinates, and the centres."""
     own = own_rows(len(coordinates), n_anchors, random_state)
     points = Vectors(coordinates[own], compiled=compiled)
     n_trials = trials(points.n, n_anchors, thorough=False)
@@ -182,7 +182,7 @@ def _means(
     n: int,
     size: int,
 ) -> Array:
-    """Means of the clusters of all runs, one run below the other; empty ones are at their start.
+    """Return the means of the clusters of all runs, stacked; an empty one keeps its start.
 
     Of the n rows so many are taken at a time.
     """
@@ -216,7 +216,7 @@ def anchors_of_means(
     n_runs: int,
     random_state: np.random.RandomState,
 ) -> list[tuple[list[Array], InSpan | None]]:
-    """The means of all runs, one run below the other, taken to one span in each view.
+    """Project the stacked means of all runs to one span per view.
 
     It has as many directions as a run has anchors: mostly the means of a run differ from those of
     another by hardly more than the rows that were drawn. Where they do not, as of rare links and

@@ -1,4 +1,4 @@
-"""Where Algorithm 1 starts: an orthonormal basis G."""
+"""The start of Algorithm 1: an orthonormal basis G."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omcal.machine.threads import map_blocks, one_blas_thread
 from omcal.method.updates import orthogonal_factor
 
 _SAME = 1e-5  # numbers of anchors, and their shares, that differ by less are the same
-_OPERATIONS = 1 << 19  # of decompositions that a thread does at a time
+_OPERATIONS = 1 << 19  # of the decompositions of a task
 
 
 def starts(
@@ -24,7 +24,7 @@ def starts(
     n_clusters: int,
     random_states: Sequence[np.random.RandomState],
 ) -> list[list[Floats]]:
-    """The bases to start from, of runs with these AᵀA; those after a spectral one are random."""
+    """Return the start bases of runs with the given AᵀA; all after a spectral one are random."""
     if not isinstance(init, str):
         return [[np.array(init, dtype=np.float64)] for _ in random_states]
     found = [[G] for G in spectral_bases(AtA, n_clusters)] if init == "spectral" else []
@@ -37,7 +37,7 @@ def starts(
 
 
 def spectral_basis(AtA: Floats, n_clusters: int) -> Floats:
-    """The leading eigenvectors of AᵀA, turned so that each column stands for some anchors.
+    """Return the leading eigenvectors of AᵀA, rotated so that each column marks some anchors.
 
     Any rotation of them spans the same space, but only one near an indicator survives the clipping
     of Eq. 13. It takes c anchors whose rows are as perpendicular as a QR factorisation with
@@ -48,7 +48,7 @@ def spectral_basis(AtA: Floats, n_clusters: int) -> Floats:
 
 
 def spectral_bases(AtA: Floats, n_clusters: int) -> list[Floats]:
-    """`spectral_basis` of several matrices; small ones are sooner done than handed to a thread."""
+    """Return the `spectral_basis` of several matrices, small ones in one thread."""
     m = AtA.shape[-1]
 
     def work(some: slice) -> list[Floats]:

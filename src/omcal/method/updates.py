@@ -16,7 +16,7 @@ from omcal.machine.arrays import Array, Floats
 from omcal.method.roots import inverse_root
 
 _ANCHORS = (100, 350)  # where a root takes less time than eigenvalues
-MAX_SWEEPS = 10_000  # of the rows that settle: with R of norm .999 some thousands are needed
+MAX_SWEEPS = 10_000  # of `fixed_point`; with R of norm .999 it takes thousands
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class ConsensusGraph:
 
     @classmethod
     def start(cls, alpha: Floats, G: Floats) -> ConsensusGraph:
-        """Z = A(alpha), as Algorithm 1 begins."""
+        """Return Z = A(alpha), the start of Algorithm 1."""
         return cls(alpha, G, np.eye(len(G)), 0.0)
 
     @property
     def sound(self) -> bool:
-        """What holds for every solution, whatever the data were."""
+        """Whether the invariants of every solution hold; false for a damaged file."""
         return bool(
             (self.alpha >= 0).all()
             and abs(self.alpha.sum() - 1) < 1e-6
@@ -54,11 +54,11 @@ class ConsensusGraph:
 
     @cached_property
     def projection(self) -> Floats:
-        """T·G, with which Z G = s (A(alpha) + γ F Gᵀ) T G."""
+        """Return T·G, so that Z G = s (A(alpha) + γ F Gᵀ) T G."""
         return self.T @ self.G
 
     def f_step(self, basis: Floats | None = None) -> tuple[Floats, Floats]:
-        """Eq. 13 row by row: (P, R) with F⁺ = max(A(alpha) P + F R, 0) = max(Z basis, 0).
+        """Return (P, R) of Eq. 13: F⁺ = max(A(alpha) P + F R, 0) = max(Z basis, 0).
 
         The basis is G, unless the step is to run ahead of it.
         """
@@ -66,21 +66,21 @@ class ConsensusGraph:
         return P, self.gamma * (self.G.T @ P)
 
     def transposed_times_f(self, StF: Floats, FoldtF: Floats) -> Floats:
-        """ZᵀF⁺ from the sums of the pass."""
+        """Return ZᵀF⁺ from the sums of a sweep."""
         AtF = weighted_sum(self.alpha, StF)
         return self.s * (self.T @ (AtF + self.gamma * (self.G @ FoldtF)))
 
 
 def weighted_sum(alpha: Floats, matrices: Floats) -> Floats:
-    """Σ_v alpha_v matrices[v]."""
-    if len(alpha) == 1:  # libraries are slow at such a product
+    """Return Σ_v alpha_v matrices[v]."""
+    if len(alpha) == 1:  # BLAS is slow at products with one row
         only: Floats = matrices[0] * alpha[0]
         return only
     return (alpha @ matrices.reshape(len(alpha), -1)).reshape(matrices.shape[1:])
 
 
 def stack_by_view(alpha: Floats, P: Floats) -> Floats:
-    """The (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
+    """Return the (Vm, c) matrix Q with [S_1 … S_V] Q = A(alpha) P."""
     return (alpha[:, None, None] * P).reshape(-1, P.shape[1])
 
 
@@ -93,7 +93,7 @@ def orthogonal_factor(ZtF: Floats) -> Floats:
 def fused_gram(
     alpha: Floats, StS: Floats, AtF: Floats, FtF: Floats, G: Floats, gamma: float
 ) -> Floats:
-    """MᵀM for M = (A(alpha) + γ F Gᵀ) / (1+γ), the matrix that Z is a shrunken copy of."""
+    """Return MᵀM for M = (A(alpha) + γ F Gᵀ) / (1+γ); Z is M with reduced singular values."""
     MtM = weighted_sum(
         np.outer(alpha, alpha).ravel(), StS.reshape(-1, *StS.shape[2:])
     )  # AᵀA so far
@@ -106,10 +106,10 @@ def fused_gram(
 
 
 class Shrunk(NamedTuple):
-    """Z of Eq. 23: T with Z = M T, and what Eq. 10 asks of the singular values ρ of Z."""
+    """Z = M T of Eq. 23, and the sums over its singular values ρ that Eq. 10 needs."""
 
     T: Floats
-    total: float  # Σρ; not known where β = 0, which does not ask for it
+    total: float  # Σρ; unknown, and not needed, where β = 0
     squares: float  # Σρ²
 
 
@@ -137,7 +137,7 @@ def soft_threshold(MtM: Floats, tau: float, inverses: Callable[..., None] | None
 
 
 def graph_products(consensus: ConsensusGraph, StS: Floats, StF: Floats) -> Floats:
-    """⟨S_v, Z⟩ for every view, with the F that went into Z."""
+    """Return ⟨S_v, Z⟩ for every view, with the F that went into Z."""
     c = consensus
     # ⟨Σ_u alpha_u StS[v, u] + γ StF[v] Gᵀ, T⟩ without the m×m products; T is symmetric.
     V = len(StF)
@@ -156,7 +156,7 @@ def objective(
     FtF: Floats,
     beta: float,
 ) -> Any:
-    """Eq. 10 at (Z, alpha, F, G), Z given by its consensus form and its singular values.
+    """Return Eq. 10 at (Z, alpha, F, G); Z is given by its consensus form and singular values.
 
     A is the mixture of graphs that went into Z, `alpha` may be newer.
     """
@@ -168,20 +168,20 @@ def objective(
 
 
 def fixed_point_tol(dtype: np.dtype) -> float:
-    """The change, relative to the largest number, that counts as none."""
+    """Return the relative change at which the fixed-point iteration stops."""
     return max(1e-10, float(np.finfo(dtype).eps))
 
 
 def fixed_point(B: Array, R: Floats, max_sweeps: int = MAX_SWEEPS) -> Array:
-    """U = B + F R at the fixed point F = max(B + F R, 0) of Eq. 13, for rows with A P = B.
+    """Return U = B + F R at the fixed point F = max(B + F R, 0) of Eq. 13, for A P = B.
 
     The fixed point is the minimiser of a strictly convex quadratic over F ≥ 0 (R is positive
     semi-definite with norm below 1), found by coordinate descent on all rows at once: unlike
     plain iteration it does not slow down as γ grows.
     """
-    Bt = np.ascontiguousarray(B.T, dtype=np.float64)  # a cluster at a time lies together
+    Bt = np.ascontiguousarray(B.T, dtype=np.float64)  # the entries of a cluster are contiguous
     own = np.diag(R)
-    Ft = np.maximum(Bt, 0) / (1.0 - own)[:, None]  # where clusters have nothing to do with others
+    Ft = np.maximum(Bt, 0) / (1.0 - own)[:, None]  # exact where R is diagonal
     limit = fixed_point_tol(B.dtype) * float(np.abs(Bt).max(initial=0.0))
     for _ in range(max_sweeps):
         change = 0.0

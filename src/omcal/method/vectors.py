@@ -44,7 +44,7 @@ _MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less
 
 
 class Vectors(Points):
-    """Points as the rows of a dense or sparse matrix; compiled loops change but their rounding."""
+    """Points as the rows of a dense or sparse matrix; compiled loops change only the rounding."""
 
     _rounding = 2  # of distances that count as equal, in units in the last place
 
@@ -121,14 +121,14 @@ class Vectors(Points):
         return MovingCentres(self._two_nearest, self._norms)
 
     def _two_nearest(self, centres: Array, some: Array | None) -> tuple[Array, Array, Array]:
-        """Label of the nearest centre of some points, and the squared distances to two centres."""
+        """Return the nearest centre of each point, and the squared distances to the two nearest."""
         points = self if some is None else self[some]
         labels = np.empty(points.n, dtype=np.int32)
         distances = np.empty((2, points.n), dtype=centres.dtype)
         norms, wide = row_norms(centres, squared=True), self._wide(len(centres))
 
         def use(rows: slice, d: Array) -> None:
-            """From products with a row for each centre."""
+            """Use products with one row per centre."""
             if self._compiled and not wide:
                 two_nearest_kernel()(d, norms, labels[rows], *distances[:, rows])
                 return
@@ -148,7 +148,7 @@ class Vectors(Points):
         return labels, *np.maximum(distances + points._norms, 0)
 
     def _products_with(self, centres: Array, use: Callable[[slice, Array], None]) -> None:
-        """Let `use` have the products of the centres with blocks of rows."""
+        """Pass the products of blocks of rows with the centres to `use`."""
         m, (n, width) = len(centres), self.X.shape
         size = min(_BLOCK_ENTRIES // m, _ROW_ENTRIES // max(width, 1))
         product: Callable[[Any], Array]
@@ -167,11 +167,11 @@ class Vectors(Points):
         map_blocks(work, n, max(1, size))
 
     def _wide(self, n_clusters: int) -> bool:
-        """Whether it is the products with centres that count, not what is made of them."""
+        """Whether products with centres dominate the time, not the search in them."""
         return span_pays(int(self.X.shape[1]), n_clusters)
 
     def _centre_norms(self, centres: Array) -> Callable[[slice], Array]:
-        """The squared lengths of the centres, as far as they count for some rows."""
+        """Return a function of rows that gives the squared lengths of the centres for them."""
         norms = row_norms(centres, squared=True)
         return lambda rows: norms
 
@@ -198,7 +198,7 @@ class Vectors(Points):
         return means
 
     def _sums(self, member: Matrix) -> Array:
-        """Of the members of each cluster, one after another."""
+        """Return the sum of the members of each cluster."""
         if self._compiled and sparse.issparse(member):
             sums = np.zeros((member.shape[0], self.X.shape[1]), self.X.dtype)
             member_sums_kernel()(self.X, member.indices, member.indptr, sums)
@@ -206,7 +206,7 @@ class Vectors(Points):
         return np.asarray(safe_sparse_dot(member, self.X, dense_output=True))
 
     def _means_by_loops(self, labels: Array, centres: Array) -> Array:
-        """The same, with sums in the same order."""
+        """Return the means by compiled loops, with sums in the same order."""
         sums, counts = np.zeros_like(centres), self._counts(labels, len(centres))
         cluster_sums_kernel()(self.X, labels.astype(np.int32, copy=False), sums)
         sums /= np.maximum(counts, 1).astype(sums.dtype)
@@ -221,7 +221,7 @@ class Vectors(Points):
         return sum_blocks(work, len(before), size)
 
     def _counts(self, labels: Array, n_clusters: int) -> Array:
-        """Number of points behind each entry of the sums."""
+        """Return the number of points in each entry of the sums."""
         return np.bincount(labels, minlength=n_clusters)[:, None]
 
 
@@ -254,7 +254,7 @@ class IncompleteVectors(Vectors):
         return Points.search(self, n_clusters)  # nor a distance to centres that bounds could hold
 
     def at(self, chosen: Sequence[int] | Array) -> Array:
-        """The chosen rows; what they lack is taken from the nearest row that has it."""
+        """Return the chosen rows, with absent views filled from the nearest row that has them."""
         centres = np.array(super().at(chosen))
         distances = self.distances_to(chosen)
         for v, (start, width) in enumerate(zip(self._starts, self._widths, strict=True)):
@@ -280,7 +280,7 @@ class IncompleteVectors(Vectors):
 
 
 def _taken(X: Matrix, some: Array | slice) -> Matrix:
-    """These rows of X."""
+    """Return some rows of X."""
     if isinstance(some, slice):
         return row_slice(X, slice(*some.indices(X.shape[0])))
     if sparse.issparse(X):

@@ -45,14 +45,14 @@ from omcal.views.view import View, Views, mark_absent
 
 logger: logging.Logger = logging.getLogger("omcal")
 
-_CHUNK_BYTES = 1 << 27  # of a file that is cut into chunks here
-_PARTS_PER_THREAD = 2  # enough to share the work of a lost worker out
-_SILENT_SECONDS, _MOST_SECONDS = 5, 600  # waiting for a first worker: in the cloud they take time
-_PART_ROWS = 50_000  # with fewer rows than this a part costs more than it takes off others
+_CHUNK_BYTES = 1 << 27  # per chunk of a file
+_PARTS_PER_THREAD = 2  # enough to redistribute the work of a lost worker
+_SILENT_SECONDS, _MOST_SECONDS = 5, 600  # wait for a first worker
+_PART_ROWS = 50_000  # a smaller part costs more than it saves
 
 
 class OnCluster(Place):
-    """Rows on the workers; of what has n rows nothing comes here but the samples for the anchors.
+    """Rows on the workers; only the samples for the anchors come to this process.
 
     Predictions are Dask arrays that are not yet computed.
     """
@@ -131,7 +131,7 @@ class OnCluster(Place):
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """What failed on a worker, in words that help."""
+        """Turn an error of a worker into one that names the cause and the remedy."""
         with clear_errors(self._client):
             try:
                 yield
@@ -141,7 +141,7 @@ class OnCluster(Place):
 
 
 def map_rows(views: Views, function: Callable[[Views], Array], width: int, dtype: Any) -> Any:
-    """`function` of each block of views as a Dask array of n × width, or of n where width is 0."""
+    """Apply `function` to each block of views; return a Dask array, 1-D where width is 0."""
     blocks = _Blocks.of(views)
     tail = (width,) if width else ()
     arrays = [
@@ -155,7 +155,7 @@ def map_rows(views: Views, function: Callable[[Views], Array], width: int, dtype
 
 @dataclass(frozen=True)
 class _Blocks:
-    """The views cut at the same rows: for each part, its rows and a delayed block a view."""
+    """The views cut at the same rows: per part, its rows and one delayed block per view."""
 
     names: tuple[str, ...]
     rows: list[slice]
@@ -180,7 +180,7 @@ class _Blocks:
         arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
         which: Callable[[slice], bool] = lambda rows: True,
     ) -> Iterator[Any]:
-        """Delayed function(views in memory, rows, *arguments) of each part, or of some."""
+        """Yield delayed function(views in memory, rows, *arguments) of each selected part."""
         token = uuid.uuid4().hex
         for i, (rows, blocks) in enumerate(zip(self.rows, self.blocks, strict=True)):
             if which(rows):
@@ -194,7 +194,7 @@ class _Blocks:
 
 @dataclass(frozen=True)
 class GraphPart:
-    """The graphs of some of the n rows, which a worker holds."""
+    """The graphs of some rows, held by a worker."""
 
     graphs: AnchorGraphs
     n_clusters: int
@@ -202,7 +202,7 @@ class GraphPart:
 
     @classmethod
     def merge(cls, parts: list[GraphPart]) -> GraphPart:
-        """Consecutive parts as one."""
+        """Merge consecutive parts."""
         return replace(parts[0], graphs=AnchorGraphs.joined([part.graphs for part in parts]))
 
     def rows(self, F: Array | None = None) -> MemoryRows:
@@ -216,7 +216,7 @@ def _size_of_part(part: GraphPart) -> int:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """What the parts of all runs are built with."""
+    """The models that build the parts of all runs."""
 
     models: list[GraphModel]
     n_clusters: int
@@ -242,7 +242,7 @@ def _find_client(given: Any) -> Client:
 
 
 def _require_workers(client: Client) -> None:
-    """Wait for a worker, not in silence and not for ever; a task makes clusters grow that can."""
+    """Wait for a worker, with a warning and a time limit; a task makes adaptive clusters grow."""
     if client.nthreads():
         return
     task = client.submit(int, key=f"omcal-worker-{uuid.uuid4().hex}")
@@ -268,7 +268,7 @@ def _require_workers(client: Client) -> None:
 
 
 def _aligned(views: Views, client: Client | None) -> list[Any]:
-    """The views as Dask arrays with the same row chunks."""
+    """Return the views as Dask arrays with the same row chunks."""
     given = [view.array.chunks[0] for view in views if view.distributed]
     rows = given[0] if given else _chunks_of_files(views, client)
     return [
@@ -297,7 +297,7 @@ def _chunks_of_files(views: Views, client: Client | None) -> tuple[int, ...]:
 
 
 def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
-    """A stored view as a Dask array; the workers read it themselves, at the same path."""
+    """Return a stored view as a Dask array; the workers read it at the same path."""
     edges = np.cumsum((0, *chunks)).tolist()
     token = uuid.uuid4().hex
     stored = dask.delayed(view.array, name=f"omcal-file-{token}", traverse=False)
@@ -343,7 +343,7 @@ def _build(
 
 
 def _by_run(graphs: list[Future], n_runs: int, client: Client) -> list[list[Future]]:
-    """The parts of each run, which can be let go without those of the others."""
+    """Return the parts of each run, which can be released run by run."""
     token = uuid.uuid4().hex
     return [
         [
@@ -372,7 +372,7 @@ def _some(part: GraphPart, inside: Array) -> AnchorGraphs:
 def _merged(
     graphs: list[Future], sizes: list[int], client: Client
 ) -> tuple[list[Future], list[int]]:
-    """Few parts and their sizes: each costs the scheduler time in every iteration."""
+    """Merge parts, as each costs the scheduler time per iteration; return them and their sizes."""
     threads = max(1, sum(client.nthreads().values()))
     most = min(max(threads, sum(sizes) // _PART_ROWS), _PARTS_PER_THREAD * threads)
     group = math.ceil(len(graphs) / most)
@@ -416,7 +416,7 @@ def _see(
 
 
 def _take(block: Views, rows: slice, parts: list[slice]) -> Views:
-    """Those of these rows that are among the parts."""
+    """Return the rows of a block that are in one of the parts."""
     numbers = np.concatenate([np.arange(part.start, part.stop) for part in parts])
     inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
     return Views([view.part(view.array[inside], inside) for view in block])

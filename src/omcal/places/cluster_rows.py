@@ -21,20 +21,20 @@ from distributed.scheduler import KilledWorker
 from omcal.machine.arrays import Floats
 from omcal.method.rows import AbstractRows, Assignment, Sums
 
-_FAN_IN = 8  # results that are added at a time on their way to the client
+_FAN_IN = 8  # results per addition on a worker
 
 State = tuple[Any, Sums]  # F, and the sums over it
 
 
 class Part(Protocol):
-    """What a worker holds of its rows besides F."""
+    """The state of a worker's rows without F."""
 
     def rows(self, F: Any = None) -> Any:
-        """Rows that go on from F, or from zero, and have the new one as their attribute F."""
+        """Return rows that continue from F, or from zero; their attribute F is the new one."""
 
 
 class ClusterRows(AbstractRows):
-    """Parts that stay on the workers; each iteration sends one step and returns one sum.
+    """Parts that stay on the workers; an iteration sends one step and returns one sum.
 
     The F of a part is the result of a task that has the part and its last F as input, and is
     never changed afterwards. So the scheduler knows how each came about: where a worker dies it
@@ -87,7 +87,7 @@ class ClusterRows(AbstractRows):
         return Assignment(n_undecided=self._total("undecided", undecided), **found)
 
     def _array_of(self, name: str, assigned: list[Future], dtype: Any) -> da.Floats:
-        """This part of all assignments, which stays on the workers."""
+        """Return one attribute of all assignments, concatenated on the workers."""
         parts = self._each(name, getattr, assigned, common=[name])
         return da.concatenate(
             [
@@ -107,7 +107,7 @@ class ClusterRows(AbstractRows):
         *columns: Iterable[Any],
         common: Sequence[Any] = (),
     ) -> list[Any]:
-        """One task for each part, where the part is; elsewhere if that worker is gone."""
+        """Submit a task per part to the worker that holds it, or to another if that one is gone."""
         futures = []
         for i, given in enumerate(zip(*columns, strict=True)):
             home = {"workers": self._homes[i], "allow_other_workers": True} if self._homes else {}
@@ -126,7 +126,7 @@ class ClusterRows(AbstractRows):
 
 @dataclass(frozen=True)
 class Located:
-    """A sum over parts, and where they were."""
+    """A sum over parts, and the workers that held them."""
 
     value: Any
     homes: dict[int, str]
@@ -136,7 +136,7 @@ class Located:
 
 
 def tree_sum(client: Client, futures: Sequence[Future], name: str) -> Any:
-    """The sum of results, in their order; all additions but the last few are the workers'."""
+    """Return the sum of results in their order; the workers do all but the last additions."""
     level = list(futures)
     token = uuid.uuid4().hex
     for depth in itertools.count():
@@ -152,7 +152,7 @@ def tree_sum(client: Client, futures: Sequence[Future], name: str) -> Any:
 
 @contextmanager
 def clear_errors(client: Client) -> Iterator[None]:
-    """What the loss of a scheduler or of worker after worker means for the fit."""
+    """Turn the loss of the scheduler or of workers into a ConnectionError with a remedy."""
     try:
         yield
     except (CancelledError, distributed.comm.CommClosedError, distributed.TimeoutError) as error:
@@ -177,7 +177,7 @@ def _gram(i: int, part: Part) -> Located:
 
 
 def _sweep(part: Part, state: State | None, step: Any) -> State:
-    """The new F and its sums; the last F may be needed again, so it stays as it is."""
+    """Return the new F and its sums; the old F stays unchanged, as it may be needed again."""
     rows = part.rows(None if state is None else state[0].copy())
     sums = rows.sweep(*step)
     return rows.F, sums

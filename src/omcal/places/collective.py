@@ -31,7 +31,7 @@ from omcal.places.ranks import Ranks
 from omcal.places.team import Result
 from omcal.views.view import Views
 
-_CHECKSUM_BITS = 20  # few enough that sums of their squares over a thousand ranks are exact
+_CHECKSUM_BITS = 20  # squares of so few bits sum exactly over a thousand ranks
 
 
 class OnRanks(Place):
@@ -190,7 +190,7 @@ class RankRows(AbstractRows):
 
         def work() -> Floats:
             nonlocal own
-            # As long as a sweep's: a rank that sweeps instead is then found out, not misread.
+            # As long as the message of a sweep, so that a rank that sweeps instead is detected.
             counts = np.zeros(self._size)
             if self._rows is not None:
                 own = self._rows.assign(alpha, P, R, G, runner_up=runner_up)
@@ -214,7 +214,7 @@ class RankRows(AbstractRows):
         head = np.array([self._ranks.wants_stop, checksum, checksum**2], dtype=np.float64)
         total = self._ranks.sum(lambda: np.append(head, work()), (len(head) + self._size,))
         stops, first, second = total[: len(head)].tolist()
-        # The variance of numbers that are all the same is zero, and these are whole numbers.
+        # The variance of equal numbers is zero, and sums of integers are exact.
         if int(second) * self._ranks.size != int(first) ** 2:
             raise RuntimeError(
                 "the ranks came to different numbers from the same sums, as unlike processors or "

@@ -1,4 +1,4 @@
-"""What must be known of all rows before their graphs can be built, from one look at each block."""
+"""One scan of all blocks of rows: the statistics and samples that scalings and anchors need."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from omcal.method.span import shared_rows, span_pays
 from omcal.views.present import check_present, require_enough
 from omcal.views.view import Matrix, View, Views, count_nonfinite, require_finite
 
-_MARKED = 16  # every 16th row goes into the mark of a block
+_MARKED = 16  # every 16th row goes into the checksum of a block
 
 
 class NonFiniteBlockError(ValueError):
-    """A block holds NaN or infinity; how many there are in all is known when all is read."""
+    """A block holds NaN or infinity; the total is counted afterwards."""
 
 
 @dataclass(frozen=True)
 class BlockStats:
-    """What was seen in some blocks; that of other blocks is added to it, in the order of rows."""
+    """Statistics of some blocks; those of later blocks are added to them."""
 
-    moments: tuple[Moments | None, ...] = ()  # of each view; None where none are needed
+    moments: tuple[Moments | None, ...] = ()  # of each view; None where not needed
     sample: tuple[tuple[Matrix, ...], ...] = ()
     present: tuple[Array, ...] = ()  # which rows of the sample are in which views
-    absent: Array | int = 0  # samples that each view lacks, of all that were seen
+    absent: Array | int = 0  # number of absent samples of each view
     block_checksums: dict[int, int] = field(default_factory=dict)
 
     def __add__(self, other: BlockStats) -> BlockStats:
@@ -49,7 +49,7 @@ class BlockStats:
 
 
 class DataScan:
-    """Which rows are to be seen, and what follows from them: scalings and anchors.
+    """The rows to scan, and the scalings and anchors that follow from them.
 
     The moments are those of all rows, and the samples for the anchors are those that are taken
     from views in memory: where the rows live does not show in the result.
@@ -82,20 +82,20 @@ class DataScan:
             self._rows = np.unique(np.concatenate(known)) if known else None
 
     def sampled(self, rows: slice) -> slice | Array:
-        """Which of these rows belong to a sample, counted from the first of them."""
+        """Return the rows of a block that belong to a sample, counted from its first."""
         if self._rows is None:
             return slice(None)
         first, last = np.searchsorted(self._rows, [rows.start, rows.stop])
         return np.asarray(self._rows[first:last] - rows.start)
 
     def wants(self, rows: slice) -> bool:
-        """Whether these rows must be looked at."""
+        """Whether a block must be read."""
         sampled = self.sampled(rows)
         looks = any(draft.looks for draft in self._drafts)
         return looks or isinstance(sampled, slice) or len(sampled) > 0
 
     def finish(self, seen: BlockStats, views: Views) -> list[GraphModel]:
-        """What is learnt of these views from what was seen of them, for each random state."""
+        """Return the graph model of each random state from the statistics of all blocks."""
         s = self._settings
         require_enough(views.names, self._n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
         found = seen.moments or (None,) * len(views)
@@ -111,14 +111,14 @@ class DataScan:
         return [GraphModel(scalings, anchors, s.n_neighbors) for anchors in anchors_of]
 
     def _among_seen(self, drawn: Array | None) -> Array | None:
-        """Which of the rows of the samples of all runs a run has drawn; None for all."""
+        """Return the positions of a run's rows among the sampled rows of all runs; None: all."""
         if drawn is None or self._rows is None or len(drawn) == len(self._rows):
             return None
         return np.searchsorted(self._rows, drawn)
 
 
 def _joined(seen: BlockStats, views: Views) -> Views:
-    """The rows of the samples, as views in memory."""
+    """Return the sampled rows as views in memory."""
     present = np.concatenate(seen.present)
     masks = [None] * len(views) if present.all() else list(present.T)
     blocks = (_stacked(blocks) for blocks in zip(*seen.sample, strict=True))
@@ -133,7 +133,7 @@ def _joined(seen: BlockStats, views: Views) -> Views:
 def drafts_of(
     views: Views, n: int, scale: Scale, load: Callable[[list[slice]], list[Views]]
 ) -> list[ScalingPlan]:
-    """Drafts of the scalings; `load` gives blocks of the n rows in memory, if they are needed."""
+    """Return plans of the scalings; `load` returns blocks of rows where they are needed."""
     if not needs_samples(views, scale):
         return [ScalingPlan.of(view, scale, None) for view in views]
     blocks = load(sample_slices(n))
@@ -146,7 +146,7 @@ def drafts_of(
 
 
 def needs_samples(views: Views, scale: Scale) -> bool:
-    """Whether some rows must be seen before the drafts of these views can be made."""
+    """Whether rows must be sampled before the plans can be made."""
     return any(needs_sample(scale, name) for name in views.names)
 
 
@@ -160,7 +160,7 @@ def _present_rows(views: Iterable[View]) -> tuple[Matrix, ...]:
 def scan(
     block: Views, start: int, sampled: slice | Array, drafts: Sequence[ScalingPlan]
 ) -> BlockStats:
-    """See a block of rows, in memory, that begins at row `start`."""
+    """Scan a block of rows in memory that begins at row `start`."""
     require_finite_block(block)
     present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
     check_present(block.present, block.names, start=start)
@@ -177,7 +177,7 @@ def scan(
 
 
 def block_checksum(block: Views) -> int:
-    """A number that tells a block from another one."""
+    """Return a checksum of some rows of a block."""
     value = 0
     for view in block:
         rows = view.array[::_MARKED]
@@ -186,7 +186,7 @@ def block_checksum(block: Views) -> int:
 
 
 def require_same(block: Views, rows: slice, block_checksums: dict[int, int]) -> None:
-    """Raise where a block is not the one that was marked."""
+    """Raise where the checksum of a block has changed between two reads."""
     if block_checksums.get(rows.start, block_checksum(block)) != block_checksum(block):
         raise ValueError(
             f"rows {rows.start} to {rows.stop - 1} have changed since they were first read; the "
@@ -202,13 +202,13 @@ def require_finite_block(block: Views) -> None:
 
 
 def refuse_nonfinite(views: Views, count: Callable[[], Array]) -> None:
-    """Raise for the first view with NaN or infinity; `count` gives a row (NaN, inf) a view."""
+    """Raise for the first view with NaN or infinity; `count` returns (NaN, inf) per view."""
     for view, (n_nan, n_inf) in zip(views, count(), strict=True):
         require_finite(view.name, int(n_nan), int(n_inf))
 
 
 def nonfinite_counts(block: Views) -> Array:
-    """(NaN, inf) of each view, which add up over blocks."""
+    """Return the numbers of NaN and infinity of each view, which add up over blocks."""
     return np.array([count_nonfinite(view.array, view.present) for view in block])
 
 

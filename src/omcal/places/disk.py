@@ -47,12 +47,12 @@ from omcal.views.view import Views
 
 logger: logging.Logger = logging.getLogger("omcal")
 
-_READ_BYTES = 1 << 24  # a block this large is read at full speed, and small beside any memory
+_READ_BYTES = 1 << 24  # large enough to be read at full speed
 _PART_ROWS = 4096  # parts in scratch files have a multiple of this
 
 
 class OnDisk(Place):
-    """Views, or rows, that are larger than the memory: read by blocks, twice in all.
+    """Views, or rows, larger than the memory: read in blocks, twice in all.
 
     Where the kind of a view is to be found, some of its rows are looked at before. The first read
     takes the moments and the samples for the anchors, the second builds the graphs; they stay in
@@ -67,7 +67,7 @@ class OnDisk(Place):
         given = asked.memory_limit
         self._limit = available_memory() // 2 if given is None else given
         self._blocks = list(row_blocks(views.n, block_rows(views, self._limit)))
-        self._marks: dict[int, int] = {}  # of the blocks as they were first read
+        self._marks: dict[int, int] = {}  # checksums of the blocks at the first read
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
@@ -144,7 +144,7 @@ class OnDisk(Place):
 
 @contextmanager
 def counting_nonfinite(views: Views, blocks: list[slice]) -> Iterator[None]:
-    """Where a block is found not to be finite, say how many values of which view are not."""
+    """On a non-finite block, raise an error with the numbers of non-finite values per view."""
     try:
         yield
     except NonFiniteBlockError:
@@ -153,7 +153,7 @@ def counting_nonfinite(views: Views, blocks: list[slice]) -> Iterator[None]:
 
 
 def loaded(views: Views) -> Iterator[Views]:
-    """Consecutive blocks of rows, in memory and finite."""
+    """Yield consecutive blocks of rows, in memory and finite."""
     blocks = list(row_blocks(views.n, block_rows(views)))
     with counting_nonfinite(views, blocks):
         for _, block in read_ahead(views.load, blocks):
@@ -162,7 +162,7 @@ def loaded(views: Views) -> Iterator[Views]:
 
 
 def block_rows(views: Views, limit: int | None = None) -> int:
-    """Rows to read at a time: whole chunks of the store, a few megabytes in all."""
+    """Return the rows per read: whole chunks of the store, a few megabytes."""
     row_bytes = sum(view.width * max(view.array.dtype.itemsize, 4) for view in views)
     wanted = min(_READ_BYTES, limit // 8) if limit else _READ_BYTES
     rows = max(1, wanted // row_bytes)
@@ -171,7 +171,7 @@ def block_rows(views: Views, limit: int | None = None) -> int:
 
 
 class _RowStore:
-    """Graphs and F of all rows: in memory where they fit the limit, else in scratch files."""
+    """Graphs and F of all rows, in memory within the limit, else in scratch files."""
 
     def __init__(
         self,

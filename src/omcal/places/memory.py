@@ -47,9 +47,9 @@ _ANCHORS_PER_NEIGHBOUR = 10
 
 
 class InMemory(Place):
-    """Everything in memory; nothing of the size of the views is copied."""
+    """Views and rows in memory; the views are not copied."""
 
-    supported_options = frozenset({"scratch_dir"})  # where files would go; none is needed
+    supported_options = frozenset({"scratch_dir"})  # accepted, as rows in memory need no files
     checks_values = True
 
     def learn(
@@ -105,7 +105,7 @@ class InMemory(Place):
 def learn_in_memory(
     views: Views, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
 ) -> list[GraphModel]:
-    """Scalings and anchors of views in memory."""
+    """Return scalings and anchors of views in memory, per random state."""
     s = settings
     scalings = [Scaling.fit(view, s.scale) for view in views]
     if span_pays(views.n, views.widths, s.n_anchors, s.anchors, len(random_states)):
@@ -210,7 +210,7 @@ class MemoryRows(AbstractRows):
             labels = np.empty(len(new), np.int32)
             second, share = np.empty(len(new), np.uint16), np.empty(len(new), np.uint8)
             kernels.decide_kernel()(new, zero_tolerance(scale), labels, second, share)
-            # Where F is zero, what is below zero decides.
+            # Where F is zero, the entries below zero decide.
             zero = np.flatnonzero(labels < 0)
             S = self.graphs[rows][zero].side_by_side()
             few = decide(S @ Q + old[zero] @ R, lambda some: S[some] @ basis, scale, runner_up=True)
@@ -229,12 +229,12 @@ class MemoryRows(AbstractRows):
 
 
 def dense_products_pay(V: int, m: int, k: int) -> bool:
-    """Whether products of graphs with each other are quicker dense than entry by entry."""
+    """Whether dense products of the graphs are faster than products by entry."""
     return V * m <= _FEW_COLUMNS and m <= _ANCHORS_PER_NEIGHBOUR * k
 
 
 def _gram(graphs: AnchorGraphs) -> Floats:
-    """S_uᵀ S_v of the pairs of views u <= v."""
+    """Return S_uᵀ S_v of the pairs of views u <= v."""
     _, V, k = graphs.indices.shape
     m = graphs.n_anchors
     if dense_products_pay(V, m, k):

@@ -1,4 +1,4 @@
-"""Rows in parts, one after another or, on several devices, all at once."""
+"""Rows in parts, processed in sequence or, on several devices, in parallel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class ChunkedRows(AbstractRows):
-    """The rows of several parts, in their order; what the parts return is added up.
+    """The rows of several parts, in order; the sums of the parts are added.
 
     With `at_once` a thread waits for each of them: for parts that are on different devices.
     """
@@ -39,7 +39,7 @@ class ChunkedRows(AbstractRows):
         return Assignment.joined(list(assigned))
 
     def _each(self, work: Callable[[AbstractRows], Result]) -> Iterable[Result]:
-        """Results of the parts in their order."""
+        """Return the results of the parts in order."""
         if not self._at_once:
             return map(work, self._parts)
         with ThreadPoolExecutor(len(self._parts)) as pool:
@@ -47,7 +47,7 @@ class ChunkedRows(AbstractRows):
 
 
 class RowsOnDemand(AbstractRows):
-    """Rows that exist only while they are used, made each time from where they are kept.
+    """Rows that exist only during a call, created anew for each one.
 
     `release` is called after each use.
     """
