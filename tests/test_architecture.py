@@ -1,4 +1,4 @@
-"""The house as it is described."""
+"""The architecture as it is documented."""
 
 import importlib.util
 import subprocess
