@@ -1,4 +1,4 @@
-"""Files that are cut off, wrong or made to do harm: an error that says so, and nothing else."""
+"""Files that are cut off, wrong or hostile: an error that says so, and nothing else."""
 
 import gzip
 import io as streams

@@ -106,7 +106,7 @@ def test_fractions_are_no_labels(tmp_path):
     path.write_text("a,b,y\n1,2,0.5\n3,4,1\n")
     data = load_views(path)
     assert data.labels is None and data.widths == (2,)
-    assert "columns that are neither view nor labels: 'y'" in data.notes
+    assert "columns that are neither features nor labels: 'y'" in data.notes
     assert load_views(path, labels="y").labels.tolist() == [0.5, 1]
     np.savez(tmp_path / "data.npz", a=np.eye(3), target=[0.1, 0.2, 0.3])
     assert load_views(tmp_path / "data.npz").labels is None
@@ -271,7 +271,7 @@ def test_views_of_different_lengths(tmp_path, rng):
         load_views(path)
     np.savez(path, a=rng.normal(size=(5, 2)), b=rng.normal(size=(6, 3)), y=np.arange(6))
     for views in (None, ["a", "b"]):
-        with pytest.raises(DataError, match=r"no side of 6.*'a': 5 × 2.*views=\['b'\]"):
+        with pytest.raises(DataError, match=r"without a side of 6.*'a': 5 × 2.*views=\['b'\]"):
             load_views(path, views=views)
     assert list(load_views(path, views=["b"]).views) == ["b"]
     np.savez(path, y=np.arange(6), **{f"x{i}": np.ones((5, 2)) for i in range(50)})

@@ -1,4 +1,4 @@
-"""Which columns of a table form a view."""
+"""Group the columns of a table into views."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def group_columns(
 
 
 def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
-    """A table of features in rows and samples in columns, whose names are the ids."""
+    """Transpose a table of features by samples; the names of its columns are the ids."""
     vectors = {name: value for name, value in contents.variables.items() if value.ndim == 1}
     titles = choose_ids(vectors, ids)
     numeric = [
@@ -123,16 +123,16 @@ def _left_out(
     notes = []
     if numeric_ids:
         notes.append(
-            f"left out, for they name or number the samples: {listed(numeric_ids)} (--id none, "
+            f"left out, because they name or number the samples: {listed(numeric_ids)} (--id none, "
             "id=False: take them as features)"
         )
     if unused + spare:
-        notes.append(f"columns that are neither view nor labels: {listed(unused + spare)}")
+        notes.append(f"columns that are neither features nor labels: {listed(unused + spare)}")
     return tuple(notes)
 
 
 def could_be_labels(values: Array) -> bool:
-    """Whether these are classes by their values: text or whole numbers, apart from gaps."""
+    """Whether values can be classes: text or whole numbers, apart from gaps."""
     if values.dtype.kind != "f":
         return True
     known = values[~np.isnan(values)]
@@ -140,17 +140,17 @@ def could_be_labels(values: Array) -> bool:
 
 
 def separator_of(names: Sequence[str]) -> str:
-    """What stands between view and feature: ":" where each name has one, else "_"."""
+    """Return the separator of view and feature: ":" where each name has one, else "_"."""
     return ":" if names and all(":" in name for name in names) else "_"
 
 
 def _grouped(names: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Columns by prefix, and those that have none; no group where the prefixes say nothing."""
+    """Return the columns by prefix and those without one; no group where no prefix is shared."""
     separator = separator_of(names)
     places, others = by_prefix(names, separator)
     groups = {prefix: [names[j] for j in positions] for prefix, positions in places.items()}
     bare = [names[j] for j in others]
-    # A ":" in every name is meant; a "_" here and there is not.
+    # A ":" in every name is a separator; an occasional "_" is not.
     meant = separator == ":" and not bare
     if not meant and (len(groups) < 2 or all(len(members) == 1 for members in groups.values())):
         return {}, names
@@ -158,7 +158,7 @@ def _grouped(names: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def views_of(names: Sequence[str]) -> dict[str, list[str]]:
-    """The views that numeric columns of these names form by themselves."""
+    """Return the views that numeric columns with these names form by default."""
     groups, bare = _grouped(list(names))
     if not groups and bare:
         return {WHOLE: list(names)}
@@ -171,7 +171,7 @@ def _default(groups: dict[str, list[str]], bare: list[str]) -> list[str]:
     if not bare:
         return list(groups)
     if sum(len(members) > 1 for members in groups.values()) < 2:
-        return [WHOLE]  # a "_" here and there is no system of prefixes
+        return [WHOLE]  # an occasional "_" is no separator
     raise DataError(
         f"some columns have a prefix ({listed(groups)}) and some have none ({listed(bare)}); "
         f"choose the views with views=[...], where {WHOLE!r} is all numeric columns."

@@ -1,4 +1,4 @@
-"""What a reader hands over: everything in a file, before it is decided what is a view."""
+"""Hold the contents of a file as read, before views and labels are chosen."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from omcal.datasets._ids import Ids
 from omcal.machine.arrays import Array
 from omcal.machine.memory import available_memory, format_bytes
 
-# Deflate cannot turn one byte into more; what declares more than that was not stored. Some packing
-# is denser, and chunks without values need not be stored: so much is allowed per file beyond it.
+# Deflate expands one byte to at most 1032; an array that declares more was not stored. Some codecs
+# are denser, and empty chunks need not be stored: SLACK bytes per file are allowed for them.
 MAX_EXPANSION = 1032
 SLACK = 16 * 2**20
 _slack: ContextVar[int] = ContextVar("slack", default=SLACK)
 _source: ContextVar[Path | None] = ContextVar("source", default=None)
 
-# How much longer than its text an array of a fixed width may be: one long text makes it wide.
+# Ratio of a fixed-width array to its text at most: one long text makes the whole array wide.
 MAX_PADDING = 32
 
-# A column index has 32 bits in most sparse code, and one array of this length still fits.
+# Most sparse code has 32-bit column indices.
 MAX_WIDTH = 2**31 - 1
 
 Variable: TypeAlias = Any  # an array, a CSR array, a Deferred, or a list of arrays
@@ -44,12 +44,12 @@ class Deferred:
 
 @dataclass(frozen=True)
 class Contents:
-    """The named variables of a file.
+    """Named variables of a file.
 
-    A variable is an array of any shape, a CSR array, or a list of these (a MATLAB cell). In a
+    A variable is an array of any shape, a CSR array, or a list of arrays (a MATLAB cell). In a
     `table` the variables are columns, which form views by the prefixes of their names.
     `default_views` are taken where the user names none; without them the usual names decide.
-    `present`, `feature_names` and `scales` are those of views, by name; `ids` name the samples.
+    `present`, `feature_names` and `scales` belong to views, by name; `ids` name the samples.
     """
 
     format: str
@@ -71,14 +71,14 @@ def reading(path: Path, what: str) -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(f"{path}: {error}") from error.__cause__
-    except (ImportError, NameError):  # a missing library, a mistake of ours
+    except (ImportError, NameError):  # a missing library, or a bug
         raise
-    # Damaged bytes make the parsers fail in any way they can: KeyError, struct.error, MemoryError.
+    # Parsers fail on damaged bytes in many ways: KeyError, struct.error, MemoryError.
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise DataError(
-            f"{path}: cannot be read as {what} ({reason}); the file is damaged or not what it "
-            "seems: get it again, or convert it to .npz."
+            f"{path}: cannot be read as {what} ({reason}); the file is damaged or of another "
+            "format: fetch it again, or convert it to .npz."
         ) from error
     finally:
         _slack.reset(token)
@@ -86,12 +86,12 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 def check_declared(declared: int, stored: int, what: str) -> None:
-    """Refuse to allocate what the stored bytes cannot justify, or what memory cannot hold."""
+    """Refuse an allocation that the stored bytes do not justify or that memory cannot hold."""
     slack = _slack.get() - max(declared - MAX_EXPANSION * stored, 0)
     if slack < 0:
         raise DataError(
             f"{what} declares {format_bytes(declared)}, but {format_bytes(stored)} are stored for "
-            "it; the file is damaged or made to do harm: get it again."
+            "it; the file is damaged or hostile: fetch it again."
         )
     _slack.set(slack)
     free = available_memory()
@@ -103,7 +103,7 @@ def check_declared(declared: int, stored: int, what: str) -> None:
 
 
 def text_array(words: Sequence[str]) -> Array | None:
-    """Texts as an array of a fixed width; None where that would be out of all proportion.
+    """Return texts as an array of fixed width; None where one long text would inflate it.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def text_array(words: Sequence[str]) -> Array | None:
 
 
 def text_fits(n: int, itemsize: int, n_letters: int) -> bool:
-    """Whether n texts of this size each are what their letters, and their file, justify."""
+    """Whether n texts of `itemsize` bytes are justified by their letters and by their file."""
     n_bytes = n * itemsize
     if n_bytes <= SLACK:
         return True
@@ -131,9 +131,9 @@ def text_fits(n: int, itemsize: int, n_letters: int) -> bool:
 
 
 def stored_bytes(path: Path) -> int:
-    """The size of a file, or of all files in a folder, which must be plain files and folders.
+    """Return the size of a file, or of all files in a folder without links and devices.
 
-    A link might lead anywhere, or in a circle; at a pipe or a device reading waits for ever.
+    A link may lead anywhere or in a circle; reading a pipe or a device may never end.
     """
     if not path.is_dir():
         return path.stat().st_size
@@ -152,7 +152,7 @@ def stored_bytes(path: Path) -> int:
 def csr_from_parts(
     values: Array, indices: Array, pointers: Array, shape: Any, *, by_column: bool = False
 ) -> sparse.csr_array:
-    """A CSR array from the parts of a compressed sparse matrix, checked before it is used."""
+    """Build a CSR array from the parts of a compressed sparse matrix, after checking them."""
     n_rows, n_columns = (int(size) for size in shape)
     if not (0 <= n_rows <= MAX_WIDTH and 0 <= n_columns <= MAX_WIDTH):
         raise DataError(f"a sparse matrix declares the shape {n_rows} × {n_columns}; too large.")
@@ -172,7 +172,7 @@ def csr_from_parts(
             f"a sparse matrix of {n_rows} × {n_columns} has entries outside it; the file is "
             "damaged."
         )
-    if by_column:  # turning it allocates one pointer per row
+    if by_column:  # the conversion to rows allocates one pointer per row
         stored = values.nbytes + indices.nbytes + pointers.nbytes
         check_declared(8 * n_rows, stored, f"a sparse matrix of {n_rows} × {n_columns}")
     # 32-bit indices halve the memory, and most sparse code copies anything else to them.

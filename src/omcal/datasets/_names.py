@@ -1,4 +1,4 @@
-"""How the files that circulate call things; all in lower case."""
+"""Recognise the usual names of views, labels and ids; all in lower case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PRESENT_SUFFIX = ".present"
 
 _ENDS_IN_ID = re.compile(r"[_. -](?:id|ID|Id)s?$|[a-z](?:ID|Id)$")
 
-# Parts of one data set, in the order in which they are put together.
+# Splits of one data set, in the order in which they are concatenated.
 SPLITS = ("train", "training", "valid", "validation", "val", "test", "t10k")
 _SPLIT = "|".join(SPLITS)
 _SPLIT_FIRST = re.compile(rf"({_SPLIT})[/_.-](.+)", re.IGNORECASE)
@@ -32,12 +32,12 @@ _SPLIT_LAST = re.compile(rf"(.+)[/_.-]({_SPLIT})", re.IGNORECASE)
 
 
 def is_label_name(name: str) -> bool:
-    """Whether labels are usually called so; "rna:cell_type" counts as "cell_type"."""
+    """Whether a name is a usual one for labels; "rna:cell_type" counts as "cell_type"."""
     return name.lower().rpartition(":")[2] in LABEL_NAMES
 
 
 def is_id_name(name: str, *, text: bool = False) -> bool:
-    """Whether ids are usually called so; a `text` may be one under more names than a number.
+    """Whether a name is a usual one for ids; for `text` there are more such names.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def is_id_name(name: str, *, text: bool = False) -> bool:
 
 
 def split_of(name: str) -> tuple[str, str] | None:
-    """The part of a data set that a name speaks of, and the rest of the name.
+    """Return the split (train, test …) in a name and the rest of the name; None without one.
 
     Examples
     --------
@@ -64,12 +64,12 @@ def split_of(name: str) -> tuple[str, str] | None:
 
 
 def listed(names: Collection[str]) -> str:
-    """Names for a message, not too many of them."""
+    """Format names for a message, at most twelve."""
     return _few([repr(name) for name in names]) or "nothing"
 
 
 def listed_shapes(matrices: Mapping[str, Any]) -> str:
-    """Names with their shapes for a message, not too many of them.
+    """Format names with their shapes for a message, at most twelve.
 
     Examples
     --------

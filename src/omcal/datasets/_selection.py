@@ -1,4 +1,4 @@
-"""From the variables of a file to views and labels: which, and which way round."""
+"""Choose views and labels among the variables of a file, and orient the views."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from omcal.machine.arrays import Array
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user says about a file: which views, labels and ids, and which way round."""
+    """Options of a user for a file: views, labels, ids and orientation."""
 
     views: Sequence[str] | None = None
     labels: str | bool | None = None
@@ -50,7 +50,7 @@ class Choice:
 
 
 class NoViewError(DataError):
-    """There is no view in a file, which may hold something else of use."""
+    """Raised where a file holds no view; it may still hold labels."""
 
 
 def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiViewData:  # noqa: B008
@@ -63,7 +63,7 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
     notes = list(contents.notes)
     vectors = label_vectors(contents)
     label_name = _choose_labels(contents, vectors, labels, notes)
-    # The number of labels decides which side of a matrix is the samples, wanted or not.
+    # The number of labels decides which side of a matrix is the samples, even if labels=False.
     guide = label_name or _choose_labels(contents, vectors, None, [])
     n_labels = len(vectors[guide]) if guide else None
 
@@ -121,7 +121,7 @@ def _refuse_nul(names: Mapping[str, Sequence[str] | Array | None]) -> None:
 
 
 def as_matrices(contents: Contents, choice: Choice) -> Contents:
-    """The contents with the columns of a table as matrices."""
+    """Return the contents with the columns of a table grouped into matrices."""
     if not contents.table:
         return contents
     if choice.transpose:
@@ -130,14 +130,14 @@ def as_matrices(contents: Contents, choice: Choice) -> Contents:
 
 
 def view_names(contents: Contents, choice: Choice) -> list[str]:
-    """The names of all that could be a view."""
+    """Return the names of all variables that could be a view."""
     grouped = as_matrices(contents, replace(choice, views=()))
     names = list(_matrices(grouped, None)[0])
     return names if not contents.table or WHOLE in names else [*names, WHOLE]
 
 
 def label_vectors(contents: Contents) -> dict[str, Array]:
-    """Every variable that is one value per sample, as a 1-D array."""
+    """Return every variable with one value per sample as a 1-D array."""
     vectors = {}
     for name, value in contents.variables.items():
         vector = _as_vector(value)
@@ -162,7 +162,7 @@ def _as_vector(value: Variable) -> Array | None:
 
 
 def _cell_vector(cell: list[Variable]) -> Array | None:
-    """Labels in a MATLAB cell: one string per sample, or the same vector once per view."""
+    """Return labels from a MATLAB cell: one string per sample, or one vector repeated per view."""
     if cell and all(isinstance(item, str) for item in cell):
         return text_array(cell)
     vectors = [None if isinstance(item, str) else _as_vector(item) for item in cell]
@@ -179,7 +179,7 @@ def _choose_labels(
         return None
     if isinstance(labels, str):
         if labels not in vectors:
-            raise DataError(f"labels={labels!r} is not in it; there is {listed(vectors)}.")
+            raise DataError(f"labels={labels!r} is not in it; available: {listed(vectors)}.")
         return labels
     views = _listed_views(contents)
     usual = [
@@ -190,7 +190,7 @@ def _choose_labels(
     if usual and all(np.array_equal(vectors[usual[0]], vectors[name]) for name in usual[1:]):
         return usual[0]
     if labels:
-        found = f"several could be: {listed(usual)}" if usual else f"there is {listed(vectors)}"
+        found = f"several could be: {listed(usual)}" if usual else f"available: {listed(vectors)}"
         raise DataError(f"no labels could be chosen; {found}. Pass labels='name'.")
     if usual:
         notes.append(f"several variables could be labels, none was taken: {listed(usual)}")
@@ -198,7 +198,7 @@ def _choose_labels(
 
 
 def _matrices(contents: Contents, label_name: str | None) -> tuple[dict[str, Variable], list[str]]:
-    """Every variable that could be a view, and the names of those to take by default."""
+    """Return every variable that could be a view, and the names of the default views."""
     matrices: dict[str, Variable] = {}
     usual: list[str] = []
     default = contents.default_views or _listed_views(contents)
@@ -217,7 +217,7 @@ def _matrices(contents: Contents, label_name: str | None) -> tuple[dict[str, Var
 
 
 def _listed_views(contents: Contents) -> list[str]:
-    """The matrices that the file itself lists as its views."""
+    """Return the matrices that the file itself lists as its views."""
     for titles in _titles(contents):
         if all(_is_matrix(contents.variables.get(title)) for title in titles):
             return titles
@@ -225,7 +225,7 @@ def _listed_views(contents: Contents) -> list[str]:
 
 
 def _view_titles(contents: Contents, cell_name: str, n_views: int) -> list[str]:
-    """Names for the views in a cell."""
+    """Return the names of the views in a MATLAB cell."""
     if cell_name.lower() not in VIEWS_NAMES:
         return [f"{cell_name}{i}" for i in range(1, n_views + 1)]
     for titles in _titles(contents):
@@ -235,7 +235,7 @@ def _view_titles(contents: Contents, cell_name: str, n_views: int) -> list[str]:
 
 
 def _titles(contents: Contents) -> Iterator[list[str]]:
-    """Lists of the names of views, each of which is there once."""
+    """Yield lists of distinct view names."""
     for name, value in contents.variables.items():
         titles = _as_vector(value) if name.lower() in VIEW_TITLES else None
         if titles is not None and len(set(titles.tolist())) == len(titles):
@@ -259,7 +259,7 @@ def _is_vector(value: Variable) -> bool:
 
 def _named(matrices: dict[str, Variable], views: Sequence[str]) -> list[str]:
     if not views or not all(name in matrices for name in views):
-        raise DataError(f"views={list(views)} are not all in it; there is {listed(matrices)}.")
+        raise DataError(f"views={list(views)} are not all in it; available: {listed(matrices)}.")
     return list(dict.fromkeys(views))
 
 
@@ -270,10 +270,10 @@ def _loaded(value: Variable) -> Matrix:
 def _samples_in_rows(
     matrices: dict[str, Matrix], n_labels: int | None, label_name: str | None, *, fixed: bool
 ) -> dict[str, Matrix]:
-    """Every matrix with the samples in its rows, turned where the labels prove it."""
+    """Return every matrix with samples in rows, transposed where the labels prove it."""
     n = n_labels if n_labels is not None else _common_length(matrices)
     sides = [(matrix.shape[0] == n, matrix.shape[-1] == n) for matrix in matrices.values()]
-    # A square view goes the way of the others, and with its rows where they say nothing.
+    # A square view is oriented like the others; without others its rows are the samples.
     in_columns = (False, True) in sides and (True, False) not in sides
     turned = {
         name: _turn(matrix, n, in_columns and not fixed, may_turn=not fixed)
@@ -284,7 +284,7 @@ def _samples_in_rows(
         fitting = [name for name in matrices if name not in misfits]
         choose = f"the views that have one, views=[{listed(fitting)}], or " if fitting else ""
         raise DataError(
-            f"these have no side of {n} samples, the number of labels in {label_name!r}: "
+            f"views without a side of {n} samples, the number of labels in {label_name!r}: "
             f"{listed_shapes(misfits)}; choose {choose}other labels=."
         )
     return {name: _tidy(view, name) for name, view in turned.items() if view is not None}
@@ -304,7 +304,7 @@ def _turned(matrix: Matrix) -> Matrix:
 
 
 def _common_length(matrices: dict[str, Matrix]) -> int:
-    """The number of samples where there are no labels: the rows, which all views must share."""
+    """Return the number of samples without labels: the rows, equal in all views."""
     every = list(matrices.values())
     if len({matrix.shape[0] for matrix in every}) == 1:
         return int(every[0].shape[0])
@@ -317,13 +317,13 @@ def _common_length(matrices: dict[str, Matrix]) -> int:
         else "Name"
     )
     raise DataError(
-        f"the views have different numbers of samples: {listed_shapes(matrices)}. {remedy} those "
-        "that belong together with views=[...] (--views)."
+        f"the views have different numbers of samples: {listed_shapes(matrices)}. {remedy} "
+        "the views that belong together with views=[...] (--views)."
     )
 
 
 def _are_triplets(matrix: Matrix) -> bool:
-    """Whether this is a list of (row, column, value), counted from 1."""
+    """Whether a matrix is a list of (row, column, value) triplets, counted from 1."""
     if sparse.issparse(matrix) or matrix.ndim != 2 or matrix.shape[1] != 3:
         return False
     places = matrix[:, :2]
@@ -337,13 +337,13 @@ def _from_triplets(triplets: Array, n: int) -> Matrix | None:
     check_declared(8 * n, triplets.nbytes, f"a list of triplets for {n} samples")
     index_type = sparse.get_index_dtype(maxval=max(n, int(column.max())))
     places = (row.astype(index_type) - 1, column.astype(index_type) - 1)
-    # The width is not in such a file; it ends with the last column that has a value.
+    # Triplets do not store the width; the last column with a value ends the matrix.
     shape = (n, int(column.max()))
     return sparse.coo_array((triplets[:, 2], places), shape=shape).tocsr()
 
 
 def _tidy(view: Matrix, name: str) -> Matrix:
-    """CSR, or a 2-D array in C order and native byte order; a memory map stays on disk."""
+    """Return CSR, or a 2-D array in C order and native byte order; a memory map stays on disk."""
     if 0 in view.shape:
         raise DataError(f"view {name!r} is empty: its shape is {view.shape}.")
     if sparse.issparse(view):

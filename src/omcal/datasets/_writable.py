@@ -1,4 +1,4 @@
-"""What a file could not give back is not written: refusals before the writing."""
+"""Refuse, before writing, data that a file format could not give back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def require_classes(data: MultiViewData) -> None:
 
 
 def require_free_names(data: MultiViewData) -> None:
-    """Refuse names of views under which something else is written."""
+    """Refuse view names that are reserved for labels, ids and parts of sparse views."""
     for taken, use in {LABELS: "labels", TITLES: "names of the views", IDS: "ids"}.items():
         if taken in data.views:
             raise DataError(f"a view is called {taken!r}; rename it, this is where the {use} go.")
@@ -41,7 +41,7 @@ def require_free_names(data: MultiViewData) -> None:
 
 
 def require_dense(data: MultiViewData, path: Path) -> None:
-    """Refuse sparse views where there is no place for them."""
+    """Refuse sparse views in formats without sparse matrices."""
     for name, view in data.views.items():
         if sparse.issparse(view):
             raise DataError(
@@ -51,11 +51,11 @@ def require_dense(data: MultiViewData, path: Path) -> None:
 
 
 def require_plain_names(data: MultiViewData, path: Path, *, nested: bool) -> None:
-    """Refuse names that mean something else where names are paths."""
+    """Refuse view names that mean something else as a path."""
     for name in data.views:
         parts = name.split("/")
         strange = any(part == "" or part[0] == "." or "::" in part for part in parts)
-        # zarr and Windows take "\\" for "/".
+        # zarr and Windows read "\\" for "/".
         folders = path.suffix.lower() in ("", ".zarr") and "\\" in name
         if strange or folders or (len(parts) > 1 and not nested):
             raise DataError(
@@ -65,7 +65,7 @@ def require_plain_names(data: MultiViewData, path: Path, *, nested: bool) -> Non
 
 
 def require_masks_survive(data: MultiViewData, path: Path) -> None:
-    """Refuse to turn absent samples into samples of zeros."""
+    """Refuse absent samples of sparse views, which would be read back as zeros."""
     for name, here in (data.present or {}).items():
         if sparse.issparse(data.views[name]) and not here.all():
             raise DataError(
@@ -75,7 +75,7 @@ def require_masks_survive(data: MultiViewData, path: Path) -> None:
 
 
 def csv_header(data: MultiViewData) -> list[str]:
-    """Names of the columns by which the views are found again, with "_" or, failing that, ":"."""
+    """Return column names from which the views are found again, with "_" or else ":"."""
     for separator in "_:":
         by_view = {name: _column_names(data, name, separator) for name in data.views}
         header = [column for columns in by_view.values() for column in columns]
@@ -90,7 +90,7 @@ def csv_header(data: MultiViewData) -> list[str]:
 
 
 def csv_id_name(data: MultiViewData, header: list[str]) -> str:
-    """Under which name the ids are found again: their own, or "id"."""
+    """Return the column name under which ids are found again: their own, or "id"."""
     ids = np.asarray(data.ids)
     if all(map(is_number, ids.tolist())) and any("." in name for name in ids.tolist()):
         raise DataError("ids that are fractions would be read as numbers; use .npz.")
@@ -99,7 +99,7 @@ def csv_id_name(data: MultiViewData, header: list[str]) -> str:
 
 
 def require_features(header: list[str], rows: Array) -> None:
-    """Refuse features that a table would take for something else."""
+    """Refuse features that a table would read as labels, ids or row numbers."""
     for name, column in zip(header, rows.T, strict=True):
         if is_label_name(name) or seems_id(name, column) or numbers_rows(column):
             raise DataError(

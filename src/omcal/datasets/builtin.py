@@ -1,4 +1,4 @@
-"""Data that comes with scikit-learn, seen in several ways."""
+"""Load data that comes with scikit-learn, in several views."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def load_digits_views() -> MultiViewData:
 
     * ``pixels`` (64): the grey values, 0 to 16.
     * ``fourier`` (34): magnitudes of the two-dimensional Fourier transform, each conjugate pair
-      once; blind to where the digit stands.
-    * ``gradients`` (32): for each quarter of the image, how much edge there is in each of eight
+      once; invariant to the position of the digit.
+    * ``gradients`` (32): for each quarter of the image, edge strength in each of eight
       directions.
     * ``profiles`` (48): ink in every row and column, and the distance of the first ink from each
       of the four sides.
@@ -82,6 +82,6 @@ def _profiles(images: Array) -> Array:
 
 
 def _first_ink(ink: Mask) -> Array:
-    """Distance to the first true value along the last axis; its length where there is none."""
+    """Return the distance to the first true value along the last axis, or its length."""
     first = np.where(ink.any(axis=2), ink.argmax(axis=2), ink.shape[2])
     return np.asarray(first, dtype=float)

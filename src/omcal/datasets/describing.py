@@ -1,4 +1,4 @@
-"""What a file or data set holds, in words and numbers."""
+"""Describe the contents of a file or data set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dic
     Parameters
     ----------
     data : path, list of paths, or MultiViewData
-        What to describe.
+        Files, or a data set.
     **options
         As in `load_views`, for files: `id`, `join`, `transpose`, `header`, `views`, `labels`.
 
@@ -37,9 +37,9 @@ def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dic
           are absent from every view);
         * ``views``: for each its ``name``, ``shape``, ``dtype``, ``sparse``, ``density`` (of a
           sparse view), ``n_nan`` (single values) and ``n_missing_rows`` (absent samples);
-        * ``labels``: the name of those that are taken by default, or None; ``ids``: likewise;
+        * ``labels``: the name of the default labels, or None; ``ids``: likewise;
         * ``label_candidates``: ``name``, ``dtype`` and ``n_classes`` of all that could be labels;
-        * ``notes``: what was chosen or left out;
+        * ``notes``: choices that were made and columns that were left out;
         * ``problem``: why no data set can be made of it without options, or None.
 
     Raises
@@ -68,7 +68,7 @@ def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dic
     candidates: dict[str, Array] = {}
     for source in sources:
         for name, values in _candidates(source.contents, loaded).items():
-            # Of several files the name alone does not say which one is meant.
+            # With several files the name alone is ambiguous.
             candidates[name if len(sources) == 1 else f"{source.key}: {name}"] = values
     if loaded is not None and loaded.labels is not None and (own_file or len(sources) > 1):
         candidates = {str(loaded.label_name): loaded.labels, **candidates}
@@ -103,7 +103,7 @@ def _count_nowhere(data: MultiViewData) -> int:
 
 
 def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, Array]:
-    """Vectors that are called labels, or repeat a few values over all samples."""
+    """Return vectors that are called labels, or repeat a few values over all samples."""
     found = {}
     for name, values in label_vectors(contents).items():
         if name.endswith(PRESENT_SUFFIX):

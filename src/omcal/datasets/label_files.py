@@ -34,7 +34,7 @@ class LabelColumn:
         return len(self.labels)
 
     def by_position(self) -> LabelColumn:
-        """Return the labels in the order of the samples' numbers, without these, if they are such.
+        """Return the labels ordered by sample number where the ids are numbers of samples.
 
         Files of clusters number the samples from 0 in a column "sample" where they have no ids.
         """
@@ -52,13 +52,13 @@ def label_column(
     vectors = label_vectors(contents)
     found = choose_ids(vectors, ids, contents.ids)
     repeated = [name for name, values in vectors.items() if seems_id(name, values)]
-    if found is None and ids is None and repeated:  # refuses them, and says why
+    if found is None and ids is None and repeated:  # raises, and names the ids that repeat
         found = choose_ids(vectors, repeated[0])
     used = {found.name, ""} if found else set()
     others = [name for name in vectors if name not in used]
     if isinstance(labels, str):
         if labels not in vectors:
-            raise DataError(f"labels={labels!r} is not in it; there is {listed(vectors)}.")
+            raise DataError(f"labels={labels!r} is not in it; available: {listed(vectors)}.")
         names = [labels]
     else:
         names = [name for name in others if is_label_name(name) or name.lower() == "cluster"]
@@ -81,7 +81,7 @@ def add_labels(
 ) -> MultiViewData:
     """Return the data set with the labels of a file: by ids, by order where one has none."""
     with reading(path, contents.format):
-        # The ids may be called otherwise here than in the data.
+        # The id column may have another name than in the data.
         known = ids if isinstance(ids, str) and ids in contents.variables else None
         found = label_column(contents, None, known)
         if data.ids is None or found.ids is None or not set(found.ids) & set(data.ids):

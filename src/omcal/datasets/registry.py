@@ -1,4 +1,4 @@
-"""The data sets of the paper: what was published, which files hold them, how they are prepared."""
+"""List the data sets of the paper: published sizes, file names, and preparation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _as_it_is(contents: Contents, path: Path) -> MultiViewData:
 
 
 def _prepare_tdt2(contents: Contents, path: Path) -> MultiViewData:
-    """The classes 11 to 30; a file without labels has them behind the terms."""
+    """Keep classes 11 to 30; a file without labels stores them after the terms."""
     data = select(contents, path, Choice(ids=False))
     terms = sparse.csr_array(next(iter(data.views.values())))
     if data.labels is not None:
@@ -47,7 +47,7 @@ def _prepare_tdt2(contents: Contents, path: Path) -> MultiViewData:
 
 
 def _prepare_scotus(contents: Contents, path: Path) -> MultiViewData:
-    """The earliest opinions, and the terms that occur in them."""
+    """Keep the earliest opinions and the terms that occur in them."""
     data = select(contents, path, LABELLED)
     counts, names = data.views["X"], data.feature_names
     dates = contents.variables.get("date")
@@ -65,7 +65,7 @@ def _prepare_scotus(contents: Contents, path: Path) -> MultiViewData:
 
 
 def _prepare_silhouettes(contents: Contents, path: Path) -> MultiViewData:
-    """Silhouettes of 28×28 pixels at 16×16."""
+    """Resample silhouettes from 28×28 to 16×16 pixels."""
     data = select(contents, path, LABELLED)
     images = next(iter(data.views.values()))
     if images.shape[1] != 28 * 28:
@@ -76,7 +76,7 @@ def _prepare_silhouettes(contents: Contents, path: Path) -> MultiViewData:
 
 
 def area_weights(n_from: int, n_to: int) -> Array:
-    """Matrix that averages `n_from` pixels to `n_to`: which part of each new pixel is which old.
+    """Return the matrix that averages `n_from` pixels to `n_to` by their overlap.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def area_weights(n_from: int, n_to: int) -> Array:
 
 
 def _prepare_bytes(contents: Contents, path: Path) -> MultiViewData:
-    """Grey values from 0 to 255 to the range from 0 to 1."""
+    """Scale grey values from 0..255 to 0..1."""
     data = select(contents, path, LABELLED)
     return replace(
         data, views={name: view.astype(np.float32) / 255 for name, view in data.views.items()}
@@ -99,7 +99,7 @@ def _prepare_bytes(contents: Contents, path: Path) -> MultiViewData:
 
 
 def _prepare_reuters_triplets(contents: Contents, path: Path) -> MultiViewData:
-    """Triplets do not say how wide a view is: the published widths do."""
+    """Set the published widths, which triplets do not store."""
     data = select(contents, path, LABELLED)
     if len(data.views) != len(REUTERS_WIDTHS) or any(
         width > published for width, published in zip(data.widths, REUTERS_WIDTHS, strict=True)
@@ -115,7 +115,7 @@ def _prepare_reuters_triplets(contents: Contents, path: Path) -> MultiViewData:
 
 @dataclass(frozen=True)
 class Source:
-    """A file that holds a data set of the paper, or stands in for it."""
+    """A file that holds a data set of the paper, or a substitute for it."""
 
     file: str
     status: str = "exact"
@@ -125,7 +125,7 @@ class Source:
 
 @dataclass(frozen=True)
 class PaperDataset:
-    """Sizes as published, and the files looked for, the best first."""
+    """Published sizes of a data set, and its possible files in order of preference."""
 
     name: str
     n_samples: int
@@ -134,7 +134,7 @@ class PaperDataset:
     sources: tuple[Source, ...]
 
     def find(self, folder: str | os.PathLike[str]) -> tuple[Source, Path] | None:
-        """The best source whose file is in the folder, in whatever case its name is written."""
+        """Return the preferred source whose file is in the folder; case is ignored."""
         if not Path(folder).is_dir():
             return None
         present = {path.name.lower(): path for path in sorted(Path(folder).iterdir())}

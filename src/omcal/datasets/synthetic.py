@@ -1,4 +1,4 @@
-"""Artificial clusters seen through several views."""
+"""Generate artificial clusters in several views."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_multiview(
         Further views, named ``noise1`` ..., which are normal noise of the same overall scale and
         say nothing about the clusters.
     redundancy : float in [0, 1], default=1.0
-        How much of what the views say is shared. Each cluster is seen by
+        How much information the views share. Each cluster is seen by
         ``1 + round(redundancy * (n_views - 1))`` of the informative views: 1 means that every view
         tells all clusters apart, 0 that each cluster stands out in a single view and only all
         views together tell the clusters apart (with fewer clusters than views, some views then
@@ -131,7 +131,7 @@ def _one_per_view(name: str, value: Any, total: int, kind: type, least: int) -> 
 
 
 def _seen_clusters(n_clusters: int, n_views: int, redundancy: float) -> Mask:
-    """Which view (row) sees which cluster (column): consecutive views, starting in turn."""
+    """Return whether view i (row) separates cluster j (column), consecutive views in turn."""
     n_seeing = 1 + round(redundancy * (n_views - 1))
     distance = (np.arange(n_views)[:, None] - np.arange(n_clusters)) % n_views
     return distance < n_seeing

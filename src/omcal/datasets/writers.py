@@ -1,4 +1,4 @@
-"""Files written from a data set; whatever is written, `load_views` reads back."""
+"""Write data sets to files that `load_views` reads back."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
         Its ending says the format: ``.npz``, ``.mat`` (MATLAB 5), ``.h5`` or ``.hdf5``, ``.zarr``
         (a new folder), ``.h5ad`` (AnnData, the views in ``obsm``, one called X as X), ``.csv``,
         ``.parquet``. Without an ending it is a new folder with one .npy file per view. Sparse
-        views can not go to .csv, .parquet and .npy.
+        views cannot go to .csv, .parquet and .npy.
     data : MultiViewData
         Views, labels and ids are written, and which samples are absent. .mat has no place for this
-        but the rows of NaN, so that sparse views that lack samples can not go there.
+        but the rows of NaN, so that sparse views that lack samples cannot go there.
 
     Examples
     --------
@@ -95,14 +95,14 @@ def _bytes(view: Matrix) -> int:
 
 
 def _blocks(view: Matrix, name: str) -> Iterator[tuple[slice, Array]]:
-    """Rows of a dense view, a few at a time; those of a mapped file are read, not touched."""
+    """Yield blocks of rows of a dense view; a mapped file is read, not paged in."""
     table = StoredTable(view, name)
     for rows in row_blocks(len(view), max(1, _BLOCK_BYTES // max(1, view[:1].nbytes))):
         yield rows, table.read(rows)
 
 
 def _write_npz(path: Path, data: MultiViewData) -> None:
-    # numpy.savez takes the names as arguments, and some of them for its own.
+    # numpy.savez takes names as keyword arguments, which clash with its own parameters.
     with path.open("wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in _named_arrays(data).items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -110,7 +110,7 @@ def _write_npz(path: Path, data: MultiViewData) -> None:
 
 
 def _named_arrays(data: MultiViewData) -> dict[str, Any]:
-    """All that is written, sparse views in parts, for formats that know nothing but arrays."""
+    """Return all arrays to write, sparse views in parts, for formats that hold arrays only."""
     arrays: dict[str, Any] = {TITLES: np.array(list(data.views))}
     for name, view in data.views.items():
         if sparse.issparse(view):
@@ -130,9 +130,9 @@ def _named_arrays(data: MultiViewData) -> dict[str, Any]:
 
 def _write_zarr(path: Path, data: MultiViewData) -> None:
     zarr = require_zarr()
-    # By way of memory: where the disk is full, zarr's own threads would go on writing to it.
+    # Through memory: on a full disk, zarr's own threads would go on writing.
     files: dict[str, Any] = {}
-    # Format 2 is read by every version of zarr, and it alone has text of a fixed length.
+    # Every version of zarr reads format 2, and only format 2 has text of fixed length.
     root = zarr.open_group(zarr.storage.MemoryStore(files), mode="w", zarr_format=2)
     for name, array in _named_arrays(data).items():
         root.create_array(name, data=array)
@@ -148,7 +148,7 @@ def _write_folder(path: Path, data: MultiViewData) -> None:
         if vector is not None:
             write_whole(path / f"{name}.npy", _npy_start(vector) + vector.tobytes())
     for name, view in data.views.items():
-        # Not by numpy.save, which forgets why a write failed.
+        # Not by numpy.save, which loses the cause of a failed write.
         with (path / f"{name}.npy").open("wb") as file:
             file.write(_npy_start(view))
             for _, block in _blocks(view, name):
@@ -156,7 +156,7 @@ def _write_folder(path: Path, data: MultiViewData) -> None:
 
 
 def _npy_start(array: Array) -> bytes:
-    """What an .npy file has before the values."""
+    """Return the header of an .npy file."""
     stream = io.BytesIO()
     header = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
     np.lib.format.write_array_header_1_0(stream, header)
@@ -166,7 +166,7 @@ def _npy_start(array: Array) -> bytes:
 def _write_mat(path: Path, data: MultiViewData) -> None:
     cell = np.empty((1, len(data.views)), dtype=object)
     for i, view in enumerate(in_memory(v, name) for name, v in data.views.items()):
-        # MATLAB knows neither half precision nor sparse arrays of other types than double.
+        # MATLAB has no half precision, and sparse arrays of doubles only.
         small = view.dtype == np.float16 or sparse.issparse(view)
         cell[0, i] = view.astype(np.float64) if small else view
     variables: dict[str, Any] = {"X": cell, TITLES: np.array(list(data.views), dtype=object)}
@@ -195,7 +195,7 @@ def _write_hdf5(path: Path, data: MultiViewData) -> None:
 
 @contextmanager
 def _new_hdf5(path: Path, **options: Any) -> Iterator[H5Object]:
-    """A new HDF5 file; where the disk is full, that is an error at the end."""
+    """Open a new HDF5 file; a full disk raises when it is closed."""
     with _Unfailing(path, "r+b") as disk:
         with h5py().File(disk, "w", **options) as file:
             yield file
@@ -203,7 +203,7 @@ def _new_hdf5(path: Path, **options: Any) -> Iterator[H5Object]:
 
 
 class _Unfailing(io.FileIO):
-    """A file that drops what it cannot write: where a write fails, HDF5 ends the process."""
+    """File that drops data it cannot write, because HDF5 aborts the process on a failed write."""
 
     _error: OSError | None = None
     _end = 0
@@ -221,14 +221,14 @@ class _Unfailing(io.FileIO):
         return size
 
     def raise_error(self) -> None:
-        """Raise the first error; the file then has the size that it would have had."""
+        """Raise the first write error, after extending the file to its intended size."""
         if self._error is not None:
             self.truncate(self._end)
             raise self._error
 
 
 def _put_matrix(group: H5Object, name: str, view: Matrix) -> None:
-    """A view in an HDF5 group, in the way of AnnData, which describes it by its attributes."""
+    """Write a view to an HDF5 group with the attributes that AnnData expects."""
     if not sparse.issparse(view):
         dataset = group.create_dataset(name, shape=view.shape, dtype=view.dtype)
         for rows, block in _blocks(view, name):
@@ -248,7 +248,7 @@ def _encode(item: H5Object, kind: str, version: str, **attributes: Any) -> H5Obj
 
 
 def _write_h5ad(path: Path, data: MultiViewData) -> None:
-    """The file of an AnnData object, after anndata's description of its format."""
+    """Write the file of an AnnData object, following anndata's description of the format."""
     first, *others = data.views
     for name in [first] * (first != "X") + others:
         if is_computed(name):
@@ -272,7 +272,7 @@ def _write_h5ad(path: Path, data: MultiViewData) -> None:
 
 
 def _put_table(file: H5Object, name: str, index: Array, columns: dict[str, Array]) -> None:
-    """A data frame; columns of text are categories, in which an unknown label is -1."""
+    """Write a data frame; text columns are categories, with code -1 for an unknown label."""
     table = file.create_group(name)
     order = np.array(list(columns), dtype=h5py().string_dtype())
     _encode(table, "dataframe", "0.2.0", **{"_index": "_index", "column-order": order})
@@ -315,7 +315,7 @@ def _write_csv(path: Path, data: MultiViewData) -> None:
 
 
 def _cells(values: Array) -> list[Any]:
-    """Numbers as they are, texts so that no spreadsheet runs them."""
+    """Return the cells of a column, texts guarded against spreadsheet formulas."""
     return [guarded(cell) if isinstance(cell, str) else cell for cell in values.tolist()]
 
 

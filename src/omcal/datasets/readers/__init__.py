@@ -50,7 +50,7 @@ class Format:
     table: bool = False
 
 
-# The first that recognises a file reads it; text is what nothing else recognises.
+# The first entry that recognises a file reads it, so that text comes last.
 FORMATS = [
     Format("zarr", is_zarr, read_zarr),
     Format("folder of NumPy arrays", is_npy_folder, read_npy_folder),

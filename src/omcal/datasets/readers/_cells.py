@@ -34,7 +34,7 @@ UNKNOWN_LABELS = {"NA", "N/A", "NaN", "nan", "<NA>"}
 _WHOLE = re.compile(r"\d+", re.ASCII)
 _CANONICAL = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
 # Whole numbers that a float would not give back are codes: 007, or more than 15 digits.
-# The cells are searched as one text, each between two of these; a fixed first letter is fast.
+# The cells are searched as one text, separated by _END; a fixed first letter is fast.
 _END = "\0"
 _CODE = re.compile(r"\0(?:0\d+|\d{16,})(?=\0)", re.ASCII)
 # Spreadsheets run a cell that begins like this, also after a mark at which they may split a line.
@@ -148,7 +148,7 @@ class _Table:
             raise DataError("the table has a header and no rows.")
         self._require_decided()
         self._convert()
-        # By columns in memory, because columns are what is taken from it.
+        # Column-major, because columns are taken from it.
         table, text = np.asfortranarray(np.concatenate(self.numbers)), np.concatenate(self.words)
         columns: dict[str, Array] = dict.fromkeys(self.names, text)
         titles = np.array(self.names, dtype=object)
@@ -189,7 +189,7 @@ class _Table:
             self._note(f"decimal mark {COMMA.decimal!r}", cell, COMMA)
 
     def _require_decided(self) -> None:
-        """Refuse a comma that may be the decimal mark or separate thousands; note such a point."""
+        """Refuse a comma that may separate decimals or thousands; note an ambiguous point."""
         for digits, first_row in self.waiting if self.style is None else ():
             for i, cell in enumerate(digits.ravel()):
                 if not is_ambiguous(cell):
@@ -216,7 +216,7 @@ class _Table:
         self.waiting.clear()
 
     def _numbers(self, cells: Array, first_row: int, plain: bool, style: NumberStyle) -> Array:
-        """Return the cells as numbers; `plain`: nothing in them is readable by Python alone."""
+        """Return the cells as numbers; `plain` cells can go to `float` as they are."""
         if plain:
             try:
                 return cells.astype(np.float64)
@@ -258,7 +258,7 @@ class _Table:
 
 
 def _whole_text(values: Array) -> list[str]:
-    """Return numbers, none of them a code, as the texts they were read from if these were whole."""
+    """Return numbers, none of them a code, as whole-number texts where they are whole."""
     return ["" if np.isnan(x) else str(int(x)) if x == int(x) else str(x) for x in values.tolist()]
 
 
@@ -290,7 +290,7 @@ def _as_ids(cells: Array) -> Array | None:
 
 
 def _as_labels(cells: Array) -> Array | None:
-    """Return Booleans or numbers where all cells are such and none is lost by it, else words."""
+    """Return Booleans or numbers where every cell is one and none is lost, else words."""
     words = text_array(["" if cell in UNKNOWN_LABELS else unguarded(cell) for cell in cells])
     if words is None:
         return None

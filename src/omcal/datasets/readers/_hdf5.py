@@ -1,6 +1,6 @@
 """Parse HDF5 text heaps and LZF here, because the library loops or crashes on damaged ones.
 
-The HDF5 library believes what a file says about itself. Arrays are read only as far as the file
+The HDF5 library trusts the declarations of a file. Arrays are read only as far as the file
 justifies them: no other files, and no declared size without stored bytes.
 """
 
@@ -27,7 +27,7 @@ H5Object = Any  # an h5py Group or Dataset
 
 
 def h5py() -> Any:
-    """The library, or the way to get it."""
+    """Import h5py, or raise with the command that installs it."""
     try:
         import h5py
     except ImportError as error:
@@ -38,7 +38,7 @@ def h5py() -> Any:
 
 
 def members(group: H5Object, known: set[int] | None = None) -> Iterator[tuple[str, H5Object]]:
-    """The objects in a group; of several names for one object, and for `known` ones, none more."""
+    """Yield the objects in a group, each once; objects in `known` are skipped."""
     known = set() if known is None else known
     for count, name in enumerate(group):
         if count == MAX_OBJECTS or len(known) > MAX_OBJECTS:
@@ -50,23 +50,23 @@ def members(group: H5Object, known: set[int] | None = None) -> Iterator[tuple[st
 
 
 def child(group: H5Object, name: str) -> H5Object | None:
-    """The object of this name in a group, or None; links to elsewhere are not followed."""
+    """Return the object of this name in a group, or None; external links are not followed."""
     link = group.get(name, getlink=True) if name in group else None
     return group[name] if isinstance(link, h5py().HardLink) else None
 
 
 def address(item: H5Object) -> int:
-    """Where in the file an object is: the same for all its names."""
+    """Return the address of an object in the file, the same for all its names."""
     return int(h5py().h5o.get_info(item.id).addr)
 
 
 def is_group(item: H5Object | None) -> TypeGuard[H5Object]:
-    """Whether this is a group, not a dataset or nothing."""
+    """Whether an item is a group, not a dataset or None."""
     return isinstance(item, h5py().Group)
 
 
 def attribute(item: H5Object, name: str) -> Any:
-    """An attribute of fixed size, or None; one of variable length counts as absent."""
+    """Return an attribute of fixed size, or None; variable length counts as absent."""
     if name not in item.attrs:
         return None
     dtype = item.attrs.get_id(name).dtype
@@ -74,7 +74,7 @@ def attribute(item: H5Object, name: str) -> Any:
 
 
 def read_array(dataset: H5Object) -> Array | None:
-    """Numbers or strings of a dataset; None where it holds something else."""
+    """Read the numbers or strings of a dataset; None where it holds another type."""
     name, dtype, library = dataset.name, dataset.dtype, h5py()
     if dataset.shape is None:
         return None
@@ -99,7 +99,7 @@ def is_sparse(group: H5Object) -> bool:
 
 
 def read_sparse(group: H5Object) -> Matrix:
-    """The matrix in a group of data, indices and indptr, whose shape is an attribute."""
+    """Read the matrix in a group of data, indices and indptr, whose shape is an attribute."""
     shape = attribute(group, "shape")
     shape = attribute(group, "h5sparse_shape") if shape is None else shape
     shape = read_child(group, "shape") if shape is None and "shape" in group else shape
@@ -108,13 +108,13 @@ def read_sparse(group: H5Object) -> Matrix:
         raise DataError(f"the sparse matrix {group.name!r} does not say its shape.")
     by_row, by_column = (len(pointers) == int(size) + 1 for size in shape)
     if by_row and by_column:
-        # Only a square matrix needs to be told by its name, which HDF5 keeps as a string.
+        # Only a square matrix needs the encoding name, which HDF5 stores as a string.
         by_column = "csc" in str(group.attrs.get("encoding-type", "csr_matrix"))
     return csr_from_parts(values, indices, pointers, shape, by_column=by_column)
 
 
 def read_child(group: H5Object, name: str) -> Array:
-    """Numbers or strings of a dataset that must be in a group."""
+    """Read the numbers or strings of a dataset that must be in a group."""
     item = child(group, name)
     array = None if item is None or is_group(item) else read_array(item)
     if array is None:
@@ -123,14 +123,14 @@ def read_child(group: H5Object, name: str) -> Array:
 
 
 def _variable_strings(dataset: H5Object) -> Array | None:
-    """Strings of variable length, taken from the global heap of the file.
+    """Read strings of variable length from the global heap of the file.
 
-    The dataset itself holds 16 bytes a string: length, address of a heap, number in the heap.
+    The dataset itself holds 16 bytes per string: length, address of a heap, index in the heap.
     """
     with Path(dataset.file.filename).open("rb") as file:
         heaps = _Heaps(file, int(dataset.file.userblock_size))
         places = list(struct.iter_unpack("<IQI", _descriptors(dataset, file)))
-        # Many places may name one string, which is there once.
+        # Many references may name one stored string.
         strings = {place: heaps.string(*place) for place in set(places)}
     texts = text_array([strings[place] for place in places])
     return None if texts is None else texts.reshape(dataset.shape)
@@ -157,7 +157,7 @@ def _descriptors(dataset: H5Object, file: BinaryIO) -> bytes:
 
 
 def _chunk(dataset: H5Object, start: int) -> bytes:
-    """The bytes of a chunk, with what was done to pack them undone, last step first."""
+    """Return the bytes of a chunk after undoing its filters in reverse order."""
     n_bytes = 16 * dataset.chunks[0]
     plan = dataset.id.get_create_plist()
     steps = [plan.get_filter(i)[0] for i in range(plan.get_nfilters())]
@@ -180,7 +180,7 @@ def _chunk(dataset: H5Object, start: int) -> bytes:
 
 
 def _unpack_lzf(raw: bytes, n_bytes: int) -> bytes:
-    """Undo LZF: runs of new bytes, and copies of what came `back` bytes before."""
+    """Decompress LZF: runs of literal bytes, and copies from `back` bytes before."""
     out = bytearray()
     at = 0
     while at < len(raw) and len(out) < n_bytes:
@@ -204,7 +204,7 @@ def _unpack_lzf(raw: bytes, n_bytes: int) -> bytes:
 
 
 class _Heaps:
-    """The global heaps of a file: where strings of variable length lie."""
+    """Global heaps of a file, which store strings of variable length."""
 
     def __init__(self, file: BinaryIO, base: int) -> None:
         self.file, self.base = file, base
@@ -222,7 +222,7 @@ class _Heaps:
         return value[:length].split(b"\0")[0].decode("utf-8", "replace")
 
     def _read(self, address: int) -> dict[int, bytes]:
-        """The objects of one heap by number."""
+        """Return the objects of one heap by index."""
         start = self.base + address
         header = b""
         if start + 16 <= self.size:

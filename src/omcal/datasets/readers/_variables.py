@@ -1,4 +1,4 @@
-"""What named arrays have in common in npz, HDF5 and zarr files: sparse parts and splits."""
+"""Combine the named arrays of npz, HDF5 and zarr files: sparse parts and splits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 
 
 def gather(file_format: str, variables: dict[str, Variable]) -> Contents:
-    """The file's contents: sparse matrices from their parts, and the parts of a data set together.
+    """Return the contents of a file, with sparse matrices built and splits concatenated.
 
-    Where the file lists its views, no view is taken for a part of something.
+    Where the file lists its views, no listed view is treated as a part.
     """
     titles = [
         str(title)
@@ -37,11 +37,11 @@ def gather(file_format: str, variables: dict[str, Variable]) -> Contents:
 def gather_sparse(
     variables: dict[str, Variable], keep: Collection[str] = ()
 ) -> dict[str, Variable]:
-    """Replace each group of ``*data, *indices, *indptr, *shape`` by the matrix it stands for.
+    """Replace each group of ``*data, *indices, *indptr, *shape`` by the sparse matrix it stores.
 
     A group may have a ``*format``, as in the files of `scipy.sparse.save_npz`; without one it is
-    taken to be CSR. The matrix has the name of the group, or "X" where there is none. What is in
-    `keep` is no part of anything.
+    taken to be CSR. The matrix has the name of the group, or "X" where there is none. Names in
+    `keep` are no parts.
     """
     left = dict(variables)
     stems = [name.removesuffix("indptr") for name in variables if name.endswith("indptr")]
@@ -63,15 +63,15 @@ def gather_sparse(
 
 
 def _text(value: Any) -> str:
-    """SciPy keeps the format as a string of bytes in an array without dimensions."""
+    """Return the format name, which SciPy stores as bytes in a 0-D array."""
     item = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
     return item.decode("ascii", "replace") if isinstance(item, bytes) else str(item)
 
 
 def join_splits(variables: dict[str, Variable]) -> dict[str, Variable]:
-    """Put ``train/data`` above ``test/data`` as ``data``, and the same for ``x_train, x_test``.
+    """Concatenate ``train/data`` and ``test/data`` as ``data``, likewise ``x_train, x_test``.
 
-    Only where every split holds the same variables, and where these cannot be views of the same
+    Only where every split holds the same variables, and where they cannot be views of the same
     samples: they differ in length, or each has labels of its own. Else nothing is joined.
     """
     parts: dict[str, dict[str, Variable]] = {}
@@ -107,7 +107,7 @@ def _are_parts(parts: dict[str, dict[str, Variable]]) -> bool:
 
 def _stacked(name: str, pieces: list[Variable]) -> Variable:
     if any(isinstance(piece, list) for piece in pieces):
-        raise DataError(f"the parts of {name!r} are lists and cannot be put together.")
+        raise DataError(f"the parts of {name!r} are lists and cannot be concatenated.")
     if len({piece.shape[1:] for piece in pieces}) != 1:
         shapes = [piece.shape for piece in pieces]
         raise DataError(f"the parts of {name!r} have different widths: {shapes}.")

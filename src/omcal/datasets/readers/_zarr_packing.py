@@ -12,7 +12,7 @@ import numpy as np
 from omcal.datasets._data import DataError
 from omcal.datasets._names import listed
 
-# Ways of packing numbers and text. Others, above all "pickle", could run code.
+# Codecs of numbers and text. Others, above all "pickle", could run code.
 CODECS = {
     *("bytes", "vlen-utf8", "transpose", "crc32c", "sharding_indexed", "gzip", "zstd", "blosc"),
     *("zlib", "lz4", "lzma", "bz2", "shuffle", "delta", "fixedscaleoffset"),
@@ -22,7 +22,7 @@ ABSENT = 2**64 - 1  # where a shard lacks a part
 
 
 def check_packing(described: dict[str, Any], folder: Path, name: str) -> None:
-    """Refuse packing that could run code, and parts that claim what they do not hold."""
+    """Refuse codecs that could run code, and chunks with false lengths."""
     packing = [described.get(key) for key in ("codecs", "filters", "compressor")]
     strange = sorted(_codec_names(packing) - CODECS)
     if strange:
@@ -37,7 +37,7 @@ def check_packing(described: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def _codec_names(packing: Any) -> set[str]:
-    """Names of the codecs in a description, those within other codecs included."""
+    """Yield the names of all codecs in a description, nested ones included."""
     if isinstance(packing, list):
         return set().union(*(_codec_names(item) for item in packing))
     if not isinstance(packing, dict):
@@ -49,14 +49,14 @@ def _codec_names(packing: Any) -> set[str]:
 
 
 def _parts(folder: Path) -> Iterator[Path]:
-    """The files of an array that hold its numbers or texts."""
+    """Yield the files of an array that hold its chunks."""
     for file in folder.rglob("*"):
         if file.is_file() and not file.name.startswith(".z") and file.name != "zarr.json":
             yield file
 
 
 def _check_blosc(described: dict[str, Any], folder: Path, name: str) -> None:
-    """Refuse parts that are not as long as they say: Blosc believes them and reads on behind."""
+    """Refuse chunks shorter than their header says: Blosc would read beyond their end."""
     steps = described.get("codecs")
     steps = steps or [*(described.get("filters") or ()), described.get("compressor")]
     sharded = isinstance(steps[-1], dict) and steps[-1].get("name") == "sharding_indexed"
@@ -76,7 +76,7 @@ def _check_blosc(described: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def _pieces(file: BinaryIO, size: int, described: dict[str, Any]) -> list[tuple[int, int]]:
-    """Start and length of each piece of a shard, by its index."""
+    """Yield start and length of each chunk of a shard, from its index."""
     shard = described["codecs"][-1]["configuration"]
     outer = described["chunk_grid"]["configuration"]["chunk_shape"]
     n_pieces = math.prod(outer) // math.prod(shard["chunk_shape"])
@@ -91,7 +91,7 @@ def _pieces(file: BinaryIO, size: int, described: dict[str, Any]) -> list[tuple[
 
 
 def _check_texts(described: dict[str, Any], folder: Path, name: str) -> None:
-    """Refuse chunks of texts that claim more of them than a chunk has: room is made for all."""
+    """Refuse text chunks that declare too many texts: zarr would allocate all of them."""
     if "codecs" in described:
         most = math.prod(described["chunk_grid"]["configuration"]["chunk_shape"])
         packing = [c for c in described["codecs"] if c["name"] not in ("vlen-utf8", "bytes")]

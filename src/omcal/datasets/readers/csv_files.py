@@ -1,4 +1,4 @@
-"""Text tables: CSV with the usual separators, decimal marks and encodings."""
+"""Read text tables: CSV with the usual separators, decimal marks and encodings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omcal.datasets.readers._numbers import is_number
 
 SEPARATORS = "\t;,"  # the comma last: it may be the decimal mark
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_LOOK = 20  # lines
+_LOOK = 20  # lines from which the separator is inferred
 
 
 def is_text(path: Path, start: bytes) -> bool:
@@ -63,7 +63,7 @@ def _opened(path: Path) -> Iterator[tuple[Iterator[list[str]], str]]:
 
 
 def text_encoding(start: bytes) -> str | None:
-    """The encoding of a text that begins like this; None where it is no text."""
+    """Return the encoding of text that begins with these bytes; None where it is no text."""
     for bom, encoding in _BOMS.items():
         if start.startswith(bom):
             return encoding
@@ -74,25 +74,25 @@ def text_encoding(start: bytes) -> str | None:
             encoding if _is_plain(start[: len(start) // 2 * 2].decode(encoding, "ignore")) else None
         )
     try:
-        # The last character may be cut in two, which only this decoder forgives.
+        # The last character may be cut in two; the incremental decoder accepts that.
         text = codecs.getincrementaldecoder("utf-8")().decode(start)
         return "utf-8" if "\0" not in text else None
     except UnicodeDecodeError:
         pass
     text = start.decode("cp1252", "replace")
-    # Letters with marks are rare in a table; bytes that mean something else are not.
+    # Accented letters are rare in a table; other data has many bytes above 127.
     foreign = sum(byte > 127 for byte in start)
     readable = _is_plain(text) and foreign < 0.3 * len(start) and any(c in text for c in "\n,;\t")
     return "cp1252" if readable else None
 
 
 def _is_plain(text: str) -> bool:
-    """Whether there is no control character in it but those of texts."""
+    """Whether a text has no control characters but tabs, line ends and form feeds."""
     return all(c >= " " or c in "\t\n\r\f" for c in text) and "\ufffd" not in text
 
 
 def _whole_encoding(path: Path) -> str:
-    """UTF-8 where all of the file is, else Windows' extension of Latin-1, else Latin-1."""
+    """Return UTF-8 if the whole file is, else Windows' extension of Latin-1, else Latin-1."""
     for encoding in ("utf-8", "cp1252"):
         decoder = codecs.getincrementaldecoder(encoding)()
         try:

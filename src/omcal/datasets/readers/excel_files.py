@@ -1,4 +1,4 @@
-"""Excel workbooks: one sheet, one table."""
+"""Read Excel workbooks: one table per sheet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_excel(path: Path, start: bytes) -> bool:
 
 
 def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
-    """The tables of a workbook by the names of their sheets; empty sheets are left out."""
+    """Read the tables of a workbook by sheet name; empty sheets are left out."""
     openpyxl = require_openpyxl()
     with zipfile.ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
@@ -32,7 +32,7 @@ def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
     try:
         tables = {}
         for sheet in workbook.worksheets:
-            # What a sheet says about its size need not be true.
+            # The declared size of a sheet may be wrong.
             sheet.reset_dimensions()
             rows = _rows(sheet)
             first = next(rows, None)
@@ -46,7 +46,7 @@ def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
 
 
 def require_openpyxl() -> Any:
-    """The library, or the way to get it."""
+    """Import openpyxl, or raise with the command that installs it."""
     try:
         import openpyxl
     except ImportError as error:
@@ -72,7 +72,7 @@ def _table(
 
 
 def _rows(sheet: Any) -> Iterator[list[str]]:
-    """The rows as text, without the empty cells at their ends and without empty rows."""
+    """Yield the rows as text, without trailing empty cells and without empty rows."""
     for cells in sheet.iter_rows(values_only=True):
         row = [_text(cell) for cell in cells]
         while row and not row[-1]:
@@ -109,6 +109,6 @@ def _text(cell: Any) -> str:
         text = unescaped(cell)
         # A leading "'" belongs to the text here, and `read_cells` takes one away.
         return text if is_marked(text) else guarded(text)
-    if isinstance(cell, float):  # Excel knows no other numbers
+    if isinstance(cell, float):  # every number of a workbook is one
         return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
     return str(cell)

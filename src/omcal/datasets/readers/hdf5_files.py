@@ -1,4 +1,4 @@
-"""HDF5 files: MATLAB 7.3, and plain ones."""
+"""Read HDF5 files: MATLAB 7.3, AnnData, MuData, and plain ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from omcal.machine.arrays import Array
 
 MAX_DEPTH = 8
 MAGIC = b"\x89HDF\r\n\x1a\n"
-OFFSETS = (0, 512, 1024, 2048)  # MATLAB puts 512 bytes of its own before
+OFFSETS = (0, 512, 1024, 2048)  # MATLAB writes 512 bytes before the signature
 
 
 def is_hdf5(path: Path, start: bytes) -> bool:
@@ -38,7 +38,7 @@ def is_hdf5(path: Path, start: bytes) -> bool:
 
 
 def read_hdf5(path: Path) -> Contents:
-    """Every variable of an HDF5 file, after finding out which program wrote it."""
+    """Read every variable of an HDF5 file in the layout of the program that wrote it."""
     with h5py().File(path, "r") as file:
         if is_single_cell(Hdf5Node(file)):
             return read_single_cell(Hdf5Node(file), partial(_reopened, path), "HDF5")
@@ -52,7 +52,7 @@ def read_hdf5(path: Path) -> Contents:
 
 @dataclass(frozen=True)
 class Hdf5Node:
-    """A group or dataset, as the reader of single-cell files sees it."""
+    """A group or dataset, as the single-cell reader needs it."""
 
     item: H5Object
 
@@ -89,7 +89,7 @@ def _reopened(path: Path, place: str) -> Iterator[Node]:
 def _collect(
     group: H5Object, prefix: str, variables: dict[str, Variable], known: set[int], depth: int
 ) -> None:
-    """The datasets below a group, named by their path; each once, whatever links there are."""
+    """Collect the datasets below a group by path, each once despite links."""
     if depth > MAX_DEPTH:
         raise DataError(f"the groups are nested more than {MAX_DEPTH} deep.")
     for name, item in members(group, known):
@@ -127,7 +127,7 @@ def _matlab_value(item: H5Object, depth: int) -> Variable | None:
     array = read_array(item)
     if array is None:
         return None
-    # HDF5 counts rows first, MATLAB columns.
+    # HDF5 is row-major, MATLAB column-major.
     if bytes(attribute(item, "MATLAB_class") or b"") == b"char":
         return _matlab_text(array.T)
     return array.T
@@ -141,7 +141,7 @@ def _matlab_cell(item: H5Object, depth: int) -> list[Variable] | None:
     if not all(references):
         raise DataError(f"cell {item.name!r} refers to nothing; the file is damaged.")
     targets = [item.file[reference] for reference in references]
-    # Only what is empty is shared; many names for one large array would fill the memory.
+    # Only empty arrays are shared; many references to one large array would fill the memory.
     full = [target for target in targets if not attribute(target, "MATLAB_empty")]
     if len(set(full)) < len(full):
         raise DataError(f"cell {item.name!r} refers to one thing twice; the file is damaged.")

@@ -1,4 +1,4 @@
-"""The idx files of MNIST, packed with gzip or not, and folders of them."""
+"""Read idx files (MNIST), compressed with gzip or not, and folders of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def is_idx(start: bytes) -> bool:
-    """Whether these first bytes are those of an idx file."""
+    """Whether the first bytes are those of an idx file."""
     return len(start) >= 4 and start[:2] == b"\0\0" and start[2] in TYPES and 1 <= start[3] <= 8
 
 
 def is_idx_file(path: Path, start: bytes) -> bool:
-    """Whether a file is idx, packed with gzip or not."""
+    """Whether a file is idx, compressed with gzip or not."""
     if not start.startswith(GZIP_MAGIC):
         return is_idx(start)
     with open_maybe_packed(path) as stream:
@@ -38,14 +38,14 @@ def is_idx_folder(path: Path, start: bytes) -> bool:
 
 
 def open_maybe_packed(path: Path) -> IO[bytes]:
-    """The bytes of a file, unpacked where it is gzip."""
+    """Open a file, decompressed where it is gzip."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP_MAGIC
     return cast(IO[bytes], gzip.open(path, "rb")) if packed else path.open("rb")
 
 
 def read_idx(path: Path) -> Contents:
-    """One array: images or features; labels alone are no data set."""
+    """Read one array of images or features; labels alone are refused."""
     array = _read_array(path)
     if array.ndim == 1:
         raise DataError(
@@ -55,7 +55,7 @@ def read_idx(path: Path) -> Contents:
 
 
 def read_idx_folder(path: Path) -> Contents:
-    """Images and labels of a folder; train comes before test."""
+    """Read the images and labels of a folder; train precedes test."""
     found = {}
     for file in idx_files(path):
         # train-images-idx3-ubyte.gz
@@ -65,7 +65,7 @@ def read_idx_folder(path: Path) -> Contents:
 
 
 def idx_files(folder: Path) -> list[Path]:
-    """The idx files in a folder."""
+    """Return the idx files in a folder."""
     return [file for file in sorted(folder.iterdir()) if file.is_file() and _holds_idx(file)]
 
 

@@ -25,7 +25,7 @@ NUMERIC |= {12: "i8", 13: "u8"}
 MATRIX, COMPRESSED = 14, 15
 TEXT = {2: "utf-8", 1: "utf-8", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 
-# Array classes: what a matrix element is.
+# Array classes: the kinds of matrix elements.
 CELL, CHAR, SPARSE = 1, 4, 5
 NUMERIC_CLASSES = range(6, 16)
 OPAQUE = 17
@@ -39,7 +39,7 @@ def is_mat5(path: Path, start: bytes) -> bool:
 
 
 class Element(NamedTuple):
-    """One tagged piece of the file."""
+    """A tagged element of the file."""
 
     kind: int
     payload: memoryview
@@ -48,11 +48,11 @@ class Element(NamedTuple):
 class Unsupported(NamedTuple):
     """A variable that is neither numbers nor text."""
 
-    what: str
+    kind: str
 
 
 def read_mat5(path: Path) -> Contents:
-    """Every variable that is numbers, text or a cell of these."""
+    """Read every variable that is numbers, text or a cell of them."""
     file = path.read_bytes()
     order = "<" if file[126:128] == b"IM" else ">"
     scan = Scan(memoryview(file)[HEADER_SIZE:], order)
@@ -66,14 +66,14 @@ def read_mat5(path: Path) -> Contents:
             raise DataError(f"an element of type {kind} stands where a variable should be.")
         name, value = _read_matrix(payload, order)
         if isinstance(value, Unsupported):
-            notes.append(f"variable {name!r} is a {value.what}, not used")
+            notes.append(f"variable {name!r} is a {value.kind}, not used")
         elif name:  # MATLAB keeps the data of objects in a variable without a name
             variables[name] = value
     return Contents("MATLAB 5", variables, notes=tuple(notes))
 
 
 class Scan:
-    """The elements in a stretch of bytes, one after another."""
+    """Iterate over the elements in a range of bytes."""
 
     def __init__(self, data: memoryview, order: str) -> None:
         self.data: memoryview = data
@@ -107,7 +107,7 @@ class Scan:
 
 
 def _inflate(payload: memoryview, order: str) -> Element:
-    """Unpack one compressed element, which says itself how long it is."""
+    """Decompress one element, whose own header gives its length."""
     unpack = zlib.decompressobj()
     tag = unpack.decompress(payload, 8)
     if len(tag) < 8:
@@ -125,7 +125,7 @@ def _inflate(payload: memoryview, order: str) -> Element:
 def _read_matrix(
     payload: memoryview, order: str, depth: int = 0
 ) -> tuple[str, Variable | Unsupported]:
-    """Name and value of a matrix element; a value that is of no use is returned as such."""
+    """Return name and value of a matrix element; `Unsupported` for structs and objects."""
     scan = Scan(payload, order)
     if not scan.more():
         return "", np.empty((0, 0))
@@ -134,7 +134,7 @@ def _read_matrix(
         raise DataError("a variable has no class; the file is damaged.")
     array_class, is_complex = int(flags[0]) & 0xFF, bool(int(flags[0]) >> 8 & COMPLEX_FLAG)
     if array_class == OPAQUE:
-        return "", Unsupported(OTHER_CLASSES[OPAQUE])  # these have no dimensions
+        return "", Unsupported(OTHER_CLASSES[OPAQUE])  # objects have no dimensions
     shape = tuple(int(size) for size in _numbers(scan.next(), order))
     if len(shape) < 2 or min(shape) < 0:
         raise DataError(f"a variable declares the shape {shape}; the file is damaged.")

@@ -1,4 +1,4 @@
-"""NumPy's own files: .npy, .npz and folders of .npy."""
+"""Read NumPy files: .npy, .npz and folders of .npy."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def is_npy_folder(path: Path, start: bytes) -> bool:
 
 
 def read_npy(path: Path) -> Contents:
-    """One array, memory-mapped."""
+    """Map one array into memory."""
     return Contents("NumPy array", {"X": _mapped(path)})
 
 
 def read_npy_folder(path: Path) -> Contents:
-    """Every .npy file of a folder under its name, memory-mapped."""
+    """Map every .npy file of a folder into memory, under its name."""
     files = sorted(path.glob("*.npy"))
     for file in files:
         if not file.is_file():
@@ -53,12 +53,12 @@ def _mapped(path: Path) -> Array:
             f"array {path.name!r} cannot be read ({error}); it is cut off, damaged or no array of "
             "numbers: save it again with numpy.save."
         ) from error
-    # Labels and the parts of sparse matrices are short: these are simply read.
+    # Labels and the parts of sparse matrices are short: read them.
     return array if array.ndim > 1 else np.array(array)
 
 
 def read_npz(path: Path) -> Contents:
-    """Every array of a NumPy archive."""
+    """Read every array of a NumPy archive."""
     variables = {}
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
@@ -76,14 +76,14 @@ def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:
     strange = [member.filename for member in members if not member.filename.endswith(".npy")]
     if strange:
         raise DataError(
-            f"the archive holds {strange[0]!r}, which is no NumPy array; unpack it and open what "
-            "is inside."
+            f"the archive holds {strange[0]!r}, which is no NumPy array; unpack it and open its "
+            "members."
         )
     if len({member.filename for member in members}) < len(members):
         raise DataError("the archive holds two arrays of the same name.")
-    # Members that overlap would let a small file unfold again and again.
+    # Overlapping members would let a small file expand many times.
     if sum(member.compress_size for member in members) > size:
-        raise DataError("the members of the archive overlap; it is damaged or made to do harm.")
+        raise DataError("the members of the archive overlap; it is damaged or hostile.")
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise DataError(f"array {member.filename!r} is packed in a way that NumPy never uses.")

@@ -1,4 +1,4 @@
-"""Parquet files."""
+"""Read Parquet files and Arrow tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_parquet(path: Path, start: bytes) -> bool:
 
 
 def read_parquet(path: Path) -> Contents:
-    """The columns of a Parquet file; a column of lists of one length is a matrix."""
+    """Read the columns of a Parquet file; a column of equally long lists is a matrix."""
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -35,14 +35,14 @@ def read_parquet(path: Path) -> Contents:
     n_cells = described.num_rows * described.num_columns
     check_declared(8 * n_cells, size, f"the table of {described.num_rows} rows")
     check_declared(sum(group.total_byte_size for group in groups), size, "the table")
-    # A text is read once, however often it is there.
+    # As a dictionary, so that a repeated text is read once.
     with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
         table = file.read()
     return arrow_contents(table, "Parquet")
 
 
 def arrow_contents(table: Any, file_format: str) -> Contents:
-    """The columns of an Arrow table; the index that pandas keeps in one has no name."""
+    """Return the columns of an Arrow table; the index of pandas is the one without a name."""
     if table.num_rows == 0:
         raise DataError("the table has no rows.")
     require_short(table.column_names)
@@ -71,7 +71,7 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
 
 
 def _arrow_values(column: Any, name: str) -> Array | None:
-    """A column as numbers, strings or a matrix; None where it is something else."""
+    """Return a column as numbers, strings or a matrix; None for other types."""
     import pyarrow as pa
 
     kind = column.type
@@ -112,9 +112,9 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _arrow_texts(column: Any) -> Array | None:
-    """Texts that are stored once each; None where spelled out they would fill the memory."""
+    """Expand dictionary-encoded texts; None where they would fill the memory."""
     different = ["" if text is None else text for text in column.dictionary.to_pylist()]
-    texts = text_array([*different, ""])  # the last one stands for gaps
+    texts = text_array([*different, ""])  # the last is for gaps
     codes = column.indices.fill_null(len(different)).to_numpy(zero_copy_only=False)
     if texts is None or not text_fits(len(codes), texts.itemsize, len(codes) * texts.itemsize):
         return None
@@ -122,7 +122,7 @@ def _arrow_texts(column: Any) -> Array | None:
 
 
 def _arrow_matrix(column: Any, name: str) -> Array | None:
-    """Lists of one length as the rows of a matrix; a row without a list becomes NaN."""
+    """Return equally long lists as the rows of a matrix; a missing list is a row of NaN."""
     import pyarrow.compute as pc
 
     if not _is_numeric(column.type.value_type):

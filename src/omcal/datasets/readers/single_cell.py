@@ -1,4 +1,4 @@
-"""AnnData and MuData objects in HDF5 files and zarr folders, read without anndata or mudata.
+"""Read AnnData and MuData from HDF5 files and zarr folders, without anndata or mudata.
 
 Each modality is a view: its principal components where the file has them, else its matrix.
 """
@@ -27,29 +27,29 @@ class Node(Protocol):
 
     @property
     def place(self) -> str:
-        """Where in the file it is."""
+        """Path in the file."""
         ...
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Of an array; None for a group."""
+        """Shape of an array; None for a group."""
         ...
 
     @property
     def index_name(self) -> str:
-        """Which column of a stored data frame is its index, "" where that is not said."""
+        """Name of the index column of a stored data frame, "" where it is not given."""
         ...
 
     def children(self) -> dict[str, Node]:
-        """What is in a group, by name; an array has nothing in it."""
+        """Return the members of a group by name; an array has none."""
         ...
 
     def read(self) -> Array | None:
-        """The numbers or strings of an array, None where it holds something else."""
+        """Read the numbers or strings of an array; None for other types."""
         ...
 
     def read_sparse(self) -> Matrix | None:
-        """The matrix in a group of data, indices and indptr, None for anything else."""
+        """Read the matrix in a group of data, indices and indptr; None for other nodes."""
         ...
 
 
@@ -57,18 +57,18 @@ Reopen: TypeAlias = Callable[[str], AbstractContextManager[Node]]
 
 
 def is_computed(name: str) -> bool:
-    """Whether this is X or, by its name, computed from X; whatever else is there was measured."""
+    """Whether a matrix is X or, by its name, computed from X; others were measured."""
     return name == "X" or name.startswith("X_")
 
 
 def is_single_cell(root: Node) -> bool:
-    """Whether this is the file of an AnnData or MuData object."""
+    """Whether a file is that of an AnnData or MuData object."""
     names = set(root.children())
     return {"obs", "mod"} <= names or {"obs", "var"} <= names
 
 
 def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:
-    """Modalities as views, columns of the observations as possible labels.
+    """Read modalities as views, and columns of the observations as possible labels.
 
     `reopen` gives the node at a place later, when a view is chosen.
     """
@@ -122,7 +122,7 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
 
 
 def _barcodes(table: Node) -> Ids | None:
-    """The index of the observations; None where they are merely numbered, or not told apart."""
+    """Return the index of the observations; None where it numbers them or has duplicates."""
     columns = table.children()
     names = (name for name in (table.index_name, "_index", "index") if name in columns)
     values = next((columns[name].read() for name in names), None)
@@ -134,12 +134,12 @@ def _barcodes(table: Node) -> Ids | None:
 
 
 def _is_count(text: Array) -> bool:
-    """Whether the names are "0", "1", "2" …, which anndata gives where there are none."""
+    """Whether the names are "0", "1", "2" …, the default of anndata."""
     return np.array_equal(text, np.arange(len(text)).astype(str))
 
 
 def _table(group: Node) -> Node:
-    """The table of observations of a file or modality."""
+    """Return the table of observations of a file or modality."""
     table = group.children().get("obs")
     if table is None or not _is_group(table):
         raise DataError(
@@ -154,7 +154,7 @@ def _is_group(node: Node) -> bool:
 
 
 def _representations(group: Node) -> dict[str, str]:
-    """Name -> place in the file of every matrix of the observations."""
+    """Return the place in the file of every matrix of the observations, by name."""
     parts = group.children()
     items = {"X": parts["X"]} if "X" in parts else {}
     items |= parts["obsm"].children() if "obsm" in parts else {}
@@ -185,7 +185,7 @@ def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
 
 
 def _spread(column: Array, position: Array) -> Array:
-    """A column of a modality in the common order; an absent cell has the empty string."""
+    """Return a column of a modality in the common order, "" for an absent cell."""
     if position.max(initial=-1) >= len(column):
         raise DataError("a column of a modality is shorter than the modality has cells.")
     if (position >= 0).all():
@@ -194,7 +194,7 @@ def _spread(column: Array, position: Array) -> Array:
 
 
 def _positions(root: Node, modality: str, n_here: int, n: int) -> Array:
-    """For each cell of the file its row in the modality, -1 where it is absent."""
+    """Return the row of each cell of the file in the modality, -1 where absent."""
     parts = root.children()
     maps, masks = (parts[part].children() if part in parts else {} for part in ("obsmap", "obsm"))
     if modality in maps:
@@ -214,7 +214,7 @@ def _positions(root: Node, modality: str, n_here: int, n: int) -> Array:
 
 
 def _vector(node: Node | None) -> Array:
-    """The array of a node that must be there, as one row of values."""
+    """Return the array of a node that must exist, flattened."""
     values = None if node is None else node.read()
     if values is None:
         missing = "a part of the file" if node is None else repr(node.place)
@@ -223,7 +223,7 @@ def _vector(node: Node | None) -> Array:
 
 
 def _n_observations(table: Node) -> int:
-    """The number of cells: the length of any column of the table."""
+    """Return the number of cells: the length of any column of the table."""
     for item in table.children().values():
         column = item.children().get("codes", item)
         if column.shape:
@@ -232,10 +232,10 @@ def _n_observations(table: Node) -> int:
 
 
 def _columns(table: Node) -> dict[str, Array]:
-    """The columns of a stored data frame; categories are spelled out."""
+    """Read the columns of a stored data frame; categories become their values."""
     columns = {}
     items = table.children()
-    # Files of 2020 and 2021 keep the categories of all columns in one place.
+    # Files of 2020 and 2021 store the categories of all columns in one group.
     shared = items["__categories"].children() if "__categories" in items else {}
     for name, item in items.items():
         if name in {*INDEX_NAMES, table.index_name}:
@@ -256,7 +256,7 @@ def _columns(table: Node) -> dict[str, Array]:
 
 
 def _spelled_out(codes: Array, categories: Array, name: str) -> Array:
-    """Categories by their codes; -1 is a missing value, an empty string."""
+    """Decode categories; the code -1 is missing and becomes an empty string."""
     if codes.dtype.kind not in "iu":
         raise DataError(f"the categories of column {name!r} are damaged.")
     if codes.min(initial=0) < -1 or codes.max(initial=-1) >= len(categories):
@@ -267,18 +267,18 @@ def _spelled_out(codes: Array, categories: Array, name: str) -> Array:
 
 
 def _picked(values: Array, places: Array, name: str) -> Array:
-    """The values at these places, unless long texts there would fill the memory."""
+    """Return the values at these places; refuse long texts that would fill the memory."""
     n = len(places)
     if values.dtype.kind in "US" and not text_fits(n, values.itemsize, n * values.itemsize):
         raise DataError(
             f"column {name} has texts of {values.itemsize // 4} letters for {n} cells, more than "
-            "the file justifies; it is damaged or made to do harm."
+            "the file justifies; it is damaged or hostile."
         )
     return values[places]
 
 
 def _with_gaps(values: Array, is_missing: Array, name: str) -> Array:
-    """Values of which some are missing: empty strings, or NaN among numbers."""
+    """Return the values with an empty string or NaN where they are missing."""
     if is_missing.dtype.kind != "b" or values.shape != is_missing.shape:
         raise DataError(f"the missing values of column {name!r} are damaged.")
     if not is_missing.any():

@@ -37,7 +37,7 @@ def is_zarr(path: Path, start: bytes) -> bool:
 
 
 def read_zarr(path: Path) -> Contents:
-    """Every array of a zarr group by its path, or the one array that the folder is."""
+    """Read every array of a zarr group by its path, or the one array of the folder."""
     require_zarr()
     root = ZarrNode(path)
     if is_single_cell(root):
@@ -51,7 +51,7 @@ def read_zarr(path: Path) -> Contents:
 
 
 def require_zarr() -> Any:
-    """The library, or the way to get it."""
+    """Import zarr, or raise with the command that installs it."""
     try:
         import zarr
     except ImportError as error:
@@ -88,7 +88,7 @@ class ZarrNode:
         described = self._describe(DESCRIPTIONS)
         stored = stored_bytes(self._folder)
         check_packing(described, self._folder, self.place)
-        # Where both are described, that is opened which was looked at.
+        # Open the description that was checked where the folder has both.
         written_as = 2 if (self._folder / DESCRIPTIONS[0]).is_file() else 3
         array = require_zarr().open_array(str(self._folder), mode="r", zarr_format=written_as)
         return _read(array, self.place, stored)
@@ -115,7 +115,7 @@ class ZarrNode:
         return self.root / self.place
 
     def _describe(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """How the folder describes itself: what the first of these files says."""
+        """Return the metadata in the first of these files that exists."""
         for name in names:
             file = self._folder / name
             if file.is_symlink():
@@ -126,14 +126,14 @@ class ZarrNode:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether this is a folder; a link to one might lead anywhere, or in a circle."""
+    """Whether an entry is a folder; links are refused, since they may lead in a circle."""
     if entry.is_symlink():
-        raise DataError(f"{entry.name} is a link, which is not followed; copy in what it names.")
+        raise DataError(f"{entry.name} is a link, which is not followed; copy its target here.")
     return entry.is_dir()
 
 
 def _arrays(node: Node, depth: int) -> Iterator[Node]:
-    """The arrays below a node."""
+    """Yield the arrays below a node."""
     if node.shape is not None:
         yield node
     elif depth < MAX_DEPTH:
