@@ -1,4 +1,4 @@
-"""How well a clustering agrees with known classes; everything from one contingency table."""
+"""Measure the agreement of a clustering with known classes, from one contingency table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Average = Literal["max", "arithmetic", "geometric", "min"]
 
 
 class _Contingency:
-    """Counts of (class, cluster) pairs, and the sums that the scores are made of."""
+    """Counts of (class, cluster) pairs, and the sums that the scores need."""
 
     def __init__(self, y_true: ArrayLike, y_pred: ArrayLike) -> None:
         classes = _codes(y_true, "y_true")
@@ -53,7 +53,7 @@ class _Contingency:
         return float(np.sum(cells.data / self.n * np.log(cells.data / expected)))
 
     def pairs(self) -> tuple[int, int, int]:
-        """Pairs of samples together in both, in the classes, in the clusters."""
+        """Count the pairs of samples together in both, in the classes, in the clusters."""
         return _pairs(self.counts.data), _pairs(self.class_sizes), _pairs(self.cluster_sizes)
 
 
@@ -63,7 +63,7 @@ def _codes(labels: ArrayLike, name: str) -> NDArray[np.intp]:
         raise ValueError(f"{name} has shape {array.shape}; give a 1-D array of labels.")
     if array.size == 0:
         raise ValueError(f"{name} is empty; give at least one label.")
-    # NumPy makes the word "nan" of a NaN in a list of words.
+    # NumPy converts a NaN in a list of words to the word "nan".
     made_words = array.dtype.kind in "US" and array is not labels
     missing = _missing(np.asarray(labels, dtype=object) if made_words else array)
     if missing:
@@ -78,7 +78,7 @@ def _missing(labels: NDArray[Any]) -> int:
     if labels.dtype.kind == "f":
         return int(np.isnan(labels).sum())
     if labels.dtype == object:
-        # NaN differs from itself; pandas' NA answers neither yes nor no.
+        # NaN differs from itself; comparing pandas' NA gives NA.
         return sum(x is None or (x == x) is not True for x in labels.tolist())
     return 0
 
@@ -91,8 +91,8 @@ def _pairs(sizes: NDArray[Any]) -> int:
 def _accuracy(t: _Contingency) -> float:
     counts = t.counts if t.counts.shape[0] <= t.counts.shape[1] else t.counts.T.tocsr()
     n_rows = counts.shape[0]
-    # A column of its own for each row to be matched with where it has no better one, so that all
-    # rows can be matched; and one more on every edge, as one of weight 0 would be none.
+    # One extra column per row lets every row be matched. Every weight is raised by one, because a
+    # stored weight of 0 would be no edge.
     more = sparse.csr_array((counts.data + 1, counts.indices, counts.indptr), shape=counts.shape)
     own = sparse.eye_array(n_rows, dtype=more.dtype)
     row, col = min_weight_full_bipartite_matching(
@@ -127,7 +127,7 @@ def _purity(t: _Contingency) -> float:
 
 
 def _ari(n: int, both: int, in_classes: int, in_clusters: int) -> float:
-    """From the number of samples, and from those of pairs."""
+    """Return the adjusted Rand index from the numbers of samples and of pairs."""
     if both == in_classes == in_clusters:
         return 1.0
     chance = in_classes * in_clusters / (n * (n - 1) / 2)
@@ -150,14 +150,14 @@ def _f_score(t: _Contingency) -> float:
 
 
 def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Fraction of samples in the right cluster under the best one-to-one naming (ACC).
+    """Return the fraction of samples whose cluster maps to their class, best one-to-one map (ACC).
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Known classes; labels of any kind that can be sorted.
     y_pred : array-like of shape (n,)
-        Clusters, likewise; their names need not be those of the classes.
+        Clusters, likewise; their names may differ from the classes.
 
     Returns
     -------
@@ -173,14 +173,14 @@ def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> float:
-    """Normalised mutual information.
+    """Return the normalised mutual information (NMI).
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Known classes; labels of any kind that can be sorted.
     y_pred : array-like of shape (n,)
-        Clusters, likewise; their names need not be those of the classes.
+        Clusters, likewise; their names may differ from the classes.
     average : {"max", "arithmetic", "geometric", "min"}, default="max"
         How the two entropies are joined in the denominator: "max" as in the paper's tables,
         "arithmetic" as scikit-learn does by default.
@@ -199,14 +199,14 @@ def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> fl
 
 
 def purity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Fraction of samples that belong to the majority class of their cluster.
+    """Return the fraction of samples in the majority class of their cluster.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Known classes; labels of any kind that can be sorted.
     y_pred : array-like of shape (n,)
-        Clusters, likewise; their names need not be those of the classes.
+        Clusters, likewise; their names may differ from the classes.
 
     Returns
     -------
@@ -222,14 +222,14 @@ def purity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Adjusted Rand index of Hubert and Arabie.
+    """Return the adjusted Rand index of Hubert and Arabie (ARI).
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Known classes; labels of any kind that can be sorted.
     y_pred : array-like of shape (n,)
-        Clusters, likewise; their names need not be those of the classes.
+        Clusters, likewise; their names may differ from the classes.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def ari_of_table(counts: NDArray[np.int64]) -> float:
-    """`ari`, from the numbers of samples by class and cluster.
+    """Return `ari` from a contingency table of classes by clusters.
 
     Examples
     --------
@@ -258,14 +258,14 @@ def ari_of_table(counts: NDArray[np.int64]) -> float:
 
 
 def f_score(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Harmonic mean of the pairwise precision and recall.
+    """Return the harmonic mean of pairwise precision and recall.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Known classes; labels of any kind that can be sorted.
     y_pred : array-like of shape (n,)
-        Clusters, likewise; their names need not be those of the classes.
+        Clusters, likewise; their names may differ from the classes.
 
     Returns
     -------
@@ -281,14 +281,14 @@ def f_score(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def precision(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Of the pairs put together, the fraction that belongs together; 1 where no pair is.
+    """Return the fraction of pairs in one cluster that are in one class; 1 without such pairs.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Known classes; labels of any kind that can be sorted.
     y_pred : array-like of shape (n,)
-        Clusters, likewise; their names need not be those of the classes.
+        Clusters, likewise; their names may differ from the classes.
 
     Returns
     -------
@@ -304,14 +304,14 @@ def precision(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def recall(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Of the pairs that belong together, the fraction put together; 1 where no pair does.
+    """Return the fraction of pairs in one class that are in one cluster; 1 without such pairs.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Known classes; labels of any kind that can be sorted.
     y_pred : array-like of shape (n,)
-        Clusters, likewise; their names need not be those of the classes.
+        Clusters, likewise; their names may differ from the classes.
 
     Returns
     -------
@@ -327,7 +327,7 @@ def recall(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def evaluate(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> dict[str, float]:
-    """All scores at once, from one contingency table.
+    """Return all scores at once, from one contingency table.
 
     Parameters
     ----------
