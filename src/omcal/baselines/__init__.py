@@ -1,4 +1,4 @@
-"""The methods that OMCAL is compared with, and a registry of all of them."""
+"""Provide the methods that OMCAL is compared with, and a registry of them."""
 
 from omcal.baselines.amgl import AMGL
 from omcal.baselines.bkm import BKM

@@ -1,4 +1,4 @@
-"""What the anchor methods share: samples scaled one by one, and an embedding of their codes."""
+"""Standardise samples and embed their codes, for the anchor methods."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from omcal.machine.arrays import Array, Floats
 
 
 def standardized(X: Array) -> Floats:
-    """z-score of each sample; of each feature where there are at most two features.
+    """Return the z-score of each sample; of each feature where there are at most two features.
 
-    Of one feature the z-score of a sample keeps nothing, of two only which is the larger.
+    With one feature the z-score of a sample is constant, with two it keeps only their order.
     """
     scaled: Floats = standardize_samples(X) if X.shape[1] > 2 else standardize_features(X)
     return scaled
 
 
 def left_singular_vectors(Z: Array, count: int) -> Floats:
-    """The leading left singular vectors, at most `count`; 0 where the singular value is."""
+    """Return the leading left singular vectors, at most `count`; 0 for singular value 0."""
     U, s, _ = np.linalg.svd(Z, full_matrices=False)
-    # The vectors of a zero singular value are arbitrary; what depends on them is noise.
+    # The vectors of a zero singular value are arbitrary.
     present = s > max(Z.shape) * np.finfo(np.float64).eps * s[0]
     return np.asarray((U * present)[:, :count])

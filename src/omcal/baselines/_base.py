@@ -1,4 +1,4 @@
-"""What all baselines share: input, checks before the work, warnings after it."""
+"""Base class of the baselines: input, checks before fitting, warnings after it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
     _single_view: ClassVar[bool] = False
 
     labels_: np.ndarray
-    objective_: Any  # where there is one: an array of its course, or its last value
+    objective_: Any  # its values per iteration, or its last value; not of every method
 
     def fit(self, X: ViewsLike, y: ArrayLike | None = None) -> Self:
         """Cluster the samples of X; y is ignored.
@@ -46,7 +46,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
         X : list or mapping of 2-D arrays, or one 2-D array
             The views; row i is the same sample in each.
         y : None
-            Ignored; clustering knows no classes.
+            Ignored; clustering uses no classes.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
     ) -> None:
         """Repeat `step`, which returns the objective, until `settled(objective, tol)`.
 
-        Sets `objective_` and `n_iter_`; warns where `max_iter` comes first.
+        Sets `objective_` and `n_iter_`; warns where `max_iter` is reached first.
         """
         objective: list[float] = []
         while len(objective) < self.max_iter:
@@ -112,11 +112,11 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> np.ndarray:
-        """Labels 0.. of the samples."""
+        """Return the labels of the samples, counted from 0."""
 
     @abstractmethod
     def _memory_needed(self, views: Views) -> float:
-        """Bytes that `_cluster` will take beyond the input, about."""
+        """Return the approximate number of bytes that `_cluster` needs beyond the input."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -125,5 +125,5 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
 
 
 def copy_bytes(views: Views) -> int:
-    """Size of a copy of all views in float64; of sparse ones a value and an index an entry."""
+    """Return the bytes of a float64 copy of all views; 16 per entry of sparse ones."""
     return sum(16 * v.array.nnz if v.sparse else 8 * v.array.size for v in views)

@@ -1,4 +1,4 @@
-"""Least squares in the box [0, 1]^m for many right-hand sides and one matrix."""
+"""Solve least squares in the box [0, 1]^m for many right-hand sides and one matrix."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BoxLeastSquares:
         self.lengths = np.sqrt(np.diag(self.gram))
 
     def solve(self) -> Floats:
-        """The solutions, one a row."""
+        """Return the solutions, one per row."""
         z: Floats = linalg.solve_triangular(self.R, self.targets.T).T
         rows = np.flatnonzero(((z < 0) | (z > 1)).any(axis=1))
         rows = self._exchange(z, rows)
@@ -82,7 +82,7 @@ class BoxLeastSquares:
             rows = rows[~arrived | release]
 
     def _minimized(self, z: Array, rows: Array, free: Array) -> Array:
-        """The minimum over the free weights; twice, to remove the rounding of normal equations."""
+        """Return the minimum over the free weights, refined once against rounding."""
         for _ in range(2):
             z = z + _newton_steps(self.gram, self._slope(z, rows), free)
         return z
@@ -91,7 +91,7 @@ class BoxLeastSquares:
         return (z @ self.R.T - self.targets[rows]) @ self.R
 
     def _pull(self, z: Array, rows: Array) -> Array:
-        """Direction in which each weight would lower the objective; 0 where rounding decides."""
+        """Return the negative slope of each weight; 0 where rounding decides."""
         residual = z @ self.R.T - self.targets[rows]
         slope = residual @ self.R
         noise = _ROUNDING * np.linalg.norm(residual, axis=1)[:, None] * self.lengths
@@ -99,7 +99,7 @@ class BoxLeastSquares:
 
 
 def _newton_steps(gram: Array, slope: Array, free: Array) -> Array:
-    """Steps to the minimum over the free weights, in groups of rows with about as many of them."""
+    """Return the steps to the minimum over the free weights, by groups of similar rows."""
     steps = np.zeros_like(slope)
     by_size = np.argsort(free.sum(axis=1), kind="stable")
     for group in np.array_split(by_size, len(slope) // _GROUP + 1):

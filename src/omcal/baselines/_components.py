@@ -1,4 +1,4 @@
-"""Graphs that shall have exactly c connected components."""
+"""Drive graphs to exactly c connected components."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from omcal.machine.arrays import Array, Floats
 
 
 def component_labels(S: Any) -> NDArray[np.intp]:
-    """Label of the connected component of each vertex of a graph, dense or sparse."""
+    """Return the label of the connected component of each vertex of a graph, dense or sparse."""
     edges = sparse.csr_array(S) != 0  # a stored zero is no edge
     return np.asarray(connected_components(edges, directed=False)[1], dtype=np.intp)
 
 
 def component_surplus(values: Array, c: int, tol: float) -> int:
-    """-1: fewer than c components, 0: exactly c, 1: more, by the smallest Laplacian eigenvalues.
+    """Return -1, 0 or 1 for fewer than, exactly or more than c components, by eigenvalues.
 
-    `values` holds the c + 1 smallest, ascending, or all n where there are not more than c.
+    `values` holds the c + 1 smallest eigenvalues of the Laplacian, ascending, or all n if n <= c.
     """
     if values[:c].sum() > tol:
         return -1
@@ -73,11 +73,11 @@ class RankPenalty:
             return True
         if self.surplus < 0:
             self.F, self.weight = F, self.weight * 2
-        else:  # too much was cut: go back to the F before, with half the weight
+        else:  # too many components: restore the previous F and halve the weight
             self.weight /= 2
         return False
 
     def squared_distances(self, rows: Any, columns: Any) -> Floats:
-        """|f_i - f_j|² for index arrays that broadcast."""
+        """Return |f_i - f_j|² for index arrays that broadcast."""
         difference = self.F[rows] - self.F[columns]
         return np.asarray(np.einsum("...k,...k->...", difference, difference))

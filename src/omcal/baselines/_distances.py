@@ -1,4 +1,4 @@
-"""Squared norms and distances, safe from overflow and from rounding between equal samples."""
+"""Compute squared norms and distances, safe from overflow and rounding of equal samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omcal.views.view import Matrix
 
 
 def as_floats(X: Matrix) -> Matrix:
-    """X in float64; sparse X with 32-bit indices where they hold, as scikit-learn wants them."""
+    """Return X in float64; sparse X with 32-bit indices where possible, for scikit-learn."""
     X = X.astype(np.float64, copy=False)
     if sparse.issparse(X) and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
         indices, starts = X.indices.astype(np.int32), X.indptr.astype(np.int32)
@@ -21,7 +21,7 @@ def as_floats(X: Matrix) -> Matrix:
 
 
 def centred(X: Matrix) -> Matrix:
-    """X in float64, dense input moved to its median; no distance changes.
+    """Return X in float64, dense input moved to its median; no distance changes.
 
     A common offset costs digits in |x|² + |y|² − 2xy. Unlike the mean, the median keeps integers
     exact, so that their tied distances stay tied.
@@ -31,7 +31,7 @@ def centred(X: Matrix) -> Matrix:
 
 
 def squared_norms(X: Matrix) -> Floats:
-    """|x|² of each row; an error where their sum is out of range."""
+    """Return |x|² of each row; raise where their sum overflows."""
     norms: Floats = row_norms(X, squared=True)
     with np.errstate(over="ignore"):
         total = norms.sum()
@@ -41,11 +41,11 @@ def squared_norms(X: Matrix) -> Floats:
 
 
 def squared_distances(X: Matrix, Y: Matrix) -> Floats:
-    """Squared Euclidean distances between the rows of X and of Y; 0 where they are rounding."""
+    """Return the squared Euclidean distances between the rows of X and of Y; 0 below rounding."""
     x_norms, y_norms = squared_norms(X), squared_norms(Y)
     squared: Floats = euclidean_distances(
         X, Y, X_norm_squared=x_norms, Y_norm_squared=y_norms, squared=True
     )
-    for row, norm in zip(squared, x_norms, strict=True):  # row by row: no second n×m array
+    for row, norm in zip(squared, x_norms, strict=True):  # per row, without a second n×m array
         row[row < 64 * np.finfo(np.float64).eps * (norm + y_norms)] = 0
     return squared

@@ -1,4 +1,4 @@
-"""Neighbour graphs with closed-form weights, and the matrices made of a graph."""
+"""Build neighbour graphs with closed-form weights, and their Laplacians."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK_ENTRIES = 1 << 22
 
 
 def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_array:
-    """Graph of the k nearest neighbours with weights that fall linearly with the distance.
+    """Return the graph of the k nearest neighbours with weights linear in the distance.
 
     Row i minimises Σ_j d_ij w_j + r_i |w|² over the simplex, with r_i chosen so that k weights
     are positive. Rows sum to 1 before symmetrising.
@@ -45,7 +45,7 @@ def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_a
 
 
 def nearest_samples(X: Matrix | Sequence[Matrix], k: int) -> tuple[NDArray[np.intp], Floats]:
-    """The k + 1 nearest other samples of each sample, in the order of (distance, index).
+    """Return the k + 1 nearest other samples of each sample, in the order of (distance, index).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def nearest_samples(X: Matrix | Sequence[Matrix], k: int) -> tuple[NDArray[np.in
 
 
 def distances_to(X: Matrix, indices: Array) -> Floats:
-    """Squared distance of each sample i to the samples indices[i]; shape of `indices`."""
+    """Return the squared distance of each sample i to the samples indices[i]."""
     n, k = indices.shape
     distances = np.empty((n, k))
     X = X.astype(np.float64)
@@ -91,12 +91,12 @@ def distances_to(X: Matrix, indices: Array) -> Floats:
 
 
 def difference_bytes(n: int, k: int, d: int) -> int:
-    """What `distances_to` takes for k neighbours, at most: both sides of a block of rows."""
+    """Return the most bytes that `distances_to` needs for k neighbours."""
     return 2 * 8 * max(min(n * k * d, _BLOCK_ENTRIES), k * d)
 
 
 def closed_form_weights(distances: Array) -> tuple[Floats, Floats]:
-    """Weights of the k nearest from the k + 1 smallest squared distances of each row.
+    """Return the weights of the k nearest from the k + 1 smallest squared distances of each row.
 
     w_j = (d_(k+1) - d_j) / (k d_(k+1) - Σ_h d_h); k equal weights where all distances tie.
 
@@ -121,23 +121,23 @@ def closed_form_weights(distances: Array) -> tuple[Floats, Floats]:
 
 
 def graph_of_rows(indices: Array, weights: Array) -> sparse.csr_array:
-    """Directed graph with the edges i -> indices[i, j] of weight weights[i, j]; n×n sparse.
+    """Return the directed graph with the edges i -> indices[i, j] of weight weights[i, j].
 
     Rows of `weights` lie on the simplex, see `without_rounding`.
     """
     n, k = indices.shape
     rows = (weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k))
-    # A copy: what follows must not change the caller's arrays.
+    # A copy, so that the caller's arrays stay unchanged.
     W = without_rounding(sparse.csr_array(rows, shape=(n, n), copy=True))
     W.sort_indices()
     return W
 
 
 def without_rounding(W: sparse.csr_array) -> sparse.csr_array:
-    """W, changed in place, less the edges whose weight is rounding beside a row sum of 1.
+    """Return W, changed in place, without the edges whose weight is rounding (row sums are 1).
 
     Values that tie with the threshold of a projection on the simplex are left with some 1e-17: as
-    edges they would join what the eigenvalues of the Laplacian see as separate components.
+    edges they would join components that the eigenvalues of the Laplacian separate.
     """
     W.data[W.data < 1e-14] = 0
     W.eliminate_zeros()
@@ -145,29 +145,29 @@ def without_rounding(W: sparse.csr_array) -> sparse.csr_array:
 
 
 def graph_bytes(n: int, k: int) -> int:
-    """Size of a symmetrised graph of k neighbours, at most: two edges for each of them."""
+    """Return the most bytes of a symmetrised graph of k neighbours."""
     return 2 * 16 * n * k
 
 
 def symmetrized(W: Any) -> Any:
-    """(W + Wᵀ) / 2, dense or CSR as given."""
+    """Return (W + Wᵀ) / 2, dense or CSR as given."""
     return sparse.csr_array((W + W.T) / 2) if sparse.issparse(W) else (W + W.T) / 2
 
 
 def degrees(W: Any) -> Floats:
-    """Row sums."""
+    """Return the row sums."""
     return np.asarray(W.sum(axis=1)).reshape(-1)
 
 
 def laplacian(W: Any) -> Any:
-    """D - W, dense or CSR as given."""
+    """Return D - W, dense or CSR as given."""
     if sparse.issparse(W):
         return sparse.csr_array(sparse.diags_array(degrees(W)) - W)
     return np.diag(degrees(W)) - W
 
 
 def normalized_adjacency(W: Any) -> Any:
-    """D^-1/2 W D^-1/2, dense or CSR as given; rows of degree 0 stay 0."""
+    """Return D^-1/2 W D^-1/2, dense or CSR as given; rows of degree 0 stay 0."""
     scale = inverse_root(degrees(W))
     # The product of the two factors first: it is the same number on both sides of the diagonal,
     # so that a symmetric W stays symmetric to the last bit.
@@ -181,7 +181,7 @@ def normalized_adjacency(W: Any) -> Any:
 
 
 def normalized_laplacian(W: Any) -> Any:
-    """I - D^-1/2 W D^-1/2, dense or CSR as given."""
+    """Return I - D^-1/2 W D^-1/2, dense or CSR as given."""
     A = normalized_adjacency(W)
     if sparse.issparse(A):
         return sparse.csr_array(sparse.diags_array(np.ones(A.shape[0])) - A)

@@ -1,4 +1,4 @@
-"""Wide data made narrow without changing a distance."""
+"""Reduce wide data to at most n columns without changing distances."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from omcal.views.view import Matrix, Views
 
 
 def narrow_bytes(views: Views) -> float:
-    """What `narrow` takes for the one view: a centred copy and, where it is wide, three n×n."""
+    """Return the bytes that `narrow` needs: a centred copy and, for wide data, three n×n arrays."""
     n, d = views.n, views.widths[0]
     return copy_bytes(views) + (8 * 3.0 * n**2 if d > n else 0.0)
 
 
 def narrow(X: Matrix) -> Matrix:
-    """X or, where it has more columns than rows, an image of it with at most n columns.
+    """Return X or, where it has more columns than rows, an image of it with at most n columns.
 
     Both have the pairwise distances of X, to rounding. The image is E diag(√w), dense, from the
     Gram matrix X Xᵀ = E diag(w) Eᵀ. For methods that see samples through distances and means.
     """
     n, d = X.shape
     X = centred(X)
-    squared_norms(X)  # refuses what overflows below
+    squared_norms(X)  # raises on overflow
     if d <= n:
         return X
     values, vectors = linalg.eigh(safe_sparse_dot(X, X.T, dense_output=True))

@@ -1,4 +1,4 @@
-"""Orthogonal factors, norms, and whole views: scaled, or side by side."""
+"""Compute orthogonal factors and norms, and scale or concatenate views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omcal.views.view import Matrix, View
 
 
 def procrustes(N: Array) -> Floats:
-    """The G with orthonormal columns (rows, where N is wide) that maximises tr(GᵀN).
+    """Return the G with orthonormal columns (rows, where N is wide) that maximises tr(GᵀN).
 
     A zero matrix, for which every G is optimal, gives the first columns of the identity.
     """
@@ -25,36 +25,36 @@ def procrustes(N: Array) -> Floats:
 
 
 def sum_of_squares(M: Any) -> float:
-    """|M|², the squared Frobenius norm of an array."""
+    """Return |M|², the squared Frobenius norm of an array."""
     return float(np.vdot(M, M))
 
 
 def inverse_root(d: Array) -> Floats:
-    """1 / √d, and 0 where d is not positive."""
+    """Return 1 / √d, and 0 where d is not positive."""
     positive = d > 0
     return np.where(positive, 1 / np.sqrt(np.where(positive, d, 1.0)), 0.0)
 
 
 def standardize_samples(X: Matrix) -> Matrix:
-    """z-score of each row (ddof 1); constant rows become 0, sparse rows are only divided."""
+    """Return the z-score of each row (ddof 1); constant rows become 0, sparse rows are divided."""
     return Scaling("standard").apply(_within_range(X))
 
 
 def standardize_features(X: Matrix) -> Matrix:
-    """z-score of each column (ddof 1); constant columns become 0, sparse ones are only divided."""
+    """Return the z-score of each column (ddof 1); constant ones become 0, sparse ones divided."""
     X = _within_range(X)
     return Scaling.fit(View("X", X), "feature").apply(X)
 
 
 def _within_range(X: Matrix) -> Matrix:
-    """X in float64; an error where its squares overflow, as in a variance they would."""
+    """Return X in float64; raise where its squares overflow."""
     X = X.astype(np.float64)
     squared_norms(X)
     return X
 
 
 def minmax_features(X: Matrix) -> Matrix:
-    """Each column to [0, 1], constant ones to 0; CSR only where every column has minimum 0."""
+    """Scale each column to [0, 1], constant ones to 0; CSR only where all minima are 0."""
     X = X.astype(np.float64)
     if sparse.issparse(X):
         low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
@@ -70,7 +70,7 @@ def minmax_features(X: Matrix) -> Matrix:
 
 
 def side_by_side(arrays: list[Matrix]) -> Matrix:
-    """All columns in one matrix: CSR as soon as one of them is sparse."""
+    """Concatenate the columns; CSR where one of the arrays is sparse."""
     if any(sparse.issparse(array) for array in arrays):
         return sparse.csr_array(sparse.hstack(arrays, format="csr"))
     return np.hstack(arrays)

@@ -1,4 +1,4 @@
-"""Hard partitions as matrices: one-hot columns, sums over clusters, clusters that became empty."""
+"""Represent hard partitions as matrices, sum over clusters, refill empty clusters."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from omcal.views.view import Matrix
 
 
 def one_hot(labels: Array, n_clusters: int) -> sparse.csr_array:
-    """n×c matrix with a 1 at the label of each row."""
+    """Return the n×c matrix with a 1 at the label of each row."""
     n = len(labels)
     return sparse.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, n_clusters))
 
 
 def row_sums(X: Matrix, labels: Array, n_clusters: int) -> Floats:
-    """Sum of the rows of X in each cluster: c×d, dense."""
+    """Return the sum of the rows of X in each cluster: c×d, dense."""
     return np.asarray(safe_sparse_dot(one_hot(labels, n_clusters).T, X, dense_output=True))
 
 
 def column_sums(X: Matrix, labels: Array, n_clusters: int) -> Floats:
-    """Sum of the columns of X in each cluster: n×c, dense."""
+    """Return the sum of the columns of X in each cluster: n×c, dense."""
     return np.asarray(safe_sparse_dot(X, one_hot(labels, n_clusters), dense_output=True))
 
 
 def refill_empty(labels: Array, errors: Array, n_clusters: int) -> Array:
     """Give each empty cluster the row of largest error that is not alone in its own.
 
-    Rows without error are left where they are: there is nothing to gain from splitting them off.
+    Rows without error stay, since splitting them off gains nothing.
     """
     counts = np.bincount(labels, minlength=n_clusters)
     worst = np.argsort(-errors, kind="stable")

@@ -1,4 +1,4 @@
-"""Many small quadratic programs on the simplex at once."""
+"""Solve many small quadratic programs on the simplex at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def minimize_batch(A: Array, b: Array) -> Floats:
     """Minimise zᵀA_i z - b_iᵀz over the simplex for every i, exactly.
 
     The unknowns that violate optimality move to or from zero, all at once, until none does. That
-    can cycle: what is open after some rounds is solved by itself.
+    can cycle: problems open after some rounds are solved one by one.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def minimize_batch(A: Array, b: Array) -> Floats:
 
 
 def _minimum_over_free(A: Array, b: Array, free: Array) -> tuple[Array, Array]:
-    """Minimum with sum 1 and zeros outside `free`, and the slope that the free unknowns share."""
+    """Return the minimum with sum 1 and zeros outside `free`, and the multiplier."""
     s = b.shape[1]
     system = np.where(free[:, :, None] & free[:, None, :], A, np.eye(s))
     right = np.stack([np.where(free, b, 0.0), free], axis=2)
@@ -58,7 +58,7 @@ def _minimum_over_free(A: Array, b: Array, free: Array) -> tuple[Array, Array]:
 def augmented_lagrangian_batch(
     A: Array, b: Array, *, n_steps: int, penalty: float, growth: float
 ) -> Floats:
-    """The same problems, solved roughly by a fixed number of augmented-Lagrangian steps."""
+    """Solve the same problems roughly, by a fixed number of augmented-Lagrangian steps."""
     x = np.full_like(b, 1 / b.shape[1])
     multiplier = np.ones_like(b)
     for _ in range(n_steps):

@@ -1,4 +1,4 @@
-"""The steps of SMC, which its variants share: filter, anchors, codes, embedding."""
+"""Steps of SMC and its variants: filter, anchors, codes, embedding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from omcal.views.view import Views
 
 
 class AbstractSMC(Baseline):
-    """What SMC and its variants begin with: filtered views, and anchors sampled from them.
+    """Base class of SMC and its variants: filtered views, and anchors sampled from them.
 
     A subclass has the parameters of this table besides its own.
     """
@@ -41,7 +41,7 @@ class AbstractSMC(Baseline):
         return int(self.n_anchors or min(2 * self.n_clusters, n))
 
     def _filtered_views(self, views: Views, random_state: np.random.RandomState) -> list[Floats]:
-        """The standardised and filtered views; draws `anchor_indices_`."""
+        """Return the standardised and filtered views; draws `anchor_indices_`."""
         m = self._anchor_count(views.n)
         if m > views.n:
             raise ValueError(
@@ -91,10 +91,10 @@ def filtered_views(
 def sample_anchors(
     importance: Array, m: int, power: float, random_state: np.random.RandomState
 ) -> NDArray[np.intp]:
-    """m different samples, drawn with probability proportional to importance^power."""
+    """Draw m different samples with probability proportional to importance^power."""
     p = (importance / max(importance.max(), np.finfo(np.float64).tiny)) ** power
     possible = np.flatnonzero(p)
-    if len(possible) <= m:  # they are all in; the rest is drawn evenly
+    if len(possible) <= m:  # take all of them, and the rest evenly
         others = np.flatnonzero(p == 0)
         rest = random_state.choice(others, m - len(possible), replace=False)
         return np.concatenate([possible, rest])
@@ -102,7 +102,7 @@ def sample_anchors(
 
 
 def anchor_codes(X: Array, anchors: Array, alpha: float) -> Floats:
-    """Weights of the anchors in each sample: min |x - Hᵀz|² + alpha |z|² with 0 <= z <= 1.
+    """Return the weights of anchors per sample: min |x - Hᵀz|² + alpha |z|² with 0 <= z <= 1.
 
     Parameters
     ----------
@@ -129,5 +129,5 @@ def anchor_codes(X: Array, anchors: Array, alpha: float) -> Floats:
 
 
 def stacked_embedding(codes: list[Array], c: int) -> Floats:
-    """The c leading left singular vectors of the codes of all views side by side."""
+    """Return the c leading left singular vectors of the codes of all views side by side."""
     return left_singular_vectors(np.hstack(codes), c)

@@ -1,4 +1,4 @@
-"""A few eigenvectors of symmetric matrices, and labels from them."""
+"""Compute a few eigenvectors of symmetric matrices, and labels from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIXED_RESTARTS = {"rng": 0} if "rng" in inspect.signature(eigsh).parameters els
 
 
 def smallest_eigenvectors(L: Any, c: int) -> Pairs:
-    """The c smallest eigenvalues, ascending, of a symmetric matrix, and their eigenvectors.
+    """Return the c smallest eigenvalues, ascending, of a symmetric matrix, and their eigenvectors.
 
     Each connected part of the matrix is solved by itself. A graph Laplacian with many zero
     eigenvalues, which one Krylov space cannot tell apart, has only one in each part.
@@ -68,7 +68,7 @@ def _hub(L: Any) -> bool:
 
 
 def largest_eigenvectors(A: Any, c: int) -> Pairs:
-    """The c largest eigenvalues, descending, and their eigenvectors; see smallest_eigenvectors."""
+    """Return the c largest eigenvalues, descending, and their eigenvectors."""
     values, vectors = smallest_eigenvectors(-A, c)
     return -values, vectors
 
@@ -101,7 +101,7 @@ def _smallest_of_parts(L: Any, ends: Array, c: int) -> Pairs:
 def _smallest_of_connected(L: Any, c: int) -> Pairs:
     n = L.shape[0]
     if sparse.issparse(L) and 3 * L.nnz > n**2:
-        L = L.toarray()  # products with it are quicker
+        L = L.toarray()  # dense products are quicker
     # ARPACK needs more basis vectors than it returns, and a small matrix is quicker without it.
     basis_size = max(2 * c + 20, 40)
     if n <= max(_DENSE_SIZE, 2 * basis_size):
@@ -163,18 +163,18 @@ def _dense(L: Any, c: int) -> Pairs:
 
 
 def some_eigenpairs(A: Array, first: int, last: int) -> Pairs:
-    """Eigenpairs `first` to `last` of a symmetric matrix, ascending."""
+    """Return the eigenpairs `first` to `last` of a symmetric matrix, ascending."""
     try:
         pairs: Pairs = linalg.eigh(A, subset_by_index=[first, last])
         return pairs
     except linalg.LinAlgError:
-        # LAPACK's search for a few can give up on many equal eigenvalues; that for all does not.
+        # LAPACK's subset solver may fail on many equal eigenvalues; the full one does not.
         values, vectors = linalg.eigh(A, driver="evd")
         return values[first : last + 1], vectors[:, first : last + 1]
 
 
 def row_normalized(U: Array) -> Floats:
-    """Rows of U at length 1; zero rows stay 0."""
+    """Return the rows of U at length 1; zero rows stay 0."""
     length = np.linalg.norm(U, axis=1, keepdims=True)
     return U / np.where(length > 0, length, 1.0)
 
@@ -182,6 +182,6 @@ def row_normalized(U: Array) -> Floats:
 def kmeans_labels(
     U: Any, n_clusters: int, random_state: np.random.RandomState | int | None, n_init: int = 10
 ) -> NDArray[np.intp]:
-    """Labels of the best of `n_init` k-means runs on the rows of U."""
+    """Return the labels of the best of `n_init` k-means runs on the rows of U."""
     model = KMeans(n_clusters, n_init=n_init, random_state=random_state)
     return np.asarray(model.fit_predict(U), dtype=np.intp)

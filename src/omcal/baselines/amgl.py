@@ -33,7 +33,7 @@ class AMGL(Baseline):
     n_clusters : int, default=8
         Number of clusters c.
     n_neighbors : int, default=5
-        Neighbours a sample in each view's graph; reduced to n - 2 where there are fewer.
+        Neighbours per sample in each view's graph; reduced to n - 2 where there are fewer.
     n_init : int, default=1
         k-means runs on the embedding, of which the one with the least inertia is kept. All
         randomness is in them; 10 make the result more stable.
@@ -45,7 +45,7 @@ class AMGL(Baseline):
     views : None, str, mapping or sequence
         How the columns of one table form views.
     random_state : int, RandomState or None
-        Seed of everything that is drawn.
+        Seed of all random draws.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class AMGL(Baseline):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -149,5 +149,5 @@ class AMGL(Baseline):
         return kmeans_labels(F, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:
-        # The graphs, their Laplacians, the weighted sum of these and a copy of the features.
+        # The graphs, their Laplacians, their weighted sum and a copy of the features.
         return copy_bytes(views) + 3.0 * len(views) * graph_bytes(views.n, self.n_neighbors)

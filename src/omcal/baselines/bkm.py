@@ -27,7 +27,7 @@ class BKM(Baseline):
 
     Minimises ‖X − P S Qᵀ‖² where each row of P (n×c) and of Q (d×c) holds a single 1, the cluster
     of that sample or feature, and S is diagonal [1]_: cluster k of samples goes with cluster k of
-    features, and everything outside these c blocks is fitted by 0. Every step is an exact
+    features, and everything outside the c blocks is fitted by 0. Every step is an exact
     minimiser, so the objective never rises.
 
     Parameters
@@ -148,7 +148,7 @@ class BKM(Baseline):
 
 
 class Problem(NamedTuple):
-    """X, what a row and a column weigh, and the squared norm of the matrix that is fitted."""
+    """X, the weights of rows and columns, and the squared norm of the fitted matrix."""
 
     X: Matrix
     row_weights: Array
@@ -167,26 +167,26 @@ class Blocks(NamedTuple):
 
 
 def plain_problem(X: Matrix) -> Problem:
-    """‖X − P S Qᵀ‖²: all rows and columns weigh 1."""
+    """Return ‖X − P S Qᵀ‖²: all rows and columns weigh 1."""
     n, d = X.shape
     return Problem(X, np.ones(n), np.ones(d), float(squared_norms(X).sum()))
 
 
 def weighted_problem(X: Matrix) -> Problem:
-    """‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖²: rows and columns weigh what they sum to."""
+    """Return ‖D₁^-½ X D₂^-½ − D₁^½ P S Qᵀ D₂^½‖²: weighted by the sums of rows and columns."""
     if X.min() < 0:
         raise ValueError(
             f"Negative values in data passed to BKM with weighted=True (least: {X.min():g}); shift "
             "or rescale X so that no entry is below 0, or use weighted=False."
         )
-    squared_norms(X)  # refuses what overflows below
+    squared_norms(X)  # raises on overflow
     d1, d2 = (np.asarray(X.sum(axis=axis)).ravel() for axis in (1, 0))
     scaled = sparse.diags_array(inverse_root(d1)) @ X @ sparse.diags_array(inverse_root(d2))
     return Problem(X, d1, d2, float(squared_norms(scaled).sum()))
 
 
 def start(X: Matrix, c: int, init: str, random_state: np.random.RandomState) -> tuple[Array, Array]:
-    """First labels of the rows and of the columns."""
+    """Return the first labels of the rows and of the columns."""
     n, d = X.shape
     if init == "random":
         return random_state.randint(c, size=n), random_state.randint(c, size=d)
@@ -199,7 +199,7 @@ def start(X: Matrix, c: int, init: str, random_state: np.random.RandomState) -> 
 
 
 def row_means(X: Matrix, labels: Array, c: int) -> Array:
-    """Mean of the rows in each cluster, 0 for an empty one."""
+    """Return the mean of the rows in each cluster, 0 for an empty one."""
     return row_sums(X, labels, c) / np.maximum(np.bincount(labels, minlength=c), 1)[:, None]
 
 
@@ -223,7 +223,7 @@ def fit_blocks(problem: Problem, p: Array, q: Array, c: int, *, max_iter: int = 
 
 
 def block_means(XQ: Array, d1: Array, d2: Array, p: Array, q: Array, c: int) -> tuple[Array, float]:
-    """The best s, 0 where a block is empty, and the part of the squared norm that it explains."""
+    """Return the best s, 0 where a block is empty, and the explained part of the squared norm."""
     blocks = np.bincount(p, XQ[np.arange(len(p)), p], minlength=c)
     volumes = np.bincount(p, d1, minlength=c) * np.bincount(q, d2, minlength=c)
     s = np.where(volumes > 0, blocks / np.where(volumes > 0, volumes, 1.0), 0.0)
@@ -231,5 +231,5 @@ def block_means(XQ: Array, d1: Array, d2: Array, p: Array, q: Array, c: int) -> 
 
 
 def _costs(sums: Array, s: Array, weights: Array, volumes: Array) -> Array:
-    """Error of each row in each block, less the error of fitting it by 0."""
+    """Return the error of each row in each block, less the error of fitting it by 0."""
     return np.asarray(np.outer(weights, volumes * s**2) - 2 * s * sums)

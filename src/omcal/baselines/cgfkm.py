@@ -157,7 +157,7 @@ class FilteredClusters(NamedTuple):
 
 
 def chebyshev_filtered(S: Any, X: Array, q: int) -> Floats:
-    """T_p(S) X for the degrees p = 0 … q − 1, by T_{p+1} = 2 S T_p − T_{p−1}; q×n×d."""
+    """Return T_p(S) X for the degrees p = 0 … q − 1, by T_{p+1} = 2 S T_p − T_{p−1}; q×n×d."""
     Y = np.empty((q, *X.shape))
     Y[0] = X
     if q > 1:
@@ -187,12 +187,12 @@ def filtered_kmeans(
 
 
 def filter_weights(flat: Array, H: Array, targets: Array) -> Floats:
-    """The mixture of the filtered data that is closest to the centre of each sample."""
+    """Return the mixture of the filtered data that is closest to the centre of each sample."""
     return minimize_on_simplex(H, 2 * (flat @ targets.ravel()))
 
 
 def lloyd_step(X: Array, centers: Array) -> tuple[NDArray[np.intp], Floats]:
-    """Nearest centre of each sample, and the means; an empty cluster takes the farthest sample."""
+    """Return the nearest centre per sample, and the means; empty clusters take far samples."""
     c = len(centers)
     squared = squared_distances(X, centers)
     labels = refill_empty(squared.argmin(axis=1), squared.min(axis=1), c)

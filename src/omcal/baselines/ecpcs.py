@@ -140,7 +140,7 @@ def _most_clusters(n: int) -> int:
 def kmeans_ensemble(
     X: Matrix, c: int, n_partitions: int, random_state: np.random.RandomState
 ) -> NDArray[np.intp]:
-    """Partitions of X by k-means with c to √n clusters; n × n_partitions labels."""
+    """Return the partitions of X by k-means with c to √n clusters; n × n_partitions labels."""
     most = max(c, _most_clusters(X.shape[0]))
     sizes = random_state.randint(c, most + 1, size=n_partitions)
     partitions = [
@@ -151,28 +151,28 @@ def kmeans_ensemble(
 
 
 def base_clusters(ensemble: Array) -> NDArray[np.intp]:
-    """The ensemble with the clusters of all partitions numbered through, without gaps."""
+    """Number the clusters of all partitions consecutively, without gaps."""
     numbered = [np.unique(labels, return_inverse=True)[1] for labels in ensemble.T]
     offsets = np.cumsum([0] + [labels.max() + 1 for labels in numbered[:-1]])
     return np.asarray(np.column_stack(numbered) + offsets)
 
 
 def membership(base: Array) -> sparse.csr_array:
-    """H: which sample lies in which base cluster, n × N."""
+    """Return H, the n × N membership of samples in base clusters."""
     n, n_partitions = base.shape
     starts = np.arange(0, base.size + 1, n_partitions)
     return sparse.csr_array((np.ones(base.size), base.ravel(), starts), (n, base.max() + 1))
 
 
 def jaccard(H: sparse.csr_array) -> Floats:
-    """Size of the intersection over that of the union, of each two base clusters."""
+    """Return the size of the intersection over that of the union, of each two base clusters."""
     common: Floats = (H.T @ H).toarray()
     sizes = common.diagonal()
     return common / (sizes[:, None] + sizes - common)
 
 
 def propagated_similarity(J: Array, walk_length: int) -> Floats:
-    """Cosine of the distributions of random walks of 1 to t steps from each two base clusters.
+    """Return the cosine similarity of t-step random walks from each two base clusters.
 
     A cluster that overlaps no other is similar to itself only.
     """
@@ -193,7 +193,7 @@ def propagated_similarity(J: Array, walk_length: int) -> Floats:
 
 
 def enhanced_coassociation(Z: Array, base: Array) -> Floats:
-    """Mean similarity of the base clusters of two samples over the partitions; n×n."""
+    """Return the mean similarity of the base clusters of two samples over the partitions; n×n."""
     n, n_partitions = base.shape
     B = np.zeros((n, n))
     for clusters in base.T:
@@ -203,14 +203,14 @@ def enhanced_coassociation(Z: Array, base: Array) -> Floats:
 
 
 def linkage_labels(B: Array, c: int) -> NDArray[np.intp]:
-    """Average linkage of the distances 1 − B, cut into c clusters."""
+    """Return the average linkage of the distances 1 − B, cut into c clusters."""
     distances = np.maximum(1 - squareform(B, checks=False), 0)
     numbered = fcluster(linkage(distances, "average"), c, "maxclust")
     return np.asarray(numbered, dtype=np.intp) - 1
 
 
 def meta_cluster_labels(Z: Array, H: sparse.csr_array, c: int, first_row: int) -> NDArray[np.intp]:
-    """Cut the base clusters into c meta-clusters, and let each sample join the closest."""
+    """Cut the base clusters into c meta-clusters and assign each sample to the closest."""
     _, U = cut_embedding(Z, min(c, len(Z)))
     meta = discretized(U, first_row)
     sizes = np.bincount(meta, minlength=c)
@@ -219,7 +219,7 @@ def meta_cluster_labels(Z: Array, H: sparse.csr_array, c: int, first_row: int) -
 
 
 def cut_embedding(Z: Array, c: int) -> tuple[Floats, Floats]:
-    """The c largest eigenvalues of the regularised normalised cut of Z, and its unit rows."""
+    """Return the c largest eigenvalues of the regularised normalised cut of Z, and unit rows."""
     W = np.where(np.abs(Z) > 1e-6, Z, 0)
     # The regularisation adds 1 to each degree and one half to the diagonal.
     root = np.sqrt(W.sum(axis=1) + 1)
@@ -230,7 +230,7 @@ def cut_embedding(Z: Array, c: int) -> tuple[Floats, Floats]:
 
 
 def discretized(U: Array, first_row: int) -> NDArray[np.intp]:
-    """Labels by the rotation R that brings the unit rows of U closest to one-hot rows."""
+    """Return labels by the rotation R that brings the unit rows of U closest to one-hot."""
     R = _spread_rows(U, first_row).T
     labels: NDArray[np.intp] = (U @ R).argmax(axis=1)
     for _ in range(_MAX_ROTATIONS):
@@ -243,7 +243,7 @@ def discretized(U: Array, first_row: int) -> NDArray[np.intp]:
 
 
 def _spread_rows(U: Array, first_row: int) -> Array:
-    """c rows of U, each the one least aligned with those before it."""
+    """Return c rows of U, each the one least aligned with the rows before it."""
     rows = [first_row]
     alignment = np.zeros(len(U))
     while len(rows) < U.shape[1]:

@@ -119,7 +119,7 @@ class FNMTF(Baseline):
                 f"n_feature_clusters={width} must be at most the number of features, {d}."
             )
         width = min(c, d) if width is None else width
-        squared_norms(X)  # refuses what overflows below
+        squared_norms(X)  # raises on overflow
         if self.init == "kmeans":
             f = kmeans_labels(X, c, random_state, n_init=1)
             g = kmeans_labels(X.T, width, random_state, n_init=1)
@@ -182,7 +182,7 @@ def tri_factorize(
 
 
 def block_means(FtX: Array, f: Array, g: Array, c: int, width: int) -> tuple[Array, float]:
-    """The mean of each block, 0 where it is empty, and the part of ‖X‖² that they explain."""
+    """Return the mean of each block, 0 where it is empty, and the explained part of ‖X‖²."""
     blocks = column_sums(FtX, g, width)
     sizes = np.outer(np.bincount(f, minlength=c), np.bincount(g, minlength=width))
     S = blocks / np.maximum(sizes, 1)
@@ -190,5 +190,5 @@ def block_means(FtX: Array, f: Array, g: Array, c: int, width: int) -> tuple[Arr
 
 
 def _costs(sums: Array, S: Array, sizes: Array) -> Array:
-    """Squared error of each row in each cluster, less the row's squared norm."""
+    """Return the squared error of each row in each cluster, less the row's squared norm."""
     return np.asarray(S**2 @ sizes - 2 * sums @ S.T)

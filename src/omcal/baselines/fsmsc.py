@@ -1,4 +1,4 @@
-"""FSMSC: orthogonal bases a view, one anchor graph, and a second graph of the joined views."""
+"""FSMSC: orthogonal bases per view, one anchor graph, and a second graph of the joined views."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FSMSC(Baseline):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -198,5 +198,5 @@ def factorize(
 
 
 def _misfit(X: Array, Z: Array, B: Array) -> float:
-    """|X - Z Bᵀ|²."""
+    """Return |X - Z Bᵀ|²."""
     return sum_of_squares(X - Z @ B.T)

@@ -203,7 +203,7 @@ def structured_graph(
     *,
     prototype_step: str = "affinity",
 ) -> StructuredGraph:
-    """The graph between samples X and fixed prototypes A that has exactly c components."""
+    """Return the graph between samples X and fixed prototypes A that has exactly c components."""
     ties = BipartiteTies(X, A, k, prototype_step)
     Z = ties.initial_graph()
     embedding = embed(Z, c)
@@ -221,7 +221,7 @@ def structured_graph(
         eigenvalues.append(new.eigenvalues)
         surplus = component_surplus(new.eigenvalues, c)
         n_successes = n_successes + 1 if surplus == 0 else 0
-        if surplus > 0:  # too much was cut: go back to the embedding before, with half the weight
+        if surplus > 0:  # too many components: restore the embedding, halve the weight
             weight /= 2
         else:
             embedding = new
@@ -247,7 +247,7 @@ class Ties(NamedTuple):
 
 
 def nearest_ties(squared: Array, k: int) -> Ties:
-    """The ties of each row of a matrix of squared distances."""
+    """Return the ties of each row of a matrix of squared distances."""
     columns, distances = nearest_columns(squared, k + 1)
     affinities, regularisers = closed_form_weights(distances)
     return Ties(columns[:, :k], distances[:, :k], affinities, float(regularisers.mean()))
@@ -275,11 +275,11 @@ class BipartiteTies:
         )
 
     def initial_graph(self) -> sparse.csr_array:
-        """The graph of the affinities."""
+        """Return the graph of the affinities."""
         return self._graph(self.samples.affinities, self.prototypes.affinities)
 
     def updated_graph(self, embedding: Embedding, weight: float) -> sparse.csr_array:
-        """The graph whose ties also keep together what the embedding has together."""
+        """Return the graph whose ties also follow distances in the embedding."""
         U, V = embedding.samples, embedding.prototypes
         cost = self.samples.distances + weight * _squared(U[:, None] - V[self.samples.columns])
         # All distances tied: every weighting of them is optimal, and 1 keeps them equal.
@@ -290,13 +290,13 @@ class BipartiteTies:
         )
 
     def objective(self, Z: sparse.csr_array) -> float:
-        """Σ z_ij ‖xᵢ − aⱼ‖² + α ‖Z‖²."""
+        """Return Σ z_ij ‖xᵢ − aⱼ‖² + α ‖Z‖²."""
         edges = Z.tocoo()
         distances = self._squared[edges.row, edges.col]
         return float(edges.data @ (distances + self.samples.alpha * edges.data))
 
     def _graph(self, of_samples: Array, of_prototypes: Array) -> sparse.csr_array:
-        """Mean of the weights from both sides, with rows that sum to 1."""
+        """Return the mean of the weights from both sides, with rows that sum to 1."""
         n, m = len(of_samples), len(of_prototypes)
         Z = _rows(of_samples, self.samples.columns, m)
         Z = sparse.csr_array(Z + _rows(of_prototypes, self.prototypes.columns, n).T)
@@ -316,7 +316,7 @@ def _squared(differences: Array) -> Array:
 
 
 def embed(Z: sparse.csr_array, c: int) -> Embedding:
-    """Leading singular vectors of the normalised bipartite graph, rows divided by root degrees."""
+    """Return the leading singular vectors of the normalised bipartite graph."""
     m = Z.shape[1]
     root = np.sqrt(Z.sum(axis=0))
     Z1 = Z @ sparse.diags_array(1 / root)
@@ -328,20 +328,20 @@ def embed(Z: sparse.csr_array, c: int) -> Embedding:
 
 
 def component_surplus(eigenvalues: Array, c: int) -> int:
-    """-1: fewer than c components, 0: exactly c, 1: more, by the c + 1 largest eigenvalues."""
+    """Return -1, 0 or 1 for fewer than, exactly or more than c components, by eigenvalues."""
     if eigenvalues[:c].sum() < c - _ZERO:
         return -1
     return 1 if eigenvalues[: c + 1].sum() > c + 1 - _ZERO else 0
 
 
 def bipartite_labels(Z: sparse.csr_array) -> NDArray[np.intp]:
-    """Component of each sample in the graph between samples and prototypes."""
+    """Return the component of each sample in the graph between samples and prototypes."""
     n = Z.shape[0]
     return component_labels(sparse.block_array([[None, Z], [Z.T, None]]))[:n]
 
 
 def next_prototypes(X: Matrix, graph: StructuredGraph) -> Array | None:
-    """Means of the samples nearest to each prototype, weighted by their ties to it.
+    """Return the means of the samples nearest to each prototype, weighted by their ties to it.
 
     None where a prototype has no sample.
     """
@@ -360,5 +360,5 @@ def next_prototypes(X: Matrix, graph: StructuredGraph) -> Array | None:
 
 
 def prototype_move(before: Array, after: Array) -> float:
-    """Length of the vector of squared distances from each old prototype to the nearest new one."""
+    """Return the norm of the squared distances from old prototypes to the nearest new ones."""
     return float(linalg.norm(squared_distances(before, after).min(axis=1)))

@@ -38,7 +38,7 @@ class MCGC(Baseline):
     −Σ_v tr(U_vᵀW_v U_v) − β Σ_v tr(U_vᵀS U_v) + ½|S|²
 
     is minimised over embeddings U_vᵀU_v = I and a graph S, rows on the simplex, with exactly
-    n_clusters components: these are bought by γ tr(HᵀL_S H), HᵀH = I, with γ doubled while there
+    n_clusters components: enforced by γ tr(HᵀL_S H), HᵀH = I, with γ doubled while there
     are too few of them and halved while there are too many.
 
     Parameters
@@ -46,7 +46,7 @@ class MCGC(Baseline):
     n_clusters : int, default=8
         Number of clusters c.
     n_neighbors : int, default=15
-        Neighbours a sample in each view's graph; reduced to n - 2 where there are fewer.
+        Neighbours per sample in each view's graph; reduced to n - 2 where there are fewer.
     beta : float, default=0.6
         How much the views' embeddings are drawn to S. The best value differs much between data
         sets: on Wiki 0.6 leaves all but nine samples in one cluster (ACC 0.16), 5.6 does not
@@ -84,7 +84,7 @@ class MCGC(Baseline):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -171,7 +171,7 @@ class MCGC(Baseline):
 
 
 def view_graph(X: Matrix, c: int, k: int, local: bool) -> sparse.csr_array:
-    """Graph of one view, driven to c components; the distances only choose where it starts."""
+    """Return the graph of one view, driven to c components; the distances only choose its start."""
     nearest, distances = nearest_samples(X, k)
     neighbors = nearest[:, :-1]
     A = symmetrized(graph_of_rows(neighbors, closed_form_weights(distances)[0]))
@@ -190,7 +190,7 @@ def view_graph(X: Matrix, c: int, k: int, local: bool) -> sparse.csr_array:
 
 
 def _consensus_graph(B: Array, rank: RankPenalty, share: int) -> sparse.csr_array:
-    """Graph nearest to B Bᵀ with the components that `rank` wants."""
+    """Return the graph nearest to B Bᵀ with the components that `rank` wants."""
 
     def rows_of(rows: slice) -> Floats:
         return B[rows] @ B.T - rank.weight / (2 * share) * _distance_rows(rank, rows)
@@ -207,7 +207,7 @@ def _distance_rows(rank: RankPenalty, rows: slice) -> Floats:
 
 
 def _projected_rows(n: int, rows_of: Callable[[slice], Array]) -> sparse.csr_array:
-    """Each row of an n×n matrix, asked for in blocks, projected on the simplex; symmetrised."""
+    """Project each row of an n×n matrix on the simplex, in blocks; symmetrise."""
     blocks = row_blocks(n, max(1, _BLOCK_ENTRIES // n))
     projected = [sparse.csr_array(project_simplex(rows_of(rows))) for rows in blocks]
     return symmetrized(without_rounding(sparse.csr_array(sparse.vstack(projected))))

@@ -79,7 +79,7 @@ class MLAN(Baseline):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -183,16 +183,16 @@ class MLAN(Baseline):
         differences = difference_bytes(views.n, self.n_neighbors, max(views.widths))
         return 2.0 * features + edges + differences
 
-    def _warn(self, what: str) -> None:
+    def _warn(self, found: str) -> None:
         warnings.warn(
-            f"MLAN wants {self.n_clusters} components and {what}.",
+            f"MLAN aims at {self.n_clusters} components and {found}.",
             ConvergenceWarning,
             stacklevel=4,
         )
 
 
 def _spread(distances: Array, s: Array) -> Floats:
-    """Σ d s of each view, kept from 0 where all joined samples are equal in a view."""
+    """Return Σ d s of each view, kept from 0 where all joined samples are equal in a view."""
     total = distances.sum(axis=(1, 2))
     floor = np.where(total > 0, np.finfo(np.float64).eps * total, 1.0)
     return np.asarray(np.maximum(np.einsum("vnk,nk->v", distances, s), floor))

@@ -1,4 +1,4 @@
-"""MVSC-HFD: a chain of orthogonal factors a view that descends to one shared anchor graph."""
+"""MVSC-HFD: a chain of orthogonal factors per view that descends to one shared anchor graph."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class MVSCHFD(Baseline):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -174,7 +174,7 @@ class MVSCHFD(Baseline):
 
 
 def level_sizes(narrowest: int, c: int, depth: int) -> list[int]:
-    """Widths of the levels: equal steps from the narrowest view down to c."""
+    """Return the widths of the levels: equal steps from the narrowest view down to c."""
     step = (narrowest - c) // depth
     return [(depth - level) * step + c for level in range(1, depth)] + [c]
 

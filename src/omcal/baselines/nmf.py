@@ -67,7 +67,7 @@ class NMFClustering(Baseline):
 
     Notes
     -----
-    The factorisation is scikit-learn's. Scaling G is what makes the entries of a row of F
+    The factorisation is scikit-learn's. Scaling G makes the entries of a row of F
     comparable: without it F and G can trade a factor in every column and the largest entry means
     nothing. A sample of zeros has a row of zeros and gets label 0.
 
@@ -126,7 +126,7 @@ class NMFClustering(Baseline):
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
         _require_non_negative(X)
-        squared_norms(X)  # refuses what overflows below
+        squared_norms(X)  # raises on overflow
         if self.weighting == "ncw":
             X = normalized_cut_weighted(X)
         fits = [self._factorize(X, random_state) for _ in range(self.n_init)]
@@ -175,13 +175,13 @@ def _require_non_negative(X: Matrix) -> None:
 
 
 def unit_components(F: Array, Gt: Array) -> tuple[Array, Array]:
-    """The same product F Gᵀ with rows of Gᵀ of length 1; a row of zeros stays."""
+    """Return the same product F Gᵀ with rows of Gᵀ of length 1; a row of zeros stays."""
     lengths = np.linalg.norm(Gt, axis=1)
     return F * lengths, Gt / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis]
 
 
 def normalized_cut_weighted(X: Matrix) -> Matrix:
-    """Each sample divided by the root of its degree xᵢᵀ Σⱼ xⱼ in the graph X Xᵀ."""
+    """Return each sample divided by the root of its degree xᵢᵀ Σⱼ xⱼ in the graph X Xᵀ."""
     degree = X @ np.asarray(X.sum(axis=0)).ravel()
     factor = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
     return sparse.diags_array(factor) @ X

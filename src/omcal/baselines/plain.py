@@ -1,4 +1,4 @@
-"""What every multi-view method should beat: all features together, or one view alone."""
+"""Provide the floor for multi-view methods: all features together, or one view alone."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ConcatKMeans(_ScaledKMeans):
     views : None, str, mapping or sequence
         How the columns of one table form views.
     random_state : int, RandomState or None
-        Seed of everything that is drawn.
+        Seed of all random draws.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class ConcatKMeans(_ScaledKMeans):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -105,7 +105,7 @@ class BestSingleView(_ScaledKMeans):
     """k-means on each view alone; the view whose clusters are best separated is kept.
 
     The score is the mean silhouette in the view's own scaled space, which uses no labels. It is
-    no more than a guess at the best view: silhouettes fall with the number of features.
+    a guess at the best view: silhouettes fall with the number of features.
 
     Parameters
     ----------
@@ -127,13 +127,13 @@ class BestSingleView(_ScaledKMeans):
     best_view_ : str
         Name of the view they come from; the first of equals.
     scores_ : dict
-        View name -> silhouette; 0 where it is not defined (one cluster, or one a sample).
+        View name -> silhouette; 0 where it is not defined (one cluster, or one per sample).
     n_features_in_ : int
         Sum of the widths of the views.
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class ConcatSpectral(Baseline):
     n_clusters : int, default=8
         Number of clusters c.
     n_neighbors : int, default=10
-        Neighbours a sample; reduced to n - 2 where there are fewer.
+        Neighbours per sample; reduced to n - 2 where there are fewer.
     scale : {"feature", "sample", "view"} or None, default="feature"
         As in `ConcatKMeans`.
     n_init : int, default=10
@@ -177,20 +177,20 @@ class ConcatSpectral(Baseline):
     views : None, str, mapping or sequence
         How the columns of one table form views.
     random_state : int, RandomState or None
-        Seed of everything that is drawn.
+        Seed of all random draws.
 
     Attributes
     ----------
     labels_ : array of shape (n,)
         Cluster of each sample, 0 to n_clusters − 1.
     embedding_ : array of shape (n, n_clusters)
-        What k-means is run on: leading eigenvectors, each row of length 1.
+        Input of k-means: leading eigenvectors, each row of length 1.
     n_features_in_ : int
         Sum of the widths of the views.
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Examples
     --------
@@ -237,7 +237,7 @@ class ConcatSpectral(Baseline):
 
 def _scaled(views: Views, scale: Scale) -> list[Matrix]:
     for view in views:
-        squared_norms(as_floats(view.array))  # refuses what overflows below
+        squared_norms(as_floats(view.array))  # raises on overflow
     scaled = [Scaling.fit(view, scale).apply(view.rows(slice(None))) for view in views]
     return [as_floats(array) if sparse.issparse(array) else array for array in scaled]
 

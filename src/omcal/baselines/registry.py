@@ -1,4 +1,4 @@
-"""Every baseline by name: its class, where it comes from, what it costs."""
+"""List every baseline by name: class, paper and cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Method:
     cls : type
         The estimator.
     paper : str
-        Where it is from.
+        Authors, venue and year.
     complexity : str
         Operations, in n samples, d features, c clusters, m anchors, V views, t iterations.
     quadratic : bool

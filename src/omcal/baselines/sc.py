@@ -107,7 +107,7 @@ class SC(Baseline):
 
 
 def median_distance(squared: Array, random_state: np.random.RandomState) -> float:
-    """Median distance between two samples; the mean of the positive ones where it is 0."""
+    """Return the median distance between two samples; where it is 0, the mean of positive ones."""
     n = len(squared)
     if n > _MEDIAN_SAMPLES:
         chosen = random_state.choice(n, _MEDIAN_SAMPLES, replace=False)
@@ -121,7 +121,7 @@ def median_distance(squared: Array, random_state: np.random.RandomState) -> floa
 
 
 def gaussian_affinity(squared: Array, sigma: float) -> Array:
-    """exp(−d² / 2σ²) with a zero diagonal."""
+    """Return exp(−d² / 2σ²) with a zero diagonal."""
     A = np.exp(squared / (-2 * sigma**2))
     np.fill_diagonal(A, 0)
     return A

@@ -60,7 +60,7 @@ class SLMVGC(Baseline):
     gamma : float, default=0.05
         How closely Q_v follows Z_v.
     n_neighbors : int, default=10
-        Neighbours a sample in every graph; reduced to n - 2 where there are fewer.
+        Neighbours per sample in every graph; reduced to n - 2 where there are fewer.
     z_solver : {"exact", "alm10"}, default="exact"
         The small quadratic programs for the rows of Z_v: solved exactly or, as in the published
         code, left after ten steps of an augmented Lagrangian.
@@ -92,7 +92,7 @@ class SLMVGC(Baseline):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -222,7 +222,7 @@ class Supports:
                 self.groups.append((members // n, members % n, indices[entries]))
 
     def filled(self, values: list[Array]) -> list[sparse.csr_array]:
-        """Graphs with these values, one array a group, in the places of the neighbours."""
+        """Return the graphs with these values at the neighbours, one array per group."""
         ends = np.cumsum([graph.nnz for graph in self._graphs])
         data = np.empty(ends[-1])
         for entries, value in zip(self._entries, values, strict=True):
@@ -275,7 +275,7 @@ class Consensus:
         return self._objective(mixture)
 
     def _sample_weights(self) -> Array:
-        """Least |Tᵀw_i|² with sum 1, where row v of T is s_i - q_iv.
+        """Return the weights of least |Tᵀw_i|² with sum 1, where row v of T is s_i - q_iv.
 
         Written as 1/V plus a part of sum zero, from which directions are left out in which the
         views agree: rounding would turn them into large weights of opposite signs.
@@ -288,14 +288,14 @@ class Consensus:
                 gram[:, u, v] = gram[:, v, u] = np.einsum("ij,ij->i", T, self.S - self.Q[v])
         basis = helmert(V)  # orthonormal rows of sum zero
         values, vectors = np.linalg.eigh(basis @ gram @ basis.T)
-        directions = np.swapaxes(vectors, 1, 2) @ basis  # of each sample, one a row
+        directions = np.swapaxes(vectors, 1, 2) @ basis  # of each sample, one per row
         slope = directions @ gram.mean(axis=2)[:, :, None]
         agree = values <= _AGREEMENT * np.einsum("ivv->i", gram)[:, None] / V
         steps = np.where(agree, 0.0, slope[:, :, 0] / np.where(agree, 1.0, values))
         return np.asarray(1 / V - np.einsum("ik,ikv->iv", steps, directions))
 
     def _graphs(self, ridge: float, Q: Array | None) -> list[sparse.csr_array]:
-        """Z_v: rows of minimal zᵀ(L + ridge I)z - 2 gamma qᵀz on their supports, symmetrised."""
+        """Return Z_v: rows of least zᵀ(L + ridge I)z - 2 gamma qᵀz on their supports, symmetric."""
         values = []
         for view, row, columns in self.supports.groups:
             A = self.dense_L[columns[:, :, None], columns[:, None, :]]
@@ -307,7 +307,7 @@ class Consensus:
         return [symmetrized(Z) for Z in self.supports.filled(values)]
 
     def _follow_graphs(self) -> None:
-        """max(0, (gamma I + alpha w wᵀ)⁻¹ (gamma Z + alpha w sᵀ)), inverted in closed form."""
+        """Return max(0, (gamma I + alpha w wᵀ)⁻¹ (gamma Z + alpha w sᵀ)), in closed form."""
         w = self.weights
         gap = self.S - self._mixture(self.Z)
         share = self.alpha * w / (self.gamma + self.alpha * np.square(w).sum(axis=1, keepdims=True))
@@ -315,7 +315,7 @@ class Consensus:
             self.Q[v] = np.maximum(Z + share[:, v, None] * gap, 0)
 
     def _mixture(self, matrices: Any) -> Array:
-        """Rows Σ_v w_iv m_iv."""
+        """Return the rows Σ_v w_iv m_iv."""
         total = np.zeros_like(self.S)
         for w, M in zip(self.weights.T, matrices, strict=True):
             total += sparse.diags_array(w) @ M if sparse.issparse(M) else w[:, None] * M

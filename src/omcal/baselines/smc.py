@@ -41,7 +41,7 @@ class SMC(AbstractSMC):
     alpha : float, default=1.0
         Ridge on the codes; positive.
     n_neighbors : int, default=5
-        Neighbours a sample in every graph; reduced to n - 2 where there are fewer.
+        Neighbours per sample in every graph; reduced to n - 2 where there are fewer.
     filter_strength : float, default=0.8
         How much a sample takes of its neighbours at each application of the filter.
     filter_order : int, default=1
@@ -70,7 +70,7 @@ class SMC(AbstractSMC):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----

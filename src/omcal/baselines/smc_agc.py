@@ -38,7 +38,7 @@ class SMCAGC(AbstractSMC):
     n_nearest : int, default=5
         k, the anchors a sample is tied to; reduced to m - 1 where there are fewer.
     n_neighbors : int, default=5
-        Neighbours a sample in the graphs of the filter; reduced to n - 2 where there are fewer.
+        Neighbours per sample in the graphs of the filter; reduced to n - 2 where there are fewer.
     filter_strength : float, default=0.8
         How much a sample takes of its neighbours at each application of the filter.
     filter_order : int, default=1
@@ -67,7 +67,7 @@ class SMCAGC(AbstractSMC):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -138,7 +138,7 @@ class SMCAGC(AbstractSMC):
 
 
 def dense_anchor_graph(X: Array, anchors: Array, k: int) -> tuple[Floats, float]:
-    """The closed-form weights of the k nearest anchors, and the sum of the minima.
+    """Return the closed-form weights of the k nearest anchors, and the sum of the minima.
 
     Parameters
     ----------

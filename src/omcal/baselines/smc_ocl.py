@@ -49,7 +49,7 @@ class SMCOCL(AbstractSMC):
         that is zero stays so. False keeps the codes in their own scale, to which beta then has to
         fit.
     n_neighbors : int, default=5
-        Neighbours a sample in the graphs of the filter; reduced to n - 2 where there are fewer.
+        Neighbours per sample in the graphs of the filter; reduced to n - 2 where there are fewer.
     filter_strength : float, default=0.8
         How much a sample takes of its neighbours at each application of the filter.
     filter_order : int, default=1
@@ -84,7 +84,7 @@ class SMCOCL(AbstractSMC):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
@@ -192,13 +192,13 @@ class SMCOCL(AbstractSMC):
 
 
 def rows_with_sum_one(codes: Array) -> Floats:
-    """Each code divided by its sum; zero where it is zero."""
+    """Return each code divided by its sum; zero where it is zero."""
     total = codes.sum(axis=-1, keepdims=True)
     return np.asarray(np.divide(codes, total, out=np.zeros_like(codes), where=total > 0))
 
 
 def consensus(codes: Array, G: Array, problem: Problem) -> tuple[Solution, NDArray[np.int32]]:
-    """Algorithm 1 on codes in place of anchor graphs.
+    """Run Algorithm 1 on codes in place of anchor graphs.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class UOMvSC(Baseline):
     lam : float in [0, 1], default=0.5
         Weight of the embedding graphs against the feature graphs.
     n_neighbors : int, default=15
-        Neighbours a sample in every graph; reduced to n - 2 where there are fewer.
+        Neighbours per sample in every graph; reduced to n - 2 where there are fewer.
     y_update : {"refreshed", "jacobi"}, default="refreshed"
         Move one sample after the other to its best cluster given all moves before, which never
         lowers the objective; or, as in the published code, all at once given the old clusters.
@@ -80,14 +80,14 @@ class UOMvSC(Baseline):
     n_features_per_view_ : list of int
         Number of features of each view.
     view_names_ : list of str
-        Names of the views, in the order of everything that has one entry a view.
+        Names of the views, in the order of all attributes with one entry per view.
 
     Notes
     -----
     With the defaults every update is exact and the objective never falls. The graphs stay sparse,
     so that memory grows with n, though time grows with n².
 
-    What the two options change: on MSRCv1 (210 samples), over 25 runs (`lam` 0, 0.25, 0.5, 0.75
+    Effect of the two options on MSRCv1 (210 samples), over 25 runs (`lam` 0, 0.25, 0.5, 0.75
     and 1, five seeds each), ``align=False`` changes up to 7 labels, with an objective between
     0.12 % lower and 0.26 % higher, and ``y_update="jacobi"`` none. On Wiki (2866) the accuracy of
     unaligned starts ranges from 0.24 to 0.56 with nothing but the numbering of the first labels;
@@ -179,7 +179,7 @@ class UOMvSC(Baseline):
 
 
 def _scaled_bytes(view: View) -> int:
-    """Size of the scaled view, which stays sparse where every feature has minimum 0."""
+    """Return the size of the scaled view, which stays sparse where every feature has minimum 0."""
     if view.sparse and view.array.min(axis=0).nnz == 0:
         return 16 * int(view.array.nnz)
     return 8 * int(view.array.shape[0]) * view.width
@@ -200,7 +200,7 @@ class Graphs:
 
 
 def indicator(labels: Array, c: int) -> Floats:
-    """F = Y (YᵀY)^(-1/2), one column a cluster; an empty one gives a zero column."""
+    """Return F = Y (YᵀY)^(-1/2), one column per cluster; an empty one gives a zero column."""
     sizes = np.bincount(labels, minlength=c)
     return np.eye(c)[labels] / np.sqrt(np.maximum(sizes, 1))
 
@@ -236,12 +236,12 @@ class Ascent:
         return float(np.vdot(G, indicator(self.labels, c)))
 
     def _products(self, M: Array) -> Array:
-        """A_v M of every graph, (2(V + 1), n, c)."""
+        """Return A_v M of every graph, (2(V + 1), n, c)."""
         return np.asarray(self.stacked @ M).reshape(len(self.shares), *M.shape)
 
 
 def moved_in_turn(labels: Array, G: Array) -> Array:
-    """Exact coordinate ascent on Σ_k y_kᵀg_k / √|y_k|: one sample after the other moves."""
+    """Run exact coordinate ascent on Σ_k y_kᵀg_k / √|y_k|, moving one sample at a time."""
     labels = labels.copy()
     n, c = G.shape
     inverse_root = np.zeros(n + 2)  # of a cluster size; an empty cluster contributes 0
@@ -263,7 +263,7 @@ def moved_in_turn(labels: Array, G: Array) -> Array:
 
 
 def moved_at_once(labels: Array, G: Array) -> Array:
-    """Each sample's best cluster given the old clusters, as `moved_in_turn` but all at once."""
+    """Return each sample's best cluster given the old clusters, all samples at once."""
     Y = np.eye(G.shape[1])[labels]
     sizes, sums = Y.sum(axis=0), np.einsum("ik,ik->k", Y, G)
     without = sizes - Y
