@@ -98,7 +98,8 @@ def test_matlab_plain_matrices_strings_and_leftovers(tmp_path, rng):
             "title": "six samples",
         },
     )
-    with pytest.raises(DataError, match=r"without a side of 6.*'centres': 2 × 3.*views=\['X1', 'X2'\]"):
+    sides = r"without a side of 6.*'centres': 2 × 3.*views=\['X1', 'X2'\]"
+    with pytest.raises(DataError, match=sides):
         load_views(tmp_path / "data.mat")
     data = load_views(tmp_path / "data.mat", views=["X1", "X2"])
     assert list(data.views) == ["X1", "X2"] and np.array_equal(data.views["X2"], X2)
