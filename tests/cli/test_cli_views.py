@@ -22,7 +22,7 @@ def file(data, tmp_path):
 
 
 def test_explain_says_what_the_model_says(omcal, file, data):
-    ended = omcal("explain", file, "--clusters", 3, "--resamples", 1, "--json")
+    ended = omcal("explain", file, "--clusters", 3, "--resamples", 1, "--runs", 1, "--json")
     assert ended.code == 0
     result = json.loads(ended.out)
     with pytest.warns(UserWarning, match="view 'noise1' shows other groups"):

@@ -11,7 +11,14 @@ import typer
 
 import omcal
 from omcal.cli import options, places
-from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
+from omcal.cli.console import (
+    collected_warnings,
+    fit_progress,
+    print_json,
+    print_table,
+    report_notes,
+    stdout,
+)
 from omcal.cli.files import (
     remarks,
     require_complete,
@@ -38,7 +45,8 @@ Out = Annotated[
         "--out",
         "-o",
         metavar="FILE",
-        help="Write sample (or id) and cluster to this file: .csv .tsv .xlsx .parquet .npy.",
+        help="Write sample (or id) and cluster to this file: .csv .tsv .xlsx .parquet .npy; -: CSV "
+        "to standard output.",
     ),
 ]
 
@@ -92,7 +100,9 @@ def cluster(
     state = parameters.get("checkpoint")
     files = {"--out": out, "--save-model": save_model, "--report": report}
     outputs = Outputs(
-        reading.inputs, {**files, "--checkpoint": None if state is None else Path(state)}
+        reading.inputs,
+        {**files, "--checkpoint": None if state is None else Path(state)},
+        as_json=as_json,
     )
     if dask is not None and collective:
         raise ValueError("--dask does not go with --collective; leave one of them out.")
@@ -141,6 +151,8 @@ def cluster(
     }
     if as_json:
         print_json(result)
+    elif outputs.to_stdout:
+        report_notes(result["notes"])
     elif not quiet:
         if suggestion is not None:
             stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)

@@ -12,7 +12,7 @@ from omcal.cli import options
 from omcal.cli.cells import cell_progress
 from omcal.cli.console import print_json, print_table, report_line, stdout
 from omcal.cli.files import remarks
-from omcal.cli.outputs import require_writable
+from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads
 from omcal.cli.runs import runs_of_consensus
 from omcal.cli.scaling import with_scales
@@ -30,7 +30,12 @@ MethodNames = Annotated[
 Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs of each method.")]
 TableFile = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="TABLE", help="Write the table: .md, .tex, .csv or .html."),
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="TABLE",
+        help="Write the table: .md, .tex, .csv, .html or - (CSV).",
+    ),
 ]
 RecordsFile = Annotated[
     Path | None,
@@ -88,9 +93,9 @@ def compare(
     from omcal.experiments.comparison import DEFAULT_METHODS, supported_methods, table_format
 
     given = options.cluster_number(clusters)
-    if out is not None:
+    outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json)
+    if out is not None and not outputs.to_stdout:
         table_format(out)
-        require_writable(out, reading.inputs)
         records = records or out.with_suffix(".records.jsonl")
     data = reading.load()
     chosen, left_out = supported_methods(methods or DEFAULT_METHODS, data)
@@ -115,8 +120,8 @@ def compare(
         if records is not None:
             report_line(f"the finished runs are in {records}; the same command goes on")
         raise
-    if out is not None:
-        found.write(out)
+    outputs.write("--out", found.write)
+    outputs.finish()
     if as_json:
         print_json(
             {
@@ -131,7 +136,7 @@ def compare(
                 "version": omcal.__version__,
             }
         )
-    elif not quiet:
+    elif not quiet and not outputs.to_stdout:
         if suggestion is not None:
             stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
         for note in remarks(data):

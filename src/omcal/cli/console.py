@@ -40,6 +40,12 @@ def report_line(message: str) -> None:
         print("omcal:", visible(" ".join(message.split())), file=sys.stderr)
 
 
+def report_notes(notes: Sequence[str]) -> None:
+    """Print notes on stderr, for a command whose result goes to stdout."""
+    for note in notes:
+        report_line(f"note: {note}")
+
+
 def print_json(result: Mapping[str, Any]) -> None:
     """The result as the only thing on stdout."""
     print(json.dumps(result, indent=2, allow_nan=False))

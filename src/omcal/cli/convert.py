@@ -11,7 +11,7 @@ import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, stdout
 from omcal.cli.files import remarks
-from omcal.cli.outputs import require_writable
+from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Target = Annotated[
     typer.Argument(
         metavar="OUT",
         help="Its ending says the format: .npz .mat .h5 .h5ad .zarr .csv .parquet; none: a folder "
-        "of .npy.",
+        "of .npy; -: CSV to standard output.",
     ),
 ]
 
@@ -38,9 +38,10 @@ def convert(
 
     Several files are joined by their ids.
     """
-    require_writable(target, reading.inputs, "OUT")
+    outputs = Outputs(reading.inputs, {"OUT": target}, as_json=as_json)
     data = reading.load()
-    omcal.datasets.save_views(target, data)
+    outputs.write("OUT", lambda path: omcal.datasets.save_views(path, data))
+    outputs.finish()
     if as_json:
         print_json(
             {
@@ -52,7 +53,7 @@ def convert(
                 "notes": remarks(data),
             }
         )
-    elif not quiet:
+    elif not quiet and not outputs.to_stdout:
         _show(data, target)
 
 

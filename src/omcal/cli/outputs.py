@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import omcal
+
+STDOUT = Path("-")
 
 
 class Outputs:
@@ -18,16 +22,27 @@ class Outputs:
     Parameters
     ----------
     inputs : sequence of Path
-        What is read; no output may be one of them, or lie in one that is a folder.
+        The files that are read; no output may be one of them, or lie in one that is a folder.
     files : mapping
-        The option of each output and its path.
+        The option of each output and its path; the first may be "-", standard output.
+    as_json : bool
+        Whether the command prints JSON to standard output.
     """
 
-    def __init__(self, inputs: Sequence[Path], files: Mapping[str, Path | None]) -> None:
+    def __init__(
+        self, inputs: Sequence[Path], files: Mapping[str, Path | None], *, as_json: bool = False
+    ) -> None:
         self._files = {option: path for option, path in files.items() if path is not None}
         self._failures: list[str] = []
+        first = next(iter(files))
+        self.to_stdout = self._files.get(first) == STDOUT
+        if self.to_stdout and as_json:
+            raise omcal.datasets.DataError(f"{first} - and --json both print; leave one out.")
         for option, path in self._files.items():
-            require_writable(path, inputs, option)
+            if path == STDOUT and option != first:
+                raise omcal.datasets.DataError(f"{option} - is no file; only {first} can be -.")
+            if path != STDOUT:
+                require_writable(path, inputs, option)
         for (one, path), (other, twin) in combinations(self._files.items(), 2):
             if _same(path, twin):
                 raise omcal.datasets.DataError(
@@ -37,14 +52,17 @@ class Outputs:
     def write(
         self, option: str, write: Callable[[Path], object], *, elsewhere: bool = False
     ) -> Path | None:
-        """Write the file of an option, where it is asked for; returns where it is.
+        """Write the file of an option, if it is asked for; return its path.
 
-        A failure is kept for `finish`, so that it costs no other file. What is dear is then
-        written `elsewhere`: to the first of the usual folders that takes it.
+        A failure is kept for `finish`, so that it costs no other file. `elsewhere` then writes the
+        file to the first of the usual folders that takes it.
         """
         path = self._files.get(option)
         if path is None:
             return None
+        if path == STDOUT:
+            _print_file(write)
+            return path
         try:
             write(path)
         except OSError as error:
@@ -87,6 +105,15 @@ def require_writable(path: Path, inputs: Sequence[Path] = (), option: str = "--o
         raise omcal.datasets.DataError(
             f"cannot write {path}: {error.strerror}; choose another {option}."
         ) from error
+
+
+def _print_file(write: Callable[[Path], object]) -> None:
+    """Write a CSV file, and copy it to standard output."""
+    with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
+        path = Path(folder) / "out.csv"
+        write(path)
+        with path.open(newline="", encoding="utf-8") as file:
+            shutil.copyfileobj(file, sys.stdout)
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -10,7 +10,7 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out
-from omcal.cli.console import print_json, stdout
+from omcal.cli.console import print_json, report_notes, stdout
 from omcal.cli.files import remarks, require_label_format, samples_of, write_labels
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import takes
@@ -54,12 +54,15 @@ def predict(
     model = omcal.load(model_file)
     fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
     fitted.set_params(**{"device": "cpu", **parameters})
-    outputs = Outputs([*reading.inputs, model_file], {"--out": out})
+    outputs = Outputs([*reading.inputs, model_file], {"--out": out}, as_json=as_json)
     require_label_format(out)
-    data = _load(reading, model.view_names_)
+    data = reading.load() if views is not None else _load(reading, model.view_names_)
+    absent = [] if views is not None else [v for v in model.view_names_ if v not in data.views]
+    # A view that is None is absent from all samples.
+    arrays = {**data.views, **dict.fromkeys(absent)}
+    X = NamedViews(arrays, data.feature_names, data.present)
     # The views of --views are in the order of the model's, whatever they are called.
-    X = NamedViews(data.views, data.feature_names, data.present)
-    clusters = model.predict(X if options.names(views) is None else X.renamed(model.view_names_))
+    clusters = model.predict(X if views is None else X.renamed(model.view_names_))
     written = outputs.write(
         "--out", lambda path: write_labels(path, clusters, data), elsewhere=True
     )
@@ -72,26 +75,42 @@ def predict(
         "scores": agreement(data, clusters),
         "nmi_average": NMI_AVERAGE,
         "samples": samples_of(data, clusters),
-        "notes": remarks(data),
+        "notes": [*remarks(data), *(f"predicted without the view {name}" for name in absent)],
         "version": omcal.__version__,
     }
     if as_json:
         print_json(result)
+    elif outputs.to_stdout:
+        report_notes(result["notes"])
     elif not quiet:
         _show(result)
     outputs.finish()
 
 
 def _load(reading: Reading, fitted: list[str]) -> MultiViewData:
-    if reading.views is not None:
-        return reading.load()
+    """Load the views of the model; some of them where the files hold no others."""
     try:
         return reading.load(fitted)
     except omcal.datasets.DataError as error:
+        try:
+            data = reading.by_stem().load()
+            if set(data.views) <= set(fitted):
+                return data
+        except omcal.datasets.DataError:
+            pass  # the first error says more
         raise omcal.datasets.DataError(
-            f"{error} The model was fitted on the views {', '.join(fitted)}; where FILE calls "
-            "them otherwise, name them in this order with --views."
+            f"{error} The model was fitted to the views {', '.join(fitted)}; "
+            f"{_offer(reading, fitted)}, or name the views of FILE in this order with --views."
         ) from error
+
+
+def _offer(reading: Reading, fitted: list[str]) -> str:
+    """Return words that say which file holds which view, as far as their names tell."""
+    words = []
+    for path in reading.paths:
+        views = [name for name in fitted if name.lower() in path.stem.lower()]
+        words.append(f"{max(views, key=len) if views else 'VIEW'}={path}")
+    return f"say which file holds which view: {' '.join(words)}"
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import wraps
 from pathlib import Path
@@ -30,8 +34,12 @@ class Join(str, Enum):  # noqa: UP042 - its members are the words themselves
 
 
 Files = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE", help="The views: one file or folder, or several to join."),
+    list[str],
+    typer.Argument(
+        metavar="FILE",
+        help="The views: one file or folder, or several to join. VIEW=FILE names the view of a "
+        "file; - reads a CSV table from standard input.",
+    ),
 ]
 LabelSource = Annotated[
     str | None,
@@ -76,29 +84,30 @@ Header = Annotated[
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user said about the files to read."""
+    """The files to read, and the options that say how."""
 
-    files: list[Path]
+    files: list[str]
     views: str | None = None
     labels: str | None = None
     id: str | None = None
     join: Join = Join.outer
     transpose: bool = False
     header: bool | None = None
+    stdin: Path | None = None  # a copy of standard input
 
     def load(self, views: list[str] | None = None) -> MultiViewData:
-        """The data set; `views` stand in for those of the option."""
+        """Load the data set; `views` replace those of the option."""
         paths, choices = self.arguments()
         return omcal.datasets.load_views(paths, **{**choices, "views": views or choices["views"]})
 
     def without_labels(self) -> MultiViewData:
-        """The data set for a command that must not know the classes."""
+        """Load the data set for a command that must not know the classes."""
         paths, choices = self.arguments()
         return omcal.datasets.load_views(paths, **{**choices, "labels": False})
 
-    def arguments(self) -> tuple[list[Path], dict[str, Any]]:
-        """What `load_views` and `describe` take."""
-        return self.files, {
+    def arguments(self) -> tuple[list[Path] | dict[str, Path], dict[str, Any]]:
+        """Return the arguments of `load_views` and `describe`."""
+        return self._named_files() or self.paths, {
             "views": options.names(self.views),
             "labels": self._labels(),
             "id": False if self.id == "none" else self.id,
@@ -107,32 +116,65 @@ class Reading:
             "header": self.header,
         }
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files without the names of their views."""
+        return [path for _, path in self._parts()]
+
+    def _parts(self) -> list[tuple[str | None, Path]]:
+        """Return the path of each file, with the name of its view where it is VIEW=FILE."""
+        parts = []
+        for word in self.files:
+            name, _, path = word.partition("=")
+            if not name or not path or Path(word).exists():
+                name, path = "", word
+            parts.append((name or None, self.stdin if path == "-" and self.stdin else Path(path)))
+        return parts
+
+    def _named_files(self) -> dict[str, Path]:
+        """Return the files by the names of their views; empty where no view is named."""
+        parts = self._parts()
+        if all(name is None for name, _ in parts):
+            return {}
+        names = [name or path.stem for name, path in parts]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise omcal.datasets.DataError(f"two files are named {twice[0]!r}; rename one.")
+        return dict(zip(names, self.paths, strict=True))
+
+    def by_stem(self) -> Reading:
+        """Return a reading that names the view of each file after the file."""
+        named = [f"{name or path.stem}={path}" for name, path in self._parts()]
+        return replace(self, files=named)
+
     def _labels(self) -> str | bool | Path | None:
         if self.labels is None:
             return None
         if self.labels == "none":
             return False
+        if self.labels == "-" and self.stdin is not None:
+            return self.stdin
         return Path(self.labels) if Path(self.labels).is_file() else self.labels
 
     @property
     def inputs(self) -> list[Path]:
         """Every file that is read."""
         labels = self._labels()
-        return [*self.files, *([labels] if isinstance(labels, Path) else [])]
+        return [*self.paths, *([labels] if isinstance(labels, Path) else [])]
 
     @property
     def source(self) -> str:
         """The files in one line."""
-        return shlex.join(map(str, self.files)) if len(self.files) > 1 else str(self.files[0])
+        return shlex.join(self.files) if len(self.files) > 1 else self.files[0]
 
     @property
     def title(self) -> str:
         """The names of the files, for a heading."""
-        return " + ".join(path.name for path in self.files)
+        return " + ".join(path.name for path in self.paths)
 
     def words(self) -> list[str]:
-        """The words of the command line that read the same."""
-        words = [str(path) for path in self.files]
+        """Return the words of the command line that read the same."""
+        words = list(self.files)
         for option, value in {
             "--views": self.views,
             "--labels": self.labels,
@@ -146,11 +188,33 @@ class Reading:
         return words
 
 
+@contextmanager
+def standard_input(words: Sequence[str | None]) -> Iterator[Path | None]:
+    """Copy standard input to a file for as long as the block runs, if a word stands for it."""
+    times = sum(word == "-" or (word or "").endswith("=-") for word in words)
+    if not times:
+        yield None
+        return
+    if times > 1:
+        raise omcal.datasets.DataError("standard input (-) is given twice; it can be read once.")
+    if sys.stdin is None or sys.stdin.isatty():
+        raise omcal.datasets.DataError("standard input (-) is a terminal; pipe a table into it.")
+    with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
+        path = Path(folder) / "stdin.csv"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            yield path
+        except omcal.datasets.DataError as error:
+            said = str(error).replace(str(path), "standard input")
+            raise omcal.datasets.DataError(said) from error.__cause__
+
+
 def reads(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command files in the place of its argument `reading`, and the options to read them.
 
-    `labels` says whether it may know the classes. A command that declares --views itself gives
-    it another meaning; it is part of the reading all the same.
+    `labels` says whether it may know the classes. A command that declares --views itself gives it
+    another meaning; it is part of the reading, too.
     """
     added: dict[str, tuple[Any, Any]] = {"views": (options.ViewNames, None)}
     if labels:
@@ -166,7 +230,8 @@ def reads(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..
             said = {name: given.pop(name) for name in ("files", *added)}
             if "views" in own.parameters:
                 given["views"] = said["views"]
-            command(reading=Reading(**said), **given)
+            with standard_input([*said["files"], said.get("labels")]) as stdin:
+                command(reading=Reading(**said, stdin=stdin), **given)
 
         shown = [
             parameter.replace(name="files", annotation=Files) if name == "reading" else parameter

@@ -11,9 +11,13 @@ import omcal
 from omcal.cli.console import print_json, print_table, stdout
 from omcal.cli.files import read_label_pair
 from omcal.cli.options import Json
+from omcal.cli.reading import standard_input
 from omcal.cli.scores import NMI_AVERAGE, TITLES
 
-_KINDS = "a table with a header (.csv .tsv .xlsx .parquet), one label per line, or .npy"
+_KINDS = (
+    "a table with a header (.csv .tsv .xlsx .parquet), one label per line, .npy, or - for standard "
+    "input"
+)
 
 
 def score(
@@ -25,7 +29,9 @@ def score(
 
     Samples are matched by their ids where both files have ids.
     """
-    y_true, y_pred, notes = read_label_pair(true, pred)
+    with standard_input([str(true), str(pred)]) as stdin:
+        given = [stdin if stdin and str(path) == "-" else path for path in (true, pred)]
+        y_true, y_pred, notes = read_label_pair(*given)
     scores = omcal.metrics.evaluate(y_true, y_pred, average=NMI_AVERAGE)
     if as_json:
         print_json({"n_samples": len(y_true), "nmi_average": NMI_AVERAGE, **scores, "notes": notes})

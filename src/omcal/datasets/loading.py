@@ -25,7 +25,8 @@ from omcal.views.like import TableLike
 from omcal.views.pair import PairingError, is_whole, require_unique
 from omcal.views.table import column_names, is_arrow
 
-Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+OnePath: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = OnePath | Sequence[OnePath] | Mapping[str, OnePath]
 
 
 class LoadOptions(TypedDict, total=False):
@@ -46,6 +47,7 @@ class Source:
     key: str
     path: Path
     contents: Contents
+    named: bool = False  # by the user, not after its file
 
 
 def load_views(
@@ -88,8 +90,9 @@ def load_views(
 
     Parameters
     ----------
-    path : str or path-like, or a list of them
-        A file, or a folder of .npy files, idx files, zarr arrays or tables.
+    path : str or path-like, or a list of them, or a dict
+        A file, or a folder of .npy files, idx files, zarr arrays or tables. A dict names the files:
+        one that holds a single view gives it this name.
     views : list of str, optional
         The views to take, by name; `describe` lists the names. Default: see the table.
     labels : str, bool or Path, optional
@@ -171,11 +174,13 @@ def combine(sources: Sequence[Source], choice: Choice, how: str) -> MultiViewDat
     """The data set of one source, or of several joined."""
     if how not in ("outer", "inner"):
         raise DataError(f"join={how!r} must be 'outer' or 'inner'.")
-    if len(sources) == 1:
+    if len(sources) == 1 and not sources[0].named:
         (source,) = sources
         with reading(source.path, source.contents.format):
             return without_numbering(select(source.contents, source.path, choice))
     parts = select_parts([(s.key, s.path, s.contents) for s in sources], choice)
+    if len(sources) == 1 and parts and isinstance(parts[0].data, MultiViewData):
+        return without_numbering(parts[0].data)
     data = join_parts(parts, how)
     order = [name for name in choice.views or () if name in data.views]
     views = {name: data.views[name] for name in (*order, *data.views)}
@@ -189,6 +194,8 @@ def without_numbering(data: MultiViewData) -> MultiViewData:
 
 def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
     """Everything in these files, one source a file or table."""
+    if isinstance(paths, Mapping):
+        return [_named(str(name), Path(path), header) for name, path in paths.items()]
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not listed:
         raise DataError("no file is named; give at least one.")
@@ -210,6 +217,15 @@ def read_label_table(path: Path, header: bool | None = None) -> Contents:
         if header is None and find_format(path).name == "CSV":
             header = one_column_header(path)
     return read_table(path, header)
+
+
+def _named(name: str, path: Path, header: bool | None) -> Source:
+    """Read the only table of a file, under the name that the user gives it."""
+    sources = _sources(path, header)
+    if len(sources) > 1:
+        tables = [source.key for source in sources]
+        raise DataError(f"{path}: the name {name!r} is for one table, and it holds {tables}.")
+    return replace(sources[0], key=name, named=True)
 
 
 def read_table(path: Path, header: bool | None = None) -> Contents:

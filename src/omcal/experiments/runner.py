@@ -143,7 +143,8 @@ class _Run:
                         if not is_available(cell.method):
                             self._save(records, cell, _unavailable(cell))
                             continue
-                        running.append(self._start(cell, Path(logs)))
+                        with _interrupts_blocked():  # until `finally` knows of the process
+                            running.append(self._start(cell, Path(logs)))
                     if not running:
                         break
                     self._observer.update([(r.cell, r.age) for r in running], len(waiting))
@@ -160,8 +161,7 @@ class _Run:
         log = logs / f"{time.monotonic_ns()}.log"
         arguments = (cell, self._settings.source, self._settings.limits, sender, log)
         process = self._context.Process(target=run_cell, args=arguments, daemon=True)
-        with _interrupts_blocked():
-            process.start()
+        process.start()
         sender.close()
         return _Running(cell, process, receiver, log)
 

@@ -1,0 +1,166 @@
+"""Files under the names of views, standard input and output, and samples with some of the views."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import omcal as package
+from omcal.datasets import DataError, load_views, make_multiview
+
+MADE = make_multiview(90, n_clusters=3, n_views=2, noise=0.3, random_state=0)
+RNA, PROTEIN = MADE.views.values()
+
+
+def write_csv(path, rows, letter, start=0):
+    header = ",".join(["id", *(f"{letter}{j}" for j in range(rows.shape[1]))])
+    lines = [f"s{start + i}," + ",".join(map(repr, row)) for i, row in enumerate(rows.tolist())]
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, omcal):
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "rna.csv", RNA, "g")
+    write_csv(tmp_path / "protein.csv", PROTEIN, "p")
+    words = ("rna.csv", "protein.csv", "-c", 3, "--runs", 1, "--save-model", "m.omcal", "-q")
+    ended = omcal("cluster", *words, "--out", "labels.csv")
+    assert ended.code == 0, ended.err
+    write_csv(tmp_path / "week2_rna.csv", RNA[:30], "g", 500)
+    write_csv(tmp_path / "week2_protein.csv", PROTEIN[:30], "p", 500)
+    return tmp_path
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    def give(path):
+        stream = io.TextIOWrapper(io.BytesIO(path.read_bytes()))
+        monkeypatch.setattr(sys, "stdin", stream)
+
+    return give
+
+
+def labels_in(text):
+    return [line.split(",") for line in text.splitlines()[1:]]
+
+
+def test_load_views_takes_names_for_files(folder):
+    data = load_views({"a": "rna.csv", "b": "protein.csv"})
+    assert list(data.views) == ["a", "b"]
+    assert_array_equal(data.views["a"], RNA)
+    data = load_views({"a": "rna.csv"}, views=["a"])
+    assert list(data.views) == ["a"] and data.ids[0] == "s0"
+    np.savez("several.npz", u=RNA, v=PROTEIN)
+    assert list(load_views({"a": "several.npz"}).views) == ["u", "v"]
+
+
+def test_names_of_views_are_given_with_the_files(omcal, folder):
+    words = ("rna=week2_rna.csv", "protein=week2_protein.csv")
+    ended = omcal("predict", "m.omcal", *words, "--out", "new.csv", "-q")
+    assert ended.code == 0, ended.err
+    expected = omcal(
+        "predict",
+        "m.omcal",
+        "week2_rna.csv",
+        "week2_protein.csv",
+        "--views",
+        "week2_rna,week2_protein",
+        "--out",
+        "other.csv",
+        "-q",
+    )
+    assert expected.code == 0, expected.err
+    assert (folder / "new.csv").read_text() == (folder / "other.csv").read_text()
+    found = json.loads(omcal("cluster", *words, "-c", 3, "--json").out)
+    assert [view["name"] for view in found["views"]] == ["rna", "protein"]
+
+
+def test_the_error_offers_the_names(omcal, folder):
+    ended = omcal("predict", "m.omcal", "week2_rna.csv", "week2_protein.csv")
+    assert ended.code == 2
+    assert "rna=week2_rna.csv protein=week2_protein.csv" in ended.err
+    ended = omcal("predict", "m.omcal", "week2_rna.csv", "protein.csv")
+    assert ended.code == 2 and "rna=week2_rna.csv" in ended.err
+
+
+def test_two_files_of_one_name_are_refused(omcal, folder):
+    ended = omcal("cluster", "a=rna.csv", "a=protein.csv", "-c", 3)
+    assert ended.code == 2 and "two files are named 'a'" in ended.err
+
+
+def test_a_file_whose_name_has_an_equals_sign(omcal, folder):
+    write_csv(folder / "a=b.csv", RNA, "g")
+    found = json.loads(omcal("inspect", "a=b.csv", "--json").out)
+    assert found["n_samples"] == 90
+
+
+@pytest.mark.parametrize("words", [("protein.csv",), ("protein=week2_protein.csv",)])
+def test_samples_with_some_of_the_views_are_predicted(omcal, folder, words):
+    ended = omcal("predict", "m.omcal", *words, "--out", "new.csv", "--json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    assert "predicted without the view rna" in " ".join(found["notes"])
+    rows = PROTEIN if words == ("protein.csv",) else PROTEIN[:30]
+    expected = package.load("m.omcal").predict({"rna": None, "protein": rows})
+    assert_array_equal([int(c) for _, c in labels_in((folder / "new.csv").read_text())], expected)
+
+
+def test_labels_go_to_standard_output(omcal, folder):
+    ended = omcal("predict", "m.omcal", "rna.csv", "protein.csv", "--out", "-")
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines()[0] == "id,cluster" and len(labels_in(ended.out)) == 90
+    assert not (folder / "-").exists()
+    ended = omcal("cluster", "rna.csv", "protein.csv", "-c", 3, "--runs", 1, "--out", "-")
+    assert ended.out == (folder / "labels.csv").read_text()
+    ended = omcal("cluster", "rna.csv", "-c", 3, "--out", "-", "--json")
+    assert ended.code == 2 and "--json" in ended.err
+    ended = omcal("cluster", "rna.csv", "-c", 3, "--report", "-")
+    assert ended.code == 2 and "--report" in ended.err
+    ended = omcal("convert", "rna.csv", "-")
+    assert len(ended.out.splitlines()) == 91 and not (folder / "-").exists()
+
+
+def test_views_come_from_standard_input(omcal, folder, pipe):
+    pipe(folder / "rna.csv")
+    ended = omcal("predict", "m.omcal", "rna=-", "protein.csv", "--out", "-")
+    assert ended.code == 0, ended.err
+    assert ended.out == omcal("predict", "m.omcal", "rna.csv", "protein.csv", "--out", "-").out
+    pipe(folder / "protein.csv")
+    found = json.loads(omcal("inspect", "-", "--json").out)
+    assert found["n_samples"] == 90
+    pipe(folder / "labels.csv")
+    ended = omcal("cluster", "rna.csv", "protein.csv", "-c", 3, "--runs", 1, "-l", "-", "--json")
+    assert json.loads(ended.out)["scores"]["accuracy"] == 1.0
+    pipe(folder / "labels.csv")
+    assert json.loads(omcal("score", "labels.csv", "-", "--json").out)["accuracy"] == 1.0
+
+
+def test_errors_name_standard_input(omcal, folder, pipe):
+    (folder / "bad.csv").write_text("")
+    pipe(folder / "bad.csv")
+    ended = omcal("cluster", "-", "-c", 3)
+    assert ended.code == 2 and "standard input: " in ended.err and "/tmp" not in ended.err
+    pipe(folder / "rna.csv")
+    ended = omcal("cluster", "a=-", "b=-", "-c", 3)
+    assert ended.code == 2 and "standard input (-) is given twice" in ended.err
+
+
+def test_a_terminal_is_no_table(omcal, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    ended = omcal("inspect", "-")
+    assert ended.code == 2 and "is a terminal" in ended.err
+
+
+def test_several_tables_under_one_name(tmp_path):
+    for name in ("a", "b"):
+        write_csv(tmp_path / f"{name}.csv", RNA, name)
+    with pytest.raises(DataError, match=r"the name 'x' is for one table"):
+        load_views({"x": tmp_path})
