@@ -99,18 +99,18 @@ def _load(reading: Reading, fitted: list[str]) -> MultiViewData:
         except omcal.datasets.DataError:
             pass  # the first error says more
         raise omcal.datasets.DataError(
-            f"{error} The model was fitted to the views {', '.join(fitted)}; "
-            f"{_offer(reading, fitted)}, or name the views of FILE in this order with --views."
+            f"{error} The model was fitted on the views {', '.join(fitted)}; "
+            f"{_offer(reading, fitted)}name the views of FILE in this order with --views."
         ) from error
 
 
 def _offer(reading: Reading, fitted: list[str]) -> str:
-    """Return words that say which file holds which view, as far as their names tell."""
+    """Return words that say which file holds which view, as far as the names tell."""
     words = []
     for path in reading.paths:
         views = [name for name in fitted if name.lower() in path.stem.lower()]
-        words.append(f"{max(views, key=len) if views else 'VIEW'}={path}")
-    return f"say which file holds which view: {' '.join(words)}"
+        words += [f"{max(views, key=len)}={path}"] if views else []
+    return f"say which file holds which view ({' '.join(words)}), or " if words else ""
 
 
 def _show(result: dict[str, Any]) -> None:
