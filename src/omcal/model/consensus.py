@@ -40,6 +40,7 @@ from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
 from omcal.model.progress import FitMonitor, best_of_starts, plain_interrupts, shown
 from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_table, runs_of
+from omcal.model.structure import Structure, structure_at
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
@@ -84,7 +85,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         Labels, weights of the views and objective of each run.
     estimator_ : OMCAL or OCAL
         The run that is most like the result, as a fitted model.
-    doubts_ : list
+    doubts_, structure_
         As in `OMCAL`.
     objective_, n_iter_, converged_
         Of the joint fit, as in `OMCAL`.
@@ -111,6 +112,8 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
+
+    structure_: Structure | None = None
 
     def __init__(
         self,
@@ -226,6 +229,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             place.team.total(cluster_sizes(model.labels_, settings.n_clusters))
             for model in (inner, self)
         )
+        self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
         inner.doubts_ = inner._doubts(shown, own)
         self.doubts_: list[Diagnostic] = self._doubts(shown, joint)
         if not interrupted:

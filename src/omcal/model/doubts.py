@@ -16,6 +16,7 @@ from omcal.machine.threads import sum_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
+from omcal.model.structure import Structure
 from omcal.model.subset_fits import cosines_within, explained_shares, fit_graphs, for_views
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import SampledGraphs, sample_rows
@@ -83,12 +84,16 @@ class DiagnosticGraphs:
 def doubts(
     model: Any, shown: DiagnosticGraphs | None = None, sizes: Array | None = None
 ) -> list[Diagnostic]:
-    """What a user should know of a fitted model before trusting it; with its graphs, more.
+    """Return the diagnostics of a fitted model; some of them need its graphs.
 
     `sizes` of the clusters are given where the labels are not those of all samples.
     """
     sizes = cluster_sizes(model.labels_, model.n_clusters) if sizes is None else sizes
-    found = [*_about_views(model), *_about_sizes(model, sizes)]
+    found = [
+        *about_structure(model.structure_),
+        *_about_views(model),
+        *_about_sizes(model, sizes),
+    ]
     several = len(model.view_names_) > 1 and np.count_nonzero(sizes) > 1
     if several and shown is not None and shown.graphs is not None:
         found += _about_agreement(model, shown.graphs, shown)
@@ -99,6 +104,18 @@ def warn(model: Any) -> None:
     """Raise a warning for each doubt."""
     for doubt in model.doubts_:
         warnings.warn(str(doubt), doubt.warning, stacklevel=3)
+
+
+def about_structure(found: Structure | None) -> Iterator[Diagnostic]:
+    """Yield a diagnostic where the clusters separate the samples no better than noise."""
+    if found is not None and not found.found:
+        yield Diagnostic(
+            f"no cluster structure found: the clusters separate neighbours with a score of "
+            f"{found.separation:.2f} (0: chance, 1: perfect; {found.n_samples} samples), data "
+            f"without clusters (one Gaussian with the same covariance) reach {found.null:.2f}",
+            "do not read meaning into the clusters; look at the views and at view_scales_, leave "
+            "out views or features that only add noise, or try another n_clusters",
+        )
 
 
 def unconverged(max_iter: int, tol: float) -> Diagnostic:

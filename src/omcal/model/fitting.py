@@ -55,6 +55,7 @@ from omcal.model.progress import (
     shown,
 )
 from omcal.model.sizes import ViewSize, view_sizes
+from omcal.model.structure import Structure, structure_at
 from omcal.places.base import Place
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.places.team import facts_of, team_of
@@ -109,6 +110,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel):
 
     _single_view: ClassVar[bool] = False
     _graphs: AnchorGraphs | None = None
+    structure_: Structure | None = None
 
     def fit(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
@@ -191,6 +193,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel):
         ((best, assignment),) = self._optimise(place, [(rows, graph_model, random_state)], watch)
 
         self._publish(Predictor(graph_model, best.consensus), best, assignment)
+        self.structure_ = structure_at(place, self._rule, self.labels_)
         shown = DiagnosticGraphs.of(place.sample_graphs(0))
         self._graphs = shown.of_all
         sizes = cluster_sizes(self.labels_, int(self.n_clusters))

@@ -81,7 +81,9 @@ class OnCluster(Place):
             scan_plan = DataScan(self.views.n, self.views.widths, settings, random_states, drafts)
             seen = _look(self._blocks, scan_plan, self._client)
         self._marks = seen.block_checksums
-        return scan_plan.finish(seen, self.views)
+        learned = scan_plan.finish(seen, self.views)
+        self._scanned = scan_plan.kept
+        return learned
 
     def build(
         self, models: Sequence[GraphModel], settings: GraphSettings

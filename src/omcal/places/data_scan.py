@@ -20,6 +20,7 @@ from omcal.method.span import shared_rows, span_pays
 from omcal.views.present import check_present, require_enough
 from omcal.views.view import Matrix, View, Views, count_nonfinite, require_finite
 
+MOST_SAMPLED = 1024  # samples that stay in memory, to test the result on
 _MARKED = 16  # every 16th row goes into the checksum of a block
 
 
@@ -65,6 +66,7 @@ class DataScan:
     ) -> None:
         self._n = n
         self._settings = settings
+        self.kept: Views | None = None  # samples in every view, in random order, once finished
         self._random_states = random_states
         self._drafts = drafts
         self.shared: list[ScalingPlan] = [
@@ -104,6 +106,8 @@ class DataScan:
             anchors = check_anchors(s.anchors, s.n_anchors, views.widths)
             return [GraphModel(scalings, anchors, s.n_neighbors) for _ in self._random_states]
         sample = _joined(seen, views)
+        some = complete_sample(sample.n, sample.present, MOST_SAMPLED)
+        self.kept = Views([view.part(view.array[some], some) for view in sample])
         if self._in_span:
             return learned_in_span(sample, scalings, s, self._random_states)
         how = s.n_anchors, s.anchors, self._random_states, list(map(self._among_seen, self._drawn))
@@ -128,6 +132,15 @@ def _joined(seen: BlockStats, views: Views) -> Views:
             for view, block, mask in zip(views, blocks, masks, strict=True)
         ]
     )
+
+
+def complete_sample(n: int, present: Array | None, count: int) -> Array:
+    """Return the numbers of at most `count` random samples of n that are in every view."""
+    rng = np.random.RandomState(0)
+    drawn = np.unique(rng.randint(n, size=4 * count))
+    if present is not None:
+        drawn = drawn[present[drawn].all(axis=1)]
+    return rng.permutation(drawn)[:count]
 
 
 def drafts_of(

@@ -80,7 +80,9 @@ class OnDisk(Place):
             drafts = drafts_of(self.views, self.n, settings.scale, self.load)
             scan_plan = DataScan(self.views.n, self.views.widths, settings, random_states, drafts)
             seen = self.scan_rows(scan_plan)
-        return scan_plan.finish(seen, self.views)
+        learned = scan_plan.finish(seen, self.views)
+        self._scanned = scan_plan.kept
+        return learned
 
     def load(self, parts: list[slice]) -> list[Views]:
         return [block for _, block in read_ahead(self.views.load, parts)]
