@@ -370,6 +370,11 @@ def test_what_does_not_fit_in_memory_is_one_line(omcal_command, file, monkeypatc
 
 # the files beside the project
 
+# Clustered in less than a second.
+SMALL = {f"{name}.mat" for name in ("BBC4view", "CESC", "Coil", "Dermatology", "Movies")} | {
+    "htad.csv"
+}
+
 # Their 101 clusters, 148349 terms and 30000 or 70000 samples take longer than a test should.
 LARGE = {
     "caltech101_silhouettes_28.mat",
@@ -380,7 +385,9 @@ LARGE = {
 
 
 @pytest.mark.parametrize("part", range(5))
-def test_every_real_file_opens_and_clusters(omcal_command, shared, part):
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_every_real_file_opens_and_clusters(omcal_command, shared, part, whole):
+    """All are inspected and the small ones clustered; in a run of all tests, all of them."""
     files = sorted((shared / "data").iterdir())
     assert len(files) > 20
     for path in files[part::5]:
@@ -392,6 +399,8 @@ def test_every_real_file_opens_and_clusters(omcal_command, shared, part):
         plan = json.loads(inspected.out)["cluster"]
         assert plan["obstacle"] is None
         command = shlex.split(plan["command"].replace("--clusters C", "--clusters 20"))
+        if not whole and path.name not in SMALL:
+            continue
         fewer = ("--max-iter", 2) if path.name in LARGE else ()
         ended = omcal_command(*command[1:], *fewer, "--json")
         assert ended.code == 0, ended.err
