@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from omcal import select as select
     from omcal import tl as tl
     from omcal.model.consensus import Consensus
-    from omcal.model.estimators import OMCAL
+    from omcal.model.estimators import OCAL, OMCAL
     from omcal.model.files import load
-    from omcal.model.single_view import OCAL
 
 __version__ = "0.2.0"
 __all__ = ["OMCAL", "OCAL", "Consensus", "load", "__version__"]
@@ -24,7 +23,7 @@ __all__ = ["OMCAL", "OCAL", "Consensus", "load", "__version__"]
 _MODULES = ("baselines", "datasets", "experiments", "metrics", "plots", "report", "select", "tl")
 _HOMES = {
     "OMCAL": "omcal.model.estimators",
-    "OCAL": "omcal.model.single_view",
+    "OCAL": "omcal.model.estimators",
     "Consensus": "omcal.model.consensus",
     "load": "omcal.model.files",
 }

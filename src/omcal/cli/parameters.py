@@ -1,4 +1,4 @@
-"""The parameters of OMCAL as options of the commands: each is declared once, here."""
+"""The parameters of OMCAL as options of the commands, from their declarations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from omcal.method.weights import WEIGHTINGS
+from omcal.machine.declaring import Declared, Words, declared
+from omcal.model.parameters import MultiViewParameters
 
 
 class Parameter(NamedTuple):
@@ -42,62 +43,17 @@ def _one_of(*words: str) -> Any:
     return Enum("Words", {word: word for word in words}, type=str)
 
 
+def _of(one: Declared) -> Parameter:
+    """Return the option of a declared parameter."""
+    assert one.option is not None
+    shown = one.shown if one.shown is not None else str("" if one.default is None else one.default)
+    words = [rule.words for rule in one.constraint if isinstance(rule, Words)]
+    kind: Any = one.reads or (_one_of(*words[0]) if words else type(one.default))
+    return Parameter(one.option, kind, one.brief, shown, one.metavar)
+
+
 PARAMETERS: dict[str, Parameter] = {
-    "n_anchors": Parameter("--anchors", int, "Number of anchors.", "5 per cluster"),
-    "anchors": Parameter(
-        "--anchors-by",
-        _one_of("kmeans", "kmeans-full", "random"),
-        "How anchors are chosen; kmeans-full: from all rows.",
-        "kmeans",
-    ),
-    "n_neighbors": Parameter("--neighbors", int, "Nearest anchors of a sample.", "5"),
-    "beta": Parameter("--beta", float, "Weight of the nuclear norm.", "0.3"),
-    "gamma": Parameter("--gamma", float, "Weight of the factorisation.", "0.1"),
-    "scale": Parameter(
-        "--scale",
-        str,
-        "How views are scaled: auto (each by its kind), tfidf, unit, log, standard, feature, "
-        "sample, view or none; of single views: rna=log,image=none.",
-        "auto",
-        "WORD|VIEW=WORD",
-    ),
-    "weighting": Parameter(
-        "--weighting",
-        _one_of(*WEIGHTINGS),
-        "How views are weighted; "
-        + "; ".join(f"{name}: {rule.help}" for name, rule in WEIGHTINGS.items())
-        + ".",
-        "distinct",
-    ),
-    "init": Parameter(
-        "--init", _one_of("spectral", "random"), "Where the iterations start.", "spectral"
-    ),
-    "n_init": Parameter("--n-init", int, "Starts, random after the first; the best is kept.", "1"),
-    "max_iter": Parameter("--max-iter", int, "Most iterations of each start.", "100"),
-    "tol": Parameter("--tol", float, "Relative change to stop at.", "1e-05"),
-    "accelerate": Parameter(
-        "--accelerate/--no-accelerate",
-        bool,
-        "About the same objective in fewer iterations than the paper's.",
-        "accelerate",
-    ),
-    "device": Parameter(
-        "--device", str, "cpu, or a device of PyTorch: cuda, cuda:0,cuda:1 …", "cpu"
-    ),
-    "memory_limit": Parameter(
-        "--memory-limit",
-        str,
-        "Most memory for what grows with the samples, like 4GB; the rest goes to files. With "
-        "--dask alone: for all its processes.",
-        "",
-        "SIZE",
-    ),
-    "scratch_dir": Parameter(
-        "--scratch-dir", Path, "Folder for these files; they vanish.", "", "DIR"
-    ),
-    "checkpoint": Parameter(
-        "--checkpoint", Path, "Save the state here; a fit that finds it goes on.", "", "FILE"
-    ),
+    name: _of(one) for name, one in declared(MultiViewParameters).items() if one.option
 }
 
 _OPTIONS = {name: parameter.option.split("/")[0] for name, parameter in PARAMETERS.items()}

@@ -13,8 +13,7 @@ from omcal.baselines._base import Baseline
 from omcal.machine.arrays import Seed
 from omcal.model.base import FittedModel
 from omcal.model.consensus import Consensus
-from omcal.model.estimators import OMCAL
-from omcal.model.single_view import OCAL
+from omcal.model.estimators import OCAL, OMCAL
 
 
 @dataclass(frozen=True)

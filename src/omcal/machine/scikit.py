@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import KeysView, Mapping
 from typing import Any
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from omcal.machine.declaring import Declared, Methods, Range, Words
 
 try:  # from version 1.9 on
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -18,4 +21,27 @@ except ImportError:
         return method
 
 
-__all__ = ["CallbackSupportMixin", "HasMethods", "Interval", "StrOptions", "with_callbacks"]
+def scikit_constraints(parameters: Mapping[str, Declared]) -> dict[str, list[Any]]:
+    """Return the constraints of declared parameters as scikit-learn checks them."""
+    return {name: list(map(_constraint, one.constraint)) for name, one in parameters.items()}
+
+
+def _constraint(given: Any) -> Any:
+    match given:
+        case Range(kind, least, most, closed):
+            return Interval(kind, least, most, closed=closed)
+        case Words(words):
+            return StrOptions(words if isinstance(words, KeysView) else set(words))
+        case Methods(names):
+            return HasMethods(list(names))
+    return given
+
+
+__all__ = [
+    "CallbackSupportMixin",
+    "HasMethods",
+    "Interval",
+    "StrOptions",
+    "scikit_constraints",
+    "with_callbacks",
+]

@@ -7,12 +7,10 @@ from the host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from omcal.machine.arrays import Floats
-from omcal.method.simplex import minimize_on_simplex
+if TYPE_CHECKING:  # the help of the command line reads the table, and loads no library
+    from omcal.machine.arrays import Floats
 
 _SHARPNESS = 50
 
@@ -39,6 +37,8 @@ class Weighting(NamedTuple):
 
 def adaptive_weights(given: WeightInputs) -> Floats:
     """Update alpha, Eq. 27: the mixture of the graphs nearest to Z."""
+    from omcal.method.simplex import minimize_on_simplex
+
     return minimize_on_simplex(given.H, 2.0 * given.SZ, given.last)
 
 
@@ -65,6 +65,8 @@ def copies(H: Floats) -> Floats:
 
     A graph whose cosine is .99 counts as .6 of a copy, one of .93 as .03.
     """
+    import numpy as np
+
     size = np.sqrt(np.diag(H))
     norm = np.outer(size, size)
     cosine = np.divide(H, norm, out=np.eye(len(H)), where=norm > 0)

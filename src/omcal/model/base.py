@@ -21,7 +21,9 @@ from omcal.places.base import Place, require_shape
 from omcal.views.like import PresentLike, Slices, ViewsLike
 
 if TYPE_CHECKING:
+    from omcal.method.graph import AnchorGraphs
     from omcal.model.feature_effects import ClusterDescription
+    from omcal.model.structure import Structure
     from omcal.model.view_effects import ViewExplanation
     from omcal.report import ReportOptions
 
@@ -31,7 +33,9 @@ class FittedModel(
 ):
     """What OMCAL, OCAL and Consensus answer once they are fitted."""
 
-    _rule: Any  # a Rule, or that of joined runs
+    _rule: Any  # a Predictor or a ConsensusPredictor
+    _graphs: AnchorGraphs | None = None
+    structure_: Structure | None = None
 
     @abstractmethod
     def fit(

@@ -23,9 +23,8 @@ from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
 from omcal.model.consensus import Consensus
 from omcal.model.consensus_files import parts_of, read_consensus
-from omcal.model.estimators import OMCAL
+from omcal.model.estimators import OCAL, OMCAL
 from omcal.model.header import flag, integer, names, number, optional_integer, text
-from omcal.model.single_view import OCAL
 from omcal.views.columns import split_columns
 
 __all__ = ["ModelError", "load", "save"]

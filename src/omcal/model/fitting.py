@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import wraps
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,21 +16,19 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask
+from omcal.machine.declaring import declared
 from omcal.machine.memory import parse_bytes
 from omcal.machine.scikit import (
     CallbackSupportMixin,
-    HasMethods,
-    Interval,
-    StrOptions,
+    scikit_constraints,
     with_callbacks,
 )
 from omcal.machine.threads import one_blas_thread, small_blas
 from omcal.machine.versions import versions
-from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.rows import AbstractRows, Assignment
-from omcal.method.scaling import SCALES, check_scale
+from omcal.method.scaling import check_scale
 from omcal.method.settings import GraphSettings, resolve_n_anchors, start_weights
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import check_init, starts
@@ -47,6 +44,7 @@ from omcal.model.doubts import (
     unconverged,
     warn,
 )
+from omcal.model.parameters import SharedParameters
 from omcal.model.progress import (
     FitMonitor,
     Optimised,
@@ -55,7 +53,7 @@ from omcal.model.progress import (
     shown,
 )
 from omcal.model.sizes import ViewSize, view_sizes
-from omcal.model.structure import Structure, structure_at
+from omcal.model.structure import structure_at
 from omcal.places.base import Place
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.places.team import facts_of, team_of
@@ -63,6 +61,38 @@ from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present, require_enough
 from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
+
+_ATTRIBUTES = """\
+labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.
+    view_weights_ : array of shape (n_views,)
+        α: how much each view counts, in the order of `view_names_`; the sum is 1.
+    basis_ : array of shape (n_anchors, n_clusters)
+        G: what each cluster looks like over the anchors.
+    anchors_ : list of arrays of shape (n_anchors, d_v)
+        The anchors in each view, in the scaled space.
+    objective_ : array of shape (n_iter,)
+        The objective after each iteration.
+    n_iter_ : int
+        Number of iterations of the start that was kept.
+    converged_ : bool
+        Whether the objective came to rest within `tol` before `max_iter`.
+    n_undecided_ : int
+        Samples without a positive entry in F; their label is the least negative one.
+    doubts_ : list
+        What makes the result doubtful, as triples (what was seen, what to try, kind of warning);
+        `fit` warns of each.
+    structure_ : omcal.model.structure.Structure or None
+        How well the clusters separate a sample, and how well data without clusters is separated;
+        None where it was not tested (fewer than 50 samples, one cluster, a loaded model).
+    view_scales_ : list
+        What was done to each view and why, as pairs (name in `scale`, reason).
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    view_names_ : list of str
+        Names of the views: those of a mapping, else view1, view2 ..."""
 
 
 def all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
@@ -81,36 +111,17 @@ def all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
     return guarded
 
 
-class AnchorClusterer(CallbackSupportMixin, FittedModel):
+class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
     """What OMCAL and OCAL share: everything but the parameters that speak of several views."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "beta": [Interval(Real, 0, None, closed="left")],
-        # Above, the objective is a difference of numbers that agree in all of their digits.
-        "gamma": [Interval(Real, 0, 1e8, closed="both")],
-        "scale": [StrOptions({name for name in SCALES if name}), dict, None],
-        "anchors": [StrOptions({"kmeans", "kmeans-full", "random"}), list, tuple, np.ndarray],
-        "init": [StrOptions({"spectral", "random"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "accelerate": ["boolean"],
-        "device": [str],
-        "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
-        "scratch_dir": [str, os.PathLike, None],
-        "checkpoint": [str, os.PathLike, None],
-        "client": [HasMethods(["submit", "compute"]), None],
-        "group": [HasMethods(["rank", "size"]), str, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls._parameter_constraints = scikit_constraints(declared(cls))
+        if cls.__doc__:
+            cls.__doc__ = cls.__doc__.replace("{attributes}", _ATTRIBUTES)
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _single_view: ClassVar[bool] = False
-    _graphs: AnchorGraphs | None = None
-    structure_: Structure | None = None
 
     def fit(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None

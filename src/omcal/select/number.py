@@ -17,7 +17,7 @@ from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.consensus import Consensus
-from omcal.model.estimators import OMCAL, Weighting
+from omcal.model.estimators import OMCAL
 from omcal.model.subset_fits import sampled_rows
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import read_views
@@ -25,6 +25,8 @@ from omcal.views.view import Matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from omcal.model.parameters import Weighting
 
 _AGREED = 0.99  # stability of clusters that are found whatever the anchors are
 # Such clusters may be those of a coarser division, unless hardly a tie is between them, or their

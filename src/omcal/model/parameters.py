@@ -1,0 +1,264 @@
+"""The parameters of OMCAL and OCAL: name, default, constraint, documentation and option of each.
+
+A further parameter is one entry here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from omcal.machine.declaring import Declares, Methods, Range, Words, parameter
+from omcal.method.weights import WEIGHTINGS
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from numpy.typing import ArrayLike
+    from torch.distributed import ProcessGroup
+
+    from omcal.machine.arrays import Seed
+    from omcal.method.scaling import Scale
+    from omcal.views.like import ColumnsLike
+
+    Weighting: TypeAlias = Literal["distinct", "agreement", "adaptive", "uniform"] | ArrayLike
+    Anchors: TypeAlias = Literal["kmeans", "kmeans-full", "random"] | Sequence[ArrayLike]
+    Start: TypeAlias = Literal["spectral", "random"] | ArrayLike
+
+_COUNT = Range(Integral, 1)
+_SCALES = ("auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample")
+
+
+def _words(*words: str) -> str:
+    return "{" + ", ".join(f'"{word}"' for word in words) + "}"
+
+
+class SharedParameters(Declares):
+    """The parameters of OMCAL and OCAL."""
+
+    n_clusters: int = parameter(
+        default=8,
+        constraint=(_COUNT,),
+        kind="int",
+        help="Number of clusters c.",
+        kw_only=False,
+    )
+    n_anchors: int | None = parameter(
+        default=None,
+        constraint=(_COUNT, None),
+        kind="int",
+        help="""Number of anchors m, at least `n_clusters`. By default five per cluster, at least
+        c + 10, and at most half of the samples or 500 (2 c where that is more).""",
+        option="--anchors",
+        brief="Number of anchors.",
+        shown="5 per cluster",
+        reads=int,
+    )
+    n_neighbors: int = parameter(
+        default=5,
+        constraint=(_COUNT,),
+        kind="int",
+        help="""Number k of nearest anchors a sample is tied to in each view; below
+        `n_anchors`.""",
+        option="--neighbors",
+        brief="Nearest anchors of a sample.",
+    )
+    beta: float = parameter(
+        default=0.3,
+        constraint=(Range(Real, 0),),
+        kind="float",
+        help="Weight of the nuclear norm; more means a consensus graph of lower rank.",
+        option="--beta",
+    )
+    gamma: float = parameter(
+        default=0.1,
+        # Above, the objective is a difference of numbers that agree in all of their digits.
+        constraint=(Range(Real, 0, 1e8, "both"),),
+        kind="float",
+        help="Weight of the factorisation, at most 1e8; the paper recommends 1e-5 to 1.",
+        option="--gamma",
+        brief="Weight of the factorisation.",
+    )
+    scale: Scale = parameter(
+        default="auto",
+        constraint=(Words(_SCALES), dict, None),
+        kind=f"{_words(*_SCALES)}, None or dict",
+        help="""How the views are scaled. "auto" recognises the kind of each from up to 2048 of
+        its rows and says in `view_scales_` what it took, and why: "tfidf" for mostly zero,
+        non-negative views and other counts (damped, times inverse document frequency, rows of
+        length 1), "unit" for mostly zero ones with negative values (rows of length 1), "view" for
+        rows of length 1 that are not whole numbers (one factor), "log" for other non-negative
+        features with long tails (z-score of log(1 + x / median)), else "standard" (z-score of
+        each feature). These five end with total variance 1, so that the width of a view does not
+        decide how much it counts, and can be asked for by name. "feature": z-score of each
+        feature alone. "sample": z-score of each sample within each view. None: the data as they
+        are. Constant features become 0. Sparse views are not centred and stay sparse, unless
+        more than two thirds of their entries are stored. A dict has one of these by the name of
+        a view; views that it does not name are "auto".""",
+        option="--scale",
+        brief="""How views are scaled: auto (each by its kind), tfidf, unit, log, standard, """
+        """feature, sample, view or none; of single views: rna=log,image=none.""",
+        metavar="WORD|VIEW=WORD",
+        reads=str,
+    )
+    anchors: Anchors = parameter(
+        default="kmeans",
+        constraint=(Words(("kmeans", "kmeans-full", "random")), "array-like"),
+        kind='{"kmeans", "kmeans-full", "random"} or list of arrays',
+        help="""Choice of the anchors. "kmeans": joint k-means of all views on a random sample of
+        256·m rows. "kmeans-full": on all rows, from a start that tries up to m points for each
+        anchor where the other tries 2 + log m; slower, and mostly less dependent on the seed.
+        "random": random samples. Or one (m, d_v) array per view, in the scaled space.""",
+        option="--anchors-by",
+        brief="How anchors are chosen; kmeans-full: from all rows.",
+    )
+    init: Start = parameter(
+        default="spectral",
+        constraint=(Words(("spectral", "random")), "array-like"),
+        kind='{"spectral", "random"} or array of shape (n_anchors, n_clusters)',
+        help="""Orthonormal start of G. "spectral": leading eigenvectors of the mixed graph, turned
+        towards an indicator; as good as a random one and often there in fewer iterations.
+        "random": as in the paper. With given anchors only a random start has chance in it.""",
+        option="--init",
+        brief="Where the iterations start.",
+    )
+    n_init: int = parameter(
+        default=1,
+        constraint=(_COUNT,),
+        kind="int",
+        help="Number of starts of G, random after the first; the lowest objective wins.",
+        option="--n-init",
+        brief="Starts, random after the first; the best is kept.",
+    )
+    max_iter: int = parameter(
+        default=100,
+        constraint=(_COUNT,),
+        kind="int",
+        help="Most iterations of each start.",
+        option="--max-iter",
+    )
+    tol: float = parameter(
+        default=1e-5,
+        constraint=(Range(Real, 0),),
+        kind="float",
+        help="""Stop when the objective changes by less than this, relatively; 0 runs all
+        `max_iter` iterations.""",
+        option="--tol",
+        brief="Relative change to stop at.",
+    )
+    accelerate: bool = parameter(
+        default=True,
+        constraint=("boolean",),
+        kind="bool",
+        help="""Reach about the same objective in a half to a third of the passes over the
+        samples, by repeating the steps that need no pass and running the others ahead along
+        their last move. False is the paper's iteration.""",
+        option="--accelerate/--no-accelerate",
+        brief="About the same objective in fewer iterations than the paper's.",
+        shown="accelerate",
+    )
+    device: str = parameter(
+        default="cpu",
+        constraint=(str,),
+        kind='{"cpu", "cuda", "cuda:1", "cuda:0,cuda:1", "mps"}',
+        help="""Where the rows live and the work is done; other than "cpu" needs PyTorch (extra
+        "gpu"). Several GPUs share the rows out. Tensors that are on a device already are used
+        there, and the results are tensors.""",
+        option="--device",
+        brief="cpu, or a device of PyTorch: cuda, cuda:0,cuda:1 …",
+        reads=str,
+    )
+    memory_limit: float | str | None = parameter(
+        default=None,
+        constraint=(Range(Real, 0, None, "neither"), str, None),
+        kind="int or str",
+        help="""Most bytes of memory, such as ``"4GB"``, for the data that grow with the number of
+        samples: the graphs, F and the blocks that are read. Data that do not fit go to files in
+        `scratch_dir`. By default half of the free memory where a view lies on disk, and no limit
+        otherwise.""",
+        option="--memory-limit",
+        brief="""Most memory for what grows with the samples, like 4GB; the rest goes to files. """
+        """With --dask alone: for all its processes.""",
+        metavar="SIZE",
+        reads=str,
+    )
+    scratch_dir: str | os.PathLike[str] | None = parameter(
+        default=None,
+        constraint=(str, os.PathLike, None),
+        kind="path",
+        help="""Folder for these files, which vanish when the fit ends, however it ends; by default
+        the system's for temporary files.""",
+        option="--scratch-dir",
+        brief="Folder for these files; they vanish.",
+        metavar="DIR",
+        reads=Path,
+    )
+    checkpoint: str | os.PathLike[str] | None = parameter(
+        default=None,
+        constraint=(str, os.PathLike, None),
+        kind="path",
+        help="""File that the small state of the fit is saved to every five iterations. A fit that
+        finds it goes on from there; it is removed when the fit has ended.""",
+        option="--checkpoint",
+        brief="Save the state here; a fit that finds it goes on.",
+        metavar="FILE",
+        reads=Path,
+    )
+    client: Client | None = parameter(
+        default=None,
+        constraint=(Methods(("submit", "compute")), None),
+        kind="distributed.Client",
+        help="""The cluster that views in Dask, or files, are worked on by; by default the current
+        client where a view is in Dask, and this process otherwise.""",
+    )
+    group: ProcessGroup | str | None = parameter(
+        default=None,
+        constraint=(Methods(("rank", "size")), str, None),
+        kind="torch.distributed.ProcessGroup or str",
+        help="""Processes that fit together, each to the rows that it passes to `fit`, which may be
+        none; "world" is all of them. Every process ends with the same model, and with the labels
+        of its own rows. Its rows are worked on at any of the other places; needs PyTorch (extra
+        "gpu").""",
+    )
+    random_state: Seed = parameter(
+        default=None,
+        constraint=("random_state",),
+        kind="int, RandomState or None, default=None",
+        help="Seed of the anchors and of the start.",
+    )
+    verbose: int = parameter(
+        default=0,
+        constraint=("verbose",),
+        kind="int",
+        help="""1 reports how each view is scaled and each run that is joined, 2 each iteration
+        too, through the logger "omcal".""",
+    )
+
+
+class MultiViewParameters(SharedParameters):
+    """The parameters of OMCAL: those that speak of several views as well."""
+
+    weighting: Weighting = parameter(
+        default="distinct",
+        constraint=(Words(WEIGHTINGS.keys()), "array-like"),
+        kind=f"{_words(*WEIGHTINGS)} or array of shape (n_views,)",
+        help="""How the views are weighted. "agreement": in proportion to the cosine between the
+        view's graph and the current clustering. "distinct": the same, where the copies of a view
+        share the weight of one. "adaptive": the paper's weights, the mixture of graphs nearest to
+        Z. "uniform", or given weights, stay fixed. A view that is the same for all samples has
+        weight 0 under each.""",
+        option="--weighting",
+        brief="How views are weighted; "
+        + "; ".join(f"{name}: {rule.help}" for name, rule in WEIGHTINGS.items())
+        + ".",
+    )
+    views: ColumnsLike | None = parameter(
+        default=None,
+        constraint=(None, str, dict, list, tuple),
+        kind="str, mapping or list",
+        help="""Where X is one table: which columns form which view. A list, or a mapping from
+        names, of slices, positions or column names; or ``"prefix_"`` for one view per column-name
+        prefix.""",
+    )
