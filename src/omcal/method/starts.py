@@ -53,13 +53,14 @@ def spectral_bases(AtA: Floats, n_clusters: int) -> list[Floats]:
 
     def work(some: slice) -> list[Floats]:
         vectors = np.linalg.eigh(AtA[some])[1][:, :, -n_clusters:]
-        return [_turned(one) for one in vectors]
+        return [rotated_basis(one) for one in vectors]
 
     with one_blas_thread():  # the same start, whatever their number
         return list(chain.from_iterable(map_blocks(work, len(AtA), max(1, _OPERATIONS // m**3))))
 
 
-def _turned(vectors: Floats) -> Floats:
+def rotated_basis(vectors: Floats) -> Floats:
+    """Return c orthonormal columns, rotated as in `spectral_basis`."""
     c = vectors.shape[1]
     chosen = qr(vectors.T, mode="r", pivoting=True)[1][:c]
     G = vectors @ orthogonal_factor(vectors[chosen].T)

@@ -20,10 +20,11 @@ from omcal.machine.scikit import HasMethods, Interval
 from omcal.machine.threads import small_blas
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import ConsensusPredictor, Predictor
-from omcal.method.rows import Assignment
+from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
+from omcal.method.subspace import Subspace, subspace_pays
 from omcal.metrics import ari_of_table
 from omcal.model.base import FittedModel
 from omcal.model.cost import Estimate
@@ -38,7 +39,13 @@ from omcal.model.doubts import (
 )
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer, all_or_nothing
-from omcal.model.progress import FitMonitor, best_of_starts, plain_interrupts, shown
+from omcal.model.progress import (
+    FitMonitor,
+    Optimised,
+    best_of_starts,
+    plain_interrupts,
+    shown,
+)
 from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_table, runs_of
 from omcal.model.structure import Structure, structure_at
 from omcal.places.base import Place
@@ -259,9 +266,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         rows = place.join([assignment for _, _, assignment in finished], c)
         how = (int(max_iter), inner.tol, inner.accelerate)
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
-        StS = rows.gram()
-        (bases,) = starts("spectral", 1, StS[0], c, [random_state])
-        ((solution, assignment),) = best_of_starts(place, [bases], [rows], [StS], [problem], watch)
+        solution, assignment = self._solve_joint(place, rows, problem, random_state, watch)
         labels = on_host(assignment.labels).astype(np.int32, copy=False)
         tables = [place.team.total(run_table(run.labels, labels, c)) for run in runs]
         # Runs that agree leave it to rounding which cluster comes first: they have a number each.
@@ -271,6 +276,25 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         Z = replace(solution.consensus, G=solution.consensus.G[:, order])
         solution, rules = replace(solution, consensus=Z), [rule for rule, _, _ in finished]
         self._publish(rules, runs, tables, solution, Assignment(labels, assignment.n_undecided))
+
+    def _solve_joint(
+        self,
+        place: Place,
+        rows: AbstractRows,
+        problem: Problem,
+        random_state: np.random.RandomState,
+        watch: FitMonitor,
+    ) -> Optimised:
+        """Solve the joint problem, with many clusters in the directions that matter."""
+        c, StS = self.n_clusters, rows.gram()
+        if not subspace_pays(StS.shape[-1], problem):
+            (bases,) = starts("spectral", 1, StS[0], c, [random_state])
+            return best_of_starts(place, [bases], [rows], [StS], [problem], watch)[0]
+        inside = Subspace(StS[0, 0], problem, c)
+        projected = inside.rows(rows)
+        how = ([[inside.start]], [projected], [projected.gram()], [problem], watch)
+        ((solution, assignment),) = best_of_starts(place, *how)
+        return inside.lifted(solution), assignment
 
     def _publish(
         self,

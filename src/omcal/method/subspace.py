@@ -1,0 +1,68 @@
+"""A problem with many anchors of one view, in the directions of its graph that matter.
+
+Turning the anchors by an orthogonal matrix leaves Eq. 10 unchanged. Directions of the graph far
+below the threshold of the singular values get no share in Z, so the small steps can leave them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from omcal.machine.arrays import Floats
+from omcal.machine.threads import one_blas_thread
+from omcal.method.rows import AbstractRows, Assignment, Sums
+from omcal.method.solver import Problem, Solution
+from omcal.method.starts import rotated_basis
+
+_MANY_ANCHORS = 300  # with fewer, an eigendecomposition per iteration takes little time
+_NEGLIGIBLE = 0.25  # of the threshold
+
+
+class ProjectedRows(AbstractRows):
+    """Rows of one view whose anchors are the columns of W (m, r), an orthonormal basis."""
+
+    def __init__(self, rows: AbstractRows, W: Floats, squares: Floats) -> None:
+        self._rows, self._W, self._squares = rows, W, squares
+
+    def gram(self) -> Floats:
+        return np.diag(self._squares)[None, None]
+
+    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
+        sums = self._rows.sweep(alpha, self._W @ P, R)
+        return replace(sums, StF=self._W.T @ sums.StF)
+
+    def assign(
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
+    ) -> Assignment:
+        W = self._W
+        return self._rows.assign(alpha, W @ P, R, W @ G, runner_up=runner_up)
+
+
+class Subspace:
+    """The leading eigenvectors W of AᵀA (m, m), and the spectral start in their coordinates."""
+
+    def __init__(self, AtA: Floats, problem: Problem, n_clusters: int) -> None:
+        with one_blas_thread():  # the same start, whatever the number of threads
+            squares, vectors = np.linalg.eigh(AtA)
+        least = (_NEGLIGIBLE * problem.tau * (1.0 + problem.gamma)) ** 2
+        first = min(int(np.searchsorted(squares, least)), len(AtA) - n_clusters)
+        self.W, self.squares = vectors[:, first:], squares[first:]
+        self._rest = float(squares[:first].sum())
+        self.start: Floats = self.W.T @ rotated_basis(vectors[:, -n_clusters:])
+
+    def rows(self, rows: AbstractRows) -> ProjectedRows:
+        return ProjectedRows(rows, self.W, self.squares)
+
+    def lifted(self, solution: Solution) -> Solution:
+        """Return the solution in the coordinates of all anchors."""
+        Z, W = solution.consensus, self.W
+        consensus = replace(Z, G=W @ Z.G, T=W @ Z.T @ W.T)
+        history = [value + self._rest for value in solution.history]
+        return replace(solution, consensus=consensus, history=history)
+
+
+def subspace_pays(n_anchors: int, problem: Problem) -> bool:
+    """Whether to solve in a subspace: eigenvalues are needed, of a large matrix."""
+    return n_anchors > _MANY_ANCHORS and problem.tau > 0
