@@ -48,7 +48,7 @@ REASONS = ROOT / "benchmarks" / "mutants.toml"
 PAGE = ROOT / "benchmarks" / "results" / "mutants.md"
 TESTS = [
     "tests/method",
-    *(f"tests/model/test_{name}.py" for name in ("consensus", "errors", "ranges", "weights")),
+    *(f"tests/model/test_{name}.py" for name in ("consensus", "errors", "ranges", "view_weights")),
     "tests/views/test_present.py",
 ]
 KEPT = ROOT / "out" / "mutants"

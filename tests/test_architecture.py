@@ -45,3 +45,9 @@ def test_importing_omcal_loads_no_optional_library():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_files_of_tests_have_different_names():
+    """Pytest loads them as modules by their names, whatever their folders are."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    assert [name for name in set(names) if names.count(name) > 1] == []

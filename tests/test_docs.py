@@ -87,11 +87,22 @@ def python_of(page):
     return "\n".join(line if language == "python" else "" for language, line in lines(page))
 
 
+# Front pages run with every run of the tests.
+FRONT = {"README.md", "index.md", "install.md", "five_minutes.md"}
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if python_of(page).strip()],
-    ids=lambda page: str(page.relative_to(ROOT)),
+    [
+        pytest.param(
+            page,
+            marks=[] if page.name in FRONT else [pytest.mark.long],
+            id=str(page.relative_to(ROOT)),
+        )
+        for page in PAGES
+        if python_of(page).strip()
+    ],
 )
 def test_python_blocks_run(page, tmp_path):
     """The blocks of a page run in order, as one program in an empty folder."""
@@ -108,6 +119,7 @@ def test_python_blocks_run(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_commands_about_formats(tmp_path):
     """In the order of the page, where its first two blocks have made the files."""

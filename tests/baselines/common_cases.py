@@ -84,8 +84,14 @@ def marks(method):
     return [pytest.mark.long] if any(method is variant for variant in VARIANTS) else []
 
 
-def each(methods):
-    params = [pytest.param(method, marks=marks(method), id=name(method)) for method in methods]
+def each(methods, *, every=1):
+    """Cases of these methods; all but each third or so, by `every`, are long."""
+    params = [
+        pytest.param(
+            method, marks=[pytest.mark.long] if m % every else marks(method), id=name(method)
+        )
+        for m, method in enumerate(methods)
+    ]
     return pytest.mark.parametrize("method", params)
 
 

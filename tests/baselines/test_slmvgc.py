@@ -213,6 +213,7 @@ def test_order_of_samples_reorders_graph_and_weights():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.long
 def test_coil(shared):
     X, y = load_coil(shared)
     model = SLMVGC(20, random_state=0).fit(X)

@@ -39,7 +39,16 @@ def python(code, **options):
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "words", [["--version"], ["-V"], ["-h"], *([c, "--help"] for c in COMMANDS)]
+    "words",
+    [
+        ["--version"],
+        ["-h"],
+        ["cluster", "--help"],
+        *(
+            pytest.param(words, marks=pytest.mark.long)
+            for words in [["-V"], *([c, "--help"] for c in COMMANDS if c != "cluster")]
+        ),
+    ],
 )
 def test_help_and_version_load_neither_scikit_learn_nor_numpy(words):
     code = (

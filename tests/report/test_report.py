@@ -468,7 +468,7 @@ def test_large_data_are_sampled_and_this_is_said(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "most"),
-    [(10_000, 1_000_000), (70_000, 4_200_000)],
+    [(10_000, 1_000_000), pytest.param(70_000, 4_200_000, marks=pytest.mark.long)],
 )
 def test_files_have_room_for_all_samples(n, most):
     report = large_report(n)

@@ -316,7 +316,7 @@ def test_fingers_zoom_the_map(browser, made):
     page.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_thousand_samples(browser):
     page = browser.open(large_report(100_000))
     assert "All 100,000 samples are drawn." in page.text("#clusters")
@@ -361,7 +361,7 @@ def reproduction(tmp_path_factory):
     return write_outputs(Plan(PAPER, 1, quick=True), folder / "records.jsonl", folder, None)[0]
 
 
-@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize("width", [1400, pytest.param(400, marks=pytest.mark.long)])
 def test_the_reproduction_is_shown(browser, reproduction, width):
     page = browser.open(reproduction, width=width)
     sections = page.run("Array.from(document.querySelectorAll('section'), s => s.id)")
