@@ -15,6 +15,7 @@ from omcal.cli.console import (
     collected_warnings,
     fit_progress,
     print_json,
+    print_notes,
     print_table,
     report_notes,
     stdout,
@@ -154,8 +155,7 @@ def cluster(
     elif outputs.to_stdout:
         report_notes(result["notes"])
     elif not quiet:
-        if suggestion is not None:
-            stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
+        print_notes(result["notes"], suggestion)
         _show(result)
     outputs.finish()
     if interrupted:
@@ -231,8 +231,7 @@ def _show_expected(
     if as_json:
         print_json({"file": source, "dry_run": True, "notes": notes, **estimate_record(expected)})
         return
-    for note in notes:
-        stdout().print(f"Note: {note}")
+    print_notes(notes)
     stdout().print(str(expected), soft_wrap=True)
 
 
@@ -291,8 +290,6 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
 
 def _show(result: dict[str, Any]) -> None:
     console = stdout()
-    for note in result["notes"]:
-        console.print(f"Note: {note}")
     print_table(
         "Views",
         ("view", "features", "weight", "scaled as"),

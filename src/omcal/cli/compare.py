@@ -10,11 +10,11 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.cells import cell_progress
-from omcal.cli.console import print_json, print_table, report_line, stdout
+from omcal.cli.console import print_json, print_notes, print_table, report_line, stdout
 from omcal.cli.files import remarks
 from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads
-from omcal.cli.runs import runs_of_consensus
+from omcal.cli.runs import ConsensusRuns, runs_of_consensus
 from omcal.cli.scaling import with_scales
 
 MethodNames = Annotated[
@@ -52,18 +52,6 @@ TimeLimit = Annotated[
 MemoryLimit = Annotated[
     str, typer.Option("--memory-limit", metavar="SIZE", help="Memory of a run beyond the data.")
 ]
-Runs = Annotated[
-    int | None,
-    typer.Option(
-        "--runs",
-        "-r",
-        "--n-runs",
-        min=1,
-        metavar="N",
-        help="Number of runs that the method consensus combines; omcal is one run.",
-        show_default="10",
-    ),
-]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time; times suffer from it.")]
 
 
@@ -77,7 +65,7 @@ def compare(
     records: RecordsFile = None,
     time_limit: TimeLimit = 600,
     memory_limit: MemoryLimit = "8GB",
-    runs: Runs = None,
+    runs: ConsensusRuns = None,
     jobs: Jobs = 1,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -137,10 +125,7 @@ def compare(
             }
         )
     elif not quiet and not outputs.to_stdout:
-        if suggestion is not None:
-            stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
-        for note in remarks(data):
-            stdout().print(f"Note: {note}")
+        print_notes(remarks(data), suggestion)
         _show(found.table, out)
 
 

@@ -40,6 +40,15 @@ def report_line(message: str) -> None:
         print("omcal:", visible(" ".join(message.split())), file=sys.stderr)
 
 
+def print_notes(notes: Sequence[str], suggestion: Any = None) -> None:
+    """Print the suggested number of clusters, where there is one, and notes on stdout."""
+    console = stdout()
+    if suggestion is not None:
+        console.print(f"{suggestion.sentence()}\n", soft_wrap=True)
+    for note in notes:
+        console.print(f"Note: {note}")
+
+
 def report_notes(notes: Sequence[str]) -> None:
     """Print notes on stderr, for a command whose result goes to stdout."""
     for note in notes:

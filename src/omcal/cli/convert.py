@@ -9,7 +9,7 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import print_json, stdout
+from omcal.cli.console import print_json, print_notes, stdout
 from omcal.cli.files import remarks
 from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads
@@ -59,8 +59,7 @@ def convert(
 
 def _show(data: MultiViewData, target: Path) -> None:
     console = stdout()
-    for note in remarks(data):
-        console.print(f"Note: {note}")
+    print_notes(remarks(data))
     listed = ", ".join(
         f"{name} ({width})" for name, width in zip(data.views, data.widths, strict=True)
     )

@@ -9,7 +9,14 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import collected_warnings, fit_progress, print_json, print_table, stdout
+from omcal.cli.console import (
+    collected_warnings,
+    fit_progress,
+    print_json,
+    print_notes,
+    print_table,
+    stdout,
+)
 from omcal.cli.files import remarks, require_ending
 from omcal.cli.outputs import require_writable
 from omcal.cli.parameters import PARAMETERS, takes
@@ -96,10 +103,7 @@ def explain(
         }
         print_json(result)
     elif not quiet:
-        if suggestion is not None:
-            stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
-        for note in said:
-            stdout().print(f"Note: {note}")
+        print_notes(said, suggestion)
         _show(found)
         if described is not None:
             _show_clusters(described)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -10,6 +11,12 @@ from typer.core import TyperCommand
 
 # Typer's usage errors are click's or, in newer versions, those of its own copy of click.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def set_parameters(call: Any, parameters: list[inspect.Parameter]) -> None:
+    """Let typer see these parameters instead of those of the function."""
+    call.__signature__ = inspect.Signature(parameters)
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
 def usage_message(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import print_json, print_table, stdout
+from omcal.cli.console import print_json, print_notes, print_table, stdout
 from omcal.cli.reading import Reading, reads
 
 _SHOWN_VIEWS = 50
@@ -117,8 +117,7 @@ def _show(result: dict[str, Any]) -> None:
         print_table("Possible labels (* taken by default)", ("labels", "classes"), rows)
     if result["ids"] is not None:
         console.print(f"Ids: {result['ids']}")
-    for note in result["notes"]:
-        console.print(f"Note: {note}")
+    print_notes(result["notes"])
     plan = result["cluster"]
     if plan["obstacle"] is not None:
         console.print(f"It cannot be clustered as it is: {plan['obstacle']}", soft_wrap=True)

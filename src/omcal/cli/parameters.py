@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from omcal.cli.framework import set_parameters
 from omcal.machine.declaring import Declared, Words, declared
 from omcal.model.parameters import MultiViewParameters
 
@@ -95,8 +96,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             )
             for name in names
         ]
-        call.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
-        call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        set_parameters(call, shown)
         return call
 
     return decorate

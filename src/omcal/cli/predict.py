@@ -10,7 +10,7 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out
-from omcal.cli.console import print_json, report_notes, stdout
+from omcal.cli.console import print_json, print_notes, report_notes, stdout
 from omcal.cli.files import remarks, require_label_format, samples_of, write_labels
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import takes
@@ -115,8 +115,7 @@ def _offer(reading: Reading, fitted: list[str]) -> str:
 
 def _show(result: dict[str, Any]) -> None:
     console = stdout()
-    for note in result["notes"]:
-        console.print(f"Note: {note}")
+    print_notes(result["notes"])
     print_clusters(result["cluster_sizes"])
     if result["scores"] is not None:
         print_scores(result["scores"])

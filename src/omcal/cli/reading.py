@@ -19,6 +19,7 @@ import typer
 
 import omcal
 from omcal.cli import options
+from omcal.cli.framework import set_parameters
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -244,8 +245,7 @@ def reads(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..
             for name, (annotation, default) in added.items()
             if name not in own.parameters
         ]
-        call.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
-        call.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        set_parameters(call, shown)
         return call
 
     return decorate

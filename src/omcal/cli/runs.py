@@ -13,18 +13,21 @@ if TYPE_CHECKING:
     from omcal import OMCAL, Consensus
     from omcal.datasets import MultiViewData
 
-Runs = Annotated[
-    int | None,
-    typer.Option(
-        "--runs",
-        "-r",
-        "--n-runs",
-        min=1,
-        metavar="N",
-        help="Number of runs, each with other anchors, to combine into one result.",
-        show_default="10 if they take seconds, else 1",
-    ),
-]
+
+def _runs_option(text: str, default: str) -> Any:
+    option = typer.Option(
+        *("--runs", "-r", "--n-runs"), min=1, metavar="N", help=text, show_default=default
+    )
+    return Annotated[int | None, option]
+
+
+Runs = _runs_option(
+    "Number of runs, each with other anchors, to combine into one result.",
+    "10 if they take seconds, else 1",
+)
+ConsensusRuns = _runs_option(
+    "Number of runs that the method consensus combines; omcal is one run.", "10"
+)
 
 USUAL_RUNS = 10
 _SECONDS = 15.0  # a wait that nobody minds

@@ -9,7 +9,7 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import print_json, print_table, report_line, stdout
+from omcal.cli.console import print_json, print_notes, print_table, report_line, stdout
 from omcal.cli.files import remarks
 from omcal.cli.reading import Reading, reads
 from omcal.cli.scaling import with_scales
@@ -84,10 +84,7 @@ def tune(
             }
         )
     elif not quiet:
-        if suggestion is not None:
-            stdout().print(f"{suggestion.sentence()}\n", soft_wrap=True)
-        for note in remarks(data):
-            stdout().print(f"Note: {note}")
+        print_notes(remarks(data), suggestion)
         _show(reading, n_clusters, trials)
 
 
