@@ -1,4 +1,4 @@
-"""Clustering of MuData and AnnData objects in place, in the manner of scanpy and muon."""
+"""Clustering of MuData and AnnData objects in place, as in scanpy and muon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Keys = str | Sequence[str] | Mapping[str, str] | None
 
 
 class Cells(Protocol):
-    """What AnnData and MuData have in common."""
+    """The common interface of AnnData and MuData."""
 
     @property
     def obs(self) -> Any: ...
@@ -160,7 +160,7 @@ def omcal(
 
 
 def model_of(data: Cells, key: str = "omcal") -> OMCAL | Consensus:
-    """The model that ``omcal.tl.omcal(data, keep_model=True)`` kept.
+    """Return the model that ``omcal.tl.omcal(data, keep_model=True)`` kept.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def model_of(data: Cells, key: str = "omcal") -> OMCAL | Consensus:
 def views_of(
     data: Cells, *, use_rep: Keys = None, layer: str | Mapping[str, str] | None = None
 ) -> tuple[dict[str, Matrix], dict[str, Mask] | None]:
-    """The views that a fit to `data` has, and which cells are in which of them.
+    """Return the views that a fit to `data` uses, and the cells in each of them.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def views_of(
 
 
 def _modalities(mdata: Any, use_rep: Keys, layer: Any) -> tuple[dict[str, Matrix], dict[str, Mask]]:
-    """A view of each modality, in the order of the cells of the whole, and which it has."""
+    """Return a view per modality in the order of all cells, and the cells that it has."""
     if isinstance(use_rep, Mapping):
         keys: dict[str, str | None] = _of_modalities(mdata, use_rep, "use_rep")
     elif use_rep is None or isinstance(use_rep, str):
@@ -268,7 +268,7 @@ def _of_modalities(mdata: Any, given: Mapping[str, str], parameter: str) -> dict
 
 
 def _parts(adata: Any, use_rep: Keys, layer: Any) -> dict[str, Any]:
-    """A view of each key of an AnnData object."""
+    """Return a view per key of an AnnData object."""
     for parameter, given in (("use_rep", use_rep), ("layer", layer)):
         if isinstance(given, Mapping):
             raise ValueError(f"{parameter}={given!r} is for MuData; give one name.")
@@ -286,7 +286,7 @@ def _default_key(adata: Any) -> str:
 
 
 def _part(adata: Any, key: str | None, layer: str | None, name: str) -> Any:
-    """The cells as `key` or `layer` represents them: an array or a sparse matrix."""
+    """Return the matrix in `key` or `layer`: an array or a sparse matrix."""
     if layer is not None:
         if key not in (None, "X"):
             raise ValueError(f"use_rep={key!r} and layer={layer!r} are both for {name!r}; choose.")

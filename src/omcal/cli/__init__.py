@@ -1,4 +1,4 @@
-"""The command line: one file a command, declared in `app`."""
+"""The command line: one file per command, declared in `app`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands, and how they end."""
+"""The list of commands, their errors and exit codes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def start(
 
 
 def run(words: Sequence[str]) -> int:
-    """Run one command; what is wrong with its input becomes one line and exit code 2."""
+    """Run one command; report bad input in one line, with exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal cannot show must not cost the result.
         if isinstance(stream, io.TextIOWrapper):

@@ -1,4 +1,4 @@
-"""How the progress of experiments is shown."""
+"""Progress of experiments on the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def cell_progress(quiet: bool) -> Iterator[Any]:
-    """An observer of the runner: a bar on a terminal, else a line for each cell."""
+    """Give an observer of the runner: a bar on a terminal, else one line per finished cell."""
     from omcal.experiments.runner import Silent
 
     console = Console(stderr=True)
@@ -34,7 +34,7 @@ def cell_progress(quiet: bool) -> Iterator[Any]:
 
 
 class _Lines:
-    """One line for each finished cell, for logs."""
+    """Print one line per finished cell, for logs."""
 
     def __init__(self) -> None:
         self._total = self._done = 0
@@ -52,7 +52,7 @@ class _Lines:
 
 
 class _Display:
-    """A bar, what is running, and what ended last."""
+    """Show a bar, the running cells, and the last finished one."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -78,13 +78,13 @@ class _Display:
 
 
 def _beginning(total: int, done: int, again: int) -> str:
-    """What is there already, in one line."""
+    """Return the numbers of all, of finished and of repeated cells in one line."""
     repeated = f"; {again} ended with an error and run again" if again else ""
     return f"{total} cells, {done} of them finished before{repeated}"
 
 
 def describe(record: Record) -> str:
-    """A record in one line."""
+    """Return a record in one line."""
     from omcal.experiments.plan import Cell
 
     cell = Cell.of(record)

@@ -61,13 +61,16 @@ MethodName = Annotated[
     ),
 ]
 ReportFile = Annotated[
-    Path | None, typer.Option("--report", metavar="HTML", help="Describe the result in this file.")
+    Path | None,
+    typer.Option("--report", metavar="HTML", help="Write a report of the result to this file."),
 ]
 ModelOut = Annotated[
     Path | None,
     typer.Option("--save-model", metavar="FILE", help="Write the model, for `omcal predict`."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the estimated time and memory, and do nothing.")
+]
 
 
 @takes(*PARAMETERS)
@@ -165,7 +168,7 @@ def cluster(
 def _method(
     name: str, runs: int | None, parameters: dict[str, Any], ours: dict[str, Any]
 ) -> tuple[Method, int | None]:
-    """The method, and how many runs are joined; others than OMCAL take none of its options."""
+    """Return the method and the number of runs; refuse options of OMCAL for other methods."""
     found = omcal.experiments.find_method(name)
     if found.name == "consensus":
         return omcal.experiments.find_method("omcal"), runs_of_consensus(runs)
@@ -185,7 +188,7 @@ def _write(
     seconds: float,
     command: str,
 ) -> dict[str, str | None]:
-    """Write what was asked for; where it went."""
+    """Write the files that were asked for; return their paths."""
     written = {
         "out": outputs.write(
             "--out", lambda p: write_labels(p, model.labels_, data), elsewhere=True
@@ -199,7 +202,7 @@ def _write(
 
 
 def _fit(model: Any, data: MultiViewData, dask: str | None, collective: bool) -> bool:
-    """Fit the model; returns whether Ctrl-C ended the fit with a result."""
+    """Fit the model; return whether Ctrl-C ended the fit with a result."""
     import numpy as np
 
     if collective:
@@ -254,7 +257,7 @@ def _write_report(
 
 
 def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
-    """What a fit found, in plain Python numbers; None where a method has no such thing."""
+    """Return the results of a fit as plain Python numbers; None for absent ones."""
     import numpy as np
 
     weights = getattr(model, "view_weights_", None)
@@ -312,7 +315,7 @@ def _show(result: dict[str, Any]) -> None:
 
 
 def _ending(result: dict[str, Any]) -> str:
-    """How the fit ended, in one sentence."""
+    """Return one sentence on the end of the fit."""
     n, seconds = result["n_samples"], result["seconds"]
     if result["converged"] is None:
         return f"{result['title']}: {n} samples in {seconds:.2f} s."

@@ -27,7 +27,7 @@ MethodNames = Annotated[
         show_default="those that are linear in n",
     ),
 ]
-Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Runs of each method.")]
+Seeds = Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds per method.")]
 TableFile = Annotated[
     Path | None,
     typer.Option(
@@ -42,17 +42,24 @@ RecordsFile = Annotated[
     typer.Option(
         "--records",
         metavar="JSONL",
-        help="Save each run here at once; a comparison that finds it goes on. By default beside "
+        help="Save each finished run here; a comparison that finds the file continues it. By default beside "
         "--out, as NAME.records.jsonl.",
     ),
 ]
 TimeLimit = Annotated[
-    float, typer.Option("--time-limit", metavar="S", min=0.01, help="Seconds of a run.")
+    float,
+    typer.Option("--time-limit", metavar="S", min=0.01, help="Time limit per run in seconds."),
 ]
 MemoryLimit = Annotated[
-    str, typer.Option("--memory-limit", metavar="SIZE", help="Memory of a run beyond the data.")
+    str,
+    typer.Option("--memory-limit", metavar="SIZE", help="Memory limit per run, beyond the data."),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time; times suffer from it.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", min=1, help="Number of runs at a time; more than one makes each slower."
+    ),
+]
 
 
 @reads()

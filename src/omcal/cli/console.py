@@ -1,4 +1,4 @@
-"""What the commands print: JSON or tables on stdout, single lines and progress on stderr."""
+"""Output of the commands: JSON or tables on stdout, single lines and progress on stderr."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIPED_WIDTH = 120  # a pipe has no width of its own; rich would take 80 and cut
 
 
 def visible(text: str) -> str:
-    """A text without what a terminal would obey: names from files may hold anything.
+    """Return a text with control characters escaped: names from files may hold some.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def visible(text: str) -> str:
 
 
 def report_line(message: str) -> None:
-    """One line on stderr, whatever the message holds."""
+    """Print a message as one line on stderr."""
     if sys.stderr is not None:  # closed by whoever started us
         print("omcal:", visible(" ".join(message.split())), file=sys.stderr)
 
@@ -56,12 +56,12 @@ def report_notes(notes: Sequence[str]) -> None:
 
 
 def print_json(result: Mapping[str, Any]) -> None:
-    """The result as the only thing on stdout."""
+    """Print the result as JSON on stdout."""
     print(json.dumps(result, indent=2, allow_nan=False))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout; the first column is text, the others are numbers."""
+    """Print a table on stdout; the first column is text, the others are numbers."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for position, column in enumerate(columns):
         # Where the terminal is narrow the titles of the numbers are broken, not the names.
@@ -75,13 +75,13 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def stdout() -> Console:
-    """Rich output on stdout as it is now; names are printed as they are, brackets and all."""
+    """Return a console on stdout that prints names unchanged, also those with brackets."""
     width = None if sys.stdout is not None and sys.stdout.isatty() else _PIPED_WIDTH
     return _Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 class _Console(Console):
-    """Output in which no text can command the terminal."""
+    """A console that escapes control characters."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         shown = (visible(item) if isinstance(item, str) else item for item in objects)
@@ -170,7 +170,7 @@ def compilation_said(n_samples: int, say: Callable[[str], None]) -> Iterator[Non
 
 
 class _BarHandler(logging.Handler):
-    """Moves a bar with each iteration that the estimator logs, or with each of joined runs."""
+    """Moves a bar with each logged iteration, or with each of several combined runs."""
 
     def __init__(self, bar: Progress, model: Any) -> None:
         super().__init__()

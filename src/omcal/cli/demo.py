@@ -60,7 +60,7 @@ def demo(out: Folder = Path("omcal-demo"), seed: Seed = 0, as_json: Json = False
 
 
 def _fits(data: Any, seed: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Name and fitted model of each method, and its scores, seconds and warnings."""
+    """Yield the name and fitted model of each method, with its scores, seconds and warnings."""
     for name, model, X in _methods(data, seed):
         with collected_warnings(name) as notes:
             began = perf_counter()

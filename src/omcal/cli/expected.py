@@ -1,4 +1,4 @@
-"""What a fit of the views of a file would take; for `omcal cluster --dry-run` and `inspect`."""
+"""Estimated time and memory of a fit, for `omcal cluster --dry-run` and `inspect`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omcal.model.cost import Estimate
 def expected_fit(
     model: OMCAL, views: Sequence[dict[str, Any]], *, mapped: bool, n_runs: int
 ) -> Estimate:
-    """The estimate of so many runs for views that `omcal.datasets.describe` described.
+    """Return the estimate of `n_runs` runs for views that `omcal.datasets.describe` described.
 
     Memory-mapped views stay in their files, and the rows join them there where they are many.
     """
@@ -33,7 +33,7 @@ def expected_fit(
 
 
 def estimate_record(expected: Estimate) -> dict[str, Any]:
-    """The estimate as plain numbers."""
+    """Return the estimate as plain numbers."""
     return {
         "n_anchors": expected.n_anchors,
         "n_runs": expected.n_runs,

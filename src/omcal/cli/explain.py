@@ -1,4 +1,4 @@
-"""`omcal explain`: what each view of a file does in its clustering."""
+"""`omcal explain`: the effect of each view on the clusters."""
 
 from __future__ import annotations
 

@@ -20,21 +20,21 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".npy")
 
 
 def absences(data: MultiViewData) -> list[str]:
-    """A remark on the views that lack samples, where there are any."""
+    """Return a remark on the views that lack samples, if there are any."""
     lacking = {name: int((~here).sum()) for name, here in (data.present or {}).items()}
     listed = ", ".join(f"{name} lacks {count}" for name, count in lacking.items() if count)
     return [f"of {data.n_samples} samples {listed}"] if listed else []
 
 
 def remarks(data: MultiViewData) -> list[str]:
-    """What was chosen, left out and matched on reading, and what is absent."""
+    """Return remarks on ids, labels, omitted columns and absent samples."""
     taken = [f"ids: {data.id_name}"] if data.ids is not None else []
     taken += [f"labels: {data.label_name}"] if data.labels is not None else []
     return [*taken, *data.notes, *absences(data)]
 
 
 def require_complete(data: MultiViewData, option: str) -> None:
-    """Refuse an option that cannot do without the samples that views lack."""
+    """Refuse data with absent samples for an option that does not support them."""
     for remark in absences(data):
         raise omcal.datasets.DataError(
             f"{remark}, which {option} cannot do without; leave it out, choose complete --views, "
@@ -43,7 +43,7 @@ def require_complete(data: MultiViewData, option: str) -> None:
 
 
 def require_ending(path: Path | None, option: str, endings: Sequence[str]) -> None:
-    """Refuse a file whose ending promises what is not written, before the work."""
+    """Refuse a file with an ending of another format, before the work."""
     if path is not None and path.suffix.lower() not in ("", *endings):
         raise omcal.datasets.DataError(
             f"{option} {path} ends in {path.suffix!r}; it is written as {', '.join(endings)}."
@@ -60,14 +60,14 @@ def require_label_format(path: Path | None) -> None:
 
 
 def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:
-    """Ids and clusters for JSON; None where the samples have no ids."""
+    """Return ids and clusters for JSON; None if the samples have no ids."""
     if data.ids is None:
         return None
     return {"id": data.id_name, "ids": data.ids.tolist(), "clusters": clusters.tolist()}
 
 
 def write_labels(path: Path, labels: Array, data: MultiViewData | None = None) -> None:
-    """A table of `sample,cluster`, samples numbered from 0, or of their ids where they have some.
+    """Write a table of samples, by id or numbered from 0, and their clusters.
 
     The ending says the format: .csv, .tsv, .txt or none (CSV), .xlsx, .parquet, or .npy, which
     holds the clusters alone.

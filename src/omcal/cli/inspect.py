@@ -1,4 +1,4 @@
-"""`omcal inspect`: what a file holds, and what `omcal cluster` would do with it."""
+"""`omcal inspect`: the contents of a file, and the plan of `omcal cluster` for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def inspect(
 
 
 def _scales(reading: Reading) -> list[str]:
-    """How each view would be scaled, and why."""
+    """Return the default scaling of each view, with the reason."""
     from omcal.method.kinds import Kind, recognise, sample_of
     from omcal.views.view import View
 
@@ -50,7 +50,7 @@ def _scales(reading: Reading) -> list[str]:
 
 
 def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
-    """The command that clusters the files, what stands in its way, and what it would take."""
+    """Return the command that clusters the files, its obstacle if any, and its estimate."""
     from omcal.cli.expected import estimate_record, expected_fit
     from omcal.cli.runs import usual_runs
 
@@ -127,7 +127,7 @@ def _show(result: dict[str, Any]) -> None:
 
 
 def _promise(result: dict[str, Any]) -> str:
-    """What the command would do and take, in words."""
+    """Return a sentence on the command, its memory and its time."""
     from omcal.machine.memory import format_bytes
 
     expected, n_views = result["cluster"]["estimate"], len(result["views"])

@@ -46,7 +46,7 @@ Quiet = Annotated[
 
 
 def names(listed: str | None) -> list[str] | None:
-    """The members of "a,b"; None where nothing is listed.
+    """Return the members of "a,b"; None if nothing is listed.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def names(listed: str | None) -> list[str] | None:
 
 
 def cluster_number(given: str) -> int | None:
-    """What --clusters says; None where it is to be found.
+    """Return the number of clusters that --clusters gives; None for "auto".
 
     Examples
     --------
@@ -77,7 +77,7 @@ def cluster_number(given: str) -> int | None:
 def suggested(
     number: int | None, data: MultiViewData, parameters: Mapping[str, Any], seed: int
 ) -> tuple[int, ClusterNumber | None]:
-    """The number of clusters; where it is None, what the data suggest, and why."""
+    """Return the number of clusters, or the one that the data suggest, with the reason."""
     if number is not None:
         return number, None
     same = {name: parameters[name] for name in ("scale", "weighting") if name in parameters}

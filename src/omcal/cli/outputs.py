@@ -1,4 +1,4 @@
-"""The files that a command writes: tried before its work, written after it, none for another."""
+"""Output files of a command: checked before the work, written after it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STDOUT = Path("-")
 
 
 class Outputs:
-    """The outputs of a command by their options; those that are not asked for are None.
+    """The outputs of a command by their options; None for those that are not asked for.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Outputs:
         return found
 
     def finish(self) -> None:
-        """Say which files could not be written."""
+        """Raise for the files that could not be written."""
         if self._failures:
             raise OSError("; ".join(self._failures))
 
@@ -117,7 +117,7 @@ def _print_file(write: Callable[[Path], object]) -> None:
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two names are those of one file, which need not exist."""
+    """Whether two paths name one file, which need not exist."""
     if os.path.exists(one) and os.path.exists(other):
         return os.path.samefile(one, other)
     return os.path.realpath(one) == os.path.realpath(other)

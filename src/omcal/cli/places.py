@@ -28,7 +28,7 @@ Dask = Annotated[
 Collective = Annotated[
     bool,
     typer.Option(
-        "--collective", help="Share the rows out to the processes that torchrun has started."
+        "--collective", help="Divide the rows among the processes that torchrun has started."
     ),
 ]
 
@@ -38,7 +38,7 @@ _CHUNK_BYTES = 1 << 26
 
 
 def with_dask_address(args: Sequence[str]) -> list[str]:
-    """The arguments with the address that is meant by a `--dask` without one.
+    """Return the arguments with `--dask=local` in place of a `--dask` without an address.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def with_dask_address(args: Sequence[str]) -> list[str]:
 
 
 def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: Any = None) -> None:
-    """Fit the model on these views: here, or on a Dask cluster that is left when it is done."""
+    """Fit the model to the views in this process, or on a Dask cluster that is closed after it."""
     if dask is None:
         model.fit(views, present=present)
         return
@@ -82,7 +82,7 @@ def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: A
 
 
 def is_first(collective: bool) -> bool:
-    """Whether this process prints and writes: of those that work together the first one does."""
+    """Whether this process prints and writes: the first rank of several does."""
     return not collective or os.environ.get("RANK", "0") == "0"
 
 
@@ -105,7 +105,7 @@ def fit_together(model: Any, views: Mapping[str, Any], present: Any = None) -> N
 
 
 def _join_group(device: str) -> Ranks:
-    """The default group of PyTorch, by what torchrun says in the environment."""
+    """Join the default group of PyTorch that torchrun describes in the environment."""
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         raise ValueError(
             "--collective is for processes that are started together; start them with torchrun "
@@ -123,7 +123,7 @@ def _join_group(device: str) -> Ranks:
 
 
 def _gather_labels(model: Any, ranks: Ranks) -> None:
-    """What there is of each sample, from all ranks."""
+    """Gather the labels and certainties of all ranks."""
     from dataclasses import replace
 
     import numpy as np
@@ -139,7 +139,7 @@ def _gather_labels(model: Any, ranks: Ranks) -> None:
 
 
 def _let_go(*models: Any) -> None:
-    """Models that hold no client or group, nor do the runs that they were made from."""
+    """Remove the client and the group from the models and their runs."""
     for model in models:
         for holder in (model, getattr(model, "estimator_", model)):
             if "client" in holder.get_params():
@@ -147,7 +147,7 @@ def _let_go(*models: Any) -> None:
 
 
 def _local_workers(memory_limit: int | None, views: Mapping[str, Any]) -> dict[str, Any]:
-    """One process a core, or as many as the memory is enough for that all of them may take."""
+    """Return the options of a local cluster: one process per core, if memory allows."""
     workers = os.cpu_count() or 1
     options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     if memory_limit is None:
@@ -167,7 +167,7 @@ def _local_workers(memory_limit: int | None, views: Mapping[str, Any]) -> dict[s
 
 
 def _least_memory(views: Mapping[str, Any]) -> int:
-    """What one worker needs: the libraries that this process has loaded, too, and some blocks."""
+    """Return the memory of one worker: the loaded libraries and some blocks."""
     import dask
     import numpy as np
     import psutil  # type: ignore[import-untyped]
@@ -184,7 +184,7 @@ def _least_memory(views: Mapping[str, Any]) -> int:
 
 
 def _in_chunks(name: str, view: Any, here: Any = None) -> Any:
-    """A view that workers can get at: a file as it is, an array in chunks of rows.
+    """Return a view that workers can read: a file unchanged, an array in chunks of rows.
 
     Samples that are not `here` get rows of NaN, the only mark that goes with the chunks.
     """

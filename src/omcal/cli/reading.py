@@ -28,7 +28,7 @@ _PANEL = "How the files are read"
 
 
 class Join(str, Enum):  # noqa: UP042 - its members are the words themselves
-    """Which samples of several files."""
+    """The samples to keep of several files."""
 
     outer = "outer"
     inner = "inner"
@@ -48,7 +48,7 @@ LabelSource = Annotated[
         "--labels",
         "-l",
         metavar="NAME|FILE",
-        help="What the classes are called, or a file of their own; none: there are none.",
+        help="Name of the classes in FILE, or a file of their own; none: no classes.",
     ),
 ]
 IdColumn = Annotated[
@@ -56,7 +56,7 @@ IdColumn = Annotated[
     typer.Option(
         "--id",
         metavar="NAME",
-        help="The column of ids; none: ids and row numbers are features.",
+        help="Name of the column of ids; none: ids and row numbers are features.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -70,13 +70,13 @@ JoinOption = Annotated[
 ]
 Transpose = Annotated[
     bool,
-    typer.Option("--transpose", help="The samples are in the columns.", rich_help_panel=_PANEL),
+    typer.Option("--transpose", help="Samples are in columns.", rich_help_panel=_PANEL),
 ]
 Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether tables have names in their first row; by default their cells say it.",
+        help="Whether the first row of tables holds names; by default decided by its cells.",
         show_default=False,
         rich_help_panel=_PANEL,
     ),
@@ -159,7 +159,7 @@ class Reading:
 
     @property
     def inputs(self) -> list[Path]:
-        """Every file that is read."""
+        """All files that are read."""
         labels = self._labels()
         return [*self.paths, *([labels] if isinstance(labels, Path) else [])]
 

@@ -36,27 +36,31 @@ Only = Annotated[
 Quick = Annotated[
     bool, typer.Option("--quick", help="Few seeds, short limits, 15 minutes at most.")
 ]
-Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Runs of each cell.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Cells at a time.")]
+Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Number of seeds per cell.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Number of cells at a time.")]
 TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", metavar="S", min=0.01, help="Seconds of a cell.")
+    float | None,
+    typer.Option("--time-limit", metavar="S", min=0.01, help="Time limit per cell in seconds."),
 ]
 MemoryLimit = Annotated[
-    float | None, typer.Option("--memory-limit", metavar="GB", min=1e-3, help="Memory of a cell.")
+    float | None,
+    typer.Option("--memory-limit", metavar="GB", min=1e-3, help="Memory limit per cell."),
 ]
 AsPublished = Annotated[
-    bool, typer.Option("--published-limits", help="The paper's limits: 6 hours and 128 GB a cell.")
+    bool,
+    typer.Option("--published-limits", help="The paper's limits: 6 hours and 128 GB per cell."),
 ]
 Document = Annotated[
     Path | None,
     typer.Option(
         "--document",
         metavar="MD",
-        help="Write reproduction.md to this file, too, its figures to images/.",
+        help="Also write the page to this file, and its figures to images/ beside it.",
     ),
 ]
 FromRecords = Annotated[
-    bool, typer.Option("--from-records", help="Run nothing; make tables and figures anew.")
+    bool,
+    typer.Option("--from-records", help="Run nothing; make tables and figures from the records."),
 ]
 
 
@@ -78,9 +82,8 @@ def reproduce(
 
     Tables and figures show our numbers beside the published ones.
 
-    Every finished cell is saved at once to records.jsonl in --out. A run that was stopped goes on
-    where it stopped when the same command is given again; cells that ended with an error are run
-    again.
+    Every finished cell is saved at once to records.jsonl in --out. The same command
+    continues a run that was stopped; cells that ended with an error are repeated.
     """
     from omcal.experiments.outputs import copy_document, write_outputs
     from omcal.experiments.paper import load_paper
@@ -129,7 +132,7 @@ def _run(
     jobs: int | None,
     budget: float,
 ) -> list[Cell]:
-    """Run the cells of a plan; those that are left."""
+    """Run the cells of a plan; return those that are left."""
     if os.name != "posix":
         raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
     from omcal.experiments.runner import Settings, run_cells
@@ -151,7 +154,7 @@ def _run(
 
 
 def default_jobs(gigabytes: float) -> int:
-    """As many cells at a time as there are cores, and memory for."""
+    """Return the number of cells to run at a time: one per core, if the memory allows it."""
     import joblib
 
     from omcal.machine.memory import available_memory

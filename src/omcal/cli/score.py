@@ -1,4 +1,4 @@
-"""`omcal score`: how well two files of labels agree."""
+"""`omcal score`: the agreement of two files of labels."""
 
 from __future__ import annotations
 

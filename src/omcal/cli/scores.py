@@ -1,4 +1,4 @@
-"""How the clusters and the scores of a clustering are shown: everywhere the same way."""
+"""Tables of clusters and scores, the same in all commands."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TITLES = {
 """Every score in the order it is shown; the mutual information says how it is normalised."""
 
 PAPER_SCORES = tuple(name for name in TITLES if name != "recall")
-"""Those the paper reports."""
+"""The scores that the paper reports."""
 
 
 _LISTED_CLUSTERS = 30
 
 
 def print_clusters(sizes: Sequence[int]) -> None:
-    """The clusters by their numbers; the largest ones where they are many."""
+    """Print the sizes of the clusters; of many only the largest."""
     n = sum(sizes)
     listed = sorted(sorted(range(len(sizes)), key=lambda c: -sizes[c])[:_LISTED_CLUSTERS])
     title = "Clusters" if len(listed) == len(sizes) else f"The {len(listed)} largest clusters"
@@ -43,13 +43,13 @@ def print_clusters(sizes: Sequence[int]) -> None:
 
 
 def print_scores(scores: dict[str, float]) -> None:
-    """The scores that the paper reports."""
+    """Print the scores that the paper reports."""
     rows = [(TITLES[name], f"{scores[name]:.3f}") for name in PAPER_SCORES]
     print_table("Agreement with the classes", ("score", "value"), rows)
 
 
 def agreement(data: MultiViewData, clusters: Array) -> dict[str, float] | None:
-    """The scores over the samples whose class is known; None where there are none.
+    """Return the scores over the samples whose class is known; None if there are none.
 
     Examples
     --------

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _LISTED = 12
 
-Numbers = Annotated[str, typer.Option(metavar="A,B", help="Values to try.")]
-Words = Annotated[str, typer.Option(metavar="A,B", help="Words to try.")]
+Numbers = Annotated[str, typer.Option(metavar="A,B", help="Values to try, separated by commas.")]
+Words = Annotated[str, typer.Option(metavar="A,B", help="Words to try, separated by commas.")]
 Fits = Annotated[int, typer.Option("--fits", "--n-fits", min=2, help="Number of fits per setting.")]
 
 

@@ -1,4 +1,4 @@
-"""Experiments: runs under limits, their records, tables and figures; the paper's, and your own."""
+"""Experiments, the paper's and your own: runs under limits, records, tables and figures."""
 
 from omcal.experiments.comparison import Comparison, compare
 from omcal.experiments.methods import Method, find_method, methods

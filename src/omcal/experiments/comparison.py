@@ -1,4 +1,4 @@
-"""Methods compared on one data set: runs under limits, kept as records, and a table of them."""
+"""Comparison of methods on one data set: runs under limits, their records and a table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NOTES = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found; `print` it, or `write` it to a file.
+    """The result of a comparison; `print` it, or `write` it to a file.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Comparison:
         return self.markdown()
 
     def markdown(self) -> str:
-        """The table with its title and notes.
+        """Return the table with its title and notes.
 
         Returns
         -------
@@ -83,7 +83,7 @@ class Comparison:
         return f"# {self.table.title}\n\n{self.table.markdown()}\n{notes}"
 
     def html(self) -> str:
-        """A page that needs no network.
+        """Return the table as a page that needs no network.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class Comparison:
 
 
 def table_format(path: Path) -> str:
-    """The ending of a file for a table; others are refused."""
+    """Return the ending of a file for a table; refuse others."""
     ending = path.suffix.lower()
     if ending not in (".md", ".tex", ".csv", ".html"):
         raise ValueError(f"{path} must end in .md, .tex, .csv or .html.")
@@ -131,7 +131,7 @@ def compare(
     n_runs: int = 10,
     observer: Observer | None = None,
 ) -> Comparison:
-    """Fit several methods with several seeds to one data set, and compare what they find.
+    """Fit several methods with several seeds to one data set, and compare their clusters.
 
     With classes the table has the six scores of the paper, mean(standard deviation) over the
     seeds, and the mean rank. Without classes it has the stability of the clusters over the seeds,
@@ -324,7 +324,7 @@ def _entries(found: list[Measured], metric: str = "ACC") -> list[Entry]:
 
 
 def _ranks(scores: list[list[Measured]]) -> list[Entry]:
-    """The mean place of each method; without a result it is behind all others."""
+    """Return the mean rank of each method; methods without a result come last."""
     values = np.array(
         [[-np.inf if m.mean is None else round(m.mean, 3) for m in found] for found in scores]
     )

@@ -1,4 +1,4 @@
-"""The paper's tables, filled from records, and the comparison with what was printed."""
+"""The paper's tables, filled from records, and the comparison with the published values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RANKS_NOTE = "The best value is bold, the second underlined."
 
 
 def all_tables(plan: Plan, summary: Summary) -> Iterator[Table]:
-    """Every table of the paper, then those that compare."""
+    """Yield every table of the paper, then the comparisons."""
     paper = plan.paper
     yield headline_table(plan, summary)
     yield datasets_table(paper, summary)
@@ -38,7 +38,7 @@ def all_tables(plan: Plan, summary: Summary) -> Iterator[Table]:
 
 
 def datasets_table(paper: Paper, summary: Summary) -> Table:
-    """Sizes as published and as found, and what to put where for those that are absent."""
+    """Return the sizes as published and as found, and where to put absent data."""
     found = {r["dataset"]: r["data"] for r in summary.records if "data" in r}
     rows = []
     for name in [*paper.datasets, *paper.single_datasets]:
@@ -72,14 +72,14 @@ def _remedy(name: str) -> str:
 
 
 def complexity_table(paper: Paper) -> Table:
-    """As published; nothing is measured."""
+    """Return the complexities as published."""
     rows = [[name, f"$O({form})$"] for name, form in paper.contents["complexity"].items()]
     notes = ["n samples, d features, c clusters, m anchors, V views, t iterations, l widths."]
     return Table("complexity", "Computational complexity", ["method", "time"], rows, notes)
 
 
 def parameters_table(paper: Paper) -> Table:
-    """m, beta and gamma as published and, where these are impossible, as used."""
+    """Return m, beta and gamma as published and, if those are impossible, as used."""
     rows, notes = [], []
     for name, printed in paper.contents["parameters"].items():
         used = printed.get("used_m", printed["m"])
@@ -94,7 +94,7 @@ def parameters_table(paper: Paper) -> Table:
 
 
 def results_table(plan: Plan, summary: Summary, metric: str) -> Table:
-    """One metric of all methods on the nine data sets."""
+    """Return one metric of all methods on the nine data sets."""
     paper = plan.paper
     methods = paper.rows(single=False)
     columns = [_column(plan, summary, dataset, methods, metric) for dataset in paper.datasets]
@@ -106,7 +106,7 @@ def results_table(plan: Plan, summary: Summary, metric: str) -> Table:
 
 
 def times_table(plan: Plan, summary: Summary) -> Table:
-    """Seconds of the fit."""
+    """Return the seconds of the fits."""
     paper = plan.paper
     methods = paper.rows(single=False)
     rows = [
@@ -118,7 +118,7 @@ def times_table(plan: Plan, summary: Summary) -> Table:
 
 
 def single_table(plan: Plan, summary: Summary, dataset: str) -> Table:
-    """All metrics and the time of the single-view methods on one data set."""
+    """Return all metrics and the time of the single-view methods on one data set."""
     methods = plan.paper.rows(single=True)
     metrics = [*plan.paper.metrics, "seconds"]
     columns = [_column(plan, summary, dataset, methods, metric) for metric in metrics]
@@ -142,7 +142,7 @@ def _column(
 
 
 def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
-    """The largest ACC over beta × gamma, one seed: what a search by labels would report."""
+    """Return the largest ACC over beta × gamma with one seed: the result of a search by labels."""
     rows = []
     for dataset, _ in plan.paper.figure_datasets("sensitivity"):
         scored = [
@@ -173,7 +173,7 @@ def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
 
 
 def comparison_table(plan: Plan, summary: Summary) -> Table:
-    """Every published number: ours, the paper's, the difference, and what the data are."""
+    """Return every published number beside ours, with the difference and the kind of data."""
     rows = []
     for dataset, row, metric in published_numbers(plan.paper):
         ours = summary.measure(plan.table_cell(dataset, row, 0), metric)
@@ -196,7 +196,7 @@ def comparison_table(plan: Plan, summary: Summary) -> Table:
 
 
 def headline_table(plan: Plan, summary: Summary) -> Table:
-    """The method of the paper alone, on all data that are there."""
+    """Return the results of the paper's method alone, on all available data."""
     rows = []
     for dataset in [*plan.paper.datasets, *plan.paper.single_datasets]:
         if summary.is_present(dataset):
@@ -210,7 +210,7 @@ def headline_table(plan: Plan, summary: Summary) -> Table:
 
 
 def beside_table(plan: Plan, summary: Summary, dataset: str) -> Table:
-    """One data set: ours, the paper's and the difference below each other in every entry."""
+    """Return one data set: each entry has our value, the paper's and the difference."""
     metrics = [*plan.paper.metrics, "seconds"]
     rows = []
     for row in plan.paper.rows(dataset in plan.paper.single_datasets):
@@ -236,7 +236,7 @@ def _entry(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) ->
 
 
 def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:
-    """Data set, method and metric of all numbers in the tables of results and times."""
+    """Yield data set, method and metric of all numbers in the tables of results and times."""
     for single, names in ((False, paper.datasets), (True, paper.single_datasets)):
         for dataset in names:
             for row in paper.rows(single):
@@ -246,7 +246,7 @@ def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:
 
 
 def format_measured(value: Measured, metric: str = "ACC") -> str:
-    """As the paper prints it, with a dash for the spread of a single run.
+    """Return a value as the paper prints it, with a dash for the spread of a single run.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def format_measured(value: Measured, metric: str = "ACC") -> str:
 
 
 def format_published(value: Published | None, metric: str = "ACC") -> str:
-    """A published value as it was printed."""
+    """Return a published value as it was printed."""
     if value is None:
         return ""
     if value.mean is None:
@@ -273,7 +273,7 @@ def format_published(value: Published | None, metric: str = "ACC") -> str:
 
 
 def difference(ours: Measured, printed: Published | None, metric: str = "ACC") -> str:
-    """Ours less the paper's; of times the ratio; empty where one of them is no number."""
+    """Return our value less the paper's, or the ratio of times; empty if one is no number."""
     if printed is None or ours.mean is None or printed.mean is None:
         return ""
     if metric == "seconds":

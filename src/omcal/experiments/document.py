@@ -15,7 +15,7 @@ from omcal.experiments.tables import Table
 def document(
     plan: Plan, summary: Summary, tables: list[Table], figures: list[tuple[str, Path]]
 ) -> str:
-    """The whole text, in Markdown; figures are linked where they lie beside it."""
+    """Return the whole page in Markdown, with links to the figures beside it."""
     named = {table.name: table for table in tables}
     reasons = plan.paper.reasons
     parts = [
@@ -83,7 +83,7 @@ def _conditions(record: Record) -> str:
 
 
 def dataset_part(plan: Plan, summary: Summary, dataset: str) -> Iterator[str]:
-    """Heading, table and reasons of one data set."""
+    """Yield the heading, the reasons and the table of one data set."""
     reasons = plan.paper.reasons
     table = beside_table(plan, summary, dataset)
     yield f"## {table.title}"
@@ -93,7 +93,7 @@ def dataset_part(plan: Plan, summary: Summary, dataset: str) -> Iterator[str]:
 
 
 def failures(summary: Summary) -> str:
-    """Cells that gave no result, with the reason."""
+    """Return the list of cells without a result, with the reason."""
     lines = [
         f"- {record['method']} on {record['dataset']}: {record['status']} ({record['error']})"
         for record in summary.errors()

@@ -17,7 +17,7 @@ Figure = Any
 
 
 def all_figures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
-    """Name, title and figure of everything that the records allow."""
+    """Yield the name, title and figure of everything that the records allow."""
     makers: tuple[Callable[[Plan, Summary], Iterator[tuple[str, str, Figure]]], ...] = (
         convergence,
         grids,
@@ -30,7 +30,7 @@ def all_figures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure
 
 
 def convergence(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
-    """Objective of OMCAL over the iterations, one panel a data set."""
+    """Draw the objective of OMCAL over the iterations, one panel per data set."""
     row = plan.paper.row("OMCAL")
     found = []
     for dataset in plan.paper.datasets:
@@ -50,7 +50,7 @@ def convergence(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure
 
 
 def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
-    """ACC over beta × gamma, one figure a data set."""
+    """Draw ACC over beta × gamma, one figure per data set."""
     for dataset, _ in plan.paper.figure_datasets("sensitivity"):
         points = {}
         for cell in plan.grid(0):
@@ -69,7 +69,7 @@ def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
 
 
 def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
-    """ACC and time over the number of anchors, two figures as in the paper."""
+    """Draw ACC and time over the number of anchors, two figures as in the paper."""
     for metric, name in (("ACC", "anchors"), ("seconds", "anchors_time")):
         curves = {}
         for dataset, _ in plan.paper.figure_datasets("sensitivity"):
@@ -92,7 +92,7 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
 
 
 def structures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
-    """B = S D⁻¹ Sᵀ before and after learning, of some samples, sorted by class."""
+    """Draw B = S D⁻¹ Sᵀ before and after learning, for some samples sorted by class."""
     row = plan.paper.row("OMCAL")
     for dataset, _ in plan.paper.figure_datasets("structure"):
         kept = [r for r in _good(summary, plan.table_cell(dataset, row, 0)) if "graph_rows" in r]
@@ -109,7 +109,7 @@ def structures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]
 
 
 def transfer(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
-    """SMC, SMC-AGC and SMC-OCL side by side."""
+    """Draw the scores of SMC, SMC-AGC and SMC-OCL side by side."""
     metrics = plan.paper.metrics
     panels_of = {}
     for dataset, _ in plan.paper.figure_datasets("transfer"):

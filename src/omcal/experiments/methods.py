@@ -1,4 +1,4 @@
-"""Every method by the name it has in `omcal compare`, `omcal cluster --method` and `reproduce`."""
+"""All methods by their names in `omcal compare`, `omcal cluster --method` and `reproduce`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from omcal.model.estimators import OCAL, OMCAL
 
 @dataclass(frozen=True)
 class Method:
-    """One method: its names, its class or what makes its estimator, and which data it takes.
+    """One method: its names, the class or function of its estimator, and the data it supports.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Method:
     takes_sparse: bool = True
 
     def make(self, n_clusters: int | None = None, **parameters: Any) -> FittedModel | Baseline:
-        """An estimator that is not fitted yet.
+        """Return an estimator that is not fitted.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Method:
 
 @cache
 def methods() -> dict[str, Method]:
-    """All methods by name, the paper's own first.
+    """Return all methods by name, the paper's own first.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _consensus(
 
 
 def find_method(name: str) -> Method:
-    """The method of this name or title; neither case nor hyphens matter.
+    """Return the method of this name or title; case and hyphens do not matter.
 
     Parameters
     ----------
@@ -139,5 +139,5 @@ def find_method(name: str) -> Method:
 
 
 def plain_name(name: str) -> str:
-    """A name without what may be spelled in several ways: case, spaces and hyphens."""
+    """Return a name in lower case, without spaces and hyphens."""
     return "".join(letter for letter in name.lower() if letter.isalnum())

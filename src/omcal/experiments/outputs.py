@@ -1,4 +1,4 @@
-"""Everything that is made from the records: tables, figures, the document, the page."""
+"""Tables, figures, document and web page made from the records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from omcal.plots.figures import require_matplotlib
 
 
 def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> list[Path]:
-    """Write all of it into `out`; returns the paths a reader would open first."""
+    """Write tables, figures, document and page to `out`; return the paths to open first."""
     summary = Summary(read_records(records), status_in(data))
     tables = list(all_tables(plan, summary))
     write_tables(tables, out / "tables")
@@ -33,14 +33,14 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
 
 
 def status_in(data: Path | None) -> dict[str, str]:
-    """Whether each data set in a folder is the paper's file, a rebuilt one, a subset, or absent."""
+    """Return the kind of each data set in a folder, such as exact, rebuilt or absent."""
     if data is None:
         return {}
     return {name: dataset.status(data) for name, dataset in PAPER_DATASETS.items()}
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> None:
-    """Each table as .md, .tex and .csv."""
+    """Write each table as .md, .tex and .csv."""
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables:
         notes = "".join(f"\n{note}\n" for note in table.notes)
@@ -50,7 +50,7 @@ def write_tables(tables: Iterable[Table], folder: Path) -> None:
 
 
 def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[tuple[str, Path]]:
-    """Each figure as .svg and .png; titles and paths of the .svg."""
+    """Write each figure as .svg and .png; return titles and paths of the .svg."""
     folder.mkdir(parents=True, exist_ok=True)
     # Text as text, and the same file for the same records.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
@@ -67,7 +67,7 @@ def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[tuple[str,
 
 
 def copy_document(out: Path, target: Path) -> None:
-    """The document of `out` elsewhere, with its figures in images/ beside it."""
+    """Copy the document of `out` to `target`, with its figures in images/ beside it."""
     text = (out / "reproduction.md").read_text(encoding="utf-8")
     folder = target.parent / "images" / target.stem
     folder.mkdir(parents=True, exist_ok=True)

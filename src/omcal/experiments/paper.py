@@ -1,4 +1,4 @@
-"""What the paper printed, and how its experiments are run here: `paper.toml`, read and checked."""
+"""Published values and settings of the experiments, read from `paper.toml`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Paper:
         self.reasons: dict[str, Any] = contents["reasons"]
 
     def rows(self, single: bool) -> list[Row]:
-        """The methods of the multi-view or the single-view tables, from the first to the last."""
+        """Return the methods of the multi-view or the single-view tables, in their order."""
         titles = list(self.contents["single_methods" if single else "methods"])
         for title, entry in self.contents["method"].items():
             if entry.get("after") in titles:
@@ -94,12 +94,12 @@ class Paper:
         )
 
     def size(self, dataset: str) -> dict[str, Any]:
-        """Samples, clusters and features, as published."""
+        """Return samples, clusters and features as published."""
         sizes = {**self.contents["sizes"], **self.contents["single_sizes"]}
         return dict(sizes[dataset])
 
     def value(self, dataset: str, method: str, metric: str) -> Published | None:
-        """What was printed for a metric or for "seconds"; None where nothing was."""
+        """Return the printed value of a metric or of "seconds"; None if there is none."""
         if not self.row(method).published:
             return None
         return Published.parse(self._printed(dataset, method, metric))
@@ -114,7 +114,7 @@ class Paper:
         return str(c["results"][metric][method][self.datasets.index(dataset)])
 
     def omcal_parameters(self, dataset: str) -> dict[str, Any]:
-        """The paper's m, beta and gamma as parameters of the estimator; m ≥ c."""
+        """Return the paper's m, beta and gamma as parameters of the estimator; m ≥ c."""
         printed = self.contents["parameters"].get(dataset)
         if printed is None:
             return {}
@@ -126,7 +126,7 @@ class Paper:
         }
 
     def figure_datasets(self, figure: str) -> Iterator[tuple[str, bool]]:
-        """Data sets of "sensitivity", "structure" or "transfer", and whether the paper has them."""
+        """Yield the data sets of a figure, and whether the paper has them."""
         entry = self.contents[figure]
         yield from ((name, True) for name in entry["datasets"])
         yield from ((name, False) for name in entry.get("added", []))

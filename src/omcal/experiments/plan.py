@@ -1,4 +1,4 @@
-"""Which cells an experiment has: data set × method × parameters × seed."""
+"""The cells of an experiment: data set × method × parameters × seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXPERIMENTS = ("structure", "anchors", "grid", "transfer", "results", "singlevie
 
 @dataclass(frozen=True)
 class Cell:
-    """One fit. Two cells with the same fields are the same work, whatever wants it."""
+    """One fit. Cells with the same fields are the same work, also in different experiments."""
 
     dataset: str
     method: str
@@ -27,12 +27,12 @@ class Cell:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Cell:
-        """The cell of a record."""
+        """Return the cell of a record."""
         return cls(**{name: record[name] for name in cls.__dataclass_fields__})
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the record of this cell is found by."""
+        """The fields that identify the record of this cell."""
         return {
             "dataset": self.dataset,
             "method": self.method,
@@ -47,7 +47,7 @@ class Cell:
 
     @property
     def settings_key(self) -> str:
-        """The cell without its seed: cells that repeat one another."""
+        """The key without the seed, shared by cells that repeat one another."""
         return cell_key({**self.identity, "seed": None, "structure": None})
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ _VARIED = ("n_anchors", "beta", "gamma")
 
 
 def cell_key(identity: dict[str, Any]) -> str:
-    """Canonical text of a cell's identity, or of a record that holds one.
+    """Return the canonical text of a cell's identity, or of a record that holds one.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def cell_key(identity: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is run: the whole paper, or a quick look at it.
+    """The extent of a run: the whole paper, or a quick look at it.
 
     `only` holds names of experiments, data sets and methods; of each kind that is named only
     those named are run.
@@ -90,7 +90,7 @@ class Plan:
     only: frozenset[str] = frozenset()
 
     def cells(self) -> list[Cell]:
-        """Every cell once: first one seed of everything, so that an early stop leaves no gaps."""
+        """Return every cell once, in the order of seeds, so that an early stop leaves no gaps."""
         wanted: dict[str, Cell] = {}
         for seed in range(self.seeds):
             for experiment in EXPERIMENTS:
@@ -100,11 +100,11 @@ class Plan:
         return [cell for cell in wanted.values() if self._allows_cell(cell)]
 
     def results(self, seed: int) -> Iterator[Cell]:
-        """The nine data sets and nine methods."""
+        """Yield the cells of nine data sets and nine methods."""
         yield from self._table_cells(self.paper.datasets, seed, single=False)
 
     def singleview(self, seed: int) -> Iterator[Cell]:
-        """The three data sets and eight methods of the single-view table."""
+        """Yield the cells of the single-view table: three data sets, eight methods."""
         yield from self._table_cells(self.paper.single_datasets, seed, single=True)
 
     def _table_cells(self, datasets: list[str], seed: int, single: bool) -> Iterator[Cell]:
@@ -114,7 +114,7 @@ class Plan:
                     yield self.table_cell(dataset, row, seed)
 
     def grid(self, seed: int) -> Iterator[Cell]:
-        """OMCAL over beta × gamma; one seed."""
+        """Yield OMCAL over beta × gamma, with one seed."""
         if seed == 0:
             values = self.paper.quick if self.quick else self.paper.contents["sensitivity"]
             for dataset, _ in self.paper.figure_datasets("sensitivity"):
@@ -123,7 +123,7 @@ class Plan:
                         yield self.varied_cell(dataset, beta=beta, gamma=gamma)
 
     def anchors(self, seed: int) -> Iterator[Cell]:
-        """OMCAL over the number of anchors, from c to c + 150; one seed."""
+        """Yield OMCAL over the number of anchors, from c to c + 150, with one seed."""
         if seed == 0:
             values = self.paper.quick if self.quick else self.paper.contents["sensitivity"]
             for dataset, _ in self.paper.figure_datasets("sensitivity"):
@@ -132,19 +132,19 @@ class Plan:
                     yield self.varied_cell(dataset, n_anchors=c + extra)
 
     def structure(self, seed: int) -> Iterator[Cell]:
-        """OMCAL once, keeping rows of the consensus graph; part of the results."""
+        """Yield the cells of the results that keep rows of the consensus graph."""
         if seed == 0:
             for dataset, _ in self.paper.figure_datasets("structure"):
                 yield self.table_cell(dataset, self.paper.row("OMCAL"), seed)
 
     def transfer(self, seed: int) -> Iterator[Cell]:
-        """SMC and its two descendants."""
+        """Yield SMC and its two descendants."""
         for dataset, _ in self.paper.figure_datasets("transfer"):
             for method in self.paper.contents["transfer"]["methods"]:
                 yield Cell(dataset, method, seed)
 
     def table_cell(self, dataset: str, row: Row, seed: int) -> Cell:
-        """The cell of a table: OMCAL with the paper's parameters, the others with their own."""
+        """Return a cell of a table: OMCAL with the paper's parameters, others with their own."""
         parameters = dict(row.parameters)
         if row.name == "omcal":
             parameters |= self.paper.omcal_parameters(dataset)
@@ -152,7 +152,7 @@ class Plan:
         return Cell(dataset, row.name, seed, parameters, structure=keeps)
 
     def varied_cell(self, dataset: str, **varied: float) -> Cell:
-        """OMCAL with some of the paper's parameters replaced, seed 0."""
+        """Return OMCAL with some of the paper's parameters replaced, seed 0."""
         row = self.paper.row("OMCAL")
         return Cell(
             dataset,
@@ -175,7 +175,7 @@ class Plan:
         return names | set(self.paper.contents["transfer"]["methods"])
 
     def limited_to(self, names: Iterable[str]) -> Plan:
-        """The plan with only these experiments, data sets and methods; case does not matter."""
+        """Return the plan for these experiments, data sets and methods; case does not matter."""
         known = [*EXPERIMENTS, *PAPER_DATASETS, *sorted(self._methods())]
         spelled = {plain_name(name): name for name in known}
         for name in names:

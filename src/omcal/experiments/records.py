@@ -17,7 +17,7 @@ class RecordError(OSError):
 
 
 def read_records(path: Path) -> list[Record]:
-    """All whole records of a file, in the order they were written; [] where there is no file.
+    """Return the whole records of a file in the order of writing; [] if there is no file.
 
     A line that was cut short, by a kill or a full disk, is no record and is passed over.
     """
@@ -49,7 +49,7 @@ class RecordFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[RecordFile]:
-        """Open for adding, or create; another process that adds to it is an error."""
+        """Open or create the file for adding; raise if another process has it open."""
         import fcntl  # of Unix; reading records does not need it
 
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -84,7 +84,7 @@ class RecordFile:
             ) from error
 
     def _drop_cut_line(self) -> None:
-        """Remove what a killed run left of its last line; end a whole line that lacks its end."""
+        """Remove the incomplete last line of a killed run; end a whole line that lacks its end."""
         content = self.path.read_bytes()
         if not content or content.endswith(b"\n"):
             return

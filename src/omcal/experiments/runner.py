@@ -31,7 +31,7 @@ _LOG_TAIL = 400
 
 
 class Observer(Protocol):
-    """What the runner tells about its progress."""
+    """Receives the progress of the runner."""
 
     def begin(self, total: int, done: int, again: int) -> None: ...
 
@@ -41,7 +41,7 @@ class Observer(Protocol):
 
 
 class Silent:
-    """An observer that says nothing."""
+    """An observer that does nothing."""
 
     def begin(self, total: int, done: int, again: int) -> None:
         pass
@@ -55,7 +55,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the data are, what a cell may take, and how many run at a time."""
+    """The data, the limits of a cell, and the number of cells at a time."""
 
     source: Source
     limits: Limits
@@ -79,7 +79,7 @@ class _Running:
 def run_cells(
     cells: Iterable[Cell], settings: Settings, path: Path, observer: Observer
 ) -> list[Cell]:
-    """Run the cells that have no record yet, or one of an error; those that the budget leaves."""
+    """Run the cells without a record or with an error; return those beyond the budget."""
     return _Run(settings, path, observer).all(list(cells))
 
 
@@ -170,7 +170,7 @@ class _Run:
         wait(signs, timeout=_POLL_SECONDS)
 
     def _collect(self, one: _Running, records: RecordFile) -> bool:
-        """Save the record of a cell that has ended, or has to; whether it has."""
+        """Save the record of a cell that ended or is over a limit; return whether there is one."""
         if one.results.poll():
             try:
                 outcome = one.results.recv()
@@ -228,7 +228,7 @@ def _unavailable(cell: Cell) -> dict[str, Any]:
 
 
 def _died(one: _Running) -> dict[str, Any]:
-    """What the end of a process says that sent nothing."""
+    """Return the outcome of a process that ended without sending one."""
     code = one.process.exitcode
     tail = one.log.read_text(errors="replace")[-_LOG_TAIL:].strip() if one.log.exists() else ""
     if code == -9:
@@ -254,7 +254,7 @@ def _stop(one: _Running) -> None:
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of this package and of what it computes with."""
+    """Return the versions of this package and of its numerical libraries."""
     found = {"omcal": __version__, "python": platform.python_version()}
     for library in _LIBRARIES:
         try:
@@ -266,7 +266,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def machine() -> dict[str, Any]:
-    """The computer, in a few words."""
+    """Return processor, number of cores and system."""
     return {"processor": _processor(), "cores": os.cpu_count(), "system": platform.system()}
 
 

@@ -1,4 +1,4 @@
-"""Where the cells of an experiment find their data: the paper's folder, or what a user gives."""
+"""Data of an experiment: the paper's folder, or a data set given by the user."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _BLOCK = 1 << 22
 
 
 class Source(Protocol):
-    """Data sets by name; it goes to the process of each cell."""
+    """Data sets by name; sent to the process of each cell."""
 
     def prints(self) -> dict[str, str]:
-        """Fingerprint of each data set that is there: another one means other results."""
+        """Return a checksum of each available data set."""
 
     def load(self, name: str) -> MultiViewData: ...
 
     def model(self, method: Method, **parameters: Any) -> Any:
-        """The estimator that is compared here."""
+        """Return the estimator to compare."""
 
     def status(self, name: str, outcome: dict[str, Any]) -> str:
-        """What the data are, in one word, for the record of a cell that ended so."""
+        """Return the kind of the data in one word, for the record of a cell."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class PaperData:
         return data
 
     def model(self, method: Method, **parameters: Any) -> Any:
-        """With the paper's settings, where those are not the defaults."""
+        """Return the estimator with the paper's settings, if it has some."""
         return getattr(method.cls, "paper", method.make)(**parameters)
 
     def status(self, name: str, outcome: dict[str, Any]) -> str:
-        """As the registry says, unless what should be the paper's file has other sizes."""
+        """Return the kind in the registry, or "differs" if the sizes are not the published ones."""
         dataset, here = PAPER_DATASETS[name], outcome.get("data")
         status = dataset.status(self.folder)
         if status == "exact" and here is not None:
@@ -91,7 +91,7 @@ class GivenData:
 
 
 def _parts(data: MultiViewData) -> Iterator[memoryview]:
-    """All that a fit or a score depends on, as bytes."""
+    """Yield everything that a fit or a score depends on, as bytes."""
     for name, view in data.views.items():
         yield memoryview(name.encode())
         arrays = [view]
@@ -109,7 +109,7 @@ def _bytes(array: Array) -> memoryview:
 
 
 def _print_of_file(path: Path) -> str:
-    """Size and checksum of a file."""
+    """Return the size and checksum of a file."""
     checksum = 0
     size = 0
     try:

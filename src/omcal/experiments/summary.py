@@ -1,4 +1,4 @@
-"""Records put together: mean and spread over the seeds of each setting."""
+"""Mean and standard deviation of records over the seeds of each setting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Measured:
 
     @classmethod
     def of(cls, values: list[float]) -> Measured:
-        """Mean and sample standard deviation.
+        """Return mean and sample standard deviation.
 
         Examples
         --------
@@ -65,11 +65,11 @@ class Summary:
                 seeds[record["seed"]] = record
 
     def runs(self, cell: Cell) -> list[Record]:
-        """The records of all seeds of a cell's setting."""
+        """Return the records of all seeds of a cell's setting."""
         return list(self._by_setting.get(cell.settings_key, {}).values())
 
     def measure(self, cell: Cell, metric: str, *, one_seed: bool = False) -> Measured:
-        """Mean and spread of a metric, or of "seconds", over the seeds, or the cell's own only.
+        """Return mean and spread of a metric, or of "seconds", over all seeds or the cell's own.
 
         Points of a curve have one seed; the one that tables share with it would else have more.
         """
@@ -89,7 +89,7 @@ class Summary:
         return self.status.get(dataset, "absent") != "absent"
 
     def errors(self) -> list[Record]:
-        """The records that are no results, each setting once."""
+        """Return the records without a result, each setting once."""
         seen: dict[tuple[str, str, str], Record] = {}
         for runs in self._by_setting.values():
             for record in runs.values():

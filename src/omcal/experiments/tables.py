@@ -1,4 +1,4 @@
-"""Tables in three languages: Markdown, LaTeX and CSV."""
+"""Tables as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Table:
     notes: Sequence[str] = field(default_factory=tuple)
 
     def markdown(self) -> str:
-        """The table alone, without its title and notes."""
+        """Return the table without its title and notes, as Markdown."""
         lines = [_line(self.header), "|" + "---|" * len(self.header)]
         lines += [_line([_markdown(cell) for cell in row]) for row in self.rows]
         return "\n".join(lines)
 
     def latex(self) -> str:
-        """A `table*` that needs the package booktabs."""
+        """Return a `table*` of LaTeX that needs the package booktabs."""
         columns = "l" * 2 + "c" * (len(self.header) - 2)
         body = [" & ".join(_latex(cell) for cell in row) + r" \\" for row in self.rows]
         return "\n".join(
@@ -65,7 +65,7 @@ class Table:
         )
 
     def csv(self) -> str:
-        """Plain values; ranks are not shown."""
+        """Return the values as CSV, without ranks."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(self.header)
@@ -74,7 +74,7 @@ class Table:
 
 
 def ranked(texts: Sequence[str], values: Sequence[float | None], largest: bool) -> list[Entry]:
-    """Entries with the best value ranked 1 and the next different one 2.
+    """Return entries with the best value ranked 1 and the next different one 2.
 
     Values are compared as they are printed: what looks equal is equal.
 

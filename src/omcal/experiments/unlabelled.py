@@ -1,4 +1,4 @@
-"""What can be said of a clustering without classes: does it repeat itself, do the views agree."""
+"""Scores of a clustering without classes: stability, and agreement with the views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEIGHBORS = 10
 
 
 def stability(clusterings: Sequence[Array]) -> list[float]:
-    """Adjusted Rand index of every pair of clusterings of the same samples.
+    """Return the adjusted Rand index of every pair of clusterings of the same samples.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def stability(clusterings: Sequence[Array]) -> list[float]:
 
 
 def view_agreement(data: MultiViewData, labels: Array) -> dict[str, float]:
-    """For each view, how far the nearest neighbours of a sample are in its cluster.
+    """Return for each view the share of nearest neighbours in the same cluster, less chance.
 
     The share of the ten nearest neighbours, in the standardised features of the view, that are in
     the cluster of their sample, less what chance gives: 1 where all are, 0 as by chance.
@@ -66,13 +66,13 @@ def _agreement(rows: Array, labels: Array) -> float:
 
 
 def pack_labels(labels: Array) -> str:
-    """Labels from 0 on as a short text, for a record."""
+    """Return labels from 0 on as a short text, for a record."""
     small = labels.astype(np.min_scalar_type(int(labels.max())))
     return f"{small.dtype.str[1:]} {base64.b64encode(zlib.compress(small.tobytes())).decode()}"
 
 
 def unpack_labels(text: str) -> Array:
-    """The labels of `pack_labels`.
+    """Return the labels of `pack_labels`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The reproduction as one HTML page: figures, tables, and what the data are."""
+"""The reproduction as one HTML page: figures, tables and data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LARGEST_FIGURE = 900_000  # bytes of SVG; larger ones are named, not shown
 def webpage(
     plan: Plan, summary: Summary, tables: list[Table], figures: list[tuple[str, Path]]
 ) -> str:
-    """The whole page."""
+    """Return the whole page."""
     named = {table.name: table for table in tables}
     results = [table for table in tables if table.name.startswith(("results_", "times"))]
     single = [table for table in tables if table.name.startswith("single_")]
@@ -71,7 +71,7 @@ def webpage(
 
 
 def table_page(table: Table) -> str:
-    """A page of one table."""
+    """Return a page of one table."""
     bare = replace(table, title="", notes=())
     notes = join(*(paragraph(line.removeprefix("- "), "quiet") for line in _noted(table)))
     return page(
@@ -101,7 +101,7 @@ def _table(table: Table) -> Html:
 
 
 def _column(entries: Sequence[str | Entry]) -> list[Cell]:
-    """Words stand at the left, numbers at the right."""
+    """Return the class of a cell: words stand at the left, numbers at the right."""
     kind = "text" if _are_words([entry for entry in entries if isinstance(entry, str)]) else ""
     return [
         Cell(_spaced(entry.text), _KINDS[entry.rank])
@@ -123,12 +123,12 @@ def _content(text: str) -> Html:
 
 
 def _spaced(text: str) -> str:
-    """A space before the spread, where a narrow column may break the line."""
+    """Insert a space before the spread, where a narrow column may break the line."""
     return re.sub(r"^(-?\d\.\d{3})\(", r"\1 (", text)
 
 
 def _plain_mathematics(text: str) -> Html:
-    """The few commands that the complexities use, as HTML."""
+    """Return the LaTeX commands of the complexities as HTML."""
     body = text.strip("$").replace("\\sum", "Σ").replace("\\delta", "δ")
     body = re.sub(r"\^\{([^}]*)\}", r"<sup>\1</sup>", body)
     return Html(re.sub(r"_\{([^}]*)\}", r"<sub>\1</sub>", body).replace("+", " + "))

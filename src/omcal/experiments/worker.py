@@ -40,7 +40,7 @@ _LARGEST_ERROR = 500  # characters of a message that are kept
 
 @dataclass(frozen=True)
 class Limits:
-    """What one cell may take."""
+    """Limits of one cell."""
 
     seconds: float
     gigabytes: float
@@ -48,7 +48,7 @@ class Limits:
 
 
 def run_cell(cell: Cell, source: Source, limits: Limits, results: Connection, log: Path) -> None:
-    """The whole life of a cell's process; the last thing it does is to send what it found."""
+    """Run one cell in its own process, and send the outcome."""
     _redirect_output(log)
     threading.Thread(target=_end_with_parent, args=(results,), daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(limits.threads)
@@ -97,7 +97,7 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
 
 
 def _judged(data: MultiViewData, labels: Array) -> dict[str, Any]:
-    """The scores; without classes how the views agree, and the labels to compare with others."""
+    """Return the scores; without classes the agreement of the views, and the labels."""
     known = data.is_labelled
     if data.labels is not None and known.any():
         found = evaluate(data.labels[known], labels[known])
@@ -125,7 +125,7 @@ def _weights(model: Any) -> list[float] | None:
 
 
 def _graph_rows(model: Any, data: MultiViewData) -> dict[str, Any]:
-    """Rows of the consensus graph before and after learning, of some samples sorted by class."""
+    """Return rows of the consensus graph before and after learning, for samples sorted by class."""
     assert data.labels is not None
     count = load_paper().run["structure_samples"]
     some = np.random.RandomState(0).permutation(data.n_samples)[:count]
@@ -141,7 +141,7 @@ def _rounded(row: Array) -> list[float]:
 
 
 def _redirect_output(log: Path) -> None:
-    """Send what libraries print, also from C, to a file instead of the user's terminal."""
+    """Send the output of libraries, also from C, to a file instead of the terminal."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     for stream in (1, 2):
         os.dup2(descriptor, stream)
@@ -149,7 +149,7 @@ def _redirect_output(log: Path) -> None:
 
 
 def _end_with_parent(results: Connection) -> None:
-    """End where the process that waits for the results has gone: nobody would save them."""
+    """Exit when the process that waits for the results has ended."""
     with contextlib.suppress(EOFError, OSError):
         results.recv()
     os._exit(1)
@@ -168,7 +168,7 @@ def _limit_memory(gigabytes: float) -> None:
 
 
 def memory_line(name: str, process: int | str = "self") -> int | None:
-    """Bytes that Linux gives for a process under a name such as VmData or VmHWM."""
+    """Return the bytes that Linux reports for a process under a name such as VmData."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines():
             if line.startswith(f"{name}:"):
