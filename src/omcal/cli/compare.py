@@ -42,7 +42,7 @@ RecordsFile = Annotated[
     typer.Option(
         "--records",
         metavar="JSONL",
-        help="Save each finished run here; a comparison that finds the file continues it. By default beside "
+        help="Save each finished run here; a comparison that finds it continues. By default beside "
         "--out, as NAME.records.jsonl.",
     ),
 ]
