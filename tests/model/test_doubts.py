@@ -336,3 +336,10 @@ def test_labels_are_counted_by_blocks(monkeypatch, few):
     labels = np.random.default_rng(few).integers(4, size=50).astype(np.int32)
     found = doubts_module.cluster_sizes(labels, 6)
     np.testing.assert_array_equal(found, np.bincount(labels, minlength=6))
+
+
+def test_the_former_name_of_a_diagnostic_warns():
+    with pytest.warns(FutureWarning, match="now called Diagnostic"):
+        assert doubts_module.Doubt is doubts_module.Diagnostic
+    with pytest.raises(AttributeError, match="no attribute 'Doubts'"):
+        doubts_module.Doubts  # noqa: B018

@@ -10,7 +10,7 @@ import omcal
 from omcal import OCAL, OMCAL, Consensus
 
 FILES = Path(__file__).parent / "files"
-VERSIONS = ["0_1", "0_2"]
+VERSIONS = ["0_2"]
 
 
 @pytest.fixture(params=VERSIONS)
@@ -40,7 +40,7 @@ def test_a_model_of_one_view_predicts_as_it_did(version, expected):
     assert_allclose(model.transform(one_view), expected["single_F"], rtol=1e-4, atol=1e-6)
 
 
-def test_joined_runs_predict_as_they_did():  # there were none in 0.1
+def test_joined_runs_predict_as_they_did():
     with np.load(FILES / "expected_0_2.npz") as stored:
         new, labels, F = stored["new"], stored["joined_labels"], stored["joined_F"]
     model = omcal.load(FILES / "consensus_0_2.omcal")

@@ -15,6 +15,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.scikit import HasMethods, Interval
 from omcal.machine.threads import small_blas
@@ -27,6 +28,7 @@ from omcal.method.starts import starts
 from omcal.method.subspace import Subspace, subspace_pays
 from omcal.metrics import ari_of_table
 from omcal.model.base import FittedModel
+from omcal.model.consensus_files import parts_of, read_consensus
 from omcal.model.cost import Estimate
 from omcal.model.doubts import (
     Diagnostic,
@@ -356,6 +358,18 @@ class Consensus(MetaEstimatorMixin, FittedModel):
 
     def _problem(self, n_views: int) -> Problem:
         return self.estimator_._problem(n_views)
+
+    def _parts(self) -> tuple[AnchorClusterer, dict[str, Any], dict[str, Array]]:
+        """Return the run most like the result, the values for the header, and the arrays."""
+        run, values, arrays = self.estimator_._parts()
+        joint, more = parts_of(self)
+        return run, {**values, "consensus": joint}, arrays | more
+
+    @classmethod
+    def _read_parts(cls, run: AnchorClusterer, header: dict[str, Any], archive: Archive) -> Self:
+        """Return the model whose most similar run was read from a file."""
+        model: Self = read_consensus(cls, run, header, archive)
+        return model
 
     def estimate(
         self,

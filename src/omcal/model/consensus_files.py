@@ -1,4 +1,4 @@
-"""What a file of a Consensus holds beside the run that is most like its result."""
+"""The joint fit and the runs of a Consensus as parts of a model file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from omcal.method.rows import Assignment
 from omcal.method.solver import Solution
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
-from omcal.model.consensus import Consensus
-from omcal.model.fitting import AnchorClusterer
 from omcal.model.header import flag, integer, number, optional_integer
 from omcal.model.runs import Run, run_table
 
 
-def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, Array]]:
+def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and arrays of the joint fit and of the runs; they share their scalings."""
     arrays = {"joint.labels": model.labels_, "joint.objective": model.objective_}
     arrays |= _graph_arrays("joint", model._rule.consensus)
@@ -42,8 +40,8 @@ def parts_of(model: Consensus) -> tuple[dict[str, Any], dict[str, Array]]:
     return header, arrays
 
 
-def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Archive) -> Consensus:
-    """The model, from the run that was read already and what `parts_of` wrote."""
+def read_consensus(kind: Any, inner: Any, header: dict[str, Any], archive: Archive) -> Any:
+    """Return a model of this kind, from the run that was read already and `parts_of` a model."""
     n, c, V = len(inner.labels_), inner.n_clusters, len(inner.view_weights_)
     m, gamma = len(inner.basis_), inner._rule.consensus.gamma
     rules, runs = [], []
@@ -61,7 +59,7 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
         history = [number(objective, "the objective of a run")]
         runs.append(Run(labels, Solution(weights, Z, history, flag(converged))))
     n_runs, seed = integer(header["n_runs"]), optional_integer(header["random_state"])
-    model = Consensus(inner, n_runs=n_runs, random_state=seed)
+    model = kind(inner, n_runs=n_runs, random_state=seed)
     model._validate_params()
     history = archive.take("joint.objective", (integer(header["n_iter"], least=1),)).tolist()
     labels = archive.take("joint.labels", (n,), "i")
@@ -78,6 +76,7 @@ def read_consensus(inner: AnchorClusterer, header: dict[str, Any], archive: Arch
     )
     model._keep_most_similar(inner)
     model.doubts_ = doubts.read(header["doubts"])
+    model.structure_ = inner.structure_
     return model
 
 

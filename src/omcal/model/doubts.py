@@ -43,6 +43,13 @@ class Diagnostic(NamedTuple):
         return f"{self.what}; {self.advice}."
 
 
+def __getattr__(name: str) -> Any:
+    if name != "Doubt":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("Doubt is now called Diagnostic.", FutureWarning, stacklevel=2)
+    return Diagnostic
+
+
 _WARNINGS: dict[str, type[Warning]] = {
     kind.__name__: kind for kind in (UserWarning, ConvergenceWarning)
 }

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.declaring import declared
 from omcal.machine.memory import parse_bytes
@@ -52,6 +53,7 @@ from omcal.model.progress import (
     plain_interrupts,
     shown,
 )
+from omcal.model.run_files import arrays_of, read_run, values_of
 from omcal.model.sizes import ViewSize, view_sizes
 from omcal.model.structure import structure_at
 from omcal.places.base import Place
@@ -319,6 +321,14 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         views = read_views(self, X, reset=False, present=present)
         check_present(views.present, views.names)
         return place_for(views, PlaceRequest("cpu" if views.home == "cluster" else self.device))
+
+    def _parts(self) -> tuple[Self, dict[str, Any], dict[str, Array]]:
+        """Return the run, its fitted state for the header of a file, and its arrays."""
+        return self, values_of(self), arrays_of(self)
+
+    def _read_parts(self, header: dict[str, Any], archive: Archive) -> None:
+        """Set the fitted state from a file."""
+        read_run(self, header, archive)
 
     def estimate(
         self,

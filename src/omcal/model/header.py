@@ -9,6 +9,25 @@ import math
 from typing import Any
 
 
+class ModelError(ValueError):
+    """A file that is no usable model, or a model that cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import omcal
+    >>> from omcal.model.files import ModelError
+    >>> path = Path(tempfile.mkdtemp(), "model.omcal")
+    >>> _ = path.write_bytes(b"something else")
+    >>> try:
+    ...     omcal.load(path)
+    ... except ModelError:
+    ...     print("no model")
+    no model
+    """
+
+
 def text(value: Any) -> str:
     """A name, or words."""
     if not isinstance(value, str):

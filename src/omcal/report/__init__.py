@@ -6,14 +6,12 @@ import os
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.files import write_whole
-from omcal.model.consensus import Consensus
-from omcal.model.fitting import AnchorClusterer
 from omcal.model.subset_fits import fitted_views, graphs_of
 from omcal.report.findings import find
 from omcal.report.html import page
@@ -41,7 +39,7 @@ class ReportOptions(TypedDict, total=False):
 
 
 def write_report(
-    model: AnchorClusterer | Consensus,
+    model: Any,
     path: str | os.PathLike[str],
     X: ViewsLike | None = None,
     y: ArrayLike | None = None,
@@ -111,7 +109,7 @@ def write_report(
     'report.html'
     """
     check_is_fitted(model)
-    if isinstance(model, Consensus):
+    if hasattr(model, "as_one_run"):
         model = model.as_one_run()
     path = Path(path)
     graphs = graphs_of(model, X, present)
