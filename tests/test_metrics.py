@@ -100,6 +100,7 @@ def test_agrees_with_scikit_learn(labels):
         assert nmi(y, p, average=average) == pytest.approx(expected, abs=1e-10)
 
 
+@pytest.mark.slow
 @quick
 @given(two_labellings())
 def test_ranges_symmetry_and_invariance(labels):

@@ -265,6 +265,7 @@ def test_bad_layers(kinds, more, message):
         omcal.tl.omcal(adata, 3, **more)
 
 
+@pytest.mark.slow
 def test_without_a_number_of_clusters(mdata):
     with pytest.raises(ValueError, match=r'n_clusters is not given; .*n_clusters="auto"'):
         omcal.tl.omcal(mdata)

@@ -227,6 +227,7 @@ def test_smallest_eigenvectors_are_those_of_the_dense_solver(graph, c, rng):
         np.testing.assert_allclose(L @ vectors, vectors * values, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_largest_eigenvectors_sparse_and_dense(rng):
     A = normalized_adjacency(disconnected(rng))
     expected = linalg.eigh(A.toarray(), eigvals_only=True)[::-1][:12]

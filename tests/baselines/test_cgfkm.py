@@ -98,6 +98,7 @@ def test_one_filter_is_kmeans():
     np.testing.assert_array_equal(model.filter_weights_, [1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("max_iter", "accuracy"), [(2, 0.821), (30, 0.821)])
 def test_digits_are_in_the_range_of_the_reference(max_iter, accuracy):
     X, y = load_digits(return_X_y=True)

@@ -70,6 +70,7 @@ def test_discretisation_does_not_depend_on_the_basis():
     np.testing.assert_array_equal(ecpcs.discretized(U, 5), ecpcs.discretized(U @ rotation, 5))
 
 
+@pytest.mark.slow
 def test_ensemble_sizes():
     X = np.random.RandomState(0).rand(400, 2)
     ensemble = ecpcs.kmeans_ensemble(X, 4, 30, np.random.RandomState(0))

@@ -115,6 +115,7 @@ def write_npz_with_absences(path):
     save_views(path, MultiViewData(views, labels=MADE.labels, present=present))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "write", "lacking"),
     [("cells.h5mu", write_h5mu, "rna"), ("counts.npz", write_npz_with_absences, "counts")],

@@ -122,6 +122,7 @@ def test_every_parameter_of_the_estimator_is_an_option_once():
             assert parameter.default == str(theirs[name]), name
 
 
+@pytest.mark.slow
 def test_the_command_of_a_report_gives_the_same_clusters(omcal, file, tmp_path):
     report, first, second = (tmp_path / name for name in ("r.html", "1.csv", "2.csv"))
     words = ["--scale", "none", "--accelerate", "--anchors", 20, "--views", "view3,view1"]
@@ -166,6 +167,7 @@ def clusters_listed(text):
     return found
 
 
+@pytest.mark.slow
 def test_clusters_are_in_one_order(omcal, file, tmp_path):
     model = tmp_path / "m.omcal"
     words = ("-c", 5, "--views", "view1,view2")

@@ -107,6 +107,7 @@ def test_every_output_is_tried_before_the_fit(tmp_path, file, omcal_command, no_
     assert listing(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_a_name_that_is_no_utf8(tmp_path, file, omcal_command):
     odd = os.fsdecode(b"\xff\xfe")
     source = tmp_path / f"{odd}.npz"

@@ -233,6 +233,7 @@ def test_the_ending_says_what_is_written(omcal, tmp_path, image_and_text, ending
     assert json.loads(omcal("score", truth, out, "--json").out)["ari"] >= 0.95
 
 
+@pytest.mark.slow
 def test_a_plot_is_what_its_ending_says(omcal, tmp_path):
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     np.savez(tmp_path / "d.npz", **MADE.views)

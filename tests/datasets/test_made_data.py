@@ -13,6 +13,7 @@ def kmeans_accuracy(X, labels):
     return clustering_accuracy(labels, found)
 
 
+@pytest.mark.slow
 def test_digits_have_four_informative_views():
     data = load_digits_views()
     assert data.n_samples == 1797 and data.n_classes == 10
@@ -61,6 +62,7 @@ def test_every_view_tells_all_clusters_apart_by_default():
         assert kmeans_accuracy(view, data.labels) > 0.95
 
 
+@pytest.mark.slow
 def test_without_redundancy_only_all_views_together_do():
     data = make_multiview(600, n_clusters=6, redundancy=0, noise=0.3, random_state=0)
     for v, view in enumerate(data.views.values()):

@@ -185,6 +185,7 @@ def test_what_k_means_is_told(monkeypatch):
     assert told[-1] == (81, False, 3, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
 def test_compiled_or_not_the_scaled_rows_are_the_same(monkeypatch, dtype, order):

@@ -64,6 +64,7 @@ def test_rows_of_new_samples_are_those_that_the_f_step_settles_at(rule, views, m
         assert_array_equal(labels, expected.argmax(axis=1))
 
 
+@pytest.mark.slow
 def test_compiled_or_not_new_samples_get_the_same_rows(rule, views):
     pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
     Z = rule.consensus

@@ -65,6 +65,7 @@ def inverses():
     return inverses_kernel()
 
 
+@pytest.mark.slow
 @given(
     m=st.integers(2, 60),
     condition=st.floats(1, 1e6),
@@ -91,6 +92,7 @@ def test_the_inverse_root_of_a_matrix_that_falls_apart(inverses):
     np.testing.assert_allclose(root @ blocks @ root, np.eye(6), atol=1e-14)
 
 
+@pytest.mark.slow
 @given(
     m=st.integers(98, 130),
     cut=st.sampled_from([0, 0, 0, 1, 5]),

@@ -93,6 +93,7 @@ def test_projection_ignores_a_common_shift(v, shift):
     )
 
 
+@pytest.mark.slow
 @quick
 @given(arrays(np.float64, array_shapes(min_dims=2, max_dims=3, max_side=6), elements=finite))
 def test_rows_are_projected_independently(v):

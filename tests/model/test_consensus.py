@@ -106,6 +106,7 @@ def test_clusters_have_the_numbers_of_the_first_run(seed):
     np.testing.assert_array_equal(model.transform(views).argmax(axis=1), model.labels_)
 
 
+@pytest.mark.slow
 def test_less_dependent_on_the_seed():
     hard = make_multiview(300, n_clusters=6, noise=1.7, random_state=1)
     single = [OMCAL(6, random_state=s).fit(hard.views).labels_ for s in range(6)]
@@ -153,6 +154,7 @@ def in_span(request):
     return views, joint
 
 
+@pytest.mark.slow
 def test_in_a_span_in_files_as_in_memory(in_span, tmp_path):
     views, expected = in_span
     found = clone(expected).fit(mapped(tmp_path, views))
@@ -414,6 +416,7 @@ def test_runs_with_the_same_anchors_say_so(settings):
         Consensus(OMCAL(3, n_anchors=20, **settings), n_runs=3, random_state=0).fit(views)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_ends_all_runs(press, tmp_path, n_jobs, times, monkeypatch):

@@ -396,6 +396,7 @@ def test_mutated_files_are_refused_or_work(saved, tmp_path):
     assert sum(works) < 0.5 * N_MUTANTS
 
 
+@pytest.mark.slow
 def test_mutated_members_with_right_checksums_are_refused_or_work(saved, tmp_path):
     rng = np.random.default_rng(1)
     path = tmp_path / "model.omcal"

@@ -199,6 +199,7 @@ def test_other_data_are_refused(model, data):
         model.describe_clusters({name: X[:100] for name, X in data.views.items()})
 
 
+@pytest.mark.slow
 def test_the_command_line(data, tmp_path, capsys):
     path = tmp_path / "data.npz"
     np.savez(path, **data.views)

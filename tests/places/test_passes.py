@@ -225,6 +225,7 @@ def test_graphs_of_views_with_gaps(way):
     compare()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runner_up", [False, True])
 def test_rows_without_a_positive_entry_are_decided_alike(runner_up):
     rng = np.random.default_rng(0)

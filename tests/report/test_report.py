@@ -130,6 +130,7 @@ def test_scores_and_table_are_those_of_the_labels(found, data, model):
     assert np.trace(counts) / data.n_samples == found.class_table.scores["accuracy"]
 
 
+@pytest.mark.slow
 def test_without_classes_there_is_no_class_section(model, data, tmp_path):
     text = model.report(tmp_path / "r.html", data.views).read_text(encoding="utf-8")
     assert sections_of(text) == [name for name in SECTIONS if name != "classes"]
@@ -188,6 +189,7 @@ def summary_of(text):
     ]
 
 
+@pytest.mark.slow
 def test_the_summary_begins_with_trust_and_doubt(tmp_path):
     data = make_data()
     with warnings.catch_warnings():
@@ -222,6 +224,7 @@ def test_nothing_to_doubt_is_said(tmp_path):
     assert doubted and (len(known) > 0 or "Nothing was found to doubt" in doubted[0])
 
 
+@pytest.mark.slow
 def test_several_runs_in_one_report(tmp_path):
     data = make_multiview(240, n_clusters=4, n_views=2, noise=1.2, random_state=0)
     with warnings.catch_warnings():
@@ -326,6 +329,7 @@ def assert_same(kept, given):
         assert_array_equal(first[name], second[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_model_alone_gives_the_page_that_the_data_give(data, tmp_path, dtype):
     views = {name: X.astype(dtype) for name, X in data.views.items()}
@@ -334,6 +338,7 @@ def test_the_model_alone_gives_the_page_that_the_data_give(data, tmp_path, dtype
     assert_same(kept, given)
 
 
+@pytest.mark.slow
 def test_samples_that_a_view_lacks_are_known_without_the_data(tmp_path):
     data = make_multiview(240, n_clusters=4, n_views=3, missing=0.2, random_state=0)
     model = OMCAL(4, n_anchors=20, random_state=0).fit(data.views)
@@ -345,6 +350,7 @@ def test_samples_that_a_view_lacks_are_known_without_the_data(tmp_path):
     assert lacking < 240 and f'<td data-label="samples">{lacking}</td>' in kept
 
 
+@pytest.mark.slow
 def test_data_in_files_give_the_page_that_the_model_gives(data, tmp_path):
     stored = {}
     for name, X in data.views.items():
@@ -357,6 +363,7 @@ def test_data_in_files_give_the_page_that_the_model_gives(data, tmp_path):
     assert_same(kept, given)
 
 
+@pytest.mark.slow
 def test_a_model_without_graphs_asks_for_the_data(model, data, tmp_path, monkeypatch):
     model.save(tmp_path / "model.omcal")
     monkeypatch.setattr("omcal.places.memory.LARGEST_KEPT", 10)
@@ -411,6 +418,7 @@ def test_one_table_with_views(data, tmp_path):
     assert sections_of(text)[0] == "clusters"
 
 
+@pytest.mark.slow
 def test_the_same_report_twice(model, data, tmp_path):
     one, two = (model.report(tmp_path / f"{k}.html", data.views, data.labels) for k in "ab")
     assert one.read_bytes() == two.read_bytes()
@@ -436,6 +444,7 @@ def test_other_data_are_refused(model, data, tmp_path):
         write_report(model, tmp_path / "r.html", {n: v[:100] for n, v in data.views.items()})
 
 
+@pytest.mark.slow
 def test_many_classes_are_listed_not_tabled(tmp_path):
     data = make_multiview(400, n_clusters=50, n_views=2, noise=0.2, random_state=0)
     model = OMCAL(50, n_anchors=70, init="random", max_iter=5, tol=1.0, random_state=0)
@@ -571,6 +580,7 @@ def run(*words):
     return end.value.code
 
 
+@pytest.mark.slow
 def test_cluster_writes_a_report(file, tmp_path, capsys):
     target = tmp_path / "out.html"
     assert run("cluster", file, "--clusters", 4, "--report", target, "--scale", "none") == 0
@@ -617,6 +627,7 @@ def test_tune_ranks_and_never_reads_labels(data, tmp_path, capsys):
     assert best["stability"] > worst["stability"] and results[0]["labels_used"] is False
 
 
+@pytest.mark.slow
 def test_tune_shows_the_next_command(file, capsys):
     assert run("tune", file, "--clusters", 4, "--beta", "0.3", "--gamma", "0.1", "--fits", 2) == 0
     assert f"Next: omcal cluster {file} --clusters 4 --scale" in capsys.readouterr().out

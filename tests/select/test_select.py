@@ -68,6 +68,7 @@ def test_counts_clusters_of_few_samples():
     assert n_clusters(round_clusters(12, 300), near).suggestion == 12
 
 
+@pytest.mark.slow
 def test_counts_clusters_of_fewer_samples_than_neighbours():
     """0.6 roots of 320 samples would be 11 neighbours, of which 7 can be in the cluster."""
     labels = np.repeat(np.arange(40), 8)
@@ -182,6 +183,7 @@ def test_noise_has_no_number():
     assert "guess" in found.sentence()
 
 
+@pytest.mark.slow
 def test_says_so_where_the_largest_is_best():
     found = n_clusters(separated(6).views, range(2, 7))
     assert found.suggestion == 6
@@ -237,6 +239,7 @@ def test_fits_are_those_to_all_features():
         assert turned(as_it_is) is as_it_is
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0.0, 3.0])
 @pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array])
 def test_a_wide_view_that_says_nothing(value, rows):
@@ -261,6 +264,7 @@ def test_hardly_any_samples(n):
     assert n_clusters(X, [2]).ranking == (2,)
 
 
+@pytest.mark.slow
 def test_float32_and_integers():
     views = [(8 * X).round() for X in separated(4).views.values()]
     found = [
@@ -270,6 +274,7 @@ def test_float32_and_integers():
     assert {(some.suggestion, some.ranking[:2]) for some in found} == {(4, found[0].ranking[:2])}
 
 
+@pytest.mark.slow
 def test_the_same_every_time():
     views = separated(3).views
     assert n_clusters(views, range(2, 6)) == n_clusters(views, range(2, 6))
@@ -280,6 +285,7 @@ def test_uses_a_sample_of_many():
     assert (found.suggestion, found.n_samples) == (3, 200)
 
 
+@pytest.mark.slow
 def test_sparse_and_missing():
     data = separated(3, missing=0.2)
     found = n_clusters(data.views, range(2, 6))
