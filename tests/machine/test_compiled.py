@@ -163,9 +163,9 @@ def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):
     n=st.sampled_from([0, 1, 63, 64, 65, 200]),
     V=st.integers(1, 5),
     k=st.integers(1, 6),
-    # Each width of a slice is compiled. Of the first type three have the same, of the second two.
+    # Each width of a slice is compiled: these have two. 24 columns are two slices.
     kind=st.sampled_from(
-        [(c, np.float32) for c in (9, 12, 45)] + [(1, np.float64), (2, np.float64)]
+        [(c, np.float32) for c in (9, 12, 24)] + [(1, np.float64), (2, np.float64)]
     ),
     norm=st.floats(0, 0.99),
     seed=st.integers(0, 999),
@@ -304,7 +304,7 @@ def test_threads_that_need_a_loop_at_once_compile_it_once(monkeypatch):
         return njit(*functions, **options)
 
     monkeypatch.setattr(numba, "njit", counted)
-    c = 19  # that no other test asks for
+    c = 4  # with three neighbours, which no other test asks for
 
     def first_call(_):
         together.wait()

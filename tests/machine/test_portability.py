@@ -205,8 +205,8 @@ def test_fits_in_other_processes(labels, method):
     "environment",
     [
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"TZ": "Pacific/Kiritimati", "LC_ALL": "tr_TR.UTF-8"},
-        {"PYTHONOPTIMIZE": "1"},
+        pytest.param({"TZ": "Pacific/Kiritimati", "LC_ALL": "tr_TR.UTF-8"}, marks=pytest.mark.long),
+        pytest.param({"PYTHONOPTIMIZE": "1"}, marks=pytest.mark.long),
         {"HOME": "/nowhere", "NUMBA_DISABLE_JIT": "1"},
     ],
     ids=lambda environment: " ".join(environment),

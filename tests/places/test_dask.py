@@ -188,7 +188,7 @@ def test_files_that_the_workers_read(client, expected, tmp_path):
         OMCAL(**SETTINGS, client=client).fit(overlapping())
 
 
-@pytest.mark.parametrize("where", ["there", "here"])
+@pytest.mark.parametrize("where", ["there", pytest.param("here", marks=pytest.mark.long)])
 def test_command_line(client, tmp_path, capsys, where):
     """On a running cluster, and on one that lives as long as the command."""
     np.savez(tmp_path / "data.npz", a=overlapping()[0], b=overlapping()[1])

@@ -151,6 +151,7 @@ def test_a_killed_worker_does_not_change_the_result(client, expected, monkeypatc
     assert killed[0] not in worker_pids(client)
 
 
+@pytest.mark.long
 def test_rows_that_kill_every_worker_are_a_clear_error(client):
     def failures(dask_scheduler, allowed=0):
         before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, allowed

@@ -204,7 +204,7 @@ def peak_memory(work):
 
 
 @pytest.mark.memory
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("compiled", [pytest.param(True, marks=pytest.mark.long), False])
 def test_memory_stays_below_the_limit(tmp_path, monkeypatch, compiled):
     if compiled:
         pytest.importorskip("numba")

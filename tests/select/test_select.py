@@ -165,7 +165,7 @@ def test_two_halves_are_not_the_answer_where_their_parts_hang_together():
     assert found.suggestion == 6
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_counts_over_a_wide_range():
     assert n_clusters(separated(5).views, range(2, 21)).suggestion == 5
 
