@@ -157,7 +157,7 @@ def test_sparse_of_every_form_is_one_table_or_one_of_the_views(A, form, kind):
 
 def test_entries_stored_twice_count_as_their_sum_and_the_input_stays():
     X = sparse.csr_array(
-        (np.array([1.0, 1.0, 1.0, 2.0]), np.array([0, 0, 1, 1]), np.array([0, 3, 4])), shape=(2, 2)
+        (np.array([1.0, 1.0, 1.0, 2.0]), np.array([0, 0, 1, 1]), np.array([0, 3, 4])), shape=(2, 3)
     )
     for views in (check(X), check([X])):
         np.testing.assert_array_equal(np.sort(views[0].array.data), [1, 2, 2])
