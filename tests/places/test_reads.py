@@ -75,7 +75,7 @@ def test_a_prediction_reads_all_rows_once(reads):
 
 @own_groups
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
 @pytest.mark.parametrize("scale", ["auto", "sample", "unit", "tfidf", "log", None])
 @pytest.mark.parametrize("row", [0, 3333])  # in the rows by which kinds are told, and not
 def test_values_that_are_not_finite_are_refused_by_name(bad, scale, row):
@@ -90,7 +90,7 @@ def test_values_that_are_not_finite_are_refused_by_name(bad, scale, row):
 def test_sparse_values_that_are_not_finite_are_refused():
     X = sparse.random_array((500, 200), density=0.05, format="csr", random_state=0)
     model = OMCAL(3, random_state=0).fit([X])
-    X.data[7] = np.nan
+    X.data[7] = np.inf
     for attempt in (model.predict, model.fit, Consensus(OMCAL(3), n_runs=2).fit):
-        with pytest.raises(ValueError, match="contains 1 NaN"):
+        with pytest.raises(ValueError, match="0 NaN and 1 infinity"):
             attempt([X])

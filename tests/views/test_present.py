@@ -251,11 +251,11 @@ def test_views_with_too_few_samples_are_refused(tmp_path):
         fitted(X)
 
 
-def test_a_row_that_is_partly_nan_is_an_error():
+def test_a_row_that_is_partly_nan_is_present():
     X = with_gaps()
     X[0][PRESENT[:, 0].argmax(), 0] = np.nan
-    with pytest.raises(ValueError, match=r"view 'view1' contains 1 NaN .* in all of its features"):
-        fitted(X)
+    with pytest.warns(UserWarning, match="view 'view1' lacks 1 of its values"):
+        assert fitted(X).n_missing_ == [1] + [0] * (len(X) - 1)
 
 
 @pytest.mark.parametrize(
@@ -307,16 +307,16 @@ def test_masked_rows_are_absent_samples(filled):
     assert_array_equal(more.labels_, both.labels_)
 
 
-def test_single_masked_values_are_refused():
+def test_single_masked_values_are_missing_cells():
     data = make_multiview(120, n_clusters=3, n_views=2, random_state=0)
     A, B = data.views.values()
     holed = np.ma.array(B)
     holed[3, 2:5] = np.ma.masked
-    for model in (OMCAL(3), ConcatKMeans(3)):
-        with pytest.raises(ValueError, match="view 'view2' masks 3 values in 1 samples"):
-            model.fit([A, holed])
-    with pytest.raises(ValueError, match=r"view 'view2' lacks 1 of 120 samples.*this method"):
-        ConcatKMeans(3).fit([A, masked_rows(B, [0])])
+    with pytest.warns(UserWarning, match="view 'view2' lacks 3 of its values"):
+        OMCAL(3, random_state=0).fit([A, holed])
+    for masked, count in ((holed, 3), (masked_rows(B, [0]), B.shape[1])):
+        with pytest.raises(ValueError, match=f"view 'view2' contains {count} NaN.*impute"):
+            ConcatKMeans(3).fit([A, masked])
     # A mask without a masked value says nothing.
     plain = OMCAL(3, random_state=0).fit([A, np.ma.array(B)])
     assert_array_equal(plain.labels_, OMCAL(3, random_state=0).fit([A, B]).labels_)

@@ -38,15 +38,18 @@ def inspect(
 def _scales(reading: Reading) -> list[str]:
     """Return the default scaling of each view, with the reason."""
     from omcal.method.kinds import Kind, recognise, sample_of
+    from omcal.views.missing import MissingCells, fill
     from omcal.views.view import View
 
     data = reading.load()
     present = data.present or {}
     known = {name: Kind(scale, "components") for name, scale in data.scales.items()}
-    return [
-        str(known.get(name) or recognise(sample_of(View(name, view, present=present.get(name)))))
-        for name, view in data.views.items()
-    ]
+
+    def kind_of(name: str) -> Kind:
+        sample = sample_of(View(name, data.views[name], present=present.get(name)))
+        return recognise(fill(View(name, sample), MissingCells.of(sample).middle).array)
+
+    return [str(known.get(name) or kind_of(name)) for name in data.views]
 
 
 def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
@@ -89,9 +92,6 @@ def _too_few(found: dict[str, Any], n_anchors: int) -> str | None:
 def _incomplete(found: dict[str, Any]) -> str | None:
     if found["n_nowhere"]:
         return f"{found['n_nowhere']} samples are absent from every view; remove them first."
-    holed = [f"{view['name']} has {view['n_nan']}" for view in found["views"] if view["n_nan"]]
-    if holed:
-        return f"single values are missing (NaN): {', '.join(holed)}; remove or impute them first."
     return None
 
 

@@ -102,6 +102,15 @@ class Scaling:
             points = np.divide(points, self.factor, out=np.zeros_like(points), where=there)
         return points if self.center is None else points + self.center
 
+    def middle(self, points: Array) -> Floats:
+        """Return raw values in the middle of scaled points; of scaled rows they are a guess."""
+        prepared = self.undo(points.astype(np.float64)).mean(axis=0)
+        if self.weight is not None:
+            prepared = np.divide(prepared, self.weight)
+        if self.unit is not None:
+            prepared = np.copysign(np.expm1(np.abs(prepared)), prepared) * self.unit
+        return np.asarray(prepared)
+
     def fold(self, W: Array, some: slice = slice(None)) -> tuple[Floats, Floats]:
         """Return (W', b) with apply(x)·W == prepare(x)·W' + b; W has a row per feature."""
         folded = W if self.factor is None else W * self.factor[some, None]

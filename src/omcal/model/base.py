@@ -17,8 +17,9 @@ from sklearn.base import (
 )
 
 from omcal.machine.arrays import Seed
-from omcal.places.base import Place, require_shape
+from omcal.places.base import OutputKind, Place, require_shape
 from omcal.views.like import PresentLike, Slices, ViewsLike
+from omcal.views.view import MissingValuesError
 
 if TYPE_CHECKING:
     from omcal.method.graph import AnchorGraphs
@@ -44,8 +45,21 @@ class FittedModel(
         """Cluster the samples of X."""
 
     @abstractmethod
-    def _place_of_new(self, X: ViewsLike, present: PresentLike | None) -> Place:
-        """Where new samples are worked on."""
+    def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:
+        """Return the place of new samples, with missing cells filled if asked for."""
+
+    def _apply(
+        self, X: ViewsLike, present: PresentLike | None, wanted: OutputKind, out: Any = None
+    ) -> Any:
+        """Return labels or indicators of new samples; missing cells are filled if there are any."""
+        try:
+            place = self._place_of_new(X, present)
+            require_shape(out, place.views.n)
+            if place.views.home != "cluster":  # there nothing is read before the result is wanted
+                return place.apply(self._rule, wanted, out)
+        except MissingValuesError:
+            pass
+        return self._place_of_new(X, present, fill=True).apply(self._rule, wanted, out)
 
     @property
     @abstractmethod
@@ -72,9 +86,7 @@ class FittedModel(
         labels : array of shape (n,)
             `out` where it is given; a Dask array, not yet computed, where X is in Dask.
         """
-        place = self._place_of_new(X, present)
-        require_shape(out, place.views.n)
-        return place.apply(self._rule, "labels", out)
+        return self._apply(X, present, "labels", out)
 
     def fit_transform(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
@@ -112,7 +124,7 @@ class FittedModel(
         F : array of shape (n, n_clusters)
             Non-negative; rows do not sum to 1. A Dask array, not yet computed, where X is in Dask.
         """
-        return self._place_of_new(X, present).apply(self._rule, "indicator")
+        return self._apply(X, present, "indicator")
 
     def report(
         self,

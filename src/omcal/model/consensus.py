@@ -204,12 +204,15 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         Those can take as long as the runs, and who only compares labels needs none.
         """
         watch = FitMonitor(inner, X, None)
-        place = inner._place(X, present, n_runs=self.n_runs)
-        settings = inner._graph_settings(place)
-        expected = replace(inner._estimate_of(place.views, settings), n_runs=self.n_runs)
-        place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
-        with small_blas(settings.n_anchors):
-            return self._fit_at(inner, place, settings, watch, described)
+
+        def work(place: Place) -> bool:
+            settings = inner._graph_settings(place)
+            expected = replace(inner._estimate_of(place.views, settings), n_runs=self.n_runs)
+            place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
+            with small_blas(settings.n_anchors):
+                return self._fit_at(inner, place, settings, watch, described)
+
+        return inner._at_place(work, X, present, n_runs=self.n_runs)
 
     def _fit_at(
         self,
@@ -335,7 +338,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         )
         self.estimator_ = inner
         known = ("n_features_in_", "n_features_per_view_", "view_names_", "_view_columns")
-        for name in (*known, "feature_names_in_"):
+        for name in (*known, "feature_names_in_", "n_missing_", "_missing"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         return best
@@ -417,9 +420,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     def _described(self) -> AnchorClusterer:
         return self.as_one_run()
 
-    def _place_of_new(self, X: ViewsLike, present: PresentLike | None) -> Place:
+    def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:
         check_is_fitted(self)
-        return self.estimator_._place_of_new(X, present)
+        return self.estimator_._place_of_new(X, present, fill)
 
     def _given(self) -> AnchorClusterer:
         given = OMCAL() if self.estimator is None else self.estimator

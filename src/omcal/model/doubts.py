@@ -29,6 +29,7 @@ _ALONE = 500  # samples on which views are clustered by themselves
 _UNLIKE = 0.5  # cosine of two graphs: below it their views may show different groups
 _CLEAR = 0.35  # of a graph that the groups of its own view explain: below it there may be none
 _UNSTABLE = 0.5  # mean adjusted Rand index of runs with their result
+_HALF_EMPTY = 0.05  # of the samples
 _CHANCE = 0.05  # adjusted Rand index of groups that have nothing to do with one another
 
 
@@ -98,6 +99,7 @@ def doubts(
     sizes = cluster_sizes(model.labels_, model.n_clusters) if sizes is None else sizes
     found = [
         *about_structure(model.structure_),
+        *_about_missing(model),
         *_about_views(model),
         *_about_sizes(model, sizes),
     ]
@@ -105,6 +107,33 @@ def doubts(
     if several and shown is not None and shown.graphs is not None:
         found += _about_agreement(model, shown.graphs, shown)
     return found
+
+
+def _about_missing(model: Any) -> Iterator[Diagnostic]:
+    """Say how many cells are missing, and whether most of a feature or of samples is."""
+    for v, cells in enumerate(getattr(model, "_missing", ())):
+        if not cells.n_cells:
+            continue
+        name, columns = model.view_names_[v], model._view_columns[v]
+        share = cells.n_cells / (cells.n * len(cells.count))
+        yield Diagnostic(
+            f"view {name!r} lacks {cells.n_cells} of its values ({share:.1%}), which count as the "
+            "middle of their features",
+            "impute them if you know better",
+        )
+        empty = np.flatnonzero(2 * cells.count < cells.n)
+        if len(empty):
+            some = ", ".join(columns[j] if columns else str(j) for j in empty[:5])
+            yield Diagnostic(
+                f"{len(empty)} features of view {name!r} lack more than half of their values "
+                f"({some}{' …' if len(empty) > 5 else ''})",
+                "leave them out",
+            )
+        if cells.half_empty > _HALF_EMPTY * cells.n:
+            yield Diagnostic(
+                f"{cells.half_empty} samples lack more than half of their values in view {name!r}",
+                "treat them as absent from it: make all of their values NaN",
+            )
 
 
 def warn(model: Any) -> None:

@@ -61,8 +61,8 @@ from omcal.places.choose import PlaceRequest, place_for
 from omcal.places.team import facts_of, team_of
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present, require_enough
-from omcal.views.reading import read_views, refuse_second_view
-from omcal.views.view import Views
+from omcal.views.reading import fill_missing, read_views, refuse_second_view
+from omcal.views.view import MissingValuesError, Views
 
 _ATTRIBUTES = """\
 labels_ : array of shape (n,)
@@ -93,6 +93,8 @@ labels_ : array of shape (n,)
         Sum of the widths of the views.
     n_features_per_view_ : list of int
         Number of features of each view.
+    n_missing_ : list of int
+        Number of missing cells of each view, which count as the middle of their features.
     view_names_ : list of str
         Names of the views: those of a mapping, else view1, view2 ..."""
 
@@ -181,11 +183,30 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
     def _fit(self, X: ViewsLike, y: ArrayLike | None, present: PresentLike | None) -> bool:
         """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
         watch = FitMonitor(self, X, y)
-        place = self._place(X, present)
-        settings = self._graph_settings(place)
-        self._require_room(place, settings)
-        with small_blas(settings.n_anchors):
-            return self._fit_at(place, settings, watch)
+
+        def work(place: Place) -> bool:
+            settings = self._graph_settings(place)
+            self._require_room(place, settings)
+            with small_blas(settings.n_anchors):
+                return self._fit_at(place, settings, watch)
+
+        return self._at_place(work, X, present)
+
+    def _at_place(
+        self,
+        work: Callable[[Place], bool],
+        X: ViewsLike,
+        present: PresentLike | None,
+        **more: Any,
+    ) -> bool:
+        """Do the work at the place of the views; once more with filled cells if some are missing.
+
+        Ranks must agree on it, so they count missing cells before the work.
+        """
+        try:
+            return work(self._place(X, present, fill=self.group is not None, **more))
+        except MissingValuesError:
+            return work(self._place(X, present, fill=True, **more))
 
     def _fit_at(self, place: Place, settings: GraphSettings, watch: FitMonitor) -> bool:
         """Fit to views that were read, and for which there is room."""
@@ -220,14 +241,20 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         """Tell the other ranks of a group of an error in the block, before they have met."""
         return team_of(self.group).reporting_failures()
 
-    def _place(self, X: ViewsLike, present: PresentLike | None, **more: Any) -> Place:
+    def _place(
+        self, X: ViewsLike, present: PresentLike | None, *, fill: bool = False, **more: Any
+    ) -> Place:
         """Return the place of the views; all processes of the fit must have the same parameters.
 
         So must be the values of `more`.
         """
         team = team_of(self.group)
         with team.reporting_failures():
-            place = place_for(self._read(X, present), self._asked(), team)
+            views = self._read(X, present)
+        if fill:
+            views = fill_missing(self, views, reset=True, total=team.total)
+        with team.reporting_failures():
+            place = place_for(views, self._asked(), team)
         local = {"device", "memory_limit", "scratch_dir", "group", "verbose"}
         given = {k: v for k, v in self.get_params().items() if k not in local} | more
         given |= {f"the version of {name}": version for name, version in versions().items()}
@@ -311,14 +338,20 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         self.basis_: Floats = rule.consensus.G
         self.view_scales_: list[Kind] = [scaling.kind for scaling in rule.learned.scalings]
 
+    def _rule_middles(self) -> list[Floats]:
+        """Return the middle of each feature for new samples, where the fit had every value."""
+        learned = self._rule.learned
+        return [s.middle(A) for s, A in zip(learned.scalings, learned.anchors, strict=True)]
+
     @property
     def _described(self) -> Self:
         return self
 
-    def _place_of_new(self, X: ViewsLike, present: PresentLike | None) -> Place:
+    def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:
         """Where new samples are worked on; a limit of memory or a client is for `fit` alone."""
         check_is_fitted(self)
-        views = read_views(self, X, reset=False, present=present)
+        total = np.asarray if fill else None
+        views = read_views(self, X, reset=False, present=present, fill=total)
         check_present(views.present, views.names)
         return place_for(views, PlaceRequest("cpu" if views.home == "cluster" else self.device))
 
@@ -448,5 +481,6 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -28,6 +28,8 @@ def values_of(model: Any) -> dict[str, Any]:
         model.n_features_per_view_,
         model._view_columns,
         model._rule.learned.scalings,
+        model._middles,
+        model.n_missing_,
         strict=True,
     )
     return {
@@ -39,8 +41,10 @@ def values_of(model: Any) -> dict[str, Any]:
                 "row": scaling.row,
                 "kind": list(scaling.kind),
                 **{part: getattr(scaling, part) is not None for part in _SCALING_PARTS},
+                "middle": middle is not None,
+                "n_missing": n_missing,
             }
-            for name, width, columns, scaling in views
+            for name, width, columns, scaling, middle, n_missing in views
         ],
         "columns": None if columns_in is None else [str(name) for name in columns_in],
         "n_samples": len(model.labels_),
@@ -70,6 +74,8 @@ def arrays_of(model: Any) -> dict[str, Array]:
         zip(model.anchors_, model._rule.learned.scalings, strict=True)
     ):
         arrays[f"anchors.{v}"] = anchors
+        if model._middles[v] is not None:
+            arrays[f"middle.{v}"] = model._middles[v]
         for part in _SCALING_PARTS:
             if getattr(scaling, part) is not None:
                 arrays[f"{part}.{v}"] = getattr(scaling, part)
@@ -105,6 +111,11 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     if not views or len(set(model.view_names_)) < V:
         raise ModelError("the names of its views are not distinct; the file is damaged.")
     model.n_features_per_view_ = widths
+    model._middles = [
+        archive.take(f"middle.{v}", (width,)) if flag(view.get("middle", False)) else None
+        for v, (view, width) in enumerate(zip(views, widths, strict=True))
+    ]
+    model.n_missing_ = [integer(view.get("n_missing", 0)) for view in views]
     # Where views overlap or leave columns out, the table is not as wide as they are together.
     model.n_features_in_ = integer(header["n_features"], least=1)
     columns = [names(view["columns"], width) for view, width in zip(views, widths, strict=True)]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from omcal.machine.arrays import Array, Mask
+from omcal.machine.arrays import Array
 from omcal.views.stored import in_memory
 from omcal.views.table import Table
 from omcal.views.view import Matrix, View
@@ -29,7 +29,10 @@ def array_table(data: Any, name: str) -> Table:
 
     def take(part: str, columns: slice | Array | None) -> View:
         picked = _picked(array, columns)
-        return View(part, numeric_matrix(picked, name), present=_present_by_mask(picked, part))
+        if isinstance(picked, np.ma.MaskedArray):
+            wide = np.result_type(picked.dtype, np.float32) if picked.mask.any() else picked.dtype
+            picked = np.ma.filled(picked.astype(wide), np.nan)
+        return View(part, numeric_matrix(picked, name))
 
     return Table(array.shape[1], take)
 
@@ -135,19 +138,3 @@ def _require_sound(array: Any, name: str) -> None:
         raise ValueError(
             f"view {name!r} is a damaged sparse matrix ({error}); build it anew from its entries."
         ) from error
-
-
-def _present_by_mask(array: Any, name: str) -> Mask | None:
-    """Return False for rows that a masked array masks throughout; None if there is no such row."""
-    if not isinstance(array, np.ma.MaskedArray):
-        return None
-    mask = np.ma.getmaskarray(array)
-    absent: Mask = np.asarray(mask.all(axis=1))
-    partly = mask[~absent]
-    if partly.any():
-        raise ValueError(
-            f"view {name!r} masks {int(partly.sum())} values in {int(partly.any(axis=1).sum())} "
-            "samples that have others; fill or impute them first (a sample that is absent from a "
-            "view is masked in all of its features)."
-        )
-    return ~absent if absent.any() else None

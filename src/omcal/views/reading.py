@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, adapt, is_matrix
 from omcal.views.check import check, columns_of_table, require_finite_views
+from omcal.views.missing import count_missing, fill_views
 from omcal.views.pair import Member, PairingError, pair
-from omcal.views.view import View, Views
+from omcal.views.view import MissingValuesError, View, Views
 
 
 def read_views(
@@ -23,6 +25,7 @@ def read_views(
     present: Any = None,
     home: Home = "any",
     absent: bool = True,
+    fill: Callable[[Array], Array] | None = None,
 ) -> Views:
     """Read multi-view input and record it on the estimator, or compare it with its fit.
 
@@ -45,6 +48,9 @@ def read_views(
     absent : bool
         Whether samples may be absent from views: rows of NaN, rows that are None, and, without
         `reset`, views that are None.
+    fill : callable, optional
+        Fill missing cells, of which there are some; it sums arrays over all processes of a fit.
+        Without it `home="any"` leaves them as they are.
 
     Returns
     -------
@@ -62,8 +68,30 @@ def read_views(
         estimator, given, reset=reset, min_samples=min_samples, present=present, absent=absent
     )
     if home != "any":
-        require_finite_views(views)
-    return views
+        try:
+            require_finite_views(views)
+        except MissingValuesError:
+            if not absent:
+                raise
+            fill = fill or np.asarray
+    return views if fill is None else fill_missing(estimator, views, reset, fill)
+
+
+def fill_missing(
+    estimator: Any, views: Views, reset: bool, total: Callable[[Array], Array]
+) -> Views:
+    """Fill missing cells with the middles of their features, which a fit records.
+
+    `total` sums an array over all processes of a fit.
+    """
+    if reset:
+        found = [count_missing(view).over_all(total) for view in views]
+        estimator._missing = found
+        estimator._middles = [cells.middle if cells.n_cells else None for cells in found]
+        estimator.n_missing_ = [cells.n_cells for cells in found]
+        return fill_views(views, estimator._middles)
+    known = zip(estimator._middles, estimator._rule_middles(), strict=True)
+    return fill_views(views, [other if middle is None else middle for middle, other in known])
 
 
 def pair_views(given: Given, present: Any = None) -> Given:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from omcal.machine.arrays import Array
+from omcal.machine.arrays import Array, Floats
+from omcal.views.missing import filled_block
 from omcal.views.table import Table, column_names
 from omcal.views.view import Home, View
 
@@ -95,6 +96,7 @@ class StoredArray:
 
     table: StoredTable
     columns: slice | Array | None = None
+    middle: Floats | None = None  # of each feature, for its missing cells
     home: ClassVar[Home] = "disk"
 
     @property
@@ -122,11 +124,17 @@ class StoredArray:
         """Return some of the columns of this array."""
         if self.columns is not None:
             columns = np.arange(self.table.shape[1])[self.columns][columns]
-        return replace(self, columns=columns)
+        middle = None if self.middle is None else self.middle[columns]
+        return replace(self, columns=columns, middle=middle)
+
+    def filled(self, middle: Floats) -> StoredArray:
+        """Return the array with the middle of its feature in each missing cell."""
+        return replace(self, middle=middle)
 
     def pick(self, block: Array) -> Array:
         """The columns of this array from rows of its table."""
-        return block if self.columns is None else block[:, self.columns]
+        block = block if self.columns is None else block[:, self.columns]
+        return block if self.middle is None else filled_block(block, self.middle)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype=dtype)

@@ -65,6 +65,12 @@ class TensorArray:
         """Return some of the columns of this array."""
         return TensorArray(self.tensor[:, columns])
 
+    def filled(self, middle: Array) -> TensorArray:
+        """Return the array with the middle of its feature in each missing cell."""
+        holes = self.tensor.isnan()
+        holes &= ~holes.all(dim=1, keepdim=True)
+        return TensorArray(torch.where(holes, torch.as_tensor(middle).to(self.tensor), self.tensor))
+
     def __getitem__(self, rows: slice | Array) -> Array:
         if not isinstance(rows, slice):
             rows = torch.from_numpy(rows).to(self.device)

@@ -199,10 +199,15 @@ def count_nonfinite(array: Matrix, present: Array | None = None) -> tuple[int, i
     return int(np.isnan(values).sum()), int(np.isinf(values).sum())
 
 
+class MissingValuesError(ValueError):
+    """A view lacks some values, and all that it has are finite."""
+
+
 def require_finite(name: str, n_nan: int, n_inf: int) -> None:
     """Raise if a view holds NaN or infinite values."""
     if n_nan or n_inf:
-        raise ValueError(
+        kind = ValueError if n_inf else MissingValuesError
+        raise kind(
             f"view {name!r} contains {n_nan} NaN and {n_inf} infinity (inf) values; "
             "remove or impute them first (a sample that is absent from a view has NaN in all of "
             "its features)."

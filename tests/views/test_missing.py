@@ -1,0 +1,185 @@
+"""Cells without a value count as the middle of their feature, wherever the data are."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+import omcal
+from omcal import OCAL, OMCAL, Consensus
+from omcal.baselines import ConcatKMeans
+from omcal.datasets import make_multiview
+from omcal.metrics import ari
+from omcal.select import n_clusters, tune_without_labels
+from omcal.views.missing import MissingCells, filled_block
+
+MADE = make_multiview(240, n_clusters=3, n_views=2, n_features=6, noise=0.5, random_state=0)
+A, B = (view.copy() for view in MADE.views.values())
+HOLES = np.random.default_rng(1).random(A.shape) < 0.1
+HOLED = np.where(HOLES, np.nan, A)
+WHOLE = np.where(HOLES, np.nanmean(HOLED, axis=0), A)  # as the middle has it
+
+pytestmark = pytest.mark.filterwarnings("ignore:view '.*' lacks")
+
+
+def fitted(X, **how):
+    return OMCAL(3, n_anchors=12, random_state=0, **how).fit(X)
+
+
+def test_missing_cells_count_as_the_middle():
+    model = fitted([HOLED, B])
+    assert_array_equal(model.labels_, fitted([WHOLE, B]).labels_)
+    assert model.n_missing_ == [int(HOLES.sum()), 0]
+    assert ari(model.labels_, MADE.labels) > 0.9
+    assert_array_equal(model.predict([HOLED, B]), model.predict([WHOLE, B]))
+    assert_allclose(model.transform([HOLED, B]), model.transform([WHOLE, B]))
+
+
+@pytest.mark.filterwarnings("ignore:.* samples lack more than half")
+def test_it_is_said_with_the_counts():
+    with pytest.warns(UserWarning, match=rf"view 'view1' lacks {HOLES.sum()} of its values \("):
+        fitted([HOLED, B])
+    few = HOLED.copy()
+    few[:200, 2] = np.nan
+    few[:20, :4] = np.nan
+    with pytest.warns(UserWarning, match=r"1 features of view 'view1' lack more than half.*\(2\)"):
+        model = fitted([few, B])
+    assert any("samples lack more than half" in doubt.what for doubt in model.doubts_)
+
+
+@pytest.mark.parametrize("scale", ["auto", "feature", "sample", "view", "unit", "log", None])
+@pytest.mark.parametrize("rows", [slice(None), slice(7, 8)])
+def test_every_scaling_and_a_single_cell(scale, rows):
+    X = A.copy()
+    X[rows] = HOLED[rows]
+    X[7, 0] = np.nan
+    middle = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    how = {"scale": scale}
+    assert_array_equal(fitted([X, B], **how).labels_, fitted([middle, B], **how).labels_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_storage_does_not_matter(tmp_path, dtype):
+    holed, other = HOLED.astype(dtype), B.astype(dtype)
+    expected = fitted([holed, other])
+    np.save(tmp_path / "a.npy", holed)
+    np.save(tmp_path / "b.npy", other)
+    stored = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "ab"]
+    masked = np.ma.masked_array(np.nan_to_num(holed), mask=np.isnan(holed))
+    objects = np.where(np.isnan(holed), None, holed.astype(object))
+    for X in (stored, [masked, other], [objects, other], {"view1": holed, "view2": other}):
+        model = fitted(X)
+        assert ari(model.labels_, expected.labels_) == 1
+        assert_array_equal(model.predict(X), expected.predict([holed, other]))
+    limited = fitted(stored, memory_limit="100kB", scratch_dir=tmp_path)
+    assert ari(limited.labels_, expected.labels_) == 1
+
+
+def test_stored_nan_of_sparse_views():
+    X = np.where(np.abs(A) > 1, A, 0)
+    holes = HOLES & (X != 0)
+    holed = sparse.csr_array(np.where(holes, np.nan, X))
+    middle = np.nanmean(np.where(holes, np.nan, X), axis=0)
+    whole = sparse.csr_array(np.where(holes, middle, X))
+    model = fitted([holed, B])
+    assert_array_equal(model.labels_, fitted([whole, B]).labels_)
+    assert np.isnan(holed.data).sum() == holes.sum()  # the user's own is left as it is
+
+
+def test_data_frames_with_gaps():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(HOLED).add_prefix("f").convert_dtypes()
+    assert frame.isna().sum().sum() == HOLES.sum()
+    assert_array_equal(fitted([frame, B]).labels_, fitted([HOLED, B]).labels_)
+
+
+def test_dask():
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    from dask.distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        X = [da.from_array(view, chunks=(60, -1)) for view in (HOLED, B)]
+        model = fitted(X)
+        assert ari(np.asarray(model.labels_), fitted([HOLED, B]).labels_) == 1
+        assert_array_equal(model.predict(X).compute(), model.predict([HOLED, B]))
+
+
+def test_a_row_without_values_is_an_absent_sample():
+    X = HOLED.copy()
+    X[:4] = np.nan
+    model = fitted([X, B])
+    there = np.arange(240) > 3
+    assert model.n_missing_[0] == np.isnan(X[there]).sum()
+    filled = np.where(HOLES, np.nanmean(X, axis=0), A)
+    expected = (
+        fitted(
+            [filled, B],
+        )
+        .set_params()
+        .fit([filled, B], present=[there, None])
+    )
+    assert_array_equal(model.labels_, expected.labels_)
+
+
+def test_new_samples_of_a_model_that_was_fitted_to_whole_data():
+    model = fitted([A, B])
+    middles = model._rule_middles()
+    assert np.abs(middles[0] - A.mean(axis=0)).max() < 0.5 * A.std()
+    assert ari(model.predict([HOLED, B]), model.labels_) > 0.95
+
+
+def test_the_middles_are_in_the_file_of_a_model(tmp_path):
+    model = fitted([HOLED, B])
+    model.save(tmp_path / "model.omcal")
+    loaded = omcal.load(tmp_path / "model.omcal")
+    assert loaded.n_missing_ == model.n_missing_
+    assert_array_equal(loaded.predict([HOLED, B]), model.predict([HOLED, B]))
+
+
+def test_joined_runs_selection_and_explanation():
+    joined = Consensus(OMCAL(3, n_anchors=12), n_runs=3, random_state=0).fit([HOLED, B])
+    assert joined.n_missing_ == [int(HOLES.sum()), 0]
+    assert ari(joined.predict([HOLED, B]), MADE.labels) > 0.9
+    found = [n_clusters([X, B], [2, 3, 4], n_runs=2, random_state=0) for X in (HOLED, WHOLE)]
+    assert found[0].suggestion == found[1].suggestion
+    trials = tune_without_labels([HOLED, B], 3, {"gamma": [0.1]}, n_fits=2, n_anchors=12)
+    assert not trials[0].error
+    model = fitted([HOLED, B])
+    effects = model.describe_clusters([HOLED, B]).features
+    assert all(np.isfinite(effect.mean) for effect in effects)
+    assert model.explain_views([HOLED, B], n_resamples=0).views[0].agreement > 0.5
+
+
+def test_infinity_is_refused_and_so_are_gaps_where_a_method_needs_all():
+    X = HOLED.copy()
+    X[3, 3] = np.inf
+    for model in (OMCAL(3), OCAL(3)):
+        with pytest.raises(ValueError, match=r"contains \d+ NaN and 1 infinity"):
+            model.fit(X)
+    with pytest.raises(ValueError, match=r"contains \d+ NaN and 0 infinity.*impute"):
+        ConcatKMeans(3).fit([HOLED, B])
+
+
+def test_counts_add_up_and_whole_numbers_stay_whole():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((50, 4)) < 0.3, np.nan, rng.integers(0, 9, size=(50, 4)))
+    X = X[~np.isnan(X).all(axis=1)]
+    whole = MissingCells.of(X)
+    parts = MissingCells.of(X[:20]) + MissingCells.of(X[20:])
+    thin = MissingCells.of(sparse.csr_array(np.where(X == 0, 0, X)))
+    for other in (parts, thin):
+        for name, value in vars(whole).items():
+            assert_array_equal(vars(other)[name], value, name)
+    assert whole.n_cells == np.isnan(X).sum()
+    assert_array_equal(whole.middle, np.rint(np.nanmean(X, axis=0)))
+    empty = filled_block(np.full((2, 3), np.nan), np.zeros(3))
+    assert np.isnan(empty).all()
+
+
+def test_scikit_learn_is_told():
+    assert OMCAL().__sklearn_tags__().input_tags.allow_nan
+    assert not ConcatKMeans().__sklearn_tags__().input_tags.allow_nan
