@@ -103,7 +103,7 @@ def test_the_attributes_that_the_docstring_promises_are_there(method, X, y):
     assert "labels_" in promised
     for attribute in promised:
         assert hasattr(model, attribute), attribute
-    without = {"ECPCS", "SC", "ConcatKMeans", "BestSingleView", "ConcatSpectral"}
+    without = {"ECPCS", "SC", "SNF", "NEMO", "ConcatKMeans", "BestSingleView", "ConcatSpectral"}
     for attribute in ("objective_", "n_iter_"):
         assert hasattr(model, attribute) == (type(method).__name__ not in without)
 

@@ -10,6 +10,7 @@ from omcal.baselines.kmm import KMM
 from omcal.baselines.mcgc import MCGC
 from omcal.baselines.mlan import MLAN
 from omcal.baselines.mvschfd import MVSCHFD
+from omcal.baselines.nemo import NEMO
 from omcal.baselines.nmf import NMFClustering
 from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
 from omcal.baselines.registry import METHODS, Method
@@ -18,6 +19,7 @@ from omcal.baselines.slmvgc import SLMVGC
 from omcal.baselines.smc import SMC
 from omcal.baselines.smc_agc import SMCAGC
 from omcal.baselines.smc_ocl import SMCOCL
+from omcal.baselines.snf import SNF
 from omcal.baselines.uomvsc import UOMvSC
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "MVSCHFD",
     "SMCAGC",
     "SMCOCL",
+    "SNF",
+    "NEMO",
     "ConcatKMeans",
     "BestSingleView",
     "ConcatSpectral",

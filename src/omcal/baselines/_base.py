@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 
 from omcal.machine.memory import require_memory
 from omcal.machine.scikit import Interval
-from omcal.views.like import ViewsLike
+from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
 
@@ -33,12 +33,15 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _takes_sparse: ClassVar[bool] = True
+    _takes_absent: ClassVar[bool] = False
     _single_view: ClassVar[bool] = False
 
     labels_: np.ndarray
     objective_: Any  # its values per iteration, or its last value; not of every method
 
-    def fit(self, X: ViewsLike, y: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+    ) -> Self:
         """Cluster the samples of X; y is ignored.
 
         Parameters
@@ -47,6 +50,8 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
             The views; row i is the same sample in each.
         y : None
             Ignored; clustering uses no classes.
+        present : as in `OMCAL.fit`, optional
+            Which samples are in which view; refused by methods that need all samples in every view.
 
         Returns
         -------
@@ -55,8 +60,11 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
         """
         self._validate_params()
         refuse_second_view(y)
-        views = read_views(self, X, min_samples=2, home="memory", absent=False)
         name = type(self).__name__
+        absent = self._takes_absent
+        if present is not None and not absent:
+            raise ValueError(f"{name} needs all samples in every view; leave present= out.")
+        views = read_views(self, X, min_samples=2, present=present, home="memory", absent=absent)
         if self._single_view and len(views) > 1:
             raise ValueError(
                 f"{name} takes one view and X holds {len(views)}; pass one of them, or their "

@@ -15,6 +15,7 @@ from omcal.baselines.kmm import KMM
 from omcal.baselines.mcgc import MCGC
 from omcal.baselines.mlan import MLAN
 from omcal.baselines.mvschfd import MVSCHFD
+from omcal.baselines.nemo import NEMO
 from omcal.baselines.nmf import NMFClustering
 from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
 from omcal.baselines.sc import SC
@@ -22,6 +23,7 @@ from omcal.baselines.slmvgc import SLMVGC
 from omcal.baselines.smc import SMC
 from omcal.baselines.smc_agc import SMCAGC
 from omcal.baselines.smc_ocl import SMCOCL
+from omcal.baselines.snf import SNF
 from omcal.baselines.uomvsc import UOMvSC
 
 
@@ -77,6 +79,8 @@ METHODS: dict[str, Method] = {
     "smc-ocl": Method(
         "SMC-OCL", SMCOCL, "Xue et al., arXiv 2509.14724", "n²d + n(Vm)² + t nVmc", True, True
     ),
+    "snf": Method("SNF", SNF, "Wang et al., Nature Methods 2014", "n²d + t n²kV", True, True),
+    "nemo": Method("NEMO", NEMO, "Rappoport, Shamir, Bioinformatics 2019", "n²d", True, True),
     "concat-kmeans": Method("k-means, all views", ConcatKMeans, "", "t n c d", False, True),
     "best-view": Method("k-means, best view", BestSingleView, "", "t n c d", False, True),
     "concat-spectral": Method(

@@ -92,6 +92,7 @@ def methods() -> dict[str, Method]:
     others = [
         Method(
             *(name, entry.title, entry.cls, entry.multi_view),
+            takes_absent=entry.cls._takes_absent,
             takes_sparse=entry.cls._takes_sparse,
         )
         for name, entry in baselines.METHODS.items()
