@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from omcal.datasets import MultiViewData, load_views, make_multiview, save_views
-from omcal.metrics import clustering_accuracy
+from omcal.metrics import ari, clustering_accuracy
 
 Record = dict[str, Any]
 
@@ -80,15 +80,21 @@ def write_plain(folder: str, target: str) -> None:
 
 
 def accuracy(folder: str, name: str, make: Callable[[int, int], Any], seed: int) -> Record:
-    """Accuracy of one fit, None where the method refuses the data, and its CPU seconds."""
-    views, y = load(folder, name)
+    """Return the scores of one fit to a set by its name."""
+    return score(*load(folder, name), make, seed)
+
+
+def score(views: list[Any], y: np.ndarray, make: Callable[[int, int], Any], seed: int) -> Record:
+    """Return accuracy and ARI of one fit, None where the method refuses, and its CPU seconds."""
     began = time.process_time()
     found: Record = {"accuracy": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             model = make(len(np.unique(y)), seed)
-            found["accuracy"] = float(clustering_accuracy(y, model.fit(views).labels_))
+            labels = model.fit(views).labels_
+            found["accuracy"] = float(clustering_accuracy(y, labels))
+            found["ari"] = float(ari(y, labels))
             found["iterations"] = int(getattr(model, "n_iter_", 0) or 0)
             found["converged"] = bool(getattr(model, "converged_", True))
         except (ValueError, MemoryError, np.linalg.LinAlgError) as error:

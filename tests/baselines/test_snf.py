@@ -10,7 +10,7 @@ from omcal.baselines import SNF
 from omcal.metrics import ari
 
 
-def reference(views, k, mu, n_iter):
+def reference(views, k, mu, n_iter, kernel):
     """The fused network, entry by entry."""
     n = len(views[0])
     full, local = [], []
@@ -24,7 +24,10 @@ def reference(views, k, mu, n_iter):
         W = np.zeros((n, n))
         for i in range(n):
             for j in range(n):
-                W[i, j] = np.exp(-(d[i][j] ** 2) / (mu * (mean[i] + mean[j] + d[i][j]) / 3))
+                width = mu * (mean[i] + mean[j] + d[i][j]) / 3
+                W[i, j] = np.exp(
+                    -(d[i][j] ** 2) / (2 * width**2 if kernel == "gaussian" else width)
+                )
         S = np.zeros((n, n))
         for i in range(n):
             members = [i, *near[i]]
@@ -50,14 +53,15 @@ def share(W):
     return P
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.parametrize("kernel", ["gaussian", "paper"])
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 999), st.integers(6, 14), st.integers(2, 3), st.integers(1, 5))
-def test_network_follows_the_formulas(seed, n, n_views, k):
+def test_network_follows_the_formulas(kernel, seed, n, n_views, k):
     rng = np.random.default_rng(seed)
     views = [rng.normal(size=(n, 3)) for _ in range(n_views)]
     mu = rng.uniform(0.3, 0.8)
-    model = SNF(2, n_neighbors=k, mu=mu, n_iter=3, random_state=0).fit(views)
-    np.testing.assert_allclose(model.network_, reference(views, k, mu, 3), rtol=1e-8)
+    model = SNF(2, n_neighbors=k, mu=mu, n_iter=3, kernel=kernel, random_state=0).fit(views)
+    np.testing.assert_allclose(model.network_, reference(views, k, mu, 3, kernel), rtol=1e-8)
 
 
 def test_rows_keep_half_of_their_weight():

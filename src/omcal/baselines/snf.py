@@ -14,7 +14,7 @@ from omcal.baselines._graphs import normalized_adjacency, symmetrized
 from omcal.baselines._linalg import standardize_features
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
 from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval
+from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
@@ -24,7 +24,7 @@ class SNF(Baseline):
 
     Each view, every feature standardised, has the network ::
 
-        W_ij = exp(−d_ij² / (mu ε_ij)),    ε_ij = (d̄_i + d̄_j + d_ij) / 3,
+        W_ij = exp(−d_ij² / 2 (mu ε_ij)²),    ε_ij = (d̄_i + d̄_j + d_ij) / 3,
 
     where d̄_i is the mean distance of sample i to its k nearest neighbours. P holds the weights of
     all samples, with P_ii = ½ and the other half of each row shared in proportion to W; S holds
@@ -44,6 +44,8 @@ class SNF(Baseline):
         k; reduced to n − 1 where there are fewer.
     mu : float, default=0.5
         Width of the networks; the paper recommends 0.3 to 0.8.
+    kernel : {"gaussian", "paper"}, default="gaussian"
+        "paper": W_ij = exp(−d_ij² / (mu ε_ij)), as printed; see the notes.
     n_iter : int, default=20
         Steps of the diffusion.
     n_init : int, default=10
@@ -68,7 +70,9 @@ class SNF(Baseline):
 
     Notes
     -----
-    Written from the formulas of the paper. One view is diffused through itself. Sparse views are
+    Written from the formulas of the paper. Its exponent d² / (mu ε) has the unit of a distance, so
+    that networks of wide views, whose distances are long, keep little but the nearest neighbour;
+    the Gaussian of width mu ε has no unit. One view is diffused through itself. Sparse views are
     divided by the standard deviations but not centred. Time is cubic in n only through k = n;
     memory is quadratic.
 
@@ -93,6 +97,7 @@ class SNF(Baseline):
         "n_clusters": N_CLUSTERS,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "mu": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"gaussian", "paper"})],
         "n_iter": [Interval(Integral, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -104,6 +109,7 @@ class SNF(Baseline):
         *,
         n_neighbors: int = 20,
         mu: float = 0.5,
+        kernel: str = "gaussian",
         n_iter: int = 20,
         n_init: int = 10,
         views: ColumnsLike | None = None,
@@ -112,6 +118,7 @@ class SNF(Baseline):
         self.n_clusters = n_clusters
         self.n_neighbors = n_neighbors
         self.mu = mu
+        self.kernel = kernel
         self.n_iter = n_iter
         self.n_init = n_init
         self.views = views
@@ -122,7 +129,7 @@ class SNF(Baseline):
         full, local = [], []
         for view in views:
             X = centred(standardize_features(view.array))
-            W, nearest = network(squared_distances(X, X), k, self.mu)
+            W, nearest = network(squared_distances(X, X), k, self.mu, self.kernel)
             full.append(shared_out(W))
             local.append(local_network(W, nearest))
         fused = diffused(full, local, self.n_iter)
@@ -135,12 +142,14 @@ class SNF(Baseline):
         return 8.0 * (len(views) + 5) * views.n**2 + 2.0 * copy_bytes(views)
 
 
-def network(squared: Array, k: int, mu: float) -> tuple[Floats, Array]:
+def network(squared: Array, k: int, mu: float, kernel: str) -> tuple[Floats, Array]:
     """Return W for squared distances, and the k nearest other samples of each sample."""
     others = squared + np.diag(np.full(len(squared), np.inf))
     nearest = np.argsort(others, axis=1, kind="stable")[:, :k]
     mean = np.sqrt(np.take_along_axis(squared, nearest, axis=1)).mean(axis=1)
     width = mu / 3 * (mean[:, None] + mean + np.sqrt(squared))
+    if kernel == "gaussian":
+        width = 2 * width**2
     width[width == 0] = 1.0  # equal samples among equal neighbours: W = 1
     return np.exp(-squared / width), nearest
 
