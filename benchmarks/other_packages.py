@@ -284,9 +284,9 @@ def _introduction(records: list[sets.Record], missing: list[str]) -> list[str]:
         + ".",
         "",
         "Each method has its defaults and gets the views as OMCAL scales them. Entries are the "
-        "mean over the seeds ± its standard error. Leiden and HDBSCAN choose the number of clusters: "
-        "compare them by the adjusted Rand index. `cells` are made counts of 400 genes and 20 "
-        "proteins in eight cell types. CPU seconds include the scaling.",
+        "mean over the seeds ± its standard error. Leiden and HDBSCAN choose the number of "
+        "clusters: compare them by the adjusted Rand index. `cells` are made counts of 400 genes "
+        "and 20 proteins in eight cell types. CPU seconds include the scaling.",
         *(["", f"Not installed, hence not run: {', '.join(missing)}."] if missing else []),
     ]
 
