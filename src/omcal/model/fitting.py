@@ -86,7 +86,7 @@ labels_ : array of shape (n,)
         `fit` warns of each.
     structure_ : omcal.model.structure.Structure or None
         How well the clusters separate a sample, and how well data without clusters is separated;
-        None where it was not tested (fewer than 50 samples, one cluster, a loaded model).
+        None where it was not tested: fewer than 50 samples, one cluster, a fit on a device.
     view_scales_ : list
         What was done to each view and why, as pairs (name in `scale`, reason).
     n_features_in_ : int
