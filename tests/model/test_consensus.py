@@ -24,7 +24,7 @@ from omcal.method.new_samples import joined_graph
 from omcal.method.rows import Assignment, decide, second
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import starts
-from omcal.model.runs import certainty, run_table, runs_of, small
+from omcal.model.runs import RunsAtWork, certainty, run_table, runs_of, small
 from omcal.model.subset_fits import fitted_views
 from omcal.places.memory import MemoryRows
 from omcal.views.reading import read_views
@@ -463,3 +463,25 @@ def test_an_error_in_one_thread_ends_the_others(monkeypatch):
     with pytest.raises(RuntimeError, match="broken"):
         Consensus(slow, n_runs=4, n_jobs=2, random_state=0).fit(DATA.views)
     assert threading.active_count() == before
+
+
+def test_runs_with_many_anchors_are_solved_in_threads_with_the_same_result(monkeypatch):
+    """By default one per core, each with one thread of BLAS."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    views = make_multiview(260, n_clusters=5, noise=0.8, random_state=0).views
+    seen = []
+    solve = RunsAtWork._in_threads
+    monkeypatch.setattr(
+        RunsAtWork, "_in_threads", lambda self, *given: seen.append(given[1]) or solve(self, *given)
+    )
+    default, alone = (
+        Consensus(OMCAL(5, n_anchors=100), n_runs=4, n_jobs=n_jobs, random_state=0).fit(views)
+        for n_jobs in (None, 1)
+    )
+    assert seen == [2]
+    np.testing.assert_array_equal(default.labels_, alone.labels_)
+    for one, other in zip(default.runs_, alone.runs_, strict=True):
+        np.testing.assert_array_equal(one.labels, other.labels)
+        np.testing.assert_allclose(one.solution.history, other.solution.history, rtol=1e-9)
+    few = Consensus(OMCAL(5, n_anchors=99), n_runs=2, random_state=0).fit(views)
+    assert seen == [2] and len(few.runs_) == 2

@@ -73,7 +73,14 @@ def anchors_of_runs(
 
     None stands for all that these views have: they are prepared once for all runs.
     """
-    whole: Sample | None = None
+    if method != "random" and not sampled and all(rows is None for rows in samples):
+        whole = Sample(views, scalings, None, sampled=False)
+        thorough = method == "kmeans-full"
+
+        def of_run(one: slice) -> list[Array]:
+            return whole.anchors(n_anchors, thorough, random_states[one.start])
+
+        return map_blocks(of_run, len(random_states), 1)
     found = []
     for random_state, rows in zip(random_states, samples, strict=True):
         if method == "random":
@@ -85,10 +92,7 @@ def anchors_of_runs(
             number = views.n if rows is None else len(rows)
             order = looked_at_in_order(number, n_anchors, random_state)
             rows = order if rows is None else rows[order]
-        sample = whole if rows is None else None
-        if sample is None:
-            sample = Sample(views, scalings, rows, sampled=sampled)
-        whole = sample if rows is None else whole
+        sample = Sample(views, scalings, rows, sampled=sampled)
         found.append(sample.anchors(n_anchors, method == "kmeans-full", random_state))
     return found
 

@@ -40,6 +40,7 @@ _SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
 _MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out means, and starts
 _SHARES_OF_MEANS = 4
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
+FEW_ROWS = 2048  # their inner products are cheaper than the distances of a k-means++ start
 _MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less than they save
 
 
@@ -59,9 +60,10 @@ class Vectors(Points):
 
     @cached_property  # all runs start from the same
     def among_themselves(self) -> Points:
-        # They take no more memory than the rows twice, or than centres of sparse rows do.
-        width = self.X.shape[1] // 4 if sparse.issparse(self.X) else 2 * self.X.shape[1]
-        return InnerProducts(self.X) if self.n <= min(inner_products.MOST_ROWS, width) else self
+        # They take no more memory than the rows twice or 32 MB, or than centres of sparse rows do.
+        width = int(self.X.shape[1])
+        most = width // 4 if sparse.issparse(self.X) else max(2 * width, FEW_ROWS)
+        return InnerProducts(self.X) if self.n <= min(inner_products.MOST_ROWS, most) else self
 
     def span_pays(self, n_clusters: int) -> bool:
         return span_pays(int(self.X.shape[1]), n_clusters)

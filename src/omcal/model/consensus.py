@@ -71,8 +71,8 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     n_runs : int, default=10
         Number B of runs.
     n_jobs : int, optional
-        Runs that are worked on at once, each with its graphs in memory; by default one after
-        another, as each uses all cores by itself.
+        Number of runs to solve at once, each with its graphs in memory. By default one per core
+        with 100 anchors or more and up to 50 000 samples, else one, which uses all cores.
     random_state : int, RandomState or None, default=None
         Seed of the anchors and starts of all runs.
 

@@ -16,10 +16,11 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.inner_products import MOST_ROWS
-from omcal.method.kmeans import trials
+from omcal.method.kmeans import SEED_PER_ANCHOR, trials
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES
+from omcal.method.vectors import FEW_ROWS
 from omcal.model.sizes import ViewSize
 from omcal.places.memory import TOGETHER
 
@@ -184,9 +185,15 @@ class Estimate:
             "sample": (_SPARSE_COPIES if is_sparse else _COPIES) * s * row,
             "anchors": 8.0 * m * width * (_CENTRES + (1 + thread_count()) * (B if B > 1 else 0)),
             "distances": float(t * (shared * m * (B > 1) + s * (8 + self._tried))),
-            "inner products": float(t * s * s) if s == self.n_samples <= MOST_ROWS else 0.0,
+            "inner products": self._products_bytes(),
             "values in float64": 8.0 * self.n_samples * self._widest_sparse,
         }
+
+    def _products_bytes(self) -> float:
+        """Return the bytes of the products of sampled rows with each other, where they are few."""
+        s, start = self._sample, min(self._sample, SEED_PER_ANCHOR * self.n_anchors)
+        rows = s if s == self.n_samples <= MOST_ROWS else start if start <= FEW_ROWS else 0
+        return float(self._dtype.itemsize * rows * rows)
 
     @property
     def _widest_sparse(self) -> float:

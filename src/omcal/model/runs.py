@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from omcal.machine.arrays import Array, Floats, Seed, on_host
+from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.new_samples import Predictor
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
@@ -24,6 +25,8 @@ from omcal.model.progress import RUN_DONE, FitMonitor, Optimised
 from omcal.places.base import Place
 
 _SECONDS_BETWEEN_SIGNALS = 0.1
+# Runs with many anchors of few samples spend their time on small matrices, in one thread.
+_MANY_ANCHORS, _MOST_SAMPLES = 100, 50_000
 Finished = tuple[Predictor, Solution, Assignment]  # a run
 
 
@@ -148,14 +151,22 @@ class RunsAtWork:
         size = self._place.batch(self._settings)
         groups = zip(count(0, size), iter(lambda: list(islice(built, size)), []), strict=False)
         with self._watch.held():
-            if n_jobs not in (None, 1):
-                return self._in_threads(groups, effective_n_jobs(n_jobs))
+            n_threads = self._default_threads() if n_jobs is None else effective_n_jobs(n_jobs)
+            if n_threads > 1:
+                return self._in_threads(groups, n_threads)
             found: list[Optimised] = []
             for first, some in groups:
                 found += self._solve_batch(first, some)
                 if self._place.team.any_stops(self._watch.interrupted):
                     break
             return found
+
+    def _default_threads(self) -> int:
+        """Return the number of runs to solve at once: small matrices keep one core busy each."""
+        if not self._place.runs_in_threads or self._place.n > _MOST_SAMPLES:
+            return 1
+        few = self._settings.n_anchors < _MANY_ANCHORS
+        return 1 if few else min(thread_count(), len(self._states))
 
     def _in_threads(
         self, groups: Iterator[tuple[int, Sequence[AbstractRows]]], n_threads: int
@@ -171,7 +182,8 @@ class RunsAtWork:
                         one = next(groups, None)
                     if one is None:
                         return
-                    found[one[0]] = self._solve_batch(*one)
+                    with one_blas_thread():
+                        found[one[0]] = self._solve_batch(*one)
             except BaseException:
                 self._watch.stop()
                 raise

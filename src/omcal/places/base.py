@@ -53,6 +53,7 @@ class Place(ABC):
 
     supported_options: ClassVar[frozenset[str]]  # options of `PlaceRequest` with a meaning here
     checks_values: ClassVar[bool] = False  # whether NaN and infinity are found on the way
+    runs_in_threads: ClassVar[bool] = False  # whether threads can solve several runs at once
     team: Team = SOLO  # the processes that share the fit
     _scanned: Views | None = None  # samples that a scan has kept in memory
 

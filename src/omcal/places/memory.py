@@ -51,6 +51,7 @@ class InMemory(Place):
 
     supported_options = frozenset({"scratch_dir"})  # accepted, as rows in memory need no files
     checks_values = True
+    runs_in_threads = True
 
     def learn(
         self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
