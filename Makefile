@@ -23,7 +23,8 @@ export OMCAL_EXAMPLES
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo quick test test-all test-long test-properties test-torch test-omics test-lowest environments \
-	check types coverage mutants watch bench fuzz front-page docs dist lint-workflows clean
+	check types coverage mutants watch bench fuzz front-page results-page \
+	baselines-page reproduction-page docs dist lint-workflows clean
 
 %/.made:
 	$(PYTHON) -m venv $*
@@ -140,6 +141,20 @@ watch: $(WATCH)/.installed  ## the main costs beside stored ratios; KEEP=1 store
 
 front-page: $(VENV)/.installed  ## the tables of README.md anew, from benchmarks/results
 	$(BIN)/python benchmarks/front_page.py
+
+DATA ?= ../shared/data
+
+results-page: $(VENV)/.installed  ## docs/results.md anew: runs of half a minute on one core
+	$(BIN)/python benchmarks/paper_numbers.py $(DATA)
+
+baselines-page: $(VENV)/.installed  ## docs/baselines.md anew: about two hours on one core
+	$(BIN)/python benchmarks/baselines_multiview.py $(DATA)
+	$(BIN)/python benchmarks/baselines_singleview.py $(DATA)
+	$(BIN)/python benchmarks/transfer.py $(DATA) --plot docs/images/transfer.png
+	$(BIN)/python benchmarks/baselines_page.py
+
+reproduction-page: $(VENV)/.installed  ## docs/reproduction.md anew: hours; may be stopped and continued
+	$(BIN)/omcal reproduce --data $(DATA) --out out/reproduction --document docs/reproduction.md
 
 dist: $(TOOLS)/.installed  ## sdist and wheel, checked, and the demo from the wheel alone
 	rm -rf dist $(EMPTY)

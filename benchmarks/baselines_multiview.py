@@ -6,7 +6,7 @@ FOLDER holds Coil.mat and Wiki.mat. The tables have mean(sd) over the seeds, and
 values of the OMCAL paper; NMI is normalised by the larger entropy. "s" are the seconds of `fit`,
 "cpu" those of all its threads together. A method gets no further seed once its runs on a data set
 have taken --budget cpu seconds. Records go to NAME.json and tables to NAME.md, NAME given by --out.
-Runs that are recorded there already are not repeated, unless --fresh is given.
+Runs that this minor version has recorded there are not repeated, unless --fresh is given.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
 from omcal.baselines.slmvgc import SLMVGC
 from omcal.baselines.smc import SMC
 from omcal.baselines.uomvsc import UOMvSC
+from omcal.experiments.records import is_current
+from omcal.experiments.runner import machine, versions
 from omcal.metrics import evaluate
 
 # A name may stand for a class with parameters other than its defaults.
-METHODS: dict[str, tuple[type, dict[str, Any]]] = {
+METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "ConcatKMeans": (ConcatKMeans, {}),
     "BestSingleView": (BestSingleView, {}),
     "ConcatSpectral": (ConcatSpectral, {}),
@@ -58,8 +60,8 @@ METHODS: dict[str, tuple[type, dict[str, Any]]] = {
     "UOMvSC unaligned": (UOMvSC, {"align": False}),
     "MVSC-HFD": (MVSCHFD, {}),
     "MVSC-HFD unsquared": (MVSCHFD, {"weights": "unsquared"}),
-    "OMCAL": (OMCAL, {"scale": "sample"}),
-    "OMCAL agreement": (OMCAL, {"scale": "sample", "weighting": "agreement"}),
+    "OMCAL": (OMCAL.paper, {"scale": "sample"}),
+    "OMCAL, defaults": (OMCAL, {}),
 }
 # What the paper says about its own method.
 OMCAL_SETTINGS: dict[str, dict[str, Any]] = {
@@ -113,7 +115,7 @@ LOADERS = {"coil": load_coil, "wiki": load_wiki}
 def run(data: str, method: str, X: list[np.ndarray], y: np.ndarray, seed: int) -> dict[str, float]:
     """Scores, seconds and the number of clusters of one fit."""
     cls, parameters = METHODS[method]
-    if cls is OMCAL:
+    if cls == OMCAL.paper:
         parameters = OMCAL_SETTINGS[data] | parameters
     model = cls(n_clusters=len(np.unique(y)), random_state=seed, **parameters)
     wall, cpu = time.perf_counter(), time.process_time()
@@ -121,7 +123,8 @@ def run(data: str, method: str, X: list[np.ndarray], y: np.ndarray, seed: int) -
         warnings.simplefilter("ignore")
         labels = model.fit(X).labels_
     seconds = {"s": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-    return evaluate(y, labels) | seconds | {"clusters": len(np.unique(labels))}
+    found = {"clusters": len(np.unique(labels)), "parameters": parameters}
+    return evaluate(y, labels) | seconds | found | {"versions": versions(), "machine": machine()}
 
 
 def summary(values: list[float], digits: int) -> str:
@@ -143,7 +146,8 @@ def run_method(
     options: argparse.Namespace, data: str, method: str, known: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Records of one method, seed after seed, as long as the budget lasts."""
-    records = [r for r in known if (r["data"], r["method"]) == (data, method)]
+    same = [r for r in known if (r["data"], r["method"]) == (data, method)]
+    records = [r for r in same if is_current(r)]
     X, y = LOADERS[data](options.folder)
     seeds = 1 if METHODS[method][0] in DETERMINISTIC else options.seeds
     for seed in range(len(records), seeds):

@@ -21,6 +21,7 @@ import numpy as np
 import transfer
 
 from omcal.baselines import METHODS
+from omcal.experiments.records import made_with
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parent / "docs" / "baselines.md"
@@ -41,7 +42,7 @@ SEVERAL_VIEWS = {
         ("UOMvSC", "code: 1.000 / 1.000", ""),
         ("MVSC-HFD", "code: 1.000 / 1.000; depth 2 .868 / .964, depth 3 .899 / .975", "4"),
         ("OMCAL", "", ""),
-        ("OMCAL agreement", "", ""),
+        ("OMCAL, defaults", "", ""),
     ],
     "wiki": [
         ("ConcatKMeans", "", ""),
@@ -60,7 +61,7 @@ SEVERAL_VIEWS = {
         ("UOMvSC unaligned", "code, λ = 0 and .25: .512 / .436 and .362 / .281", "8"),
         ("MVSC-HFD", "code: .518 / .494, best of 20 .542 / .525", "1, 2"),
         ("OMCAL", "", ""),
-        ("OMCAL agreement", "", ""),
+        ("OMCAL, defaults", "", ""),
     ],
 }
 
@@ -136,6 +137,19 @@ def transferred(data: str) -> Iterator[list[str]]:
         yield [method, *(cell(rows, score) for score in SCORES), seconds(rows), str(len(rows))]
 
 
+def conditions() -> str:
+    """Return a list of the record files with the machines and versions of their records."""
+    lines = []
+    for name in RECORDS:
+        made = sorted({made_with(record) for record in records(name)})
+        lines += [f"- {name}.json: {line}" for line in made]
+    return "\n".join(lines)
+
+
+RECORDS = (
+    *("baselines_multiview", "baselines_tdt2", "baselines_scotus", "baselines_caltech101"),
+    "transfer",
+)
 TABLES = {
     "registry": registry,
     "coil": partial(several_views, "coil"),
@@ -149,7 +163,9 @@ TABLES = {
 
 
 def markdown(name: str) -> str:
-    """The table of this name between its marks."""
+    """The table of this name, or the conditions, between its marks."""
+    if name == "conditions":
+        return f"<!-- table conditions -->\n{conditions()}\n<!-- end -->"
     header, *rows = TABLES[name]()
     lines = [header, ["---"] * len(header), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -6,8 +6,8 @@ FOLDER holds TDT2.mat, SCOTUS_counts.npz and caltech101_silhouettes_28.mat. Ever
 method, seed) runs in a process of its own. "s" are the seconds of `fit`, "cpu" those of all its
 threads together, which count for the limits; the memory is the peak of the process, with Python and
 the data. --jobs cells run side by side, each with one thread. Records go to baselines_DATA.json,
-tables with the values of the OMCAL paper to baselines_DATA.md. Cells that are recorded there
-already are not run again, unless --fresh is given.
+tables with the values of the OMCAL paper to baselines_DATA.md. Cells that this minor
+version has recorded there are not run again, unless --fresh is given.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from omcal.baselines.fnmtf import FNMTF
 from omcal.baselines.kmm import KMM
 from omcal.baselines.nmf import NMFClustering
 from omcal.baselines.sc import SC
+from omcal.experiments.records import is_current
+from omcal.experiments.runner import machine, versions
 from omcal.metrics import evaluate
 
 METHODS: dict[str, Any] = {
@@ -51,14 +53,15 @@ METHODS: dict[str, Any] = {
     "KMM": KMM,
     "KMM-published": partial(KMM, prototype_step="published_code"),
     "CGFKM": CGFKM,
-    "OCAL": OCAL,
-    "OCAL-thorough": partial(OCAL, anchors="kmeans-full"),
+    "OCAL": OCAL.paper,
+    "OCAL-thorough": partial(OCAL.paper, anchors="kmeans-full"),
+    "OCAL-defaults": OCAL,
 }
 # The paper does not name OCAL's parameters; these were not searched for either.
 OCAL_PARAMETERS: dict[str, dict[str, Any]] = {
-    "tdt2": {"n_anchors": 60, "gamma": 0.1, "scale": None},
-    "scotus": {"scale": None},
-    "caltech101": {"scale": None},
+    "tdt2": {"n_anchors": 60, "gamma": 0.1},
+    "scotus": {},
+    "caltech101": {},
 }
 SCORES = {
     "accuracy": "ACC",
@@ -149,7 +152,7 @@ def run_cell(
 ) -> None:
     """Fit one method once and send its scores, seconds and warnings through `pipe`."""
     X, y = LOADERS[data](folder, term_weights)
-    parameters = OCAL_PARAMETERS[data] if method.startswith("OCAL") else {}
+    parameters = OCAL_PARAMETERS[data] if method in ("OCAL", "OCAL-thorough") else {}
     model = METHODS[method](n_clusters=len(np.unique(y)), random_state=seed, **parameters)
     most = int(time.process_time()) + limit
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
@@ -159,7 +162,8 @@ def run_cell(
         try:
             labels = model.fit(X).labels_
         except MemoryError as error:
-            pipe.send({"failed": f"out of memory: {error}"})
+            made = {"versions": versions(), "machine": machine()}
+            pipe.send({"failed": f"out of memory: {error}", **made})
             return
         seconds = {"s": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     scores = evaluate(y, labels)
@@ -167,6 +171,7 @@ def run_cell(
     record |= seconds | {"n_clusters_found": len(np.unique(labels))}
     record["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     record["warnings"] = sorted({str(warning.message) for warning in caught})
+    record |= {"parameters": parameters, "versions": versions(), "machine": machine()}
     pipe.send(record)
 
 
@@ -182,7 +187,8 @@ def timed_cell(limit: int, *cell: Any) -> dict[str, Any]:
     except EOFError:
         process.join()
         late = process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL)
-        return {"failed": f"more than {limit} s" if late else "crashed"}
+        failed = f"more than {limit} s" if late else "crashed"
+        return {"failed": failed, "versions": versions(), "machine": machine()}
     finally:
         process.kill()
         process.join()
@@ -219,6 +225,7 @@ def run_cells(options: argparse.Namespace, data: str) -> list[dict[str, Any]]:
     """All records of a data set: those that are stored, and those of the cells still to run."""
     path = options.out / f"baselines_{data}.json"
     records = [] if options.fresh or not path.exists() else json.loads(path.read_text())
+    records = [r for r in records if is_current(r) or r["method"] not in options.methods]
     known = {(record["method"], record["seed"]) for record in records}
     cells = [cell for cell in product(options.methods, range(options.seeds)) if cell not in known]
 

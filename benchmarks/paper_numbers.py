@@ -1,13 +1,19 @@
 """OMCAL and OCAL with the published settings, beside the paper's values, and with defaults.
 
-python benchmarks/paper_numbers.py FOLDER [--seeds 5] [--out benchmarks/results/paper_numbers.md]
+    python benchmarks/paper_numbers.py FOLDER [--seeds 5]
+
+Records go to results/paper_numbers.json; the table and the conditions to docs/results.md, between
+<!-- table NAME --> and <!-- end -->.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -15,10 +21,15 @@ from sklearn.preprocessing import normalize
 
 from omcal import OCAL, OMCAL, Consensus
 from omcal.datasets import load_paper_dataset, load_views
+from omcal.experiments.records import made_with
+from omcal.experiments.runner import machine, versions
 from omcal.metrics import evaluate
 
-warnings.simplefilter("ignore", ConvergenceWarning)
+for category in (ConvergenceWarning, UserWarning):
+    warnings.simplefilter("ignore", category)
 
+RECORDS = Path(__file__).parent / "results" / "paper_numbers.json"
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 PAPER = {
     "Coil": "1.000 / 1.000",
     "Wiki": ".594(.015) / .562(.004)",
@@ -59,41 +70,53 @@ def load(name: str, folder: Path):
     return data.views, data.labels
 
 
-def scores(data, method, parameters, seeds: int) -> list[str]:
-    """Accuracy and NMI, mean(sd)."""
+def run(data, method, parameters, seed: int) -> dict[str, float]:
+    """Return accuracy and NMI of one fit."""
     X, y = data
     if method == OCAL.paper:
         X = normalize(X)  # rows of length 1, as the paper's results ask for
-    found = [
-        evaluate(y, method(len(np.unique(y)), random_state=seed, **parameters).fit_predict(X))
-        for seed in range(seeds)
-    ]
-    values = {key: [score[key] for score in found] for key in ("accuracy", "nmi")}
-    return [f"{np.mean(v):.3f}({np.std(v, ddof=1):.3f})" for v in values.values()]
+    found = evaluate(y, method(len(np.unique(y)), random_state=seed, **parameters).fit_predict(X))
+    return {name: float(found[name]) for name in ("accuracy", "nmi")}
+
+
+def summary(values: list[float]) -> str:
+    """Return mean(sd)."""
+    return f"{np.mean(values):.3f}({np.std(values, ddof=1):.3f})"
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """Return one row per data set and method, as Markdown."""
+    lines = ["| data | method | ACC | NMI | paper ACC / NMI |", "|---|---|---|---|---|"]
+    for data, method in dict.fromkeys((r["data"], r["method"]) for r in records):
+        rows = [r for r in records if (r["data"], r["method"]) == (data, method)]
+        cells = [summary([r[name] for r in rows]) for name in ("accuracy", "nmi")]
+        lines.append(f"| {' | '.join([data, method, *cells, PAPER[data]])} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument(
-        "--out", type=Path, default=Path(__file__).parent / "results" / "paper_numbers.md"
-    )
     options = parser.parse_args()
-    lines = [
-        f"Mean(sd) of {options.seeds} seeds; NMI by the maximum of the entropies.",
-        "",
-        "| data | method | ACC | NMI | paper ACC / NMI |",
-        "|---|---|---|---|---|",
-    ]
-    print("\n".join(lines), flush=True)
+    records = []
     for name, method, parameters in settings():
-        cells = scores(load(name, options.folder), method, parameters, options.seeds)
-        cells = [name, call(method, parameters), *cells, PAPER.get(name, "")]
-        lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
-    options.out.parent.mkdir(exist_ok=True)
-    options.out.write_text("\n".join(lines) + "\n")
+        data = load(name, options.folder)
+        keys = {"data": name, "method": call(method, parameters)}
+        made = {"versions": versions(), "machine": machine()}
+        for seed in range(options.seeds):
+            records.append(keys | {"seed": seed} | run(data, method, parameters, seed) | made)
+        print(table(records).splitlines()[-1], flush=True)
+    RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+    made = sorted({made_with(record) for record in records})
+    parts = {"paper": table(records), "conditions": "\n".join(f"- {line}" for line in made)}
+    text = PAGE.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        pattern = rf"(<!-- table {name} -->\n).*?(<!-- end -->)"
+        text = re.sub(
+            pattern, lambda mark, part=part: f"{mark[1]}{part}\n{mark[2]}", text, flags=re.S
+        )
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from scipy.io import loadmat
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines import SMC, SMCAGC, SMCOCL
+from omcal.experiments.runner import machine, versions
 from omcal.metrics import evaluate
 
 METHODS: dict[str, tuple[type, dict[str, Any]]] = {
@@ -65,7 +66,8 @@ def run(method: str, X: list[np.ndarray], y: np.ndarray, seed: int) -> dict[str,
         labels = model.fit(X).labels_
     seconds = time.process_time() - start
     scores = evaluate(y, labels)
-    return {name: float(scores[name]) for name in SCORES} | {"cpu": seconds}
+    made = {"versions": versions(), "machine": machine()}
+    return {name: float(scores[name]) for name in SCORES} | {"cpu": seconds} | made
 
 
 def tables(records: list[dict[str, Any]]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import io
 
+from omcal import __version__
 from omcal.cli import main
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Plan
@@ -57,7 +58,7 @@ def record(cell, status="ok", **more):
         "limits": {"seconds": 9, "gigabytes": 1},
         "threads": 1,
         "jobs": 1,
-        "versions": {"omcal": "0"},
+        "versions": {"omcal": __version__},
         "machine": {"system": "s", "processor": "p", "cores": 1},
     }
     if status == "ok":

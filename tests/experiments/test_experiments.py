@@ -1,5 +1,6 @@
 """The experiments of the paper: what was published, what is planned, how tables are made."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -16,8 +17,10 @@ from omcal.experiments.contents import (
     published_numbers,
 )
 from omcal.experiments.figures import all_figures
+from omcal.experiments.outputs import write_outputs
 from omcal.experiments.paper import Published
 from omcal.experiments.plan import Plan
+from omcal.experiments.records import is_current, made_with
 from omcal.experiments.summary import Measured, Summary
 from omcal.experiments.tables import Entry, Table, ranked
 
@@ -249,3 +252,14 @@ def test_the_document_elsewhere_has_its_figures_beside_it(tmp_path):
 
 def test_figures_need_records():
     assert list(all_figures(Plan(PAPER, 1), Summary([]))) == []
+
+
+def test_records_of_another_minor_version_do_not_count(tmp_path):
+    (cell,) = table_cells("OMCAL")
+    old = {**record(cell), "versions": {"omcal": "0.1.0"}}
+    path = tmp_path / "records.jsonl"
+    path.write_text(json.dumps(old) + "\n")
+    with pytest.raises(ValueError, match=r"all 1 records in .* are of another version"):
+        write_outputs(Plan(PAPER, 1), path, tmp_path, None)
+    assert not is_current(old) and not is_current({}) and made_with({}) == "not recorded"
+    assert is_current(record(cell))

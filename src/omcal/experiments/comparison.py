@@ -20,7 +20,7 @@ from omcal.experiments.document import conditions, failures
 from omcal.experiments.methods import Method, find_method, methods
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell
-from omcal.experiments.records import Record, read_records
+from omcal.experiments.records import Record, is_current, read_records
 from omcal.experiments.runner import Observer, Settings, Silent, run_cells
 from omcal.experiments.sources import GivenData
 from omcal.experiments.summary import Measured, Summary
@@ -206,7 +206,7 @@ def compare(
         run_cells(cells, Settings(source, limits, jobs), path, observer or Silent())
         keys = {cell.key for cell in cells}
         (content,) = source.prints().values()
-        kept = [r for r in read_records(path) if r["file_print"] == content]
+        kept = [r for r in read_records(path) if r["file_print"] == content and is_current(r)]
     kept = [r for r in kept if Cell.of(r).key in keys]
     rows = dict(zip([method.title for method in chosen], cells, strict=False))
     table = _table(data, n_clusters, rows, Summary(kept))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from omcal.experiments.contents import beside_table
 from omcal.experiments.plan import Plan
-from omcal.experiments.records import Record
+from omcal.experiments.records import Record, made_with
 from omcal.experiments.summary import NOT_RUN, Summary
 from omcal.experiments.tables import Table
 
@@ -73,12 +73,10 @@ def conditions(summary: Summary) -> list[str]:
 
 
 def _conditions(record: Record) -> str:
-    machine, versions, limits = record["machine"], record["versions"], record["limits"]
-    listed = ", ".join(f"{name} {number}" for name, number in versions.items())
+    limits = record["limits"]
     return (
-        f"{machine['system']}, {machine['processor']}, {machine['cores']} cores; "
-        f"{record['jobs']} at a time, threads of each: {record['threads']}; at most "
-        f"{limits['seconds']:g} s and {limits['gigabytes']:g} GB a cell; {listed}"
+        f"{made_with(record)}; {record['jobs']} at a time, threads of each: {record['threads']}; "
+        f"at most {limits['seconds']:g} s and {limits['gigabytes']:g} GB per cell"
     )
 
 

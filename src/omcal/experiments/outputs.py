@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from omcal import __version__
 from omcal.datasets import PAPER_DATASETS
 from omcal.experiments.contents import all_tables
 from omcal.experiments.document import document
 from omcal.experiments.figures import all_figures
 from omcal.experiments.plan import Plan
-from omcal.experiments.records import read_records
+from omcal.experiments.records import is_current, read_records
 from omcal.experiments.summary import Summary
 from omcal.experiments.tables import Table
 from omcal.experiments.webpage import webpage
@@ -22,7 +23,14 @@ from omcal.plots.figures import require_matplotlib
 
 def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> list[Path]:
     """Write tables, figures, document and page to `out`; return the paths to open first."""
-    summary = Summary(read_records(records), status_in(data))
+    found = read_records(records)
+    current = [record for record in found if is_current(record)]
+    if found and not current:
+        raise ValueError(
+            f"all {len(found)} records in {records} are of another version than omcal "
+            f"{__version__}; run the command without --from-records."
+        )
+    summary = Summary(current, status_in(data))
     tables = list(all_tables(plan, summary))
     write_tables(tables, out / "tables")
     figures = write_figures(plan, summary, out / "figures")

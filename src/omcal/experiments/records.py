@@ -9,11 +9,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from omcal import __version__
+
 Record = dict[str, Any]
 
 
 class RecordError(OSError):
     """A record could not be saved; those saved before it are whole."""
+
+
+def is_current(record: Record) -> bool:
+    """Whether a record was made with this minor version of omcal: others may give other results.
+
+    Examples
+    --------
+    >>> [is_current({"versions": {"omcal": version}}) for version in (__version__, "0.1.7")]
+    [True, False]
+    """
+    made_with = record.get("versions", {}).get("omcal", "")
+    return bool(made_with.split(".")[:2] == __version__.split(".")[:2])
+
+
+def made_with(record: Record) -> str:
+    """Return the machine and the versions of a record in one line."""
+    if "versions" not in record:
+        return "not recorded"
+    machine = record["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
+    return f"{machine['system']}, {machine['processor']}, {machine['cores']} cores; {versions}"
 
 
 def read_records(path: Path) -> list[Record]:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from omcal import __version__
 from omcal.experiments.plan import Cell, cell_key
-from omcal.experiments.records import Record, RecordFile, read_records
+from omcal.experiments.records import Record, RecordFile, is_current, read_records
 from omcal.experiments.sources import Source
 from omcal.experiments.worker import Limits, is_available, memory_line, run_cell
 
@@ -109,11 +109,15 @@ class _Run:
             return self._work_through(waiting, records)
 
     def _finished(self, records: list[Record]) -> dict[str, str]:
-        """How the cells ended whose records count: same file, and no tighter limit than now."""
+        """Return the status of the cells whose records count.
+
+        They are of the same file and minor version, and had no tighter limit than now.
+        """
         limits = self._settings.limits
         ended = {}
         for record in records:
-            if record.get("file_print") != self._prints.get(record["dataset"]):
+            same_data = record.get("file_print") == self._prints.get(record["dataset"])
+            if not same_data or not is_current(record):
                 continue
             over_time = record["status"] == "timeout"
             over_memory = record["status"] == "memory"
