@@ -19,7 +19,7 @@ from omcal.model.fitting import AnchorClusterer
 from omcal.model.progress import Interruption, logger
 from omcal.places import memory
 
-pytestmark = pytest.mark.filterwarnings("ignore:the objective still changes")
+pytestmark = pytest.mark.filterwarnings("ignore:tol=0 ran all")
 RNG = np.random.default_rng(0)
 VIEWS = [RNG.normal(size=(900, 8)).astype(np.float32), RNG.normal(size=(900, 5))]
 OPTIONS = {"n_anchors": 20, "max_iter": 4, "tol": 0, "random_state": 0}

@@ -62,6 +62,8 @@ class NMFClustering(Baseline):
         Number of features.
     n_features_per_view_ : list of int
         The same number, as for methods with several views.
+    n_missing_ : list of int
+        Missing cells of each view, which counted as the middle of their feature.
     view_names_ : list of str
         Name of the one view.
 

@@ -79,6 +79,8 @@ class ConcatKMeans(_ScaledKMeans):
         Sum of the widths of the views.
     n_features_per_view_ : list of int
         Number of features of each view.
+    n_missing_ : list of int
+        Missing cells of each view, which counted as the middle of their feature.
     view_names_ : list of str
         Names of the views, in the order of all attributes with one entry per view.
 
@@ -132,6 +134,8 @@ class BestSingleView(_ScaledKMeans):
         Sum of the widths of the views.
     n_features_per_view_ : list of int
         Number of features of each view.
+    n_missing_ : list of int
+        Missing cells of each view, which counted as the middle of their feature.
     view_names_ : list of str
         Names of the views, in the order of all attributes with one entry per view.
 
@@ -189,6 +193,8 @@ class ConcatSpectral(Baseline):
         Sum of the widths of the views.
     n_features_per_view_ : list of int
         Number of features of each view.
+    n_missing_ : list of int
+        Missing cells of each view, which counted as the middle of their feature.
     view_names_ : list of str
         Names of the views, in the order of all attributes with one entry per view.
 

@@ -66,6 +66,8 @@ class SMCAGC(AbstractSMC):
         Sum of the widths of the views.
     n_features_per_view_ : list of int
         Number of features of each view.
+    n_missing_ : list of int
+        Missing cells of each view, which counted as the middle of their feature.
     view_names_ : list of str
         Names of the views, in the order of all attributes with one entry per view.
 

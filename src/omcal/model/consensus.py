@@ -100,7 +100,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         Of the joint fit, as in `OMCAL`.
     n_undecided_ : int
         Samples of the joint fit without a positive entry in F.
-    n_features_in_, n_features_per_view_, view_names_
+    n_features_in_, n_features_per_view_, n_missing_, view_names_
         As in `OMCAL`.
 
     Examples
