@@ -17,7 +17,6 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,8 +44,6 @@ from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
-from omcal.places.gpu import cuda as _cuda
-from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu import views as device_views
 from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import Repeated, resolve_device, working_on
@@ -252,14 +249,14 @@ def phases(
 
     def anchors() -> Any:
         state = np.random.RandomState(0)
-        return choose_for_runs(views, scalings, case.m, "kmeans", [state])[0]
+        return choose_for_runs(views, scalings, case.m, "kmeans", [state])[0][0]
 
     chosen = anchors()
     graphs = anchor_graphs(views, [GraphModel(scalings, chosen, K)]).of_run(0)
     rows = TorchRows(graphs, N_CLUSTERS, labels_on_host=False)
     V = len(tensors)
     alpha, R = np.full(V, 1 / V), 0.1 * np.eye(N_CLUSTERS)
-    small = rows._mail.send(alpha, G, R, G)
+    small = rows.packed(alpha, G, R, G)
     repeats = case.repeats
     kernels = Repeated(lambda: rows._pass.sweep(small), device)
     times = {
@@ -359,14 +356,12 @@ def sweep_settings(device: torch.device, tiny: bool) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     for m in (30, 100, 200, 300):
         graphs = TorchGraphs.from_host(random_graphs(rng, n, 3, m, np.float32), device)
-        for way in ("CUDA", "Triton", "plain"):
-            fused = way != "plain"
-            if fused and not _triton.serves(device, N_CLUSTERS):
+        for way in ("CUDA", "plain"):
+            if way == "CUDA" and device.type != "cuda":
                 continue
-            with nullcontext() if way == "CUDA" else setting(_cuda, "serves", lambda *a: False):
-                rows = TorchRows(graphs, N_CLUSTERS, fused=fused)
+            rows = TorchRows(graphs, N_CLUSTERS, fused=way == "CUDA")
             P = rng.normal(size=(m, N_CLUSTERS))
-            small = rows._mail.send(np.full(3, 1 / 3), P, 0.1 * np.eye(N_CLUSTERS), P)
+            small = rows.packed(np.full(3, 1 / 3), P, 0.1 * np.eye(N_CLUSTERS), P)
             seconds = timed(device, lambda rows=rows, s=small: rows._pass.sweep(s), 5)
             found[f"pass n={n} m={m} {way}"] = seconds
     X = clustered(n, (128,), torch.float32, device)

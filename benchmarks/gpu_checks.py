@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +24,6 @@ from omcal.method.solver import Problem, solve
 from omcal.places.base import Place
 from omcal.places.choose import PlaceRequest
 from omcal.places.gpu import cuda as _cuda
-from omcal.places.gpu import triton_pass as _triton
 from omcal.places.gpu.place import OnDevices
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import InMemory, MemoryRows
@@ -71,14 +70,12 @@ def check_all(device: torch.device) -> dict[str, Any]:
         for dtype in (torch.float32, torch.float64):
             found[f"fit V={V} c={c} {dtype}"] = check_fit(device, dtype, V, c)
         found[f"predict V={V} c={c}"] = check_predict(device, V, c)
-    fused = _triton.serves(device, N_CLUSTERS)
-    found["fused"] = fused
-    if fused:
+    if device.type == "cuda":
         for n, V, m, c in ((100_003, 3, 100, 10), (50_001, 2, 300, 10), (20_001, 3, 60, 40)):
             for dtype in (np.float32, np.float64):
-                for in_cuda in (True, False):
-                    key = f"pass n={n} V={V} m={m} c={c} {dtype.__name__} in_cuda={in_cuda}"
-                    found[key] = check_pass(device, (n, V, m, c), dtype, in_cuda)
+                for fused in (True, False) if c <= _cuda.MAX_CLUSTERS else (False,):
+                    key = f"pass n={n} V={V} m={m} c={c} {dtype.__name__} fused={fused}"
+                    found[key] = check_pass(device, (n, V, m, c), dtype, fused=fused)
     for name, value in found.items():
         print("check", name, value, flush=True)
     return found
@@ -87,7 +84,7 @@ def check_all(device: torch.device) -> dict[str, Any]:
 def check_shapes() -> str:
     """The tests of every pass over all shapes; the last line they print."""
     tests = Path(__file__).parents[1] / "tests" / "places" / "test_passes.py"
-    ways = "GPU or Triton or CUDA"
+    ways = "GPU or CUDA"
     command = [sys.executable, "-m", "pytest", "-v", "-k", ways, str(tests)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -150,33 +147,31 @@ def check_predict(device: torch.device, V: int, c: int) -> dict[str, float]:
 
 
 def check_pass(
-    device: torch.device, sizes: tuple[int, int, int, int], dtype: Any, in_cuda: bool
+    device: torch.device, sizes: tuple[int, int, int, int], dtype: Any, *, fused: bool
 ) -> dict[str, float]:
-    """The fused pass against the plain one and the one in memory, on fresh random graphs."""
+    """A pass by kernels or not against the plain one and the one in memory, on random graphs."""
     n, V, m, c = sizes
     rng = np.random.default_rng()
     graphs = random_graphs(rng, n, V, m, dtype)
-    with nullcontext() if in_cuda else setting(_cuda, "serves", lambda graphs, F: False):
-        fused = TorchRows.from_graphs(graphs, c, device, fused=True)
-        again = TorchRows.from_graphs(graphs, c, device, fused=True)
+    rows_here, again = (TorchRows.from_graphs(graphs, c, device, fused=fused) for _ in range(2))
     plain = TorchRows.from_graphs(graphs, c, device, fused=False)
     host = MemoryRows(graphs, c)
-    off = relative(fused.gram(), host.gram())
+    off = relative(rows_here.gram(), host.gram())
     limit = 1e-5 if dtype == np.float32 else 1e-11
     repeatable = True
     for _ in range(3):
         alpha = rng.dirichlet(np.ones(V))
         P, R = rng.normal(size=(m, c)), 0.3 * rng.normal(size=(c, c)) / c
-        sums = [rows.sweep(alpha, P, R) for rows in (fused, again, plain, host)]
+        sums = [rows.sweep(alpha, P, R) for rows in (rows_here, again, plain, host)]
         for part in ("StF", "FtF", "FoldtF"):
             first, second, third, fourth = (getattr(s, part) for s in sums)
             off = max(off, relative(first, third), relative(first, fourth))
             repeatable &= bool((first == second).all())
-        off = max(off, relative(fused.F.cpu().numpy(), host.F))
+        off = max(off, relative(rows_here.F.cpu().numpy(), host.F))
     G = np.linalg.qr(rng.normal(size=(m, c)))[0]
-    labels = [rows.assign(alpha, P, R, G).labels for rows in (fused, plain, host)]
+    labels = [rows.assign(alpha, P, R, G).labels for rows in (rows_here, plain, host)]
     same = min(float((labels[0] == other).mean()) for other in labels[1:])
-    assert off <= limit, f"the fused pass is off by {off}"
+    assert off <= limit, f"the pass is off by {off}"
     assert same >= 0.9999, f"only {same:%} of the labels are the same"
     return {"off": off, "same_labels": same, "same_bits_twice": repeatable}
 

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from unittest import mock
 
-from omcal.places.gpu import iteration, nvrtc
+from omcal.places.gpu import kernel_steps, nvrtc
 
 HEADER = Path(__file__).with_suffix(".h")
 FOLDER = tempfile.TemporaryDirectory(prefix="omcal-kernels-")
@@ -70,6 +70,6 @@ def kernels_on_cpu():
         mock.patch.object(nvrtc, "available", return_value=True),
         mock.patch.object(nvrtc, "processors", return_value=2),
         mock.patch.object(nvrtc, "room", return_value=227 << 10),
-        mock.patch.object(iteration, "_THREADS", 64),
+        mock.patch.object(kernel_steps, "_THREADS", 64),
     ):
         yield

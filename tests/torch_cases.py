@@ -35,9 +35,9 @@ def tensor_views(arrays, device, dtype=None):
 
 def cut_small(monkeypatch):
     """A few rows make many blocks."""
-    from omcal.places.gpu import anchors, new_samples, plain_pass, views
+    from omcal.places.gpu import kmeans, new_samples, plain_pass, views
 
-    for module in (plain_pass, anchors, views, new_samples):
+    for module in (plain_pass, kmeans, views, new_samples):
         monkeypatch.setattr(module, "block_entries", lambda device: 1000)
 
 

@@ -3,7 +3,6 @@
 On a GPU this is run first of all by `benchmarks/gpu.py`.
 """
 
-from contextlib import ExitStack
 from unittest import mock
 
 import numpy as np
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
-from omcal.places.gpu import cuda, nvrtc, triton_pass
+from omcal.places.gpu import cuda, nvrtc
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import MemoryRows
 from omcal.views.present import stand_in, stand_ins
@@ -38,15 +37,12 @@ def shapes(draw):
 
 
 def on_gpu(way):
-    """Rows on the first GPU whose pass is written in CUDA C++ or Triton, or is PyTorch's own."""
+    """Rows on the first GPU whose pass is written in CUDA C++, or is PyTorch's own."""
 
     def make(graphs, n_clusters):
-        with ExitStack() as stack:
-            if way != "CUDA":
-                stack.enter_context(mock.patch.object(cuda, "serves", return_value=False))
-            # Few blocks of threads have many rows each, as with millions of rows.
-            stack.enter_context(mock.patch.object(nvrtc, "processors", return_value=1))
-            return TorchRows.from_graphs(graphs, n_clusters, "cuda", fused=way != "PyTorch")
+        # Few blocks of threads have many rows each, as with millions of rows.
+        with mock.patch.object(nvrtc, "processors", return_value=1):
+            return TorchRows.from_graphs(graphs, n_clusters, "cuda", fused=way == "CUDA")
 
     return make
 
@@ -63,15 +59,11 @@ def made_by(way):
         return lambda graphs, c: TorchRows.from_graphs(graphs, c, fused=False)
     if not torch.cuda.is_available():
         pytest.skip("there is no CUDA GPU here")
-    if way == "Triton" and not triton_pass.AVAILABLE:
-        pytest.skip("Triton is not installed")
     return on_gpu(way.removesuffix(" on a GPU"))
 
 
 def served(way, graphs, n_clusters):
     """Whether the way takes such a shape; the others are left to the next one."""
-    if way == "Triton":
-        return n_clusters <= triton_pass.MAX_CLUSTERS
     if way == "CUDA":
         rows = TorchRows.from_graphs(graphs, n_clusters, "cuda", fused=False)
         return cuda.serves(rows._graphs, rows.F)
@@ -109,7 +101,6 @@ EXAMPLES = {
     "Numba": 3,
     "PyTorch": 15,
     "PyTorch on a GPU": 15,
-    "Triton": 15,
     "CUDA": 40,
 }
 

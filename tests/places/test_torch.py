@@ -1,6 +1,8 @@
 """Rows, scaling, anchors and graphs on a PyTorch device against those of NumPy."""
 
+from contextlib import ExitStack
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy import sparse
 from scipy.sparse import csr_array
 
 import reference
+from cuda_on_cpu import kernels_on_cpu
 from omcal.method.anchors import choose_for_runs as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.graph import anchor_graphs as host_graphs
@@ -22,10 +25,8 @@ from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
 from omcal.method.updates import ConsensusGraph
-from omcal.places.gpu import anchors as device_anchors
-from omcal.places.gpu import cuda as _cuda
-from omcal.places.gpu import nvrtc, staging
-from omcal.places.gpu import triton_graphs as kernels
+from omcal.places.gpu import cuda, cuda_kmeans, nvrtc, staging
+from omcal.places.gpu import kmeans as device_kmeans
 from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import anchor_graphs
@@ -54,15 +55,11 @@ def device(request):
     return resolve_device(request.param)
 
 
-@pytest.fixture(params=["plain", "Triton", "CUDA"])
-def fused(request, device, monkeypatch):
-    """Whether kernels do the pass, written in either; TRITON_INTERPRET=1 runs Triton's anywhere."""
+@pytest.fixture(params=["plain", "CUDA"])
+def fused(request, device):
+    """Whether kernels do the pass."""
     if request.param == "CUDA" and device.type != "cuda":
         pytest.skip(f"{device} is no CUDA GPU")
-    if request.param == "Triton":
-        if not kernels.usable(device):
-            pytest.skip(f"Triton kernels do not run on {device}")
-        monkeypatch.setattr(_cuda, "serves", lambda graphs, F: False)
     return request.param != "plain"
 
 
@@ -98,7 +95,7 @@ def test_pass_equals_that_in_memory(device, fused, small_blocks, n, V, m, k, c, 
     rng = np.random.default_rng(n)
     graphs = random_graphs(rng, n, V, m, k, dtype)
     host = MemoryRows(graphs, c)
-    rows = TorchRows.from_graphs(graphs, c, device, fused=fused)
+    rows = TorchRows.from_graphs(graphs, c, device, fused=fused and c <= cuda.MAX_CLUSTERS)
     # In fixed point a product has 40 bits.
     np.testing.assert_allclose(rows.gram(), host.gram(), rtol=1e-12, atol=n * 2.0**-41)
     close = 1e-5 if dtype == np.float32 else 1e-12
@@ -274,7 +271,7 @@ def test_anchors_equal_those_of_the_host(device, small_blocks, method, n):
     scalings = [Scaling.fit(view, "feature") for view in views]
     expected = host_anchors(views, scalings, 7, method, [np.random.RandomState(1)])[0]
     for source in (views, tensor_views(arrays, device)):
-        (found,) = choose_for_runs(
+        ((found, _),) = choose_for_runs(
             DeviceViews(source, device), scalings, 7, method, [np.random.RandomState(1)]
         )
         assert [a.dtype for a in found] == [np.float64] * 2
@@ -309,9 +306,42 @@ def test_anchors_of_a_sample_are_those_of_the_host(device, seed, widths):
     scalings = [Scaling.fit(view, "feature") for view in views]
     expected = host_anchors(views, scalings, 7, "kmeans", [np.random.RandomState(seed)])[0]
     there = DeviceViews(tensor_views(arrays, device), device)
-    (found,) = choose_for_runs(there, scalings, 7, "kmeans", [np.random.RandomState(seed)])
+    ((found, _),) = choose_for_runs(there, scalings, 7, "kmeans", [np.random.RandomState(seed)])
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+@pytest.mark.slow
+@settings(max_examples=8, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.integers(20, 900),
+    st.tuples(st.integers(1, 30), st.integers(1, 9)),
+    st.integers(2, 9),
+    st.sampled_from(["kmeans", "kmeans-full", "random"]),
+    st.sampled_from(["feature", None]),
+    st.integers(0, 2**32 - 1),
+)
+@pytest.mark.parametrize("kernels", [False, True])
+def test_anchors_of_runs_are_those_of_each_on_the_host(
+    kernels, runs, n, widths, m, method, scale, seed
+):
+    """Where runs share all rows, draw their starts from some, and have samples of their own."""
+    arrays = two_views(seed, n=n, widths=widths)
+    views = host_views(arrays)
+    scalings = [Scaling.fit(view, scale) for view in views]
+    there = DeviceViews(views, torch.device("cpu"))
+    states = [np.random.RandomState(seed ^ b) for b in range(runs)]
+    with ExitStack() as stack:
+        if kernels:
+            stack.enter_context(kernels_on_cpu())
+            stack.enter_context(mock.patch.object(cuda_kmeans, "_THREADS", 64))
+        found = choose_for_runs(there, scalings, m, method, states)
+    for b, (anchors, on_device) in enumerate(found):
+        expected = host_anchors(views, scalings, m, method, [np.random.RandomState(seed ^ b)])[0]
+        for a, d, wanted in zip(anchors, on_device.points, expected, strict=True):
+            np.testing.assert_allclose(a, wanted, atol=1e-7)
+            np.testing.assert_array_equal(d.numpy(), a)
 
 
 def _cost(arrays, scalings, anchors):
@@ -323,7 +353,7 @@ def _cost(arrays, scalings, anchors):
 def test_anchors_of_fewer_different_rows_than_anchors(device):
     X = np.repeat(np.eye(3), 20, axis=0)
     views = tensor_views([X], device)
-    (anchors,) = choose_for_runs(
+    ((anchors, _),) = choose_for_runs(
         DeviceViews(views, device), [Scaling()], 5, "kmeans", [np.random.RandomState(0)]
     )
     assert np.isfinite(anchors[0]).all()
@@ -334,7 +364,7 @@ def test_anchors_of_fewer_different_rows_than_anchors(device):
 def test_anchors_of_more_rows_than_give_their_start_are_those_of_the_host(device, width):
     X = np.random.default_rng(0).normal(size=(150, width))
     views, (state, same) = host_views([X]), (np.random.RandomState(0) for _ in range(2))
-    (there,) = choose_for_runs(DeviceViews(views, device), [Scaling()], 2, "kmeans", [state])
+    ((there, _),) = choose_for_runs(DeviceViews(views, device), [Scaling()], 2, "kmeans", [state])
     here = host_anchors(views, [Scaling()], 2, "kmeans", [same])[0]
     np.testing.assert_allclose(there[0], here[0], atol=1e-9)
 
@@ -343,11 +373,13 @@ def test_an_empty_cluster_of_the_anchors_is_filled(device, monkeypatch):
     X = torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]], dtype=torch.float64, device=device)
     start = torch.tensor([[0.1], [100.0], [200.0]], dtype=torch.float64, device=device)
     both = torch.stack([X[[0, 3, 4]], start])  # of two runs one has empty clusters
-    monkeypatch.setattr(device_anchors, "_pick", lambda X, rows: both)
+    monkeypatch.setattr(device_kmeans, "_seed", lambda *given: None)
+    monkeypatch.setattr(device_kmeans, "_pick", lambda X, rows: both)
     states = [np.random.RandomState(0) for _ in range(2)]
-    plain, centres = device_anchors.lloyd(torch.stack([X, X]), 3, False, 2, states)
-    np.testing.assert_allclose(np.sort(plain.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
-    np.testing.assert_allclose(np.sort(centres.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
+    for points in (torch.stack([X, X]), X[None]):
+        plain, centres = device_kmeans.lloyd(points, 3, False, 2, states)
+        np.testing.assert_allclose(np.sort(plain.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
+        np.testing.assert_allclose(np.sort(centres.cpu().numpy()[:, 0]), [0.1, 5.0, 9.0])
 
 
 @pytest.mark.parametrize("c", [1, 2, 5])

@@ -1,6 +1,5 @@
 """Whole fits, prediction, input and errors of the PyTorch backend."""
 
-import os
 import sys
 from types import SimpleNamespace
 
@@ -19,7 +18,6 @@ from omcal.method.solver import Problem, solve
 from omcal.method.updates import ConsensusGraph
 from omcal.places.choose import PlaceRequest
 from omcal.places.gpu import devices
-from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.place import OnDevices, find_devices
@@ -391,13 +389,6 @@ def test_products_are_in_true_float32_and_the_setting_is_restored(device):
         assert getattr(switch, name) == reduced
     finally:
         setattr(switch, name, before)
-
-
-@pytest.mark.skipif("triton" in sys.modules, reason="Triton was loaded by PyTorch itself")
-def test_triton_is_optional():
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        pytest.skip("Triton was asked for")
-    assert not kernels.usable(torch.device("cpu"))
 
 
 def test_runs_of_sparse_views_share_the_rows_that_the_host_prepares(monkeypatch):

@@ -3,7 +3,7 @@
 import gc
 import weakref
 from contextlib import nullcontext
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +15,7 @@ from cuda_on_cpu import kernels_on_cpu
 from omcal.method.simplex import minimize_on_simplex
 from omcal.method.solver import Iteration, Problem, solve
 from omcal.places.base import Start
-from omcal.places.gpu import cuda, iteration
-from omcal.places.gpu import triton_pass as _triton
+from omcal.places.gpu import iteration, kernel_steps
 from omcal.places.gpu.graph import TorchGraphs
 from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.roots import TiledRoot
@@ -120,15 +119,16 @@ def test_the_minimum_is_on_one_of_the_faces(V, n, twin, seed):
 
 def problems(draw_weighting, V, **given):
     alpha = np.full(V, 1 / V)
-    return Problem(weighting=draw_weighting, alpha=alpha, max_iter=9, tol=0.0, **given)
+    return Problem(weighting=draw_weighting, alpha=alpha, max_iter=7, tol=0.0, **given)
 
 
-def both(device, graphs, c, problem, seed):
+def both(device, graphs, c, problem, seed, kernels=True):
     """Values and ends of some iterations, on the host and on the device."""
     G = np.linalg.qr(np.random.default_rng(seed).normal(size=(graphs.n_anchors, c)))[0]
     ends = []
     for kind in (Iteration, DeviceIteration):
-        rows = TorchRows.from_graphs(graphs, c, device)
+        rows = TorchRows.from_graphs(graphs, c, device, fused=False)
+        rows.together.in_cuda = kernels
         StS, values = rows.gram(), [np.inf]
         with kernels_on_cpu() if device == "cpu" else nullcontext():
             work = kind(rows, StS, G, problem)
@@ -151,11 +151,14 @@ def both(device, graphs, c, problem, seed):
     st.booleans(),
     st.integers(0, 2**32),
 )
-def test_iterations_are_those_of_the_host(device, weighting, size, beta, gamma, fast, seed):
+@pytest.mark.parametrize("kernels", [True, False])
+def test_iterations_are_those_of_the_host(
+    device, kernels, weighting, size, beta, gamma, fast, seed
+):
     V, c, m = size
     graphs = random_graphs(np.random.default_rng(seed), 700, V, m, 3, np.float64)
     problem = problems(weighting, V, beta=beta, gamma=gamma, accelerate=fast)
-    (host, one, rows), (there, two, others) = both(device, graphs, c, problem, seed)
+    (host, one, rows), (there, two, others) = both(device, graphs, c, problem, seed, kernels)
     assert_allclose(there, host, rtol=1e-10)
     assert_allclose(two.alpha, one.alpha, atol=1e-7)
     for name in ("alpha", "G", "T"):
@@ -165,14 +168,15 @@ def test_iterations_are_those_of_the_host(device, weighting, size, beta, gamma, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("few", [True, False])
-def test_the_device_does_them_where_values_are_cut_too(device, few, monkeypatch):
+@pytest.mark.parametrize(("few", "kernels"), [(True, True), (False, True), (False, False)])
+def test_the_device_does_them_where_values_are_cut_too(device, few, kernels, monkeypatch):
     """With few anchors by their eigenvalues, with many without."""
-    monkeypatch.setattr(iteration, "_MOST_ANCHORS", 20 if few else 19)
+    monkeypatch.setattr(kernel_steps, "_MOST_ANCHORS", 20 if few else 19)
     graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
     for beta in (0.3, 8.0):
         (host, one, _), (found, work, _) = both(
-            device, graphs, 4, problems("distinct", 3, beta=beta, gamma=0.1, accelerate=True), 0
+            *(device, graphs, 4),
+            *(problems("distinct", 3, beta=beta, gamma=0.1, accelerate=True), 0, kernels),
         )
         assert work._there is not None
         assert work._there._cuts == (beta == 8.0 and not few)
@@ -183,12 +187,13 @@ def test_the_device_does_them_where_values_are_cut_too(device, few, monkeypatch)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
-def test_values_that_are_cut_against_expectation_are_noticed(device, monkeypatch):
-    monkeypatch.setattr(iteration, "_MOST_ANCHORS", 19)
-    monkeypatch.setattr(iteration, "_all_kept", lambda StS, problem: True)
+@pytest.mark.parametrize("kernels", [True, False])
+def test_values_that_are_cut_against_expectation_are_noticed(device, kernels, monkeypatch):
+    monkeypatch.setattr(kernel_steps, "_MOST_ANCHORS", 19)
+    monkeypatch.setattr(iteration, "_outlook", lambda StS, problem: (False, 1e-8))
     graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
     problem = problems("distinct", 3, beta=8.0, gamma=0.1, accelerate=True)
-    (host, one, _), (found, work, _) = both(device, graphs, 4, problem, 0)
+    (host, one, _), (found, work, _) = both(device, graphs, 4, problem, 0, kernels)
     assert work._stay == 1  # the first iteration is done on the host, and those after it there
     assert work._there is not None and work._there._cuts
     assert_allclose(found, host, rtol=1e-10)
@@ -220,8 +225,9 @@ def test_what_is_never_right_there_is_not_tried_for_ever(monkeypatch, beta):
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_first_iteration_does_not_look_at_the_last_f(device):
     graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
-    rows = TorchRows.from_graphs(graphs, 3, device)
-    G, problem = np.eye(9, 3), problems("fixed", 2, beta=0.1, gamma=0.1)
+    rows = TorchRows.from_graphs(graphs, 3, device, fused=False)
+    rows.together.in_cuda = True
+    G, problem = np.eye(9, 3), replace(problems("fixed", 2, beta=0.1, gamma=0.1), max_iter=1)
     StS = rows.gram()
     one = Iteration(rows, StS, G, problem)
     value = one.step()
@@ -235,41 +241,26 @@ def test_the_first_iteration_does_not_look_at_the_last_f(device):
 def test_views_that_are_not_heard_stay_without_a_weight():
     graphs = random_graphs(np.random.default_rng(0), 500, 3, 12, 3, np.float64)
     for weighting in ("adaptive", "agreement", "distinct", "fixed"):
-        problem = Problem(0.1, 0.1, weighting, np.array([0.5, 0.0, 0.5]), 9, 0.0)
+        problem = Problem(0.1, 0.1, weighting, np.array([0.5, 0.0, 0.5]), 7, 0.0)
         (_, one, _), (_, two, _) = both("cpu", graphs, 3, problem, 0)
         assert two.alpha[1] == 0
         assert_allclose(two.alpha, one.alpha, atol=1e-9)
         assert_array_equal(two.consensus.alpha > 0, [True, False, True])
 
 
-class CudaPass:
-    """The pass in CUDA C++ alone, which does nothing where it is told to."""
+@pytest.fixture(params=["kernels", "products"])
+def in_runs(request, monkeypatch):
+    """A function that makes rows of runs on the CPU, with kernels or with PyTorch's operations."""
+    made = []
 
-    columns, skips_finished = 16, True
+    def make(graphs, n_clusters):
+        made.extend(TorchRows.of_runs(graphs, n_clusters, fused=request.param == "kernels"))
+        return list(made)
 
-    def __init__(self, graphs, F):
-        self.dtype, self.sweep = F.dtype, cuda.CudaSweep(graphs, F, self.columns)
-        self.bound = self.sweep.bound
-
-
-@pytest.fixture
-def in_cuda(monkeypatch):
-    """Rows on the CPU whose pass is the one in CUDA C++."""
-    monkeypatch.setattr(_triton, "FusedPass", CudaPass)
+    monkeypatch.setattr(iteration, "serves", lambda rows, problem: any(rows is x for x in made))
     with kernels_on_cpu():
-        yield partial(TorchRows.of_runs, fused=True)
-
-
-@pytest.mark.slow
-def test_without_a_tolerance_all_iterations_are_done(in_cuda):
-    """Also where the objective repeats bit by bit, as it does with gamma = beta = 0."""
-    graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
-    there = TorchGraphs.from_host(graphs, torch.device("cpu"))
-    (rows,) = in_cuda(TorchGraphs(there.indices[None], there.weights[None], 9), 3)
-    problem = Problem(0.0, 0.0, "fixed", np.full(2, 0.5), 12, 0.0)
-    found = solve(rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
-    assert len(set(found.history)) < 12
-    assert (found.n_iter, found.converged) == (12, False)
+        yield make
+    made.clear()
 
 
 @pytest.mark.slow
@@ -279,10 +270,10 @@ def test_without_a_tolerance_all_iterations_are_done(in_cuda):
     [(1, True, "adaptive", False), (3, True, "distinct", True), (3, False, "adaptive", True)],
 )
 def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
-    in_cuda, monkeypatch, tol, stop, runs, few, weighting, fast
+    in_runs, monkeypatch, tol, stop, runs, few, weighting, fast
 ):
     """Each at its own iteration; with many anchors they come to the device one after another."""
-    monkeypatch.setattr(iteration, "_MOST_ANCHORS", 9 if few else 8)
+    monkeypatch.setattr(kernel_steps, "_MOST_ANCHORS", 9 if few else 8)
     rng = np.random.default_rng(3)
     host = [random_graphs(rng, 250 + 50 * runs, 2, 9, 3, np.float64) for _ in range(runs)]
     Gs = [np.linalg.qr(rng.normal(size=(9, 3)))[0] for _ in range(runs)]
@@ -290,7 +281,7 @@ def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
     asked = [Problem(0.1, 0.1, weighting, alpha, 12, tol, fast) for alpha in alphas[:runs]]
     there = [TorchGraphs.from_host(graphs, torch.device("cpu")) for graphs in host]
     both = (torch.stack([getattr(g, name) for g in there]) for name in ("indices", "weights"))
-    rows = in_cuda(TorchGraphs(*both, 9), 3)
+    rows = in_runs(TorchGraphs(*both, 9), 3)
     progress = [lambda number, value: number == stop, *[lambda number, value: False] * runs]
     given = list(
         zip(rows, [PlainRows(g, 3).gram() for g in host], Gs, asked, progress, strict=False)
@@ -314,26 +305,24 @@ def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
 @pytest.mark.parametrize(("kilobytes", "most"), [(227, 64), (99, 56), (48, 40)])
 def test_one_block_takes_as_many_anchors_as_it_has_room_for(monkeypatch, kilobytes, most):
     """A block of many a GPU has less room than those of data centres."""
-    monkeypatch.setattr(iteration.nvrtc, "room", lambda device: kilobytes << 10)
+    monkeypatch.setattr(kernel_steps.nvrtc, "room", lambda device: kilobytes << 10)
     device = torch.device("cpu")
-    found = [m for m in range(1, 100) if iteration._in_one_block(m, device)]
+    found = [m for m in range(1, 100) if kernel_steps.in_one_block(m, device)]
     assert found == list(range(1, most + 1))
 
 
-@pytest.mark.parametrize("few", [True, False])
-@pytest.mark.parametrize("skips_finished", [True, False])
-def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(
-    in_cuda, monkeypatch, few, skips_finished
-):
+@pytest.mark.parametrize(("few", "kernels"), [(True, True), (False, True), (False, False)])
+def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(monkeypatch, few, kernels):
     """At once, and not when Python looks for cycles: the next fit needs the memory."""
-    monkeypatch.setattr(iteration, "_MOST_ANCHORS", 9 if few else 8)
-    monkeypatch.setattr(CudaPass, "skips_finished", skips_finished)
+    monkeypatch.setattr(kernel_steps, "_MOST_ANCHORS", 9 if few else 8)
     graphs = random_graphs(np.random.default_rng(0), 300, 2, 9, 3, np.float64)
     one = TorchGraphs.from_host(graphs, torch.device("cpu"))
-    (rows,) = in_cuda(TorchGraphs(one.indices[None], one.weights[None], 9), 3)
-    problem = problems("distinct", 2, beta=0.1, gamma=0.1)
-    work = DeviceIteration(rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
-    work.step()
+    both = TorchGraphs(one.indices[None], one.weights[None], 9)
+    with kernels_on_cpu():
+        (rows,) = TorchRows.of_runs(both, 3, fused=kernels)
+        problem = problems("distinct", 2, beta=0.1, gamma=0.1)
+        work = DeviceIteration(rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
+        work.step()
     kept = weakref.ref(rows.together.state)
     gc.disable()
     try:

@@ -33,9 +33,9 @@ TOLERANCE = 1e-4
 # Rows for each point that is tried for a place in the start: their products with all rows, at once,
 # take less time than those with these points, a few at a time.
 MOST_PER_TRIAL = 8
-_STEPS = 1 << 16  # distances are told apart in so many steps from zero to the largest
+STEPS = 1 << 16  # distances are told apart in so many steps from zero to the largest
 _TINY = float(np.finfo(np.float64).tiny)
-_SAME_SUM = 1e-6  # sums of distances that differ relatively by less are the same
+SAME_SUM = 1e-6  # sums of distances that differ relatively by less are the same
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 
 
@@ -167,7 +167,7 @@ def _filled(labels: Array, nearest: Callable[[], tuple[Array, Array]], n_cluster
     if empty.size:
         _, distances = nearest()
         # Of points that are equally far to rounding, the first.
-        farness = np.rint(distances * (_STEPS / max(float(distances.max()), _TINY)))
+        farness = np.rint(distances * (STEPS / max(float(distances.max()), _TINY)))
         labels[np.argsort(-farness, kind="stable")[: empty.size]] = empty
     return labels
 
@@ -188,7 +188,7 @@ def _seed(
         candidates = points.distances_to(tried)
         np.minimum(candidates, closest, out=candidates)
         left = candidates.sum(axis=1, dtype=np.float64)
-        best = int((left <= left.min() * (1 + _SAME_SUM)).argmax())
+        best = int((left <= left.min() * (1 + SAME_SUM)).argmax())
         closest = candidates[best].copy()  # the rest may go
         chosen.append(int(tried[best]))
     return chosen

@@ -67,6 +67,10 @@ class AbstractRows(ABC):
     ) -> Assignment:
         """Take one more F step and return the largest entry of each row as its label."""
 
+    def leading_eigenvectors(self, A: Floats, number: int) -> Floats | None:
+        """Return the leading eigenvectors of matrices (…, m, m), where that is faster here."""
+        return None
+
     def iteration(self, StS: Floats, G: Floats, problem: Any) -> Any:
         """Return the iterations of a device that holds the rows; None: the solver's own."""
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -12,6 +12,9 @@ from scipy.linalg import qr
 from omcal.machine.arrays import Floats
 from omcal.machine.threads import map_blocks, one_blas_thread
 from omcal.method.updates import orthogonal_factor
+
+# Leading eigenvectors (runs, m, c) of matrices (runs, m, m); None where the host is as fast.
+Leading = Callable[[Floats, int], Floats | None]
 
 _SAME = 1e-5  # numbers of anchors, and their shares, that differ by less are the same
 _OPERATIONS = 1 << 19  # of the decompositions of a task
@@ -23,11 +26,15 @@ def starts(
     AtA: Floats,
     n_clusters: int,
     random_states: Sequence[np.random.RandomState],
+    leading: Leading | None = None,
 ) -> list[list[Floats]]:
-    """Return the start bases of runs with the given AᵀA; all after a spectral one are random."""
+    """Return the start bases of runs with the given AᵀA; all after a spectral one are random.
+
+    `leading` finds eigenvectors, where there is a faster way than that of the host.
+    """
     if not isinstance(init, str):
         return [[np.array(init, dtype=np.float64)] for _ in random_states]
-    found = [[G] for G in spectral_bases(AtA, n_clusters)] if init == "spectral" else []
+    found = [[G] for G in spectral_bases(AtA, n_clusters, leading)] if init == "spectral" else []
     found = found or [[] for _ in random_states]
     shape = (AtA.shape[-1], n_clusters)
     for bases, random_state in zip(found, random_states, strict=True):
@@ -47,12 +54,13 @@ def spectral_basis(AtA: Floats, n_clusters: int) -> Floats:
     return spectral_bases(AtA[None], n_clusters)[0]
 
 
-def spectral_bases(AtA: Floats, n_clusters: int) -> list[Floats]:
+def spectral_bases(AtA: Floats, n_clusters: int, leading: Leading | None = None) -> list[Floats]:
     """Return the `spectral_basis` of several matrices, small ones in one thread."""
     m = AtA.shape[-1]
+    given = None if leading is None else leading(AtA, n_clusters)
 
     def work(some: slice) -> list[Floats]:
-        vectors = np.linalg.eigh(AtA[some])[1][:, :, -n_clusters:]
+        vectors = np.linalg.eigh(AtA[some])[1][:, :, -n_clusters:] if given is None else given[some]
         return [rotated_basis(one) for one in vectors]
 
     with one_blas_thread():  # the same start, whatever their number

@@ -48,7 +48,7 @@ from omcal.model.progress import (
     plain_interrupts,
     shown,
 )
-from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_table, runs_of
+from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_tables, runs_of
 from omcal.model.structure import Structure, structure_at
 from omcal.places.base import Place
 from omcal.views.like import PresentLike, ViewsLike
@@ -237,10 +237,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         best = self._keep_most_similar(inner)
         shown = DiagnosticGraphs.of(place.sample_graphs(best))
         inner._graphs = shown.of_all
-        own, joint = (
-            place.team.total(cluster_sizes(model.labels_, settings.n_clusters))
-            for model in (inner, self)
-        )
+        own, joint = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
         self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
         inner.doubts_ = inner._doubts(shown, own)
         self.doubts_: list[Diagnostic] = self._doubts(shown, joint)
@@ -273,14 +270,18 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
         solution, assignment = self._solve_joint(place, rows, problem, random_state, watch)
         labels = on_host(assignment.labels).astype(np.int32, copy=False)
-        tables = [place.team.total(run_table(run.labels, labels, c)) for run in runs]
+        on_device = hasattr(finished[0][2].labels, "cpu")
+        found = [one.labels for _, _, one in finished] if on_device else [r.labels for r in runs]
+        tables = [place.team.total(table) for table in run_tables(found, labels, c)]
         # Runs that agree leave it to rounding which cluster comes first: they have a number each.
         order = linear_sum_assignment(tables[0], maximize=True)[1]
         labels = np.argsort(order).astype(labels.dtype).take(labels)
         tables = [table[:, order] for table in tables]
         Z = replace(solution.consensus, G=solution.consensus.G[:, order])
         solution, rules = replace(solution, consensus=Z), [rule for rule, _, _ in finished]
-        self._publish(rules, runs, tables, solution, Assignment(labels, assignment.n_undecided))
+        agreed = certainty(found, labels, tables)
+        assignment = Assignment(labels, assignment.n_undecided)
+        self._publish(rules, runs, tables, solution, assignment, agreed)
 
     def _solve_joint(
         self,
@@ -292,8 +293,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     ) -> Optimised:
         """Solve the joint problem, with many clusters in the directions that matter."""
         c, StS = self.n_clusters, rows.gram()
-        if not subspace_pays(StS.shape[-1], problem):
-            (bases,) = starts("spectral", 1, StS[0], c, [random_state])
+        leading = rows.leading_eigenvectors(StS[0], c)
+        if leading is not None or not subspace_pays(StS.shape[-1], problem):
+            (bases,) = starts("spectral", 1, StS[0], c, [random_state], lambda *given: leading)
             return best_of_starts(place, [bases], [rows], [StS], [problem], watch)[0]
         inside = Subspace(StS[0, 0], problem, c)
         projected = inside.rows(rows)
@@ -308,6 +310,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         tables: list[Array],
         solution: Solution,
         assignment: Assignment,
+        agreed: Floats,
     ) -> None:
         """The attributes of a fitted model; `tables` has the samples by cluster of run and result.
 
@@ -325,7 +328,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         self.view_weights_: Floats = weights.mean(axis=0)
         self.view_weights_spread_: Floats = weights.std(axis=0)
         self.view_scales_: list[Kind] = [scaling.kind for scaling in rules[0].learned.scalings]
-        self.certainty_: Floats = certainty([run.labels for run in runs], self.labels_, tables)
+        self.certainty_: Floats = agreed
         self._similar = [ari_of_table(table) for table in tables]
         self.stability_: float = float(np.mean(self._similar))
 

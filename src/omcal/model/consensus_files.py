@@ -14,7 +14,7 @@ from omcal.method.solver import Solution
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
 from omcal.model.header import flag, integer, number, optional_integer
-from omcal.model.runs import Run, run_table
+from omcal.model.runs import Run, certainty, run_table
 
 
 def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -73,6 +73,7 @@ def read_consensus(kind: Any, inner: Any, header: dict[str, Any], archive: Archi
         tables,
         Solution(np.ones(1), Z, history, flag(header["converged"])),
         Assignment(labels, integer(header["n_undecided"])),
+        certainty([run.labels for run in runs], labels, tables),
     )
     model._keep_most_similar(inner)
     model.doubts_ = doubts.read(header["doubts"])

@@ -291,7 +291,8 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
                 weighted_sum(p.alpha, weighted_sum(p.alpha, StS))
                 for p, StS in zip(problems, grams, strict=True)
             ]
-        bases = starts(self.init, self.n_init, np.stack(AtA), int(self.n_clusters), states)
+        leading = rows[0].leading_eigenvectors
+        bases = starts(self.init, self.n_init, np.stack(AtA), int(self.n_clusters), states, leading)
         return best_of_starts(place, bases, rows, grams, problems, watch, runner_up=runner_up)
 
     def _require_room(self, place: Place, settings: GraphSettings) -> None:

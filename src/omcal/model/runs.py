@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
 
+from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats, Seed, on_host
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.new_samples import Predictor
@@ -72,7 +74,16 @@ def run_table(run: Array, labels: Array, n_clusters: int) -> Array:
     return np.bincount(cells, minlength=n_clusters**2).reshape(n_clusters, n_clusters)
 
 
-def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> Floats:
+def run_tables(runs: Sequence[Any], labels: Array, n_clusters: int) -> list[Array]:
+    """Return the `run_table` of each run, counted where its labels are."""
+    if not hasattr(runs[0], "cpu"):
+        return [run_table(run, labels, n_clusters) for run in runs]
+    there, c = torch.from_numpy(labels).to(runs[0].device), n_clusters
+    counts = [torch.bincount(run.long() * c + there, minlength=c * c) for run in runs]
+    return list(torch.stack(counts).cpu().numpy().reshape(-1, c, c))
+
+
+def certainty(runs: Sequence[Any], labels: Array, tables: Sequence[Array]) -> Floats:
     """Return for each sample the fraction of runs that agree with its label.
 
     A cluster of a run stands for the cluster of the result that most of its samples are in.
@@ -83,6 +94,11 @@ def certainty(runs: Sequence[Array], labels: Array, tables: Sequence[Array]) -> 
     >>> certainty(runs, labels, [run_table(run, labels, 2) for run in runs]).tolist()
     [1.0, 1.0, 0.5, 1.0]
     """
+    if hasattr(runs[0], "cpu"):
+        there = torch.from_numpy(labels).to(runs[0].device)
+        clusters = torch.from_numpy(np.stack(tables).argmax(axis=2)).to(there)
+        agree = [of_run[run.long()] == there for of_run, run in zip(clusters, runs, strict=True)]
+        return np.asarray(sum(part.to(torch.int32) for part in agree).cpu()) / len(runs)
     agreed = np.zeros(len(labels), dtype=np.min_scalar_type(len(runs)))
     labels = labels.astype(runs[0].dtype, copy=False)  # few bytes are compared faster
     for run, counts in zip(runs, tables, strict=True):

@@ -1,8 +1,8 @@
-"""Work on the rows in CUDA C++, compiled when it is first used.
+"""Passes over the rows, SᵀS and labels in CUDA C++, compiled on first use.
 
-Sums over the rows of an anchor go to shared memory, which Triton cannot address row by row. They
-are sums of integers: shared memory adds these by itself, which it does not do with floating-point
-numbers, and they come out the same in any order.
+Sums over the rows of an anchor go to shared memory. They are sums of integers: shared memory adds
+these by itself, which it does not do with floating-point numbers, and they come out the same in any
+order.
 """
 
 from __future__ import annotations
@@ -36,8 +36,39 @@ _FIXED = 2.0**40  # a product of weights of 1 in `gram.cu`
 _MOST_FIXED = 1 << 22  # rows whose products can be added there in 64 bits
 
 
+class CudaPass:
+    """Passes, SᵀS and labels of one run or several, by kernels.
+
+    Small matrices come with `columns` columns, zeros where the clusters end.
+    """
+
+    in_cuda = True
+
+    def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
+        self._graphs, self._F, self._c = graphs, F, int(F.shape[-1])
+        self.columns = max(16, 1 << (self._c - 1).bit_length())
+        self.dtype = F.dtype
+        self.sweep = CudaSweep(graphs, F, self.columns)
+        self.bound = self.sweep.bound
+
+    def gram(self) -> Tensor:
+        """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run."""
+        return gram(self._graphs)
+
+    def assign(
+        self, small: Tensor, limit: float, *, runner_up: bool = False
+    ) -> tuple[list[Tensor], Tensor]:
+        """`PlainPass.assign`."""
+        width = self._graphs.n_views * self._graphs.n_anchors
+        P, R, G = small.split([width, self.columns, width])
+        undecided = torch.zeros((), dtype=torch.int32, device=self._F.device)
+        decide = Decision(P, R, G, limit, self._c, settles=False)
+        found = decide.labels(self._graphs, runner_up, F=self._F, undecided=undecided)
+        return found, undecided
+
+
 class CudaSweep:
-    """The pass for these graphs and F, of one run or several, where `serves` says so."""
+    """The pass for given graphs and F, of one run or several; see `serves`."""
 
     def __init__(self, graphs: TorchGraphs, F: Tensor, width: int) -> None:
         self._graphs = graphs
@@ -68,11 +99,11 @@ class CudaSweep:
 
     @cached_property
     def _sums(self) -> Tensor:
-        """Of each block; made when needed, as runs that are worked on together have others."""
+        """Return the sums of each block, allocated on first use: runs of a batch use other ones."""
         return self._F.new_empty(self._shape, dtype=torch.float64)
 
     def __call__(self, small: Tensor) -> Tensor:
-        """`FusedPass.sweep`."""
+        """`PlainPass.sweep`."""
         sums: Tensor = self._sums.new_empty((1, self._size))
         self.bound(small[None], sums)()
         return sums[0]
@@ -80,7 +111,7 @@ class CudaSweep:
     def bound(
         self, small: Tensor, sums: Tensor, goes_on: Tensor | None = None
     ) -> Callable[[], None]:
-        """What does the pass with these matrices each time it is called; all have a row a run."""
+        """Return a function that does the pass with these matrices; all have a row per run."""
         g, of_blocks = self._graphs, self._sums[:, :, : self._size]
         apart = (small.stride(0), 0 if goes_on is None else goes_on.stride(0))
         launch = self._kernel.bound(
@@ -97,7 +128,7 @@ class CudaSweep:
 
 
 def serves(graphs: TorchGraphs, F: Tensor) -> bool:
-    """Whether the pass can be done this way: on an NVIDIA GPU, where its sums fit."""
+    """Whether `CudaPass` does this: on an NVIDIA GPU whose shared memory holds the sums."""
     device: Device = F.device
     if not nvrtc.available(device):
         return False
@@ -107,7 +138,7 @@ def serves(graphs: TorchGraphs, F: Tensor) -> bool:
 
 
 def _fixed(added: int, total: int, real: int) -> tuple[float, float]:
-    """The integers for the largest F that is expected, and for one that is larger than that.
+    """Return the integers that stand for the largest expected F, and for a larger one.
 
     Sums of so many of the former fit in 32 bits, or 64 if they are doubles; those of the latter,
     of all rows of a block and as large as can be, in 64.
@@ -118,7 +149,7 @@ def _fixed(added: int, total: int, real: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the lanes of a warp share out rows and columns, and what their block has in memory."""
+    """The rows and columns per lane of a warp, and the shared memory of a block."""
 
     c: int
     columns: int  # of a lane
@@ -131,7 +162,7 @@ class _Layout:
 
     @classmethod
     def of(cls, graphs: TorchGraphs, F: Tensor) -> _Layout:
-        """As `sweep.cu` has it."""
+        """Return the layout that `sweep.cu` uses."""
         c, real = int(F.shape[-1]), F.element_size()
         columns = 2 if c <= _WARP // 2 else 1
         parts = -(-c // columns)
@@ -156,7 +187,7 @@ class _Layout:
 
 
 class Decision:
-    """Rows of F and labels from small matrices, whose columns beyond the clusters are ignored.
+    """Compute rows of F and labels from small matrices; columns beyond the clusters are ignored.
 
     Where it `settles`, F is the fixed point of its step; else that step is done once.
     """
@@ -179,7 +210,7 @@ class Decision:
         runners_up: Sequence[Tensor] = (),
         undecided: Tensor | None = None,
     ) -> None:
-        """Write what there is a place for."""
+        """Write those outputs for which a tensor is given."""
         device, (P, R, _) = graphs.device, self._matrices
         columns = -(-self._c // self._lanes) * self._lanes
         alone = _decision_bytes(self._c)
@@ -210,7 +241,7 @@ class Decision:
         )
 
     def labels(self, graphs: TorchGraphs, runner_up: bool, **places: Tensor) -> list[Tensor]:
-        """The labels; if asked, with runners-up and shares as `new_samples.second` has them."""
+        """Return the labels; if asked, with runners-up and shares as in `new_samples.second`."""
         labels = torch.empty(graphs.n, dtype=torch.int32, device=graphs.device)
         more = torch.empty((2 * runner_up, graphs.n), dtype=torch.uint8, device=graphs.device)
         self(graphs, labels=labels, runners_up=list(more), **places)
@@ -218,12 +249,12 @@ class Decision:
 
 
 def decides(device: Device, n_clusters: int) -> bool:
-    """Whether `Decision` takes so many clusters on this device."""
+    """Whether `Decision` takes this number of clusters on this device."""
     return nvrtc.available(device) and _decision_bytes(n_clusters) <= nvrtc.room(device)
 
 
 def _lanes(n_clusters: int) -> int:
-    """Lanes that share a row: what each keeps of it must fit in its registers."""
+    """Return the number of lanes per row: the columns of a lane must fit in its registers."""
     lanes = 1
     while -(-n_clusters // lanes) > _MOST_COLUMNS:
         lanes *= 2
@@ -231,14 +262,14 @@ def _lanes(n_clusters: int) -> int:
 
 
 def _decision_bytes(n_clusters: int) -> int:
-    """R and a row of scales, in double."""
+    """Return the bytes of R and a row of scales, in double."""
     lanes = _lanes(n_clusters)
     columns = -(-n_clusters // lanes) * lanes
     return 8 * columns * (columns + 1)
 
 
 def gram(graphs: TorchGraphs) -> Tensor:
-    """[S_1 … S_V]ᵀ[S_1 … S_V] of each run, which comes out the same each time."""
+    """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run, the same to the last bit each time."""
     V, m, runs, device = graphs.n_views, graphs.n_anchors, graphs.n_runs, graphs.device
     in_shared = 8 * m * m <= nvrtc.room(device)
     n_bytes = 8 * m * m if in_shared else 0
@@ -277,7 +308,7 @@ def _gram_in_whole(
     size: tuple[tuple[int, int], int, int],
     blocks: tuple[int, int],
 ) -> Tensor:
-    """The sums of the pairs of views u <= v in device memory, where there is room for more."""
+    """Return the sums of pairs of views u <= v, added up in device memory."""
     width = graphs.n_views * graphs.n_anchors
     shape = (graphs.n_runs, width, width)
     total = torch.zeros(shape, dtype=torch.float64, device=graphs.device)

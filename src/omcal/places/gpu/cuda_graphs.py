@@ -1,4 +1,4 @@
-"""Nearest anchors in CUDA C++: products on the tensor cores, looked through in registers."""
+"""Nearest anchors in CUDA C++: products on tensor cores, top-k search in registers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def serves(device: Device, dtype: np.dtype, n_anchors: int, k: int) -> bool:
 
 
 class NearestAnchors:
-    """Eq. 2 for rows of a view on a device, from the relative distances (rows @ W) + bias."""
+    """Compute Eq. 2 for rows of a view from the relative distances (rows @ W) + bias."""
 
     def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: float) -> None:
         self._d, self._m = W.shape
@@ -36,7 +36,7 @@ class NearestAnchors:
         self._limits = (tie, largest_bias)
 
     def takes(self, X: Tensor | None) -> bool:
-        """Whether these rows can be read as they are."""
+        """Whether the kernel reads these rows without a copy."""
         return X is not None and str(X.dtype) in _TAKEN and X.stride(1) == 1
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:

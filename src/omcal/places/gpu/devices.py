@@ -1,4 +1,4 @@
-"""The device to work on: finding it, working on it precisely, running out of its memory."""
+"""Devices: resolve names, set precision, send arrays, record graphs, explain a full memory."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ALIGNED = 16  # bytes
 
 
 class MissingDeviceError(ValueError, RuntimeError):
-    """A device that PyTorch knows, and this machine does not have."""
+    """The machine lacks a device that PyTorch supports."""
 
 
 def resolve_device(device: Any) -> Device:
-    """Turn "cpu", "cuda", "cuda:1" or "mps" into a device that is there."""
+    """Resolve "cpu", "cuda", "cuda:1" or "mps" to an existing device."""
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
@@ -43,7 +43,7 @@ def resolve_device(device: Any) -> Device:
 
 
 def resolve_devices(device: Any) -> list[Device]:
-    """The same for several, "cuda:0,cuda:1"."""
+    """Resolve several names, as in "cuda:0,cuda:1"."""
     names = device.split(",") if isinstance(device, str) else [device]
     return [resolve_device(name) for name in names]
 
@@ -77,31 +77,31 @@ def _cuda_device(given: Any, device: Device) -> Device:
 
 
 def wide_type(device: Device) -> Any:
-    """The type of sums: float64, which Apple GPUs do not have; there blocks add in float32."""
+    """Return the type of sums: float64, or float32 on Apple GPUs, which lack float64."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def block_entries(device: Device) -> int:
-    """Entries of a block of work: enough to fill a GPU, few enough for the cache of a CPU."""
+    """Return the entries per block: enough to fill a GPU, few enough for the cache of a CPU."""
     return 1 << 18 if device.type == "cpu" else 1 << 24
 
 
 @contextmanager
 def working_on(device: Device) -> Iterator[None]:
-    """No gradients, float32 products in true float32, and kernels launched on this device."""
+    """Disable gradients and TF32, and make this the current device, in the block."""
     current = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with torch.no_grad(), _TRUE_FLOAT32.held(), current:
         yield
 
 
 def on_device(device: Device) -> AbstractContextManager[Any]:
-    """Kernels are launched on this device; for a few, as `working_on` takes longer to send."""
+    """Make this the current device in the block; cheaper than `working_on`."""
     here = device.type != "cuda" or torch.cuda.current_device() == device.index
     return nullcontext() if here else torch.cuda.device(device)
 
 
 def send(arrays: Sequence[Array], device: Device) -> list[Tensor]:
-    """Copies of small arrays on the device, which go there in one message."""
+    """Copy small arrays to the device in one transfer."""
     sizes = [-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]
     packed_matrices = np.empty(sum(sizes), dtype=np.uint8)
     starts = np.cumsum([0, *sizes])[:-1].tolist()
@@ -116,11 +116,11 @@ def send(arrays: Sequence[Array], device: Device) -> list[Tensor]:
 
 
 class Repeated:
-    """Work that is the same each time and never waits for the device.
+    """Call a function that launches the same kernels each time and never waits for the device.
 
-    A GPU is given the kernels of the second call and from then on told to repeat them: where each
-    takes a few microseconds, most of the time would go to sending them. The first call is an
-    ordinary one, so that nothing is loaded or compiled while they are recorded.
+    On a GPU the second call is recorded as a CUDA graph, and later calls replay it: launching
+    kernels of a few microseconds one by one takes longer than running them. The first call is not
+    recorded, so that nothing is loaded or compiled during the recording.
     """
 
     def __init__(self, work: Callable[[], None], device: Device) -> None:
@@ -152,13 +152,13 @@ class Repeated:
 
 @cache
 def stream_beside(device: Device) -> Any:
-    """One for rows on their way and for messages, beside the stream of the work."""
+    """Return the stream for transfers that run beside the work."""
     return torch.cuda.Stream(device)
 
 
 @contextmanager
 def _no_garbage_collected() -> Iterator[None]:
-    """What else was recorded must not be freed meanwhile."""
+    """Disable garbage collection in the block: it could free another recording."""
     active = gc.isenabled()
     gc.disable()
     try:
@@ -170,12 +170,12 @@ def _no_garbage_collected() -> Iterator[None]:
 
 @cache
 def _recording_stream(device: Device) -> Any:
-    """One for all: libraries keep workspaces for every stream that they have seen."""
+    """Return the one stream for recordings: libraries keep a workspace per stream."""
     return torch.cuda.Stream(device)
 
 
 def _precision_switches() -> list[tuple[Any, str, Any]]:
-    """Where this PyTorch keeps the precision of products: (object, attribute, exact value)."""
+    """Return the precision settings of this PyTorch: (object, attribute, exact value)."""
     cuda = torch.backends.cuda.matmul
     if not hasattr(cuda, "fp32_precision"):  # before PyTorch 2.9
         return [(cuda, "allow_tf32", False)]
@@ -200,7 +200,7 @@ _TRUE_FLOAT32 = ProcessSetting(_read_precision, _set_precision, _set_precision)
 
 @contextmanager
 def explaining_out_of_memory(device: Device, n: int, row_bytes: int) -> Iterator[None]:
-    """Answer a full GPU with what n rows of `row_bytes` need, what there is and what to do."""
+    """Turn an out-of-memory error into one that names the need, the free memory and remedies."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

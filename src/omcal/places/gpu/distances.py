@@ -1,4 +1,4 @@
-"""What distances to anchors are made of, on the device, for several runs at once."""
+"""The linear maps behind distances to anchors, on the device, for several runs at once."""
 
 from __future__ import annotations
 
@@ -13,22 +13,15 @@ from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import MOST_ROUNDING
 from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
-from omcal.places.gpu import nvrtc
 from omcal.places.gpu.devices import send, wide_type
 from omcal.places.gpu.views import DeviceView, DeviceViews
-
-_THREADS = 128
-_N_SUMS = 4  # of an anchor, that the kernel keeps
-
-_Steps = tuple[Tensor | None, Tensor | None]  # factor and centre
-_Parts = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
 class DeviceAnchors:
-    """Anchors of a run that were found on a device, and are still there."""
+    """Anchors of a run in device memory, where they were found."""
 
-    points: list[Tensor]  # (m, d_v) a view
+    points: list[Tensor]  # (m, d_v) per view
 
 
 @dataclass(frozen=True)
@@ -38,36 +31,57 @@ class Distances:
     W: Tensor  # (runs, d, m)
     bias: Tensor  # (runs, m)
     largest_bias: list[float]  # of each run
-    origin: list[Tensor | None]  # of each run: what is taken off the rows before
+    origin: list[Tensor | None]  # per run: subtracted from the rows first
 
 
 def relative_distances(views: DeviceViews, learned: Sequence[GraphModel]) -> list[Distances]:
-    """Those of each view; the host waits for the device once."""
-    scalings, anchors = learned[0].scalings, _anchors(learned, views.device)
-    looks = anchors[0].new_zeros((len(views), 2, len(learned)))
-    steps = _steps(scalings, anchors)
-    way = _folded_by_kernel if nvrtc.available(views.device) else _folded
-    given = zip(views, steps, anchors, looks, strict=True)
-    parts = [way(*of_view) for of_view in given]
+    """Return the distances of each view; the host waits for the device once.
+
+    A row x is scaled to (x − centre) · factor. Twice its product with the mean of the anchors less
+    an anchor, and a bias, tell its distances to the anchors apart. Where rows are far from the
+    origin, the row that is scaled to the mean is subtracted from them first.
+    """
+    anchors = torch.cat(_anchors(learned, views.device), dim=2)
+    factor, centre = _steps(learned[0].scalings, views.host.widths, anchors.device)
+    mean = anchors.mean(dim=1, keepdim=True)
+    twice = 2.0 * (mean - anchors)
+    W = twice * factor
+    dtypes, widths = [torch_dtype(view.dtype) for view in views], list(views.host.widths)
+    origin = torch.where(factor > 0, mean / factor, 0) + centre
+    parts = zip(origin.split(widths, dim=2), dtypes, strict=True)
+    origins = [part.to(dtype) for part, dtype in parts]
+    at_origin = W * torch.cat(origins, dim=2)
+    terms = [
+        -0.5 * (anchors + mean) * twice - W * centre,
+        at_origin,
+        at_origin.abs(),
+        twice.square(),
+    ]
+    by_view = [part.sum(dim=3) for part in torch.stack(terms).split(widths, dim=3)]
+    shift, moved, size, spread = torch.stack(by_view, dim=1)  # (views, runs, anchors)
+    rounding = torch.tensor([_rounding(view) for view in views], dtype=size.dtype)
+    far = rounding.to(size.device)[:, None] * size.amax(dim=2) > spread.mean(dim=2)
+    biases = shift + far[:, :, None] * moved
+    looks = torch.stack([far.to(biases), biases.abs().amax(dim=2)], dim=1).tolist()
     found = []
-    for (W, origin, bias), (far, largest) in zip(parts, looks.tolist(), strict=True):
-        taken_off = [part if is_far else None for part, is_far in zip(origin, far, strict=True)]
-        found.append(Distances(W, bias, largest, taken_off))
+    given = zip(W.split(widths, dim=2), origins, biases, looks, strict=True)
+    for of_view, at, bias, (is_far, largest) in given:
+        taken_off = [row[0] if off else None for row, off in zip(at, is_far, strict=True)]
+        of_runs = of_view.mT.to(at.dtype).contiguous()
+        found.append(Distances(of_runs, bias.to(at.dtype), largest, taken_off))
     return found
 
 
-def _steps(scalings: Sequence[Scaling], anchors: Sequence[Tensor]) -> list[_Steps]:
-    """Factor and centre of each view beside its anchors."""
-    wide = _wide(anchors[0].device)
-    given = [part for one in scalings for part in (one.factor, one.center) if part is not None]
-    sent = iter(send([part.astype(wide, copy=False) for part in given], anchors[0].device))
-    return [
-        (
-            None if one.factor is None else next(sent),
-            None if one.center is None else next(sent),
-        )
-        for one in scalings
-    ]
+def _steps(
+    scalings: Sequence[Scaling], widths: Sequence[int], device: Device
+) -> tuple[Tensor, Tensor]:
+    """Return factor and centre of all features, 1 and 0 where a view is not scaled."""
+    both = list(zip(scalings, widths, strict=True))
+    factor = [np.ones(d) if one.factor is None else one.factor for one, d in both]
+    centre = [np.zeros(d) if one.center is None else one.center for one, d in both]
+    given = [np.concatenate(parts).astype(_wide(device)) for parts in (factor, centre)]
+    found, at = send(given, device)
+    return found, at
 
 
 def _wide(device: Device) -> Any:
@@ -75,7 +89,7 @@ def _wide(device: Device) -> Any:
 
 
 def _anchors(learned: Sequence[GraphModel], device: Device) -> list[Tensor]:
-    """(runs, m, d) of each view."""
+    """Return the anchors of each view, (runs, m, d)."""
     there = [
         one.shared_span.points for one in learned if isinstance(one.shared_span, DeviceAnchors)
     ]
@@ -85,45 +99,7 @@ def _anchors(learned: Sequence[GraphModel], device: Device) -> list[Tensor]:
     return send([np.stack(points).astype(_wide(device), copy=False) for points in given], device)
 
 
-def _folded(view: DeviceView, steps: _Steps, anchors: Tensor, looks: Tensor) -> _Parts:
-    """W, the origin and the bias.
-
-    Looks become whether the origin is so far away that it must be taken off, and the largest bias.
-    """
-    dtype, (factor, center) = torch_dtype(view.dtype), steps
-    mean = anchors.mean(dim=1, keepdim=True)
-    twice = 2.0 * (mean - anchors)
-    half = 0.5 * ((anchors + mean) * twice).sum(dim=2)
-    folded, origin, shift = twice, mean, torch.zeros_like(half)
-    if factor is not None:
-        folded = twice * factor
-        origin = torch.where(factor > 0, mean / factor, 0)
-    if center is not None:
-        shift, origin = -(folded @ center), origin + center
-    origin = origin.to(dtype)
-    if not view.sparse:
-        sizes = (folded.abs() * origin.abs()).sum(dim=2).amax(dim=1)
-        looks[0] = _rounding(view) * sizes > twice.square().sum(dim=2).mean(dim=1)
-        shift = shift + looks[0][:, None] * (folded * origin).sum(dim=2)
-    bias = (shift - half).to(dtype)
-    looks[1] = bias.abs().amax(dim=1)
-    return folded.mT.to(dtype).contiguous(), origin[:, 0], bias
-
-
-def _folded_by_kernel(view: DeviceView, steps: _Steps, anchors: Tensor, looks: Tensor) -> _Parts:
-    """`_folded` in three launches."""
-    (runs, m, d), dtype, device = anchors.shape, torch_dtype(view.dtype), anchors.device
-    W = torch.empty((runs, d, m), dtype=dtype, device=device)
-    origin, bias = W.new_empty((runs, d)), W.new_empty((runs, m))
-    mean, sums = anchors.new_empty((runs, d)), anchors.new_empty((runs, _N_SUMS, m))
-    kernel = nvrtc.compiled("fold", device, REAL=nvrtc.TYPES[str(dtype)], THREADS=_THREADS)
-    given = (anchors, *steps, mean, origin, W, sums, bias, *looks, _rounding(view), d, m)
-    for stage, blocks in enumerate((-(-d // _THREADS), m, 1)):
-        kernel((blocks, runs), _THREADS, 8 * _THREADS // 32, *given, stage)
-    return W, origin, bias
-
-
 def _rounding(view: DeviceView) -> float:
-    """Of products, over what it may be; sparse rows cannot be moved."""
+    """Return the rounding of products relative to its limit; 0 for sparse rows, which stay."""
     eps = float(np.finfo(view.dtype).eps)
     return 0.0 if view.sparse else eps / (0.25 * MOST_ROUNDING)

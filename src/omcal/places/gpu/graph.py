@@ -13,7 +13,6 @@ from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import GraphModel
 from omcal.places.gpu import cuda_graphs
-from omcal.places.gpu import triton_graphs as kernels
 from omcal.places.gpu.devices import wide_type
 from omcal.places.gpu.distances import relative_distances
 from omcal.places.gpu.scaling import check_finite
@@ -72,21 +71,20 @@ class TorchGraphs:
         return len(self.indices) if self.indices.ndim == 4 else 1
 
     def of_run(self, number: int) -> TorchGraphs:
-        """Those of one of the runs, in the same memory."""
+        """Return the graphs of one run, in the same memory."""
         return TorchGraphs(self.indices[number], self.weights[number], self.n_anchors)
 
     def columns(self, rows: slice) -> Tensor:
-        """(rows, V·k): where the entries of these rows are in [S_1 … S_V]."""
+        """Return (…, rows, V·k): where the entries of these rows are in [S_1 … S_V]."""
         shift = torch.arange(self.n_views, device=self.device)[:, None, None] * self.n_anchors
-        return (self.indices[:, :, rows].long() + shift).flatten(0, 1).T
+        return (self.indices[..., rows].long() + shift).flatten(-3, -2).mT
 
     def dense(self, rows: slice, dtype: Any) -> Tensor:
-        """These rows of [S_1 … S_V] as a dense matrix: for a block of rows only."""
+        """Return these rows of [S_1 … S_V] as dense matrices: for a block of rows only."""
         columns = self.columns(rows)
-        S = torch.zeros(
-            (len(columns), self.n_views * self.n_anchors), dtype=dtype, device=self.device
-        )
-        return S.scatter_(1, columns, self.weights[:, :, rows].flatten(0, 1).T.to(dtype))
+        shape = (*columns.shape[:-1], self.n_views * self.n_anchors)
+        weights = self.weights[..., rows].flatten(-3, -2).mT.to(dtype)
+        return torch.zeros(shape, dtype=dtype, device=self.device).scatter_(-1, columns, weights)
 
 
 class GraphMaker:
@@ -111,7 +109,7 @@ class GraphMaker:
         self._weight = torch.zeros(len(views), dtype=wide_type(views.device), device=views.device)
 
     def __call__(self, rows: slice) -> TorchGraphs:
-        """The graphs of these rows, with an axis for the runs."""
+        """Return the graphs of these rows; the first axis is the run."""
         views, first = self._views, self._learned[0]
         start, stop, _ = rows.indices(views.n)
         size = (stop - start, len(views), first.n_neighbors, len(first.anchors[0]))
@@ -138,7 +136,7 @@ class GraphMaker:
         return graphs
 
     def check(self) -> None:
-        """Refuse views whose distances were not finite: the weights made of them are no numbers.
+        """Raise for views whose distances were not finite, which makes their weights NaN.
 
         Looked at when all rows are done, because each look waits for the device.
         """
@@ -154,7 +152,7 @@ class GraphMaker:
 def anchor_graphs(
     views: DeviceViews, learned: Sequence[GraphModel], rows: slice = slice(None)
 ) -> TorchGraphs:
-    """The graphs of these rows of each run, checked."""
+    """Return the graphs of these rows of each run, checked."""
     make = GraphMaker(views, learned)
     graphs = make(rows)
     make.check()
@@ -162,64 +160,55 @@ def anchor_graphs(
 
 
 class _ByProducts:
-    """`cuda_graphs.NearestAnchors` from a library's products, on any device."""
+    """`cuda_graphs.NearestAnchors` with PyTorch's products, on any device."""
 
     def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: float) -> None:
         self._W, self._bias = W, bias
         self._tie = tie
 
     def takes(self, X: Tensor | None) -> bool:
-        """The products take memory, so rows come by blocks."""
+        """Return False: the products take memory, so rows come in blocks."""
         return False
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
-        W, m = self._W, len(self._bias)
-        fused = kernels.serve_nearest(W.device, m, len(indices))
-        turned = fused and kernels.rows_side_by_side(m, W.dtype) and not X.is_sparse
-        products = (W.T @ X.T).T if turned else X @ W
-        nearest = kernels.nearest if fused else _nearest
-        nearest(products, self._bias, self._tie, indices, weights)
+        _nearest(X @ self._W, self._bias, self._tie, indices, weights)
 
 
 def _nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:
-    """Eq. 2 for a block of rows, into (k, rows) `indices` and `weights`.
+    """Compute Eq. 2 for a block of rows, into (k, rows) `indices` and `weights`.
 
-    Weights from distances that are not finite are not numbers.
+    Weights from distances that are not finite are NaN.
     """
     k = len(indices)
-    finite = products.abs().sum(dim=1, keepdim=True).isfinite()
+    finite = products.abs().sum(dim=1).isfinite()
     scale = torch.maximum(products.abs().amax(dim=1), bias.abs().max())
     nearest, d = _nearest_columns(products + bias, k + 1)
-    indices.copy_(nearest[:, :-1].T)
-    gap = d[:, -1:] - d[:, :-1]
-    total = gap.sum(dim=1, keepdim=True)
+    indices.copy_(nearest[:-1])
+    gap = d[-1:] - d[:-1]
+    total = gap.sum(dim=0)
     # Equal distances (duplicate points, all-zero rows): share the weight evenly.
-    tied = total <= (tie * scale)[:, None]
+    tied = total <= tie * scale
     shares = torch.where(tied, 1.0 / k, gap / torch.where(tied, 1.0, total))
-    weights.copy_(torch.where(finite, shares, torch.nan).T)
+    weights.copy_(torch.where(finite, shares, torch.nan))
 
 
 def _nearest_columns(d: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Columns of the `count` smallest entries of each row, ascending, and these entries.
+    """Return the columns of the smallest entries of each row and these entries, (count, rows).
 
-    Equal entries are taken in the order of their columns.
+    They are found one after another, of equal ones the first, and taken out of `d`: `topk` leaves
+    open which of equal ones it takes, and is slower for few of some hundred columns.
     """
-    if count < d.shape[1]:
-        found = d.topk(count, dim=1, largest=False)
-        some = found.indices
-        # Where the limit is shared, which columns topk took is an accident.
-        shared = (d <= found.values[:, -1:]).sum(dim=1) > count
-        if bool(shared.any()):
-            some[shared] = d[shared].argsort(dim=1, stable=True)[:, :count]
-        some = some.sort(dim=1).values
-    else:
-        some = torch.arange(count, device=d.device).expand(len(d), count)
-    ordered = d.gather(1, some).sort(dim=1, stable=True)
-    return some.gather(1, ordered.indices), ordered.values
+    found = []
+    for _ in range(count):
+        least = d.min(dim=1, keepdim=True)
+        d.scatter_(1, least.indices, torch.inf)
+        found.append((least.indices[:, 0], least.values[:, 0]))
+    columns, values = zip(*found, strict=True)
+    return torch.stack(columns), torch.stack(values)
 
 
 def index_type(n_anchors: int) -> Any:
-    """The smallest integers that hold the numbers of so many anchors."""
+    """Return the smallest integer type that holds the numbers of this many anchors."""
     if n_anchors <= 1 << 8:
         return torch.uint8
     return torch.int16 if n_anchors <= 1 << 15 else torch.int32

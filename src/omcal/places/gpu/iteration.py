@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -12,47 +11,25 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
 from omcal.machine.torch import Device, Tensor
-from omcal.method.roots import steps
-from omcal.method.solver import MOST_MOMENTUM, AbstractIteration, Iteration, Problem, Solution
-from omcal.method.updates import ConsensusGraph, weighted_sum
-from omcal.places.gpu import nvrtc, weights
-from omcal.places.gpu.devices import Repeated, on_device, send, stream_beside
-from omcal.places.gpu.roots import TiledRoot
+from omcal.method.solver import AbstractIteration, Iteration, Problem, Solution
+from omcal.method.updates import ConsensusGraph
+from omcal.places.gpu import weights
+from omcal.places.gpu.batched_roots import LEAST
+from omcal.places.gpu.batched_steps import BatchedSteps, RunTensors
+from omcal.places.gpu.devices import Repeated, on_device, stream_beside
+from omcal.places.gpu.kernel_steps import KernelSteps, in_one_block
 
 if TYPE_CHECKING:
     from omcal.places.base import Start
     from omcal.places.gpu.rows import RunBatch, TorchRows
 
-_MOST_CLUSTERS = 64
-_MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one does
-_THREADS = 512
-# By which the eigenvalues of the products of F and Z, and those of MᵀM, mostly differ at most.
-_FACTORS = (1e2, 1e4)
-# What the kernel `small` keeps of a run behind its matrices, and its parts.
+# Names of the numbers that are kept of a run behind its matrices.
 _SCALARS = ("objective", "age", "goes on", "number", "most")
-_TURNS, _SHRINKS, _MULTIPLIES, _DECOMPOSES, _ENDS = 1, 2, 4, 8, 16
 
 
 def serves(rows: TorchRows, problem: Problem) -> bool:
-    """Whether `DeviceIteration` does this."""
-    c = int(rows.F.shape[1])
-    if not (nvrtc.available(rows.device) and weights.serves(problem)):
-        return False
-    return c <= _MOST_CLUSTERS and 8 * _block_numbers(c) <= nvrtc.room(rows.device)
-
-
-def _in_one_block(m: int, device: Device) -> bool:
-    """Whether one block of threads takes the roots of matrices of so many anchors."""
-    return m <= _MOST_ANCHORS and 8 * _block_numbers(m) <= nvrtc.room(device)
-
-
-def _block_numbers(*sizes: int) -> int:
-    """Numbers of a block in shared memory: one a warp, three matrices and one more row.
-
-    Matrices are in whole tiles of the tensor cores, with a few numbers beside each row.
-    """
-    side = -(-max(sizes) // 8) * 8
-    return _THREADS // 32 + 3 * side * (side + 4) + side
+    """Whether `DeviceIteration` does this: on a CUDA GPU, by a rule that it has."""
+    return rows.device.type == "cuda" and weights.serves(problem)
 
 
 def solve_in_lockstep(starts: Sequence[Start]) -> list[Solution]:
@@ -83,23 +60,22 @@ def solve_in_lockstep(starts: Sequence[Start]) -> list[Solution]:
 
 
 class DeviceIteration(AbstractIteration):
-    """The device does one iteration after another, and the next before the host asks for it.
+    """Iterations on the device, which starts the next one before the host asks for it.
 
-    Those of runs that are worked on together are done at the same time. Where a basis has no clear
-    directions, what replaces its decomposition there is not right; nor, with many anchors, where
-    singular values come near the threshold. Such iterations are done on the host, and more of them
-    each time that it happens.
+    One launch does an iteration of all runs of a batch. The device cannot finish an iteration where
+    ZᵀF is nearly singular or, with many anchors, where a singular value is next to the threshold.
+    The host then finishes it and does some more: 1, 3, 7, … each time that it happens.
     """
 
     def __init__(self, rows: TorchRows, StS: Floats, G: Floats, problem: Problem) -> None:
         self._rows, self._StS, self._problem = rows, StS, problem
         self._host = Iteration(rows, StS, G, problem)
-        self._there: _State | None = None  # where the iterations are, if not on the host
-        self._value = inf  # of the objective, after the last iteration on the host
+        self._there: _State | None = None  # None: iterations are on the host
+        self._value = inf  # objective after the last iteration on the host
         self._left = problem.max_iter
-        self._stay = self._stays = 0  # how many iterations are to be done on the host, and are left
-        self._cuts = False  # whether singular values were seen to come near the threshold
-        self._read = False  # whether the host has what the device has
+        self._stay = self._stays = 0  # iterations to do on the host: of this stay, and left of it
+        self._cuts = False  # whether the device failed, mostly as singular values are cut
+        self._read = False  # whether `_host` has the state of the device
         self._enter()
 
     def _enter(self) -> None:
@@ -136,13 +112,13 @@ class DeviceIteration(AbstractIteration):
         self._cuts = True
         self._stay = self._stays = 2 * self._stay + 1  # or it would go there and back
         if self._host.ahead:
-            self._host.ahead.last = self._host.consensus.G  # as after its own pass
+            self._host.ahead.last = self._host.consensus.G  # as after a pass of the host
         sums = self._rows.sums_of(there.sums[self._rows.number])
         self._value = self._host.finish(sums)
         return self._value
 
     def restart(self) -> None:
-        if self._there is None:  # the device has seen it itself
+        if self._there is None:  # the device restarts by itself
             self._host.restart()
 
     @property
@@ -170,7 +146,7 @@ def enter(
     *,
     cuts: bool,
 ) -> _State:
-    """Let the device go on with at most so many iterations of a run."""
+    """Send a run to the device, for at most `most` iterations."""
     together, Z, ahead = rows.together, host.consensus, host.ahead
     V, m, c = len(StS), StS.shape[-1], int(rows.F.shape[1])
     H = np.einsum("uvii->uv", StS)
@@ -181,48 +157,46 @@ def enter(
     scalars = [value, ahead.age if ahead else 0, True, 0, most]
     kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
     with on_device(rows.device):
-        if value == inf:  # a pass before the first would have left this
+        if value == inf:  # F starts at zero
             rows.F.zero_()
-        cuts = not _in_one_block(m, rows.device) and (cuts or not _all_kept(StS, problem))
-        if together.state is None or not together.state.takes(problem, cuts=cuts):
-            shape = (V, m, c)
-            together.state = _State(together, rows.device, problem, shape, rule, len(faces), cuts)
+        StS_there = together.gram_there(rows.number, StS).to(rows.device)
+        if together.in_cuda and in_one_block(m, rows.device):
+            outlook = False, LEAST  # the kernel handles both cases
+        else:
+            outlook = (True, LEAST) if cuts else together.outlook(_outlook, StS_there, problem)
+        if together.state is None or not together.state.takes(problem, *outlook):
+            shape = (V, m, c, len(faces))
+            together.state = _State(together, rows.device, problem, shape, rule, *outlook)
         there: _State = together.state
-        parts = (*kept, StS, H, faces, given, packed_matrices)
-        there.begin(rows.number, np.concatenate([np.ravel(part) for part in parts]))
+        parts = (*kept, H, faces, given, packed_matrices)
+        slot = np.concatenate([np.ravel(part) for part in parts])
+        there.begin(rows.number, slot, StS_there)
     return there
 
 
 class _State:
-    """What changes from one iteration to the next, of runs that do them at the same time.
+    """The state of a batch of runs on the device.
 
-    A launch is an iteration of all runs that go on. The host hears of each run by itself; when it
-    wants to know of an iteration, the next is on its way.
+    A launch is an iteration of all active runs. The host reads the answers of each run by itself;
+    when it waits for one iteration, the next is already launched.
     """
 
     def __init__(
-        self, together: RunBatch, device: Device, problem: Problem, shape: tuple[int, int, int],
-        rule: int, n_faces: int, cuts: bool,
+        self, together: RunBatch, device: Device, problem: Problem, shape: tuple[int, ...],
+        rule: int, cuts: bool, least: float,
     ) -> None:  # fmt: skip
-        (V, m, c), runs, width = shape, together.n_runs, together.columns
+        (V, m, c, n_faces), runs, width = shape, together.n_runs, together.columns
         self._device, self._on_card = device, device.type == "cuda"
-        self._problem, self._heeds, self._cuts = problem, together.skips_finished, cuts
-        self._m, self._runs = m, runs
+        self._problem, self._cuts, self._least = problem, cuts, least
         self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
         lines = V * m + width
-        tables = [sum(self._sizes), V * V * m * m, V * V, n_faces * V * (V + 1), V, lines * width]
+        tables = [sum(self._sizes), V * V, n_faces * V * (V + 1), V, lines * width]
         self._slots = torch.zeros((runs, sum(tables)), dtype=torch.float64, device=device)
-        self._kept, *self._tables, text = self._slots.split(tables, dim=1)
+        self._kept, H, faces, given, text = self._slots.split(tables, dim=1)
         self._text = text.unflatten(1, (lines, width))
         self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
-        self._steps, n_steps = _plans(device)
         self.sums = self._kept.new_zeros((runs, V * m * c + 2 * c * c))
-        side = m + m % 2
-        self._vectors = self._kept.new_zeros((runs, side * side + 1))
-        n_work = 2 * m * m + 1 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
-        self._work = self._kept.new_zeros((runs, n_work))
-        self._letter = torch.zeros((runs, lines, width), dtype=together.dtype, device=device)
-        self._pass = together.bound(self._letter, self.sums, self._goes_on)
+        self._packed = torch.zeros((runs, lines, width), dtype=together.dtype, device=device)
         # The host may not have read the last answers of all runs yet.
         size = (runs, runs + 2, 3)
         self._answers = torch.zeros(size, dtype=torch.float64, pin_memory=self._on_card)
@@ -230,54 +204,53 @@ class _State:
         self._launched = 0
         self._first, self._sent, self._heard = np.zeros((3, runs), dtype=np.int64)  # iterations
         self._on = np.zeros(runs, dtype=bool)  # which go on, as far as the host knows
-        few = _in_one_block(m, device)
-        self._kernel = nvrtc.compiled(
-            "small",
-            device,
-            REAL=nvrtc.TYPES[str(together.dtype)],
-            VIEWS=V,
-            C=c,
-            WIDTH=width,
-            RULE=rule,
-            MOMENTUM=int(problem.accelerate),
-            MOST_MOMENTUM=MOST_MOMENTUM,
-            ANCHORS=-(-m // 8) * 8 if few else 0,
-            THREADS=_THREADS,
+        alpha_of_Z, last_G, alpha, G, T, scalars = self._kept.split(self._sizes, dim=1)
+        self._tensors = tensors = RunTensors(
+            sums=self.sums,
+            StS=self._kept.new_zeros((runs, V, V, m, m)),
+            H=H.unflatten(1, (V, V)),
+            faces=faces.unflatten(1, (n_faces, V, V + 1)),
+            given=given,
+            alpha_of_Z=alpha_of_Z,
+            last_G=last_G.unflatten(1, (m, c)),
+            alpha=alpha,
+            G=G.unflatten(1, (m, c)),
+            T=T.unflatten(1, (m, m)),
+            scalars=scalars,
+            packed=self._packed,
+            answers=self._answers,
         )
-        self._bytes = 8 * _block_numbers(c, m if few else 0)
-        # What is in use for one launch only is quicker in shared memory.
-        self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
-        self._counts = [n_faces, *n_steps]
-        self._root = None if few else TiledRoot(self._work[:, m * m], m, cuts=cuts)
-        # None of these knows of this object: what they keep on the device is free when it is gone.
-        work = partial(_in_order, self._kernels())
-        launches = self._root is not None and not self._root.at_once  # many, one after another
-        self._once: Callable[[], None] = Repeated(work, device) if launches else work
+        work = together.bound(self._packed, self.sums, self._goes_on)
+        kind = KernelSteps if together.in_cuda else BatchedSteps
+        # Neither knows of this object: what they keep on the device is free when it is gone.
+        steps = kind(tensors, work, problem, rule, cuts=cuts, least=least)
+        self._once: Callable[[], None] = Repeated(steps, device) if steps.many else steps
 
-    def takes(self, problem: Problem, *, cuts: bool) -> bool:
-        """Whether iterations of this problem can be done here."""
+    def takes(self, problem: Problem, cuts: bool, least: float) -> bool:
+        """Whether this state serves iterations of the problem."""
         names = ("beta", "gamma", "weighting", "tol", "accelerate")
         same = all(getattr(self._problem, name) == getattr(problem, name) for name in names)
-        return same and (self._cuts or not cuts)
+        return same and (self._cuts or not cuts) and self._least <= least
 
-    def begin(self, number: int, slot: Floats) -> None:
-        """Take a run in, in one message; the kernel knows how long each part of it is."""
+    def begin(self, number: int, slot: Floats, StS: Tensor) -> None:
+        """Add a run to the batch; all but the products of its graphs is one transfer."""
         self._slots[number].copy_(torch.from_numpy(slot))
-        self._letter[number].copy_(self._text[number])
+        self._tensors.StS[number].copy_(StS)
+        self._packed[number].copy_(self._text[number])
         self._first[number], self._sent[number], self._heard[number] = self._launched, 0, 0
         self._on[number] = True
 
     def send(self, number: int) -> None:
-        """Have the next iteration of this run under way, and one more where that does no harm."""
+        """Launch the next iteration of this run, and one more if none is ahead."""
         with on_device(self._device):
             if self._sent[number] == self._heard[number]:
                 self._send()
             ahead = (self._sent - self._heard)[self._on]
-            if self._heeds and ahead.max(initial=0) <= 1:
+            if ahead.max(initial=0) <= 1:
                 self._send()
 
     def hear(self, number: int) -> tuple[float, bool]:
-        """The objective after the next iteration of this run, and whether it is right."""
+        """Return the objective after the next iteration of this run, and whether it is valid."""
         if self._on_card:
             launch = self._first[number] + self._heard[number]
             self._events[launch % len(self._events)].synchronize()
@@ -288,7 +261,7 @@ class _State:
         return value, right > 0
 
     def is_ahead(self, number: int) -> bool:
-        """Whether an iteration was done that the host has not heard of."""
+        """Whether an iteration is finished that the host has not read."""
         if self._on_card:
             torch.cuda.current_stream(self._device).synchronize()
         place = self._heard[number] % self._answers.shape[1]
@@ -296,12 +269,12 @@ class _State:
         return bool(self._sent[number] > self._heard[number] and known)
 
     def stop(self, number: int) -> None:
-        """No more iterations of this run."""
+        """Stop the iterations of this run."""
         self._goes_on[number] = 0
         self._on[number] = False
 
     def leave(self, number: int, host: Iteration) -> None:
-        """Let the host go on after the last iteration of this run that was right."""
+        """Copy the state after the last valid iteration of this run to the host."""
         Z, kept = host.consensus, self._fetch(number)
         cuts = np.cumsum(self._sizes)[:-1]
         alpha, last, newest, G, T, scalars = np.split(kept, cuts)
@@ -316,15 +289,12 @@ class _State:
             host.ahead.last, host.ahead.age = last.reshape(shape), int(scalars[1])
 
     def _fetch(self, number: int) -> Floats:
-        """What is kept of a run that has stopped, without waiting for those that go on."""
+        """Return the state of a stopped run, without waiting for the other runs."""
         if not self._on_card:
             return np.array(self._kept[number].numpy())
-        way, active_views = (
-            stream_beside(self._device),
-            self._first[number] + self._heard[number] - 1,
-        )
-        way.wait_event(self._events[active_views % len(self._events)])
-        with torch.cuda.stream(way):
+        beside, last = stream_beside(self._device), self._first[number] + self._heard[number] - 1
+        beside.wait_event(self._events[last % len(self._events)])
+        with torch.cuda.stream(beside):
             kept: Floats = self._kept[number].cpu().numpy()
         return kept
 
@@ -337,60 +307,18 @@ class _State:
         self._launched += 1
         self._sent[on] += 1
 
-    def _kernels(self) -> list[Callable[[], None]]:
-        """What one more iteration launches, without a word to the host but the answer."""
-        found, bound = [self._pass], cache(self._bound)
-        times, first = self._problem.small_steps, _TURNS
-        for number in range(times):
-            last = _ENDS if number + 1 == times else 0
-            if self._root is None:
-                found.append(bound(first | _MULTIPLIES | _DECOMPOSES | last))
-                first = 0
-            else:
-                found.append(bound(first | _MULTIPLIES))
-                if self._problem.tau > 0:
-                    found.append(self._root)
-                first = _SHRINKS
-        return found if self._root is None else [*found, bound(_SHRINKS | _ENDS)]
 
-    def _bound(self, parts: int) -> Callable[[], None]:
-        """What launches these parts of the kernel."""
-        p, root, n_work = self._problem, self._root, self._work.stride(0)
-        whole = self._shares and parts == _TURNS | _MULTIPLIES | _DECOMPOSES | _ENDS
-        apart = (self._slots.stride(0), n_work, self._letter.stride(0))
-        return self._kernel.bound(
-            *((1, self._runs), _THREADS, self._bytes + (8 * n_work if whole else 0)),
-            *(self.sums, *self._tables, self._steps, self._kept, self._vectors),
-            None if whole else self._work,
-            *((root.begun, root.projector, root.inverse, root.squared) if root else [None] * 4),
-            *(self._letter, self._answers, p.beta, p.gamma, p.tau, p.tol),
-            *(self._m, *self._counts, self._answers.shape[1], *apart, self._bytes // 8, parts),
-        )
+def _outlook(StS: Tensor, problem: Problem) -> tuple[bool, float]:
+    """Whether singular values of some run may be cut, and a bound of the eigenvalues kept.
 
-
-def _all_kept(StS: Floats, problem: Problem) -> bool:
-    """Whether singular values are likely to stay above the threshold, which the device checks.
-
-    Those of the graphs that it starts from are all above twice of it.
+    StS is (runs, V, V, m, m). The bound is relative to the largest row sum. Most likely none will
+    be cut where those of the graphs to start from are above twice the threshold: AᵀA less its
+    square is positive. The device checks both.
     """
-    alpha = problem.alpha
-    AtA = weighted_sum(alpha, weighted_sum(alpha, StS))
-    AtA[np.diag_indices(len(AtA))] -= (2.0 * problem.tau * (1.0 + problem.gamma)) ** 2
-    try:
-        np.linalg.cholesky(AtA)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
-@cache
-def _plans(device: Device) -> tuple[Tensor, list[int]]:
-    """The steps of roots, where they are needed, and how many of each kind there are."""
-    plans = [list(steps(factor**-0.5)) for factor in _FACTORS]
-    (there,) = send([np.concatenate(plans)], device)
-    return there, list(map(len, plans))
-
-
-def _in_order(works: Sequence[Callable[[], None]]) -> None:
-    for work in works:
-        work()
+    alpha, tau = torch.from_numpy(problem.alpha).to(StS), problem.tau
+    AtA = torch.einsum("u,v,buvij->bij", alpha, alpha, StS)
+    largest = AtA.abs().sum(dim=2).max()
+    AtA.diagonal(dim1=1, dim2=2).sub_((2.0 * tau * (1.0 + problem.gamma)) ** 2)
+    failed = torch.linalg.cholesky_ex(AtA).info.max()
+    cuts, size = torch.stack([failed.to(largest), largest]).tolist()
+    return cuts > 0, max(tau**2 / (4.0 * size), LEAST) if size > 0 else LEAST

@@ -1,4 +1,4 @@
-"""Facts that tell the kind of a view, found where its rows are."""
+"""Statistics that tell the kind of a view, computed where its rows are."""
 
 from __future__ import annotations
 
@@ -10,26 +10,22 @@ from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.torch import Tensor
 from omcal.method.kinds import TAIL_QUANTILES, of_length_one, tail_columns, usual_tail
-from omcal.places.gpu import cuda_views
 from omcal.places.gpu.devices import wide_type
 
 
 def facts_of(tensors: Sequence[Tensor], rows: Array) -> list[OfTensor]:
-    """Facts of these rows of each; those that tell most kinds come in one message."""
+    """Return the statistics of these rows of each tensor, fetched in one message."""
     device = tensors[0].device
     where = torch.from_numpy(rows.astype(np.int64)).to(device)
-    scan = cuda_views.facts if cuda_views.serves(device) else _facts
-    told = torch.stack([scan(tensor, where) for tensor in tensors]).cpu().numpy()
+    told = torch.stack([_facts(tensor, where) for tensor in tensors]).cpu().numpy()
     return [OfTensor(tensor, where, of_rows) for tensor, of_rows in zip(tensors, told, strict=True)]
 
 
 def _facts(tensor: Tensor, where: Tensor) -> Tensor:
-    """`cuda_views.facts` on any device."""
-    sample = tensor.index_select(0, where)
-    wide = wide_type(sample.device)
-    norms = torch.linalg.vector_norm(sample, dim=1, dtype=wide)
-    counts = [(sample != 0).sum(dim=1), (sample < 0).sum(dim=1)]
-    return torch.stack([*(count.to(wide) for count in counts), norms.square()], dim=1)
+    """Return, per row, the number of values that are not zero, of negative ones, and the square."""
+    sample = tensor.index_select(0, where).to(wide_type(tensor.device))
+    parts = [(sample != 0).to(sample), (sample < 0).to(sample), sample.square()]
+    return torch.stack(parts).sum(dim=2).T
 
 
 class OfTensor:
@@ -49,7 +45,7 @@ class OfTensor:
         return bool(self._negative.any())
 
     def _sample(self) -> Tensor:
-        """The rows, which take memory, in a type that every device can do all of this with."""
+        """Return a copy of the rows in the wide type."""
         return self._tensor.index_select(0, self._where).to(wide_type(self._tensor.device))
 
     @property

@@ -18,7 +18,7 @@ from omcal.places.gpu.graph import TorchGraphs, index_type
 
 
 class DeviceRule:
-    """Labels, or rows of F, of new samples by a fitted rule, from their graphs."""
+    """Compute labels or rows of F of new samples from their graphs, by a fitted predictor."""
 
     def __init__(self, rule: Predictor | ConsensusPredictor, device: Device, dtype: Any) -> None:
         Z = rule.consensus
@@ -35,7 +35,7 @@ class DeviceRule:
         self._R = torch.from_numpy(np.ascontiguousarray(R)).to(device, wide)
 
     def rows_at_once(self, n_entries: int) -> int:
-        """Rows of so many entries in all graphs that make a block of work."""
+        """Return the rows per block, given the entries of a row in all graphs."""
         return max(1, block_entries(self._P.device) // (n_entries if self._fused else len(self._P)))
 
     def __call__(self, graphs: TorchGraphs, wanted: OutputKind) -> Tensor:
@@ -48,7 +48,7 @@ class DeviceRule:
         return F
 
     def labels(self, graphs: TorchGraphs, *, runner_up: bool = False) -> list[Tensor]:
-        """The labels; if asked, with what `second` finds."""
+        """Return the labels; if asked, with runners-up and shares as in `second`."""
         if self._fused:
             return self._decision().labels(graphs, runner_up)
         S = graphs.dense(slice(None), self._P.dtype)
@@ -82,9 +82,9 @@ def fixed_point(B: Tensor, R: Tensor) -> Tensor:
 
 
 def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-    """`omcal.method.rows.decide`: int32 labels, and how many rows had no positive entry.
+    """`omcal.method.rows.decide`: int32 labels, and the number of rows without a positive entry.
 
-    Rows no larger than `limit` are silent: A G decides there.
+    Rows no larger than `limit` are uninformative: A G decides there.
     """
     largest, labels = U.max(dim=1)
     uninformative = U.abs().amax(dim=1) <= limit

@@ -8,13 +8,17 @@ the machine. Once the former is public, it can stand in for this file.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from omcal.machine import torch
@@ -52,18 +56,18 @@ def available(device: Device) -> bool:
 
 @cache
 def processors(device: Device) -> int:
-    """Multiprocessors of the GPU."""
+    """Return the number of multiprocessors."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 @cache
 def room(device: Device) -> int:
-    """Bytes of shared memory that a block of threads can have."""
+    """Return the bytes of shared memory available to a block of threads."""
     return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
 
 
 def source(name: str) -> str:
-    """The text of a kernel, which comes with the package, and of what it includes."""
+    """Return the source of a kernel, with its includes."""
     folder = files(__package__)
     text = folder.joinpath(f"{name}.cu").read_text(encoding="utf-8")
     return re.sub(
@@ -73,12 +77,12 @@ def source(name: str) -> str:
 
 @cache
 def compiled(name: str, device: Device, **constants: Any) -> Kernel:
-    """The kernel of this name with these constants."""
+    """Return the kernel of this name, compiled with these constants."""
     return Kernel(source(name), name, constants, device)
 
 
 class Kernel:
-    """A kernel on one device."""
+    """A compiled kernel on one device."""
 
     def __init__(
         self, source: str, name: str, constants: Mapping[str, Any], device: Device
@@ -89,20 +93,20 @@ class Kernel:
         program = _compile(source, constants, torch.cuda.get_device_capability(device))
         driver, size = _driver(), ctypes.c_int(room(device))
         with torch.cuda.device(device):
-            torch.cuda.current_stream(device).synchronize()  # makes the driver know this thread
+            torch.cuda.current_stream(device).synchronize()  # creates the context of this thread
             _check(driver.cuModuleLoadData(ctypes.byref(module), program))
             _check(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
             _check(driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED_BYTES, size))
 
     def __call__(self, blocks: Blocks, threads: int, shared_bytes: int, *arguments: Any) -> None:
-        """Launch it on the current stream; None stands for a tensor that is not there.
+        """Launch the kernel on the current stream; None is a null pointer.
 
-        The threads of a block share so many bytes.
+        `shared_bytes` is the dynamic shared memory of a block.
         """
         self.bound(blocks, threads, shared_bytes, *arguments)()
 
     def most_blocks(self, threads: int, shared_bytes: int) -> int:
-        """How many blocks can be there at once."""
+        """Return the number of blocks that can be resident at once."""
         found = ctypes.c_int()
         given = (self._function, threads, ctypes.c_size_t(shared_bytes))
         query = _driver().cuOccupancyMaxActiveBlocksPerMultiprocessor
@@ -117,9 +121,9 @@ class Kernel:
         *arguments: Any,
         at_once: bool = False,
     ) -> Callable[[], None]:
-        """What launches it with these arguments each time it is called.
+        """Return a function that launches the kernel with these arguments.
 
-        The blocks may wait for one another if they are to be there `at_once`.
+        With `at_once`, all blocks are resident and may wait for one another.
         """
         values = [_as_c(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
@@ -131,10 +135,10 @@ class Kernel:
         shape = (*grid(blocks), 1, threads, 1, 1, shared_bytes)
 
         def launch(kept: Any = (arguments, values)) -> None:
-            # To ask torch.cuda.current_stream takes as long as the launch.
+            # torch.cuda.current_stream takes as long as the launch.
             error = run(function, *shape, stream_of(device), pointers, *more)
             if error == _NO_CONTEXT:
-                torch.cuda.current_stream(device).synchronize()  # makes the driver know this thread
+                torch.cuda.current_stream(device).synchronize()  # creates a context
                 error = run(function, *shape, stream_of(device), pointers, *more)
             _check(error)
 
@@ -142,7 +146,7 @@ class Kernel:
 
 
 def grid(blocks: Blocks) -> tuple[int, int]:
-    """Blocks of a run, and runs."""
+    """Return the blocks per run and the number of runs."""
     return blocks if isinstance(blocks, tuple) else (blocks, 1)
 
 
@@ -155,10 +159,33 @@ def _as_c(argument: Any) -> Any:
 
 
 def _compile(source: str, constants: Mapping[str, Any], capability: tuple[int, int]) -> bytes:
-    """Machine code for GPUs of this compute capability."""
-    compiler, program, size = _compiler(), ctypes.c_void_p(), ctypes.c_size_t()
+    """Return machine code for GPUs of this compute capability, kept for other processes."""
     options = ["--gpu-architecture=sm_{}{}".format(*capability)]
     options += [f"-D{name}={value}" for name, value in constants.items()]
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(_compiler().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    given = repr((source, options, major.value, minor.value, torch.version.cuda))
+    kept = _folder() / f"{sha256(given.encode()).hexdigest()}.cubin"
+    with suppress(OSError):
+        return kept.read_bytes()
+    program = _compiled_now(source, options)
+    with suppress(OSError):  # without a folder to write to, the next process compiles it again
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=kept.parent, delete=False) as part:
+            part.write(program)
+        os.replace(part.name, kept)
+    return program
+
+
+def _folder() -> Path:
+    """Return where compiled kernels are kept: $OMCAL_CACHE_DIR, or the user's cache."""
+    given = os.environ.get("OMCAL_CACHE_DIR")
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "omcal"
+    return (Path(given) if given else user) / "kernels"
+
+
+def _compiled_now(source: str, options: Sequence[str]) -> bytes:
+    compiler, program, size = _compiler(), ctypes.c_void_p(), ctypes.c_size_t()
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     _check(
         compiler.nvrtcCreateProgram(
@@ -180,7 +207,7 @@ def _compile(source: str, constants: Mapping[str, Any], capability: tuple[int, i
 
 @cache
 def _compiler() -> Any:
-    """NVRTC, where the system finds it, or where PyTorch's own packages keep it."""
+    """Return NVRTC from the system's search path or from PyTorch's packages."""
     major = torch.version.cuda.split(".")[0]
     name = f"nvrtc64_{major}0_0.dll" if sys.platform == "win32" else f"libnvrtc.so.{major}"
     try:
@@ -189,7 +216,7 @@ def _compiler() -> Any:
         packages = find_spec("nvidia")
         for folder in packages.submodule_search_locations or [] if packages else []:
             for library in Path(folder).rglob(name):
-                # It asks for these by name, which finds them once they are loaded.
+                # It loads these by name, which works once they are loaded.
                 for part in library.parent.glob("libnvrtc-builtins.so.*"):
                     ctypes.CDLL(str(part))
                 return ctypes.CDLL(str(library))

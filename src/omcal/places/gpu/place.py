@@ -40,9 +40,9 @@ _TOGETHER = 1 << 30  # bytes of runs that are worked on at the same time
 
 
 class OnDevices(Place):
-    """Rows on a device, made there, or shared out to several; labels of tensors stay there too.
+    """Rows on one device or several; the labels of tensors stay on their device.
 
-    Views in the memory of the host, or stored, are sent by blocks: they need not fit.
+    Views in host memory or files are sent in blocks and need not fit.
     """
 
     supported_options = frozenset({"device"})
@@ -54,7 +54,7 @@ class OnDevices(Place):
 
     @cached_property
     def _views(self) -> DeviceViews:
-        """The views on the first device, of which a fit reads all rows twice."""
+        """Return the views on the first device; a fit reads all rows twice."""
         return DeviceViews(self.views, self._devices[0], keeps=len(self._devices) == 1)
 
     def _row_bytes(self, settings: GraphSettings) -> int:
@@ -71,7 +71,12 @@ class OnDevices(Place):
             if span_pays(views.n, self.views.widths, *how, len(random_states)):
                 return self._learn_in_span(scalings, settings, random_states)
             found = choose_for_runs(views, scalings, *how, random_states)
-            return [GraphModel(scalings, anchors, settings.n_neighbors) for anchors in found]
+            # A model that a user keeps is not to keep memory of the device.
+            several, k = len(found) > 1, settings.n_neighbors
+            return [
+                GraphModel(scalings, on_host, k, there if several else None)
+                for on_host, there in found
+            ]
 
     def _learn_in_span(
         self,
@@ -79,7 +84,7 @@ class OnDevices(Place):
         settings: GraphSettings,
         random_states: Sequence[np.random.RandomState],
     ) -> list[GraphModel]:
-        """Where anchors of one run are found by the host, those of several are, too."""
+        """Return graph models whose anchors lie in one span of few directions."""
         views, m = self._views, settings.n_anchors
         rows = shared_rows(views.n, m, random_states[0])
         if views.sparse or self.views.present is not None:
@@ -135,14 +140,15 @@ class OnDevices(Place):
     def _runs(
         self, there: Device, rows: slice, learned: Sequence[GraphModel], settings: GraphSettings
     ) -> list[TorchRows]:
-        """Some rows of each run."""
+        """Return some rows of each run."""
         start, stop, _ = rows.indices(self.views.n)
         n, n_bytes = stop - start, len(learned) * self._row_bytes(settings)
         on_host = len(self._devices) > 1 or device_of(self.views) is None
         with working_on(there), explaining_out_of_memory(there, n, n_bytes):
             views = self._views if there == self._devices[0] else DeviceViews(self.views, there)
             graphs = anchor_graphs(views, learned, rows)
-            return TorchRows.of_runs(graphs, settings.n_clusters, labels_on_host=on_host)
+            where = {"labels_on_host": on_host, "joins_there": len(self._devices) == 1}
+            return TorchRows.of_runs(graphs, settings.n_clusters, **where)
 
     def apply(
         self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
@@ -150,7 +156,7 @@ class OnDevices(Place):
         views, given, at = DeviceViews(self.views, self._devices[0]), device_of(self.views), 0
 
         def deliver(block: Tensor) -> Any:
-            """As a tensor where the views are tensors, else as an array; in `out` if given."""
+            """Return a tensor for tensors, else an array; write to `out` if given."""
             nonlocal at
             if out is None:
                 return block.cpu().numpy() if given is None else block.to(given)
@@ -178,13 +184,13 @@ class OnDevices(Place):
 
 
 def _decided(views: DeviceViews, rule: Predictor, wanted: OutputKind) -> Iterator[Tensor]:
-    """What is wanted of blocks of new samples."""
+    """Yield labels or F of blocks of new samples."""
     for graphs, (decide,) in _graphs(views, [rule]):
         yield decide(graphs.of_run(0), wanted)
 
 
 def _joined(views: DeviceViews, rule: ConsensusPredictor, wanted: OutputKind) -> Iterator[Tensor]:
-    """What is wanted of blocks of new samples, by the clusters that several runs put them into."""
+    """Yield labels or F of blocks of new samples, from their clusters in several runs."""
     decide = DeviceRule(rule, views.device, torch.float32)
     for graphs, by_run in _graphs(views, rule.runs):
         found = [one.labels(graphs.of_run(b), runner_up=True) for b, one in enumerate(by_run)]
@@ -195,7 +201,7 @@ def _joined(views: DeviceViews, rule: ConsensusPredictor, wanted: OutputKind) ->
 def _graphs(
     views: DeviceViews, rules: Sequence[Predictor]
 ) -> Iterator[tuple[TorchGraphs, list[DeviceRule]]]:
-    """Graphs of blocks of new samples, and the rule of each run."""
+    """Yield the graphs of blocks of new samples, and the predictor of each run."""
     make = GraphMaker(views, [rule.learned for rule in rules])
     decide = [DeviceRule(rule, views.device, torch_dtype(views.dtype)) for rule in rules]
     entries = len(rules) * len(views) * rules[0].learned.n_neighbors
@@ -205,9 +211,9 @@ def _graphs(
 
 
 def find_devices(device: Any, views: Views) -> list[Device]:
-    """The devices to work on: the one that the tensors are on, else those asked for.
+    """Return the device of the tensors, else the requested devices.
 
-    Tensors in the memory of the host are sent to the device that was asked for, like arrays.
+    Tensors in host memory are sent to the requested device, like arrays.
     """
     wanted, given = resolve_devices(device), device_of(views)
     if given is None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
@@ -14,18 +17,26 @@ _MOST_FIXED = 1 << 16  # rows whose products can be added in it
 
 
 class PlainPass:
-    """The pass by PyTorch's own operations: products with dense blocks of [S_1 … S_V]."""
+    """The pass of one run or several: products with dense blocks of [S_1 … S_V]."""
+
+    in_cuda = False
 
     def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
+        if graphs.indices.ndim == 3:
+            graphs = TorchGraphs(graphs.indices[None], graphs.weights[None], graphs.n_anchors)
         self._graphs = graphs
-        self._F = F
-        self.columns = int(F.shape[1])
+        self._F = F if F.ndim == 3 else F[None]
+        self.columns = int(F.shape[-1])
         self.dtype = wide_type(F.device)
         self._width = graphs.n_views * graphs.n_anchors
-        self._block = max(1, block_entries(F.device) // self._width)
+        self._block = max(1, block_entries(F.device) // (graphs.n_runs * self._width))
 
     def gram(self) -> Tensor:
-        g, width = self._graphs, self._width
+        """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run."""
+        return torch.stack([self._gram(self._graphs.of_run(b)) for b in range(len(self._F))])
+
+    def _gram(self, g: TorchGraphs) -> Tensor:
+        width = self._width
         StS = torch.zeros(width**2, dtype=self.dtype, device=g.device)
         size = min(_MOST_FIXED, block_entries(g.device) // (g.n_views * g.k) ** 2)
         for rows in row_blocks(g.n, max(1, size)):
@@ -41,35 +52,61 @@ class PlainPass:
             StS += part if part.is_floating_point() else part.to(self.dtype) / _FIXED
         return StS.reshape(width, width)
 
+    @cached_property
+    def _whole(self) -> Tensor:
+        """All rows of [S_1 … S_V], where they are one block: made once for all passes."""
+        return self._graphs.dense(slice(None), self.dtype)
+
+    def _dense(self, rows: slice) -> Tensor:
+        whole = self._block >= self._graphs.n
+        return self._whole if whole else self._graphs.dense(rows, self.dtype)
+
     def sweep(self, small: Tensor) -> Tensor:
-        """All sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
-        Q, R = small[: self._width], small[self._width : self._width + self.columns]
+        """Return all sums in one row: SᵀF, FᵀF, FoldᵀF; `small` holds the stacked P and R."""
+        return self._sums(small[None])[0]
+
+    def bound(self, small: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
+        """Return a function that does a pass into `sums`; all have a row per run.
+
+        Where `goes_on` is 0, nothing changes.
+        """
+
+        def work() -> None:
+            on = goes_on[:, None] > 0
+            sums.copy_(torch.where(on, self._sums(small, on[:, :, None]), sums))
+
+        return work
+
+    def _sums(self, small: Tensor, on: Tensor | None = None) -> Tensor:
+        Q, R = small[:, : self._width], small[:, self._width : self._width + self.columns]
         StF, FtF, FoldtF = torch.zeros_like(Q), torch.zeros_like(R), torch.zeros_like(R)
         for rows in row_blocks(self._graphs.n, self._block):
-            S = self._graphs.dense(rows, self.dtype)
-            old = self._F[rows].to(self.dtype)
-            stored = torch.addmm(S @ Q, old, R).clamp_(min=0).to(self._F.dtype)
+            S, before = self._dense(rows), self._F[:, rows]
+            old = before.to(self.dtype)
+            stored = torch.baddbmm(S @ Q, old, R).clamp_(min=0).to(before.dtype)
+            if on is not None:
+                stored = torch.where(on, stored, before)
             new = stored.to(self.dtype)  # as it was rounded
-            StF.addmm_(S.T, new)
-            FtF.addmm_(new.T, new)
-            FoldtF.addmm_(old.T, new)
-            self._F[rows] = stored
-        return torch.cat([StF.flatten(), FtF.flatten(), FoldtF.flatten()])
+            StF.baddbmm_(S.mT, new)
+            FtF.baddbmm_(new.mT, new)
+            FoldtF.baddbmm_(old.mT, new)
+            before.copy_(stored)
+        return torch.cat([part.flatten(1) for part in (StF, FtF, FoldtF)], dim=1)
 
     def assign(
         self, small: Tensor, limit: float, *, runner_up: bool = False
     ) -> tuple[list[Tensor], Tensor]:
-        """Labels, with what `second` finds if asked, and the number of undecided rows.
+        """Return labels of one run, with runners-up if asked, and the number of undecided rows.
 
         `small` holds P, R and the basis.
         """
         Q, R, basis = small.split([self._width, self.columns, self._width])
-        parts = []
-        for rows in row_blocks(self._graphs.n, self._block):
-            S = self._graphs.dense(rows, self.dtype)
-            U = torch.addmm(S @ Q, self._F[rows].to(self.dtype), R).to(self._F.dtype)
-            self._F[rows] = U.clamp(min=0)
+        graphs, F, parts = self._graphs.of_run(0), self._F[0], []
+        for rows in row_blocks(graphs.n, self._block):
+            S = graphs.dense(rows, self.dtype)
+            U = torch.addmm(S @ Q, F[rows].to(self.dtype), R).to(F.dtype)
+            F[rows] = U.clamp(min=0)
             parts.append(decide(U, S @ basis, limit))
         labels = torch.cat([labels for labels, _ in parts])
-        found = [labels, *(second(self._F, labels) if runner_up else ())]
+        found = [labels, *(second(F, labels) if runner_up else ())]
         return found, sum(number for _, number in parts)

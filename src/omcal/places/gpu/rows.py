@@ -15,22 +15,17 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Assignment, Sums, zero_tolerance
 from omcal.method.solver import Problem
 from omcal.method.updates import stack_by_view
-from omcal.places.gpu import iteration
-from omcal.places.gpu import triton_pass as _triton
-from omcal.places.gpu.devices import (
-    resolve_device,
-    wide_type,
-    working_on,
-)
+from omcal.places.gpu import cuda, iteration
+from omcal.places.gpu.devices import resolve_device, working_on
 from omcal.places.gpu.graph import TorchGraphs, index_type
 from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.plain_pass import PlainPass
 
-_FEWEST_ROWS = 10_000  # with fewer, compiling the kernels takes longer than they save
+_MANY_ANCHORS = 256  # from which on a GPU finds eigenvectors sooner than the host
 
 
 class TorchRows(AbstractRows):
-    """All rows on one device; a pass takes one message to it and one back.
+    """All rows on one device.
 
     Parameters
     ----------
@@ -38,9 +33,11 @@ class TorchRows(AbstractRows):
     n_clusters : int
     fused : bool, optional
         Whether our own kernels do the pass, or PyTorch's operations; by default the kernels
-        where they can and there are enough rows.
+        where they can: up to 32 clusters, and about 700 anchors of three views.
     labels_on_host : bool, default=True
         False leaves the labels of `assign` on the device.
+    joins_there : bool, default=False
+        Whether runs are joined on the device, so that their labels stay there in any case.
     F : Tensor, optional
         Where F is to be, zero.
     """
@@ -52,29 +49,28 @@ class TorchRows(AbstractRows):
         *,
         fused: bool | None = None,
         labels_on_host: bool = True,
+        joins_there: bool = False,
         F: Tensor | None = None,
     ) -> None:
         self.device = graphs.device
         self._graphs = graphs
-        self._labels_on_host = labels_on_host
+        self._labels_on_host, self._joins_there = labels_on_host, joins_there
         self.F: Tensor = graphs.weights.new_zeros((graphs.n, n_clusters)) if F is None else F
         if fused is None:
-            fused = graphs.n >= _FEWEST_ROWS and _triton.serves(graphs.device, n_clusters)
-        self._pass: Any = (_triton.FusedPass if fused else PlainPass)(graphs, self.F)
-        self._mail = HostTransfer(self._pass, graphs, n_clusters)
+            fused = cuda.serves(graphs, self.F)
+        self._pass: Any = (cuda.CudaPass if fused else PlainPass)(graphs, self.F)
         self.together = RunBatch(self._pass, 1)
         self.number = 0  # of these rows in there
 
     @classmethod
     def of_runs(cls, graphs: TorchGraphs, n_clusters: int, **options: Any) -> list[TorchRows]:
-        """Rows of several runs, which do their iterations at the same time where they can."""
+        """Return the rows of several runs, which do their iterations at the same time."""
         F = graphs.weights.new_zeros((graphs.n_runs, graphs.n, n_clusters))
         parts = [graphs.of_run(number) for number in range(len(F))]
         rows = [cls(part, n_clusters, F=f, **options) for part, f in zip(parts, F, strict=True)]
-        if rows[0].together.skips_finished:
-            together = RunBatch(_triton.FusedPass(graphs, F), len(rows))
-            for number, one in enumerate(rows):
-                one.together, one.number = together, number
+        together = RunBatch(type(rows[0]._pass)(graphs, F), len(rows))
+        for number, one in enumerate(rows):
+            one.together, one.number = together, number
         return rows
 
     @classmethod
@@ -85,23 +81,35 @@ class TorchRows(AbstractRows):
         return cls(TorchGraphs.from_host(graphs, resolve_device(device)), n_clusters, **options)
 
     def gram(self) -> Floats:
-        V, m = self._graphs.n_views, self._graphs.n_anchors
         with working_on(self.device):
-            flat = self.together.gram(self.number)
-        return np.ascontiguousarray(flat.reshape(V, m, V, m).transpose(0, 2, 1, 3))
+            return self.together.gram(self.number, self._graphs.n_views)
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
-        return self.sums_of(self._mail.sweep(alpha, P, R))
+        with working_on(self.device):
+            return self.sums_of(self._pass.sweep(self.packed(alpha, P, R)))
+
+    def packed(self, *small: Floats) -> Tensor:
+        """Return the small matrices of a pass on the device, as `RunBatch.packed_matrices`."""
+        text = torch.from_numpy(self.together.packed_matrices(*small))
+        return text.to(self.together.dtype).to(self.device)
 
     def sums_of(self, packed: Any) -> Sums:
-        """The sums of a pass, which it leaves in one row."""
+        """Return the sums of a pass from one row."""
         V, m, c = self._graphs.n_views, self._graphs.n_anchors, self.F.shape[1]
         packed = packed.cpu().numpy() if torch.is_tensor(packed) else packed
         StF, FtF, FoldtF = np.split(packed, [V * m * c, V * m * c + c * c])
         return Sums(StF.reshape(V, m, c), FtF.reshape(c, c), FoldtF.reshape(c, c))
 
+    def leading_eigenvectors(self, A: Floats, number: int) -> Floats | None:
+        if self.device.type != "cuda" or A.shape[-1] < _MANY_ANCHORS:
+            return None
+        with working_on(self.device):
+            vectors = torch.linalg.eigh(torch.from_numpy(A).to(self.device)).eigenvectors
+            found: Floats = vectors[..., -number:].cpu().numpy()
+        return found
+
     def iteration(self, StS: Floats, G: Floats, problem: Problem) -> DeviceIteration | None:
-        if isinstance(self._pass, PlainPass) or not iteration.serves(self, problem):
+        if not iteration.serves(self, problem):
             return None
         return DeviceIteration(self, StS, G, problem)
 
@@ -110,18 +118,18 @@ class TorchRows(AbstractRows):
     ) -> Assignment:
         limit = zero_tolerance(float(np.abs(P).max()))
         with working_on(self.device):
-            packed_matrices = self._mail.send(alpha, P, R, G)
-            found, undecided = self._pass.assign(packed_matrices, limit, runner_up=runner_up)
+            small = self.packed(alpha, P, R, G)
+            found, undecided = self._pass.assign(small, limit, runner_up=runner_up)
             if runner_up:  # in few bytes, as those of all runs will be there
                 found[0] = found[0].to(index_type(self.F.shape[1]))
-            if self._labels_on_host:
+            if self._labels_on_host and not (runner_up and self._joins_there):
                 found = [part.cpu().numpy() for part in found]
             # To know the number would mean to wait, and of runs to be joined none asks for it.
             return Assignment(found[0], 0 if runner_up else int(undecided), *found[1:])
 
 
 class RunBatch:
-    """The pass of runs that do their iterations at the same time, and where these iterations are.
+    """The pass of runs that do their iterations at the same time, and the state of these.
 
     Most often of one run.
     """
@@ -129,83 +137,50 @@ class RunBatch:
     def __init__(self, work: Any, n_runs: int) -> None:
         self._work = work
         self.n_runs = n_runs
+        self.in_cuda: bool = work.in_cuda
         self.columns: int = work.columns
         self.dtype = work.dtype
+        self.bound: Callable[[Tensor, Tensor, Tensor], Callable[[], None]] = work.bound
         self.state: Any = None  # as `iteration` left it
         self._lock = Lock()
-        self._grams: Floats | None = None
+        self._grams: list[Floats] = []
+        self._grams_there: Tensor = None
+        self._outlook: Any = None
 
-    def gram(self, number: int) -> Floats:
-        """[S_1 … S_V]ᵀ[S_1 … S_V] of a run; those of all come in one message."""
+    def gram(self, number: int, n_views: int) -> Floats:
+        """Return S_uᵀ S_v of a run, (V, V, m, m); those of all runs come in one message."""
         with self._lock:
-            if self._grams is None:
-                flat: Floats = self._work.gram().cpu().numpy().astype(np.float64, copy=False)
-                self._grams = flat.reshape(self.n_runs, *flat.shape[-2:])
-        of_run: Floats = self._grams[number]
-        return of_run
+            if not self._grams:
+                whole = self._work.gram().unflatten(2, (n_views, -1)).unflatten(1, (n_views, -1))
+                self._grams_there = there = whole.transpose(2, 3).contiguous()
+                # Of page-locked memory, which PyTorch keeps for the next fit: it comes much sooner.
+                here = torch.empty(there.shape, dtype=there.dtype, pin_memory=there.is_cuda)
+                self._grams = list(here.copy_(there).numpy().astype(np.float64, copy=False))
+        return self._grams[number]
 
-    def packed_matrices(self, alpha: Floats, P: Floats, R: Floats) -> Floats:
-        """What a pass is sent: P stacked for the views and R, with as many columns as it wants."""
-        Q, c = stack_by_view(alpha, P), len(R)
-        text = np.zeros((len(Q) + self.columns, self.columns))
-        text[: len(Q), :c], text[len(Q) : len(Q) + c, :c] = Q, R
-        return text
+    def gram_there(self, number: int, StS: Floats) -> Tensor:
+        """Return what `gram` gave for a run as it is on the device; else these matrices."""
+        known = self._grams and StS is self._grams[number]
+        return self._grams_there[number] if known else torch.from_numpy(StS.copy())
 
-    @property
-    def skips_finished(self) -> bool:
-        """Whether `bound` does nothing for runs where it is told to."""
-        return bool(getattr(self._work, "skips_finished", False))
+    def outlook(self, find: Callable[..., Any], StS: Tensor, problem: Problem) -> Any:
+        """Return what `find` says of all runs, so that all have the same; asked only once."""
+        with self._lock:
+            if self._outlook is None:
+                every = StS[None] if self._grams_there is None else self._grams_there
+                self._outlook = find(every, problem)
+        return self._outlook
 
-    def bound(self, packed_matrices: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
-        """A pass without a word to the host each time this is called; all have a row a run."""
-        work = self._work
-        if not self.skips_finished:
-            return lambda: sums.copy_(work.sweep(packed_matrices[0]))
-        bound: Callable[[], None] = work.bound(packed_matrices, sums, goes_on)
-        return bound
-
-
-class HostTransfer:
-    """Small matrices to a pass and sums back, one message each way, in page-locked memory."""
-
-    def __init__(self, work: Any, graphs: TorchGraphs, n_clusters: int) -> None:
-        self._device = device = graphs.device
-        self._stacked = graphs.n_views * graphs.n_anchors
-        self._height = height = self._stacked + work.columns
-        at_once = {"pin_memory": device.type == "cuda"}
-        shape = (height + self._stacked, work.columns)
-        self._outbox = outbox = torch.zeros(shape, dtype=work.dtype, **at_once)
-        self._letter = packed_matrices = torch.zeros(shape, dtype=work.dtype, device=device)
-        size = self._stacked * n_clusters + 2 * n_clusters**2
-        self._inbox = inbox = torch.empty(size, dtype=wide_type(device), **at_once)
-
-        def there_and_back() -> None:
-            with working_on(device):
-                packed_matrices[:height].copy_(outbox[:height], non_blocking=True)
-                inbox.copy_(
-                    work.sweep(packed_matrices[:height]), non_blocking=device.type == "cuda"
-                )
-
-        self._there_and_back = there_and_back
-
-    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Floats:
-        """All sums of the pass in one row."""
-        self._write(alpha, P, R)
-        self._there_and_back()
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()
-        return np.array(self._inbox.numpy(), dtype=np.float64)  # the inbox is written again
-
-    def send(self, alpha: Floats, P: Floats, R: Floats, G: Floats) -> Tensor:
-        """P stacked for the views, R and G stacked, one below the other, on the device.
+    def packed_matrices(
+        self, alpha: Floats, P: Floats, R: Floats, G: Floats | None = None
+    ) -> Floats:
+        """Return P stacked for the views, R and, if given, G stacked, one below the other.
 
         Each has as many columns as the pass wants, and R as many rows; the rest is zero.
         """
-        self._write(alpha, P, R)
-        self._outbox.numpy()[self._height :, : len(R)] = stack_by_view(alpha, G)
-        return self._letter.copy_(self._outbox, non_blocking=True)
-
-    def _write(self, alpha: Floats, P: Floats, R: Floats) -> None:
-        text, c = self._outbox.numpy(), len(R)
-        text[: self._stacked, :c] = stack_by_view(alpha, P)
-        text[self._stacked : self._stacked + c, :c] = R
+        Q, c, w = stack_by_view(alpha, P), len(R), self.columns
+        text = np.zeros((len(Q) * (1 if G is None else 2) + w, w))
+        text[: len(Q), :c], text[len(Q) : len(Q) + c, :c] = Q, R
+        if G is not None:
+            text[len(Q) + w :, :c] = stack_by_view(alpha, G)
+        return text

@@ -1,4 +1,4 @@
-"""Per-view scaling read from the data on the device; what is fitted is `method.scaling.Scaling`."""
+"""Fit `method.scaling.Scaling` to views on a device, and apply it there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omcal.method.kinds import Kind, kind_of, sample_of, sample_rows
 from omcal.method.moments import Moments
 from omcal.method.scaling import Scale, Scaling, ScalingPlan, moments, needs_sample, scale_of
 from omcal.places.gpu import cuda_views
-from omcal.places.gpu.devices import wide_type
+from omcal.places.gpu.devices import send, wide_type
 from omcal.places.gpu.kinds import facts_of
 from omcal.views.view import check_finite as check_on_host
 from omcal.views.view import count_nonfinite, require_finite
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def fit_scalings(views: Sequence[DeviceView], scale: Scale) -> list[Scaling]:
-    """`Scaling.fit` of each view; one read of each, which also finds NaN and infinity."""
+    """Fit the scaling of each view in one read, which also finds NaN and infinity."""
     kinds = _kinds([view for view in views if scale_of(scale, view.name) == "auto"])
     drafts = [_draft(view, scale, kinds.get(view.name)) for view in views]
     found = scan(views, drafts)
@@ -34,7 +34,7 @@ def fit_scalings(views: Sequence[DeviceView], scale: Scale) -> list[Scaling]:
 
 
 def _kinds(views: Sequence[DeviceView]) -> dict[str, Kind]:
-    """The kinds of those views that the device has all rows of, by their names."""
+    """Return the kinds of the views that are resident on the device, by name."""
     here = [view for view in views if view.resident is not None]
     if not here:
         return {}
@@ -43,7 +43,7 @@ def _kinds(views: Sequence[DeviceView]) -> dict[str, Kind]:
 
 
 def _draft(view: DeviceView, scale: Scale, kind: Kind | None) -> ScalingPlan:
-    """What some rows tell; they come to the host only where they are needed there."""
+    """Return the scaling plan of a view; sampled rows are sent to the host only if needed."""
     sample = None
     if needs_sample(scale, view.name) if kind is None else kind.name in ("tfidf", "log"):
         sample = sample_of(view.host)
@@ -53,7 +53,7 @@ def _draft(view: DeviceView, scale: Scale, kind: Kind | None) -> ScalingPlan:
 
 
 def scan(views: Sequence[DeviceView], drafts: Sequence[ScalingPlan]) -> list[Moments | None]:
-    """What drafts are to see in all rows of their views, where NaN and infinity are refused."""
+    """Return the moments that each plan asks for; raise for NaN and infinity."""
     found: list[Moments | None] = [None] * len(views)
     there = []  # in device memory, to be fetched together
     for v, (view, draft) in enumerate(zip(views, drafts, strict=True)):
@@ -79,12 +79,12 @@ def scan(views: Sequence[DeviceView], drafts: Sequence[ScalingPlan]) -> list[Mom
 
 
 def _count(view: DeviceView) -> int:
-    """Samples that have the view."""
+    """Return the number of samples that have the view."""
     return view.n if view.host.present is None else int(view.host.present.sum())
 
 
 def check_finite(view: DeviceView) -> None:
-    """Refuse NaN and infinity."""
+    """Raise for NaN and infinity."""
     if view.sparse:
         check_on_host(view.host)
         return
@@ -98,7 +98,7 @@ def check_finite(view: DeviceView) -> None:
 
 
 def _blocks_seen(view: DeviceView, draft: ScalingPlan) -> Iterator[Tensor]:
-    """What the draft looks at, in blocks of the rows that are there."""
+    """Yield the values that the plan scans, in blocks of the samples that have the view."""
     if view.resident is not None and not draft.steps.prepares:
         yield view.resident
         return
@@ -120,7 +120,7 @@ def _block_moments(block: Tensor) -> Moments:
 
 
 def standardise_rows(block: Tensor) -> Tensor:
-    """z-score of each row (ddof 1); constant rows become 0."""
+    """Return the z-score of each row (ddof 1); constant rows become 0."""
     wide = wide_type(block.device)
     centred = block - block.mean(dim=1, keepdim=True, dtype=wide).to(block.dtype)
     # Twice, because the first mean of a wide row is off by many roundings.
@@ -149,23 +149,27 @@ def prepare(block: Tensor, scaling: Scaling) -> Tensor:
 
 
 def scaled_rows(views: DeviceViews, scalings: list[Scaling], rows: Array | None) -> Tensor:
-    """These rows, or all, of dense views side by side, as `Scaling.apply` has them."""
-    here, dtype = [view.resident for view in views], torch_dtype(views.dtype)
-    plain = not any(scaling.prepares for scaling in scalings)
-    if cuda_views.serves(views.device) and plain and all(tensor is not None for tensor in here):
-        steps = [(scaling.center, scaling.factor) for scaling in scalings]
-        return cuda_views.side_by_side(here, steps, rows, dtype)
-    some = slice(None) if rows is None else rows
-    both = zip(views, scalings, strict=True)
-    return torch.cat([scale_rows(view.take(some), how) for view, how in both], dim=1).to(dtype)
+    """Return these rows, or all, of dense views side by side, as `Scaling.apply` has them."""
+    dtype = np.dtype(views.dtype)
+    steps = [
+        _steps(view.width, scaling, dtype) for view, scaling in zip(views, scalings, strict=True)
+    ]
+    given = [np.concatenate(parts) for parts in zip(*steps, strict=True)]
+    if rows is not None:
+        given.append(rows.astype(np.int64))
+    near, rest, factor, *where = send(given, views.device)
+    blocks = []
+    for view, scaling in zip(views, scalings, strict=True):
+        some = slice(None) if rows is None else rows
+        block = view.take(some if view.resident is None else next(iter(where), some))
+        blocks.append(prepare(block, scaling))
+    X = torch.cat(blocks, dim=1).to(torch_dtype(dtype))
+    # In two steps: a centre far from zero does not fit in one number of this type.
+    return X.sub_(near).sub_(rest).mul_(factor)
 
 
-def scale_rows(block: Tensor, scaling: Scaling) -> Tensor:
-    """`Scaling.apply` for a dense block."""
-    block = prepare(block, scaling)
-    if scaling.factor is None:
-        return block
-    factor = torch.as_tensor(scaling.factor).to(block)
-    if scaling.center is None:
-        return block * factor
-    return (block - torch.as_tensor(scaling.center).to(block)) * factor
+def _steps(width: int, scaling: Scaling, dtype: np.dtype) -> tuple[Array, Array, Array]:
+    """Return what is subtracted from each feature, in two parts, and its factor."""
+    near, rest = scaling.center_in(dtype) if scaling.center is not None else np.zeros((2, width))
+    factor = np.ones(width) if scaling.factor is None else scaling.factor
+    return near.astype(dtype), rest.astype(dtype), factor.astype(dtype)

@@ -107,7 +107,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     const int run = blockIdx.y, n_runs = gridDim.y;
     sums += run * (VIEWS * mc + 2 * C * C);
     const long long shift = (long long)run * apart;
-    StS += shift, H += shift, faces += shift, given += shift, state += shift;
+    H += shift, faces += shift, given += shift, state += shift;
+    StS += (long long)run * VIEWS * VIEWS * mm;
     vectors += run * (side * side + 1);
     if (given_work) given_work += (long long)run * work_apart;
     begun += run * mm, inverse += run * mm;

@@ -13,10 +13,9 @@ from omcal.machine.torch import Tensor
 from omcal.method import kmeans, span
 from omcal.method.anchors import draw_rows
 from omcal.method.scaling import Scaling
-from omcal.places.gpu import cuda_kmeans
-from omcal.places.gpu.anchors import lloyd
+from omcal.places.gpu.anchors import Chosen, by_run
 from omcal.places.gpu.devices import block_entries, wide_type
-from omcal.places.gpu.distances import DeviceAnchors
+from omcal.places.gpu.kmeans import lloyd, span_basis
 from omcal.places.gpu.scaling import scaled_rows
 from omcal.places.gpu.views import DeviceViews
 
@@ -27,7 +26,7 @@ def anchors_in_span(
     n_anchors: int,
     random_states: Sequence[np.random.RandomState],
     rows: Array | None,
-) -> list[tuple[list[Array], DeviceAnchors]]:
+) -> list[Chosen]:
     """`omcal.method.span.anchors_in_span` of dense views, from the same random numbers.
 
     Of each run the anchors, on the host and here: the host is needed for draws only.
@@ -42,21 +41,15 @@ def anchors_in_span(
     centres = lloyd(points, n_anchors, True, n_trials, random_states)
     wide = wide_type(X.device)
     anchors = _means(X, own, points, centres, centres @ E.T).to(wide) + mean.to(wide)
-    by_view = [
-        part.unflatten(0, (len(own), n_anchors))
-        for part in _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
-    ]
-    on_host = [part.cpu().numpy().astype(np.float64, copy=False) for part in by_view]
-    return [
-        ([part[b] for part in on_host], DeviceAnchors([part[b] for part in by_view]))
-        for b in range(len(own))
-    ]
+    by_view = _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
+    points = torch.cat(by_view, dim=1).unflatten(0, (len(own), n_anchors))
+    return by_run(points, views.host.widths)
 
 
 def _main_directions(
     X: Tensor, n_anchors: int, random_state: np.random.RandomState
 ) -> tuple[Tensor, Tensor]:
-    """Mean of some of the rows, and directions in which they vary most."""
+    """Return the mean of some rows, and the directions of their largest variance."""
     size = min(kmeans.PART_PER_ANCHOR * n_anchors, len(X))
     part = X.index_select(0, _sent(draw_rows(len(X), size, random_state), X))
     mean = part.mean(dim=0, dtype=wide_type(X.device)).to(X.dtype)
@@ -67,7 +60,7 @@ def _main_directions(
 
 
 def _means(X: Tensor, own: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
-    """Means of the clusters of each run, one run below the other; empty ones are at their start.
+    """Return the cluster means of all runs, stacked; empty clusters stay at their start.
 
     A run has its own rows of X, by their numbers and as points that are next to some centre.
     """
@@ -114,9 +107,9 @@ def _powers(
     sizes: Sequence[Tensor],
     random_state: np.random.RandomState,
 ) -> list[Tensor]:
-    """Orthonormal columns that span XᵀX…XᵀX and random ones, of each X with rows of about a size.
+    """Return orthonormal columns that span powers of XᵀX times random columns, for each X.
 
-    Or zeros, where there are not so many.
+    `sizes` are typical lengths of the rows, which keep the powers in range.
     """
     starts = [span.random_directions(X.shape[1], n, random_state) for X in parts]
     found = [_sent(E, X).to(X) for E, X in zip(starts, parts, strict=True)]
@@ -128,16 +121,16 @@ def _powers(
 
 
 def _orthonormal(parts: Sequence[Tensor]) -> list[Tensor]:
-    """Columns that span the same; a QR factorisation of each takes longer than a basis for all."""
-    if not parts or not cuda_kmeans.finds_bases(parts[0].device, parts[0].shape[1]):
-        return [torch.linalg.qr(P)[0] for P in parts]
+    """Return orthonormal columns with the same span, by a Cholesky factor for all parts at once."""
+    if not parts:
+        return []
     wide = [P.to(wide_type(P.device)) for P in parts]
-    bases = cuda_kmeans.bases(torch.stack([P.T @ P for P in wide]))
+    bases = span_basis(torch.stack([P.T @ P for P in wide]), wide[0].dtype)
     return [(P @ B).to(part) for part, P, B in zip(parts, wide, bases, strict=True)]
 
 
 def _sent(array: Array, X: Tensor) -> Tensor:
-    """An array beside X; the host does not wait until it is there."""
+    """Send an array to the device of X without waiting."""
     there = torch.from_numpy(array)
     if X.device.type == "cuda":
         there = there.pin_memory()

@@ -1,4 +1,4 @@
-"""Rows on their way from the memory of the host to a GPU."""
+"""Transfer of rows from host memory to a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PIECES = 4  # of page-locked memory, which PyTorch keeps for the next time
 
 
 def fill(target: Tensor, fetch: Callable[[slice], Tensor]) -> None:
-    """Put the rows that `fetch` has into `target`, as far as the current stream can see.
+    """Copy the rows that `fetch` returns into `target`, in the order of the current stream.
 
     PyTorch's threads copy a piece of them to page-locked memory while others travel. Threads of our
     own, each with pieces of its own, took two to three times as long: they wait for one another.

@@ -22,7 +22,7 @@ _KEPT_SHARE = 8  # a view that takes no more of the free memory than this part m
 
 
 class DeviceView:
-    """One view, read in blocks that lie on the device in the floating type to compute in.
+    """One view, read in blocks on the device in the floating type of the computation.
 
     A tensor that is on the device is used where it is; other rows are sent block by block, or once
     where they `keep`.
@@ -41,14 +41,14 @@ class DeviceView:
 
     @property
     def resident(self) -> Tensor | None:
-        """The tensor itself where it is floating-point, on the device and without gaps."""
+        """Return the tensor if it is floating-point, on the device and complete."""
         whole = self._stays and self._tensor.is_floating_point() and self.host.present is None
         return self._tensor if whole else None
 
     def blocks(
         self, scaling: Scaling, columns: int = 1, rows: slice = slice(None)
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Consecutive blocks of these rows with their places, prepared as the scaling says.
+        """Yield consecutive blocks of these rows with their slices, prepared by the scaling.
 
         A block with so many columns is no larger than a block of work, nor is a copy of the rows.
         """
@@ -64,28 +64,30 @@ class DeviceView:
             block = self._without_gaps(block, place)
             yield place, block if self.sparse else prepare(block, scaling)
 
-    def take(self, rows: slice | Array) -> Tensor:
-        """These rows of a dense view."""
+    def take(self, rows: slice | Array | Tensor) -> Tensor:
+        """Return these rows of a dense view; their numbers may be a tensor if it is `resident`."""
         if self._tensor is not None:
-            if not isinstance(rows, slice):
-                where = torch.from_numpy(rows.astype(np.int64)).to(self._tensor.device)
-                part = self._tensor.index_select(0, where)
-            else:
-                part = self._tensor[rows]
+            if isinstance(rows, np.ndarray):
+                rows = torch.from_numpy(rows.astype(np.int64)).to(self._tensor.device)
+            part = (
+                self._tensor[rows]
+                if isinstance(rows, slice)
+                else self._tensor.index_select(0, rows)
+            )
             return part.to(self.device, torch_dtype(self.dtype))
         if self.host.stored and not isinstance(rows, slice):
             return _from_numpy(self._pick(rows)).to(self.device)
         return _from_numpy(self.host.rows(rows)).to(self.device)
 
     def _without_gaps(self, block: Tensor, rows: slice) -> Tensor:
-        """Zero for samples that are absent; rows from the host have that already."""
+        """Return the block with zeros for absent samples, as blocks from the host have."""
         if self._tensor is None or self.host.present is None:
             return block
         there = torch.from_numpy(self.host.present[rows]).to(block.device)
         return torch.where(there[:, None], block, 0)
 
     def _pick(self, rows: Array) -> Array:
-        """Single rows of a view that can only be read by blocks."""
+        """Return single rows of a view that is read in blocks."""
         order = np.argsort(rows)
         ascending, found = rows[order], np.empty((len(rows), self.width), dtype=self.dtype)
         for place in row_blocks(self.n, max(1, block_entries(self.device) // self.width)):
@@ -114,7 +116,7 @@ class DeviceView:
             yield block
 
     def keep(self) -> None:
-        """Send all rows at once, to stay, where they take little of the free memory."""
+        """Send all rows once and keep them, where they take little of the free memory."""
         if self._stays or self.sparse or self.device.type != "cuda":
             return
         free, _ = torch.cuda.mem_get_info(self.device)
@@ -125,7 +127,7 @@ class DeviceView:
             self._tensor, self._stays = whole, True
 
     def _fill(self, target: Tensor, first: int) -> None:
-        """Rows of the view from number `first` on."""
+        """Fill `target` with the rows from number `first` on."""
 
         def fetch(rows: slice) -> Tensor:
             there = slice(first + rows.start, first + rows.stop)
@@ -137,7 +139,7 @@ class DeviceView:
 
 
 class DeviceViews(Sequence[DeviceView]):
-    """Views of the same samples, read on one device; more than once, if it is to keep them."""
+    """Views of the same samples on one device; `keeps` sends small ones only once."""
 
     def __init__(self, views: Views, device: Device, *, keeps: bool = False) -> None:
         self.host = views
@@ -158,7 +160,7 @@ class DeviceViews(Sequence[DeviceView]):
 
     @property
     def dtype(self) -> np.dtype:
-        """The floating type that all views share."""
+        """Return the floating type that all views share."""
         return self.host.dtype
 
     @property
@@ -167,7 +169,7 @@ class DeviceViews(Sequence[DeviceView]):
 
 
 def _from_numpy(array: Array) -> Tensor:
-    """The array as a tensor that shares its memory where PyTorch allows it."""
+    """Return the array as a tensor, without a copy where PyTorch allows it."""
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()
     return torch.from_numpy(array)

@@ -10,7 +10,13 @@ from omcal.machine.arrays import Array, Floats
 from omcal.method.solver import Problem
 from omcal.method.weights import copies
 
-_RULES = {"fixed": 0, "adaptive": 1, "agreement": 2, "distinct": 2}  # numbers in the kernel
+FIXED, ADAPTIVE, BY_AGREEMENT = range(3)  # as `small.cu` numbers the rules
+_RULES = {
+    "fixed": FIXED,
+    "adaptive": ADAPTIVE,
+    "agreement": BY_AGREEMENT,
+    "distinct": BY_AGREEMENT,
+}
 _MOST_VIEWS = 8  # whose 255 subsets are all looked at
 
 
@@ -22,9 +28,9 @@ def serves(problem: Problem) -> bool:
 
 
 def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
-    """Number of the rule, faces of the simplex, and a number for each view, for the kernel.
+    """Return the number of the rule, the faces of the simplex, and a factor per view.
 
-    The number is 1 over how many copies of the view there are, 0 for views that are not heard.
+    The factor is 1 over the number of copies of the view, 0 for views without a weight.
     """
     some, V = problem.active_views, len(H)
     faces, given = np.zeros((1, V, V + 1)), np.zeros(V)
@@ -42,7 +48,7 @@ def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
 
 
 def simplex_faces(M: Floats) -> Floats:
-    """(faces, V, V + 1): L and l of each face on which a'Ma - m'a may be smallest, at L m + l.
+    """Return L and l, (faces, V, V + 1), of each face: a'Ma - m'a may be smallest at L m + l.
 
     The minimum lies inside the face of some vertices, where it is that of the whole plane through
     them. Those whose vertices are not independent are never needed. Smaller faces come first.
@@ -55,7 +61,7 @@ def simplex_faces(M: Floats) -> Floats:
 
 
 def _planes(M: Floats, faces: Array) -> Floats:
-    """[L l] of the plane through the vertices of each of these faces, where that is unique."""
+    """Return [L l] of the plane through the vertices of each face, where it is unique."""
     V, (n, size) = len(M), faces.shape
     bordered = np.zeros((n, size + 1, size + 1))
     bordered[:, :size, :size] = M[faces[:, :, None], faces[:, None, :]]

@@ -1,0 +1,118 @@
+"""The small steps of an iteration by kernels: `small.cu`, and `root.cu` with many anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from omcal.machine.torch import Device, Tensor
+from omcal.method.roots import steps
+from omcal.method.solver import MOST_MOMENTUM, Problem
+from omcal.places.gpu import nvrtc
+from omcal.places.gpu.batched_steps import RunTensors
+from omcal.places.gpu.devices import send
+from omcal.places.gpu.roots import TiledRoot
+
+_MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one does
+_THREADS = 512
+# By which the eigenvalues of the products of F and Z, and those of MᵀM, mostly differ at most.
+_FACTORS = (1e2, 1e4)
+_TURNS, _SHRINKS, _MULTIPLIES, _DECOMPOSES, _ENDS = 1, 2, 4, 8, 16  # parts of `small.cu`
+
+
+def in_one_block(m: int, device: Device) -> bool:
+    """Whether one block of threads takes the roots of matrices of m anchors."""
+    return m <= _MOST_ANCHORS and 8 * _block_numbers(m) <= nvrtc.room(device)
+
+
+def _block_numbers(*sizes: int) -> int:
+    """Return the numbers of a block in shared memory: one per warp, three matrices, one more row.
+
+    Matrices are in whole tiles of the tensor cores, with a few numbers beside each row.
+    """
+    side = -(-max(sizes) // 8) * 8
+    return _THREADS // 32 + 3 * side * (side + 4) + side
+
+
+class KernelSteps:
+    """One iteration of all active runs: a pass, then the updates of `Iteration.finish`."""
+
+    def __init__(
+        self,
+        tensors: RunTensors,
+        work: Callable[[], None],
+        problem: Problem,
+        rule: int,
+        *,
+        cuts: bool,
+        least: float,
+    ) -> None:
+        device, self._problem = tensors.G.device, problem
+        (runs, m, c), V, n_faces = tensors.G.shape, tensors.H.shape[1], tensors.faces.shape[1]
+        few, self._t = in_one_block(m, device), tensors
+        side = m + m % 2
+        self._vectors = tensors.sums.new_zeros((runs, side * side + 1))
+        n_work = 2 * m * m + 1 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
+        self._work = tensors.sums.new_zeros((runs, n_work))
+        self._plans, n_steps = _plans(device)
+        self._counts = [n_faces, *n_steps]
+        self._kernel = nvrtc.compiled(
+            "small",
+            device,
+            REAL=nvrtc.TYPES[str(tensors.packed.dtype)],
+            VIEWS=V,
+            C=c,
+            WIDTH=tensors.packed.shape[2],
+            RULE=rule,
+            MOMENTUM=int(problem.accelerate),
+            MOST_MOMENTUM=MOST_MOMENTUM,
+            ANCHORS=-(-m // 8) * 8 if few else 0,
+            THREADS=_THREADS,
+        )
+        self._bytes = 8 * _block_numbers(c, m if few else 0)
+        # What is in use for one launch only is quicker in shared memory.
+        self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
+        self._root = None if few else TiledRoot(self._work[:, m * m], m, cuts=cuts)
+        self._launches = [work, *self._small()]
+        self.many = self._root is not None and not self._root.at_once  # launches
+
+    def __call__(self) -> None:
+        for launch in self._launches:
+            launch()
+
+    def _small(self) -> list[Callable[[], None]]:
+        """Return the launches that follow a pass."""
+        times = self._problem.small_steps
+        if self._root is None:
+            parts = [_MULTIPLIES | _DECOMPOSES] * times
+            parts[0] |= _TURNS
+            parts[-1] |= _ENDS
+            return [self._bound(some) for some in parts]
+        root: list[Callable[[], None]] = [self._root] if self._problem.tau > 0 else []
+        again = [*root, self._bound(_SHRINKS | _MULTIPLIES)] * (times - 1)
+        return [self._bound(_TURNS | _MULTIPLIES), *again, *root, self._bound(_SHRINKS | _ENDS)]
+
+    def _bound(self, parts: int) -> Callable[[], None]:
+        """Return what launches these parts of the kernel."""
+        t, p, root, n_work = self._t, self._problem, self._root, self._work.stride(0)
+        whole = self._shares and parts == _TURNS | _MULTIPLIES | _DECOMPOSES | _ENDS
+        apart = (t.scalars.stride(0), n_work, t.packed.stride(0))
+        # Parts of a slot follow one another there: the kernel knows how long each is.
+        return self._kernel.bound(
+            *((1, len(t.G)), _THREADS, self._bytes + (8 * n_work if whole else 0)),
+            *(t.sums, t.StS, t.H, t.faces, t.given, self._plans, t.alpha_of_Z, self._vectors),
+            None if whole else self._work,
+            *((root.begun, root.projector, root.inverse, root.squared) if root else [None] * 4),
+            *(t.packed, t.answers, p.beta, p.gamma, p.tau, p.tol),
+            *(t.G.shape[1], *self._counts, t.answers.shape[1], *apart, self._bytes // 8, parts),
+        )
+
+
+@cache
+def _plans(device: Device) -> tuple[Tensor, list[int]]:
+    """Return the steps of roots of both kinds on the device, and how many of each there are."""
+    plans = [list(steps(factor**-0.5)) for factor in _FACTORS]
+    (there,) = send([np.concatenate(plans)], device)
+    return there, list(map(len, plans))

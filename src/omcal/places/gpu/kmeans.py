@@ -1,0 +1,279 @@
+"""k-means of several runs at once on a device, with hardly a message to the host.
+
+Points are (groups, n, d): each run has its own group, or all runs share one. Centres are
+(runs, m, d). Runs of one group are one product with the centres of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from omcal.machine import torch
+from omcal.machine.threads import row_blocks
+from omcal.machine.torch import Tensor
+from omcal.method import kmeans
+from omcal.method.points import span_pays
+from omcal.places.gpu import cuda_kmeans
+from omcal.places.gpu.devices import Repeated, block_entries, wide_type
+
+_CHECK_EVERY = 5  # Lloyd iterations between looks at the device, each of which waits for it
+
+Improved = tuple[Tensor, Tensor]  # centres, and per run whether a cluster was empty on the way
+
+
+def lloyd(
+    X: Tensor,
+    n_clusters: int,
+    sampled: bool,
+    n_trials: int,
+    random_states: Sequence[np.random.RandomState],
+    start_rows: int | None = None,
+) -> Tensor:
+    """`omcal.method.kmeans.lloyd` of several runs, from the same random numbers.
+
+    Whether clusters were empty is asked once, at the end. Such runs begin again, and fill them.
+    """
+    few = X[:, : kmeans.SEED_PER_ANCHOR * n_clusters] if sampled else X
+    if start_rows is not None:
+        drawn = [np.sort(kmeans.drawn(X.shape[1], start_rows, state)) for state in random_states]
+        few = _pick(X, torch.from_numpy(np.stack(drawn)).to(X.device))
+    starts = _pick(few, _seed(few, n_clusters, n_trials, random_states))
+    improve = partial(_stages, sampled=sampled, in_rounds=start_rows is not None)
+    centres, empty = improve(starts, X, filling=False)
+    for run in np.flatnonzero(empty.tolist()).tolist():
+        one = slice(run, run + 1)
+        centres[one] = improve(starts[one], X[one] if len(X) > 1 else X, filling=True)[0]
+    return centres
+
+
+def _stages(
+    starts: Tensor, X: Tensor, *, sampled: bool, in_rounds: bool, filling: bool
+) -> Improved:
+    """Improve centres on more and more rows of a sample, or on all rows."""
+    m = int(starts.shape[1])
+    spanned = span_pays(X.shape[2], m)
+    if in_rounds and spanned:
+        return _in_rounds(starts, X, filling=filling)
+    if not sampled:
+        return _improved(starts, X, kmeans.MAX_ITER, filling=filling)
+    part, half = X[:, : kmeans.PART_PER_ANCHOR * m], X[:, : kmeans.HALF_PER_ANCHOR * m]
+    stages = [(_improved, part, kmeans.MAX_ITER_PART), (_improved, X, kmeans.MAX_ITER_SAMPLED)]
+    if spanned:
+        stages = [
+            (_improved, part, kmeans.MAX_ITER_COARSE),
+            (_improved_inside, half, kmeans.MAX_ITER_HALF_INSIDE),
+            (_improved_inside, X, kmeans.MAX_ITER_INSIDE),
+        ]
+    centres, empty = starts, _none_empty(starts)
+    for stage, rows, max_iter in stages:
+        centres, some = stage(centres, rows, max_iter, filling=filling)
+        empty = empty | some
+    return centres, empty
+
+
+def _in_rounds(starts: Tensor, X: Tensor, *, filling: bool) -> Improved:
+    """`omcal.method.kmeans._in_rounds` of all runs, until the last of them stands still."""
+    limits = _limits(X)
+    last, empty = _improved(starts, X, kmeans.MAX_ITER_COARSE, filling=filling)
+    centres, some = _improved(last, X, 1, filling=filling)
+    empty = empty | some
+    for _ in range(kmeans.ROUNDS_INSIDE):
+        if bool(((centres - last).square().sum(dim=(1, 2)) <= limits).all()):
+            return centres, empty
+        last = centres
+        centres, some = _improved_inside(last, X, kmeans.MAX_ITER_INSIDE, filling=filling)
+        empty = empty | some
+    centres, some = _improved(centres, X, kmeans.MAX_ITER_LAST, filling=filling)
+    return centres, empty | some
+
+
+def _improved_inside(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Improved:
+    """`_improved` in the span of the starts of each run; the last means are of all features."""
+    runs, m, _ = starts.shape
+    wide = starts.to(wide_type(X.device))
+    products = wide @ wide.mT
+    basis = span_basis(products, X.dtype)
+    inside = _products(X, starts) @ basis.to(X.dtype)
+    within, empty = _improved((products @ basis).to(X.dtype), inside, max_iter, filling=filling)
+    labels = _nearest(inside, within)[0]
+    sums, counts = _sums(X, labels.transpose(0, 2) if len(X) < runs else labels, m)
+    return torch.where(counts[:, :, None] > 0, sums / counts[:, :, None], starts), empty
+
+
+def span_basis(K: Tensor, dtype: object) -> Tensor:
+    """Return B, per run, with K B the coordinates of centres in their span.
+
+    K holds their inner products in the wide type. B is an inverse Cholesky factor; what is added to
+    the diagonal hides the rounding, in `dtype`, of products with centres that are nearly dependent.
+    """
+    eps = max(torch.finfo(dtype).eps, K.shape[1] * torch.finfo(K.dtype).eps)
+    largest = K.diagonal(dim1=1, dim2=2).amax(dim=1).clamp(min=torch.finfo(K.dtype).tiny)
+    unit = torch.eye(K.shape[1], dtype=K.dtype, device=K.device)
+    factor = torch.linalg.cholesky_ex(K + (4 * eps * largest)[:, None, None] * unit).L
+    return torch.linalg.solve_triangular(factor, unit.expand_as(K), upper=False).mT
+
+
+def _improved(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Improved:
+    """Improve centres until those of a run hardly move, in at most `max_iter` iterations."""
+    if not filling and cuda_kmeans.iterates(X, int(starts.shape[1])):
+        centres = starts.clone()
+        runs = len(centres)
+        limits = _limits(X).expand(runs).contiguous()
+        iterate = cuda_kmeans.Lloyd(X.expand(runs, -1, -1), centres, limits)
+        for _ in range(max_iter):
+            iterate()
+        return centres, iterate.empty > 0
+    return _improved_by_steps(starts, X, max_iter, filling=filling)
+
+
+def _improved_by_steps(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Improved:
+    """`_improved` by PyTorch's own operations.
+
+    Centres of a run that moved little stay where they are, so that the host has to look only now
+    and then. With `filling`, of one run, empty clusters take the rows farthest from their centres.
+    """
+    m, limits, centres = int(starts.shape[1]), _limits(X), starts
+    moves, empty = ~_none_empty(starts), _none_empty(starts)
+    for iteration in range(1, max_iter + 1):
+        labels, distances = _nearest(X, centres)
+        if filling:
+            distances = distances[0, :, 0] + X[0].square().sum(dim=1)
+            labels = _filled(labels[0, :, 0], distances, m)[None, :, None]
+        sums, counts = _sums(X, labels, m)
+        empty = empty | (moves & (counts == 0).any(dim=1))
+        known = ((counts > 0) & moves[:, None])[:, :, None]
+        last, centres = centres, torch.where(known, sums / counts[:, :, None], centres)
+        moves = moves & ((centres - last).square().sum(dim=(1, 2)) > limits)
+        looks = filling or (iteration % _CHECK_EVERY == 0 and iteration < max_iter)
+        if looks and not bool(moves.any()):
+            break
+    return centres, empty
+
+
+def _limits(X: Tensor) -> Tensor:
+    """Return how far the centres of a run may move in all and still count as at rest."""
+    return kmeans.TOLERANCE * X.var(dim=1, correction=0).mean(dim=1)
+
+
+def _none_empty(centres: Tensor) -> Tensor:
+    return torch.zeros(len(centres), dtype=torch.bool, device=centres.device)
+
+
+def _pick(X: Tensor, rows: Tensor) -> Tensor:
+    """Return rows of each run, by their numbers (runs, size)."""
+    shift = torch.arange(len(rows), device=X.device)[:, None] * (X.shape[1] if len(X) > 1 else 0)
+    return X.flatten(0, 1).index_select(0, (rows + shift).flatten()).unflatten(0, rows.shape)
+
+
+def _products(X: Tensor, centres: Tensor) -> Tensor:
+    """Return the inner products of points and centres, (runs, n, m)."""
+    if len(X) == len(centres):
+        return X @ centres.mT
+    return (X[0] @ centres.flatten(0, 1).T).unflatten(1, centres.shape[:2]).transpose(0, 1)
+
+
+def _nearest(X: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    """Return number and distance of the nearest centre, (groups, n, runs of a group).
+
+    The distances are squared and lack the squared length of the point.
+    """
+    (runs, m, d), groups = centres.shape, len(X)
+    flat = centres.reshape(groups, -1, d)
+    norms = flat.square().sum(dim=2)[:, None]
+    parts = []
+    for rows in row_blocks(X.shape[1], max(1, block_entries(X.device) // (runs * m))):
+        found = torch.baddbmm(norms, X[:, rows], flat.mT, alpha=-2)
+        parts.append(found.unflatten(2, (-1, m)).min(dim=3))
+    distances, labels = (torch.cat(some, dim=1) for some in zip(*parts, strict=True))
+    return labels, distances
+
+
+def _sums(X: Tensor, labels: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    """Return sums (runs, m, d) and numbers (runs, m) of the points of each cluster.
+
+    By products, which come out the same each time.
+    """
+    (_, n, d), runs = X.shape, labels.shape[0] * labels.shape[2]
+    parts = []
+    for rows in row_blocks(n, max(1, block_entries(X.device) // (runs * m))):
+        some = labels[:, rows, :, None]
+        member = X.new_zeros((*some.shape[:3], m)).scatter_(3, some, 1).flatten(2)
+        parts.append((member.mT @ X[:, rows], member.sum(dim=1)))
+    sums, counts = parts[0]
+    if len(parts) > 1:
+        wide = wide_type(X.device)
+        sums, counts = (
+            sum(part.to(wide) for part in some).to(X.dtype) for some in zip(*parts, strict=True)
+        )
+    return sums.reshape(runs, m, d), counts.reshape(runs, m)
+
+
+def _filled(labels: Tensor, distances: Tensor, n_clusters: int) -> Tensor:
+    """Give each empty cluster the row farthest from its own centre."""
+    empty = (torch.bincount(labels, minlength=n_clusters) == 0).nonzero()[:, 0]
+    # Of rows that are equally far to rounding, the first.
+    tiny = torch.finfo(distances.dtype).tiny
+    farness = (distances * (kmeans.STEPS / distances.max().clamp(min=tiny))).round()
+    farthest = farness.sort(descending=True, stable=True).indices[: len(empty)]
+    return labels.index_copy(0, farthest, empty)
+
+
+def _seed(
+    X: Tensor, n_clusters: int, n_trials: int, random_states: Sequence[np.random.RandomState]
+) -> Tensor:
+    """Choose rows by greedy k-means++, (runs, m): of some drawn by squared distance, the best.
+
+    All random numbers are drawn beforehand, so that nothing here waits for the device.
+    """
+    numbers = [
+        (state.uniform(), state.uniform(size=(n_clusters - 1, n_trials))) for state in random_states
+    ]
+    first, drawn = map(np.stack, zip(*numbers, strict=True))
+    firsts = torch.from_numpy((first * X.shape[1]).astype(np.int64)).to(X.device)
+    draws = torch.from_numpy(drawn).to(device=X.device, dtype=wide_type(X.device))
+    if cuda_kmeans.seeds(X, n_trials):
+        return cuda_kmeans.seed(X, n_clusters, firsts, draws)
+    return _seed_by_steps(X, n_clusters, firsts, draws)
+
+
+def _seed_by_steps(X: Tensor, n_clusters: int, firsts: Tensor, draws: Tensor) -> Tensor:
+    """`_seed` by PyTorch's own operations."""
+    runs, n = len(firsts), int(X.shape[1])
+    chosen = firsts[:, None].repeat(1, n_clusters)
+    distances_to = _distances_to(X, runs)
+    closest = distances_to(chosen[:, :1])[:, 0]
+    number = torch.zeros(1, dtype=torch.int64, device=X.device)  # of the last one chosen
+
+    def step() -> None:
+        cumulative = closest.cumsum(1, dtype=draws.dtype)
+        drawn = draws.index_select(1, number)[:, 0] * cumulative[:, -1:]
+        trials = torch.searchsorted(cumulative, drawn).clamp_(max=n - 1)
+        candidates = torch.minimum(distances_to(trials), closest[:, None])
+        left = candidates.sum(dim=2, dtype=draws.dtype)
+        same = left <= left.amin(dim=1, keepdim=True) * (1 + kmeans.SAME_SUM)
+        best = same.byte().argmax(dim=1, keepdim=True)  # the first
+        closest.copy_(candidates.take_along_dim(best[:, :, None], dim=1)[:, 0])
+        number.add_(1)
+        chosen.index_copy_(1, number, trials.take_along_dim(best, dim=1))
+
+    step_on_device = Repeated(step, X.device)
+    for _ in range(n_clusters - 1):
+        step_on_device()
+    return chosen
+
+
+def _distances_to(X: Tensor, runs: int) -> Callable[[Tensor], Tensor]:
+    """Return a function of rows (runs, size): their squared distances to all, (runs, size, n)."""
+    norms = X.square().sum(dim=2).expand(runs, -1)
+
+    def distances_to(rows: Tensor) -> Tensor:
+        points = _pick(X, rows)
+        found = torch.baddbmm(norms[:, None], points, X.expand(runs, -1, -1).mT, alpha=-2)
+        found += norms.take_along_dim(rows, dim=1)[:, :, None]
+        # A chosen row is at distance 0 from itself, which rounding must not hide.
+        return found.scatter_(2, rows[:, :, None], 0).clamp_(min=0)
+
+    return distances_to
