@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 
+from omcal.baselines._graphs import normalized_adjacency
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.memory import require_memory
 
@@ -177,6 +178,11 @@ def row_normalized(U: Array) -> Floats:
     """Return the rows of U at length 1; zero rows stay 0."""
     length = np.linalg.norm(U, axis=1, keepdims=True)
     return U / np.where(length > 0, length, 1.0)
+
+
+def spectral_embedding(W: Any, c: int) -> Floats:
+    """Return the c leading eigenvectors of D^-1/2 W D^-1/2, rows scaled to length 1."""
+    return row_normalized(largest_eigenvectors(normalized_adjacency(W), c)[1])
 
 
 def kmeans_labels(

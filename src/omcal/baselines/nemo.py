@@ -9,9 +9,8 @@ import numpy as np
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import centred, squared_distances
-from omcal.baselines._graphs import normalized_adjacency
 from omcal.baselines._linalg import standardize_features
-from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.views.like import ColumnsLike
@@ -120,8 +119,8 @@ class NEMO(Baseline):
             total[np.ix_(here, here)] += self._relative(view, here)
             n_shared[np.ix_(here, here)] += 1
         self.similarity_: Floats = total / np.maximum(n_shared, 1)
-        _, U = largest_eigenvectors(normalized_adjacency(self.similarity_), self.n_clusters)
-        return kmeans_labels(row_normalized(U), self.n_clusters, random_state, self.n_init)
+        U = spectral_embedding(self.similarity_, self.n_clusters)
+        return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
     def _relative(self, view: View, here: Array) -> Floats:
         n = len(here)

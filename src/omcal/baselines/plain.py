@@ -11,9 +11,9 @@ from sklearn.metrics import silhouette_score
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
-from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
+from omcal.baselines._graphs import graph_bytes, neighbor_graph
 from omcal.baselines._linalg import side_by_side
-from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.method.scaling import Scale, Scaling
@@ -233,8 +233,7 @@ class ConcatSpectral(Baseline):
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = side_by_side(_scaled(views, self.scale))
         W = neighbor_graph(X, self.n_neighbors)
-        _, U = largest_eigenvectors(normalized_adjacency(W), self.n_clusters)
-        self.embedding_: Floats = row_normalized(U)
+        self.embedding_: Floats = spectral_embedding(W, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:

@@ -9,8 +9,7 @@ import numpy as np
 
 from omcal.baselines._base import N_CLUSTERS, Baseline
 from omcal.baselines._distances import centred, squared_distances
-from omcal.baselines._graphs import normalized_adjacency
-from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval
 from omcal.views.view import Views
@@ -98,9 +97,7 @@ class SC(Baseline):
         )
         A = gaussian_affinity(squared, self.sigma_)
         del squared  # n×n, and done with
-        A = normalized_adjacency(A)
-        _, U = largest_eigenvectors(A, self.n_clusters)
-        self.embedding_: Floats = row_normalized(U)
+        self.embedding_: Floats = spectral_embedding(A, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state)
 
     def _memory_needed(self, views: Views) -> float:

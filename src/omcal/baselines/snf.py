@@ -10,9 +10,9 @@ from scipy import sparse
 
 from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
 from omcal.baselines._distances import centred, squared_distances
-from omcal.baselines._graphs import normalized_adjacency, symmetrized
+from omcal.baselines._graphs import symmetrized
 from omcal.baselines._linalg import standardize_features
-from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats, Seed
 from omcal.machine.scikit import Interval, StrOptions
 from omcal.views.like import ColumnsLike
@@ -136,8 +136,8 @@ class SNF(Baseline):
             local.append(local_network(W, nearest))
         fused = diffused(full, local, self.n_iter)
         self.network_: Floats = symmetrized(fused)
-        _, U = largest_eigenvectors(normalized_adjacency(self.network_), self.n_clusters)
-        return kmeans_labels(row_normalized(U), self.n_clusters, random_state, self.n_init)
+        U = spectral_embedding(self.network_, self.n_clusters)
+        return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:
         # A network per view, their sum, and four while one is diffused; standardised features.

@@ -188,6 +188,16 @@ def spread_rows(view: Matrix, position: Array) -> Matrix:
     return spread
 
 
+def spread_labels(labels: Array, position: Array) -> Array:
+    """Return the labels at these positions; at -1 an empty text, or NaN."""
+    here = position >= 0
+    if here.all():
+        return labels[position]
+    if labels.dtype.kind in "UST":
+        return np.where(here, labels.astype(str)[position], "")
+    return np.where(here, labels[position].astype(np.float64), np.nan)
+
+
 def absent_rows(view: Matrix) -> Mask:
     """True for the rows of a dense view that are NaN throughout."""
     if isinstance(view, np.memmap) and len(view):

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import DataError, MultiViewData, as_member, is_known, spread_rows
+from omcal.datasets._data import (
+    DataError,
+    MultiViewData,
+    as_member,
+    is_known,
+    spread_labels,
+    spread_rows,
+)
 from omcal.datasets._ids import NAMELESS, as_text, id_candidates, numbers_rows, seems_id
 from omcal.datasets._names import listed
 from omcal.datasets._selection import (
@@ -233,7 +240,7 @@ def _merged_labels(
         return None, None, []
     merged: Array | None = None
     for part in found:
-        values = _spread_labels(np.asarray(part.data.labels), positions[part.key])
+        values = spread_labels(np.asarray(part.data.labels), positions[part.key])
         if merged is None:
             merged = values
             continue
@@ -245,16 +252,6 @@ def _merged_labels(
             return None, None, [f"the labels in {names} contradict each other; none was taken"]
         merged = np.where(is_known(merged), merged, values)
     return merged, found[0].data.label_name, []
-
-
-def _spread_labels(labels: Array, position: Array) -> Array:
-    """Labels in the common order; where there is none it is an empty text, or NaN."""
-    here = position >= 0
-    if here.all():
-        return labels[position]
-    if labels.dtype.kind in "UST":
-        return np.where(here, labels.astype(str)[position], "")
-    return np.where(here, labels[position].astype(np.float64), np.nan)
 
 
 def _label_text(labels: Array) -> Array:

@@ -8,7 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import ROW_NUMBERS, DataError, MultiViewData, as_member, is_known
+from omcal.datasets._data import (
+    ROW_NUMBERS,
+    DataError,
+    MultiViewData,
+    as_member,
+    is_known,
+    spread_labels,
+)
 from omcal.datasets._ids import as_text, choose_ids, seems_id
 from omcal.datasets._names import is_label_name, listed
 from omcal.datasets._selection import label_vectors
@@ -119,14 +126,7 @@ def _by_id(data: MultiViewData, found: LabelColumn, path: Path) -> tuple[Array, 
             f"none of its ids ({listed(list(row)[:3])}) is one of the data "
             f"({listed(ids[:3].tolist())}); {remedy}."
         )
-    labels = found.labels
-    if matched < len(ids):
-        text = labels.dtype.kind in "UST"
-        unknown = "" if text else np.nan
-        labels = np.where(
-            place >= 0, labels[place] if text else labels[place].astype(float), unknown
-        )
-    else:
-        labels = labels[place]
     note = f"labels of {path.name} joined by id: {matched} of {len(ids)} samples, "
-    return labels, note + f"{found.n_samples - matched} labels of others"
+    return spread_labels(
+        found.labels, place
+    ), note + f"{found.n_samples - matched} labels of others"
