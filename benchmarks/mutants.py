@@ -314,6 +314,8 @@ def page(mutants: list[Mutant], found: dict[str, str], tests: str) -> Iterator[s
     yield f"**{(tried - total['alive']) / max(tried, 1):.1%}** of {tried} mutants are noticed, of"
     yield f"{len(mutants)} that mutmut makes of `omcal.method`; by `make mutants`,"
     yield f"with the tests of `make {'test-all' if tests == 'all' else tests}`."
+    if tried < len(mutants):
+        yield "Those tried are a random sample; the same for all sets of tests."
     yield ""
     yield "mutmut changes operators, numbers, strings, arguments and assignments in functions and"
     yield "methods; it leaves properties, annotations, docstrings and module constants as they are."
