@@ -136,7 +136,9 @@ class ScalingPlan:
     ) -> ScalingPlan:
         """Return the plan for a view, from sampled rows where `scale` or its kind needs them."""
         asked = scale_of(scale, view.name)
-        if kind is None:
+        if asked == "auto" and view.scale is not None:
+            kind = Kind(view.scale, "one-hot categories: each counts as one variable")
+        elif kind is None:
             kind = recognise(sample) if asked == "auto" else Kind(asked)
         centred = not view.sparse
         if kind.name == "tfidf":

@@ -340,7 +340,13 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             self._rule.runs[best], run.solution, Assignment(run.labels.astype(np.int32), 0)
         )
         self.estimator_ = inner
-        known = ("n_features_in_", "n_features_per_view_", "view_names_", "_view_columns")
+        known = (
+            "n_features_in_",
+            "n_features_per_view_",
+            "view_names_",
+            "_view_columns",
+            "_encoding",
+        )
         for name in (*known, "feature_names_in_", "n_missing_", "_missing"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))

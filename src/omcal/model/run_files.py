@@ -16,6 +16,7 @@ from omcal.model import doubts
 from omcal.model.header import ModelError, flag, integer, names, number, text
 from omcal.model.structure import Structure
 from omcal.views.columns import split_columns
+from omcal.views.mixed import check_encoding
 
 _SCALING_PARTS = ("center", "factor", "unit", "weight")
 
@@ -47,6 +48,7 @@ def values_of(model: Any) -> dict[str, Any]:
             for name, width, columns, scaling, middle, n_missing in views
         ],
         "columns": None if columns_in is None else [str(name) for name in columns_in],
+        "encoding": model._encoding,
         "n_samples": len(model.labels_),
         "n_features": int(model.n_features_in_),
         "n_anchors": len(model.basis_),
@@ -110,6 +112,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     model.view_names_ = [text(view["name"]) for view in views]
     if not views or len(set(model.view_names_)) < V:
         raise ModelError("the names of its views are not distinct; the file is damaged.")
+    model._encoding = check_encoding(header.get("encoding", {}))
     model.n_features_per_view_ = widths
     model._middles = [
         archive.take(f"middle.{v}", (width,)) if flag(view.get("middle", False)) else None

@@ -82,10 +82,14 @@ class MissingCells:
         return int(self.n * len(self.count) - self.count.sum())
 
     @property
+    def mean(self) -> Floats:
+        """The mean of the known values of each feature; 0 where none is known."""
+        return self.total / np.maximum(self.count, 1)
+
+    @property
     def middle(self) -> Floats:
-        """The middle of each feature; 0 where no value is known."""
-        mean = self.total / np.maximum(self.count, 1)
-        return np.where(self.fractions == 0, np.rint(mean), mean)
+        """The middle of each feature: the mean, of whole numbers rounded."""
+        return np.where(self.fractions == 0, np.rint(self.mean), self.mean)
 
 
 def _floats(counts: Array) -> Floats:

@@ -22,6 +22,8 @@ class NamedViews(dict[str, Any]):
         View -> the names of its features.
     present : mapping, optional
         View -> boolean array, False where a sample is absent.
+    scales : mapping, optional
+        View -> the scaling that ``scale="auto"`` takes, for views whose kind is known.
 
     Examples
     --------
@@ -36,10 +38,12 @@ class NamedViews(dict[str, Any]):
         views: Mapping[str, Any],
         feature_names: Mapping[str, Iterable[str]] | None = None,
         present: Mapping[str, Mask] | None = None,
+        scales: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(views)
         self.feature_names = dict(feature_names or {})
         self.present = dict(present or {})
+        self.scales = dict(scales or {})
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -53,7 +57,7 @@ class NamedViews(dict[str, Any]):
         rows = key[0] if isinstance(key, tuple) else key
         views = {name: array[rows] for name, array in self.items()}
         masks = {name: mask[rows] for name, mask in self.present.items()}
-        return NamedViews(views, self.feature_names, masks)
+        return NamedViews(views, self.feature_names, masks, self.scales)
 
     def renamed(self, names: Sequence[str]) -> NamedViews:
         """Return the views under other names, given in their order."""
@@ -62,4 +66,5 @@ class NamedViews(dict[str, Any]):
         def under(members: Mapping[str, Any]) -> dict[str, Any]:
             return {new[name]: members[name] for name in self if name in members}
 
-        return NamedViews(under(self), under(self.feature_names), under(self.present))
+        titles, present, scales = self.feature_names, self.present, self.scales
+        return NamedViews(under(self), under(titles), under(present), under(scales))

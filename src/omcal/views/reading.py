@@ -12,6 +12,7 @@ from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, adapt, is_matrix
 from omcal.views.check import check, columns_of_table, require_finite_views
 from omcal.views.missing import count_missing, fill_views
+from omcal.views.mixed import encode_tables
 from omcal.views.pair import Member, PairingError, pair
 from omcal.views.view import MissingValuesError, View, Views
 
@@ -56,9 +57,12 @@ def read_views(
     -------
     Views
     """
-    given = adapt(X, columns_of_table(estimator, reset), home)
     rule = getattr(estimator, "views", None)
-    if rule is not None and given.table is None:
+    X, encoding = encode_tables(X, rule, None if reset else getattr(estimator, "_encoding", {}))
+    if reset:
+        estimator._encoding = encoding
+    given = adapt(X, columns_of_table(estimator, reset), home)
+    if rule is not None and given.table is None and not encoding:
         raise ValueError(
             f"views={rule!r} splits the columns of one table, but X already holds "
             f"{len(given.views)} separate views; drop views= or pass one table."
@@ -87,7 +91,11 @@ def fill_missing(
     if reset:
         found = [count_missing(view).over_all(total) for view in views]
         estimator._missing = found
-        estimator._middles = [cells.middle if cells.n_cells else None for cells in found]
+        # Where the kind of a view is known, whole numbers need not stay whole to show it.
+        estimator._middles = [
+            None if not cells.n_cells else cells.middle if view.scale is None else cells.mean
+            for view, cells in zip(views, found, strict=True)
+        ]
         estimator.n_missing_ = [cells.n_cells for cells in found]
         return fill_views(views, estimator._middles)
     known = zip(estimator._middles, estimator._rule_middles(), strict=True)

@@ -28,6 +28,7 @@ class View:
     array: Matrix
     columns: tuple[str, ...] | None = None  # the names of the features, where they have any
     present: Mask | None = None  # which samples are in the view; None: all
+    scale: str | None = None  # that "auto" takes, where the kind of the view is known
 
     @property
     def width(self) -> int:
