@@ -63,7 +63,9 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "root": off((iteration, "KernelSteps", without_root)),
     "small, root": off((iteration, "KernelSteps", BatchedSteps)),
     "nearest": off((cuda_graphs, "serves", never)),
-    "sweep, small, root": off((cuda, "serves", never)),
+    "nearest, closest": off((cuda_graphs, "serves", never), (cuda_graphs, "selects", never)),
+    "sweep, small, root": off((cuda, "in_shared_memory", never)),
+    "sweep, small, root, spread": off((cuda, "serves", never)),
 }
 FIXED = {"tol": 0.0, "max_iter": 30, "random_state": 0}
 

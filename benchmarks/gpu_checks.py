@@ -23,7 +23,6 @@ from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
 from omcal.places.base import Place
 from omcal.places.choose import PlaceRequest
-from omcal.places.gpu import cuda as _cuda
 from omcal.places.gpu.place import OnDevices
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import InMemory, MemoryRows
@@ -73,7 +72,7 @@ def check_all(device: torch.device) -> dict[str, Any]:
     if device.type == "cuda":
         for n, V, m, c in ((100_003, 3, 100, 10), (50_001, 2, 300, 10), (20_001, 3, 60, 40)):
             for dtype in (np.float32, np.float64):
-                for fused in (True, False) if c <= _cuda.MAX_CLUSTERS else (False,):
+                for fused in (True, False):
                     key = f"pass n={n} V={V} m={m} c={c} {dtype.__name__} fused={fused}"
                     found[key] = check_pass(device, (n, V, m, c), dtype, fused=fused)
     for name, value in found.items():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
-from omcal.places.gpu import cuda, nvrtc
+from omcal.places.gpu import nvrtc
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import MemoryRows
 from omcal.views.present import stand_in, stand_ins
@@ -60,14 +60,6 @@ def made_by(way):
     if not torch.cuda.is_available():
         pytest.skip("there is no CUDA GPU here")
     return on_gpu(way.removesuffix(" on a GPU"))
-
-
-def served(way, graphs, n_clusters):
-    """Whether the way takes such a shape; the others are left to the next one."""
-    if way == "CUDA":
-        rows = TorchRows.from_graphs(graphs, n_clusters, "cuda", fused=False)
-        return cuda.serves(rows._graphs, rows.F)
-    return True
 
 
 def check(make, graphs, c, seed):
@@ -125,8 +117,7 @@ def test_every_pass_is_the_plain_one(way):
     def compare(shape, dtype, seed):
         n, V, c, m, k = shape
         graphs = random_graphs(np.random.default_rng(seed), n, V, m, k, dtype)
-        if served(way, graphs, c):
-            check(make, graphs, c, seed)
+        check(make, graphs, c, seed)
 
     compare()
 

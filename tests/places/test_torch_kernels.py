@@ -17,9 +17,17 @@ from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
 from omcal.method.updates import fixed_point, stack_by_view
 from omcal.method.vectors import Vectors
-from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, cuda_views, nvrtc
+from omcal.places.gpu import (
+    cuda,
+    cuda_graphs,
+    cuda_kmeans,
+    cuda_spread,
+    cuda_views,
+    graph,
+    nvrtc,
+)
 from omcal.places.gpu.distances import relative_distances
-from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.graph import TorchGraphs, index_type
 from omcal.places.gpu.new_samples import second
 from omcal.places.gpu.plain_pass import PlainPass
 from omcal.places.gpu.views import DeviceViews
@@ -147,7 +155,7 @@ def test_a_small_gpu_has_fewer_warps_at_work(on_cpu, monkeypatch):
     layouts = []
     for room in (227 << 10, 99 << 10, 64 << 10, 40 << 10):
         monkeypatch.setattr(nvrtc, "room", lambda device, room=room: room)
-        assert cuda.serves(graphs, F)
+        assert cuda.in_shared_memory(graphs, F)
         layouts.append(cuda._Layout.of(graphs, F))
         assert layouts[-1].bytes <= room
     assert [(one.apart, one.warps) for one in layouts] == [
@@ -157,7 +165,63 @@ def test_a_small_gpu_has_fewer_warps_at_work(on_cpu, monkeypatch):
         (False, 4),
     ]
     monkeypatch.setattr(nvrtc, "room", lambda device: 20 << 10)
-    assert not cuda.serves(graphs, F)
+    assert not cuda.in_shared_memory(graphs, F)
+
+
+@pytest.mark.parametrize(
+    ("n", "V", "c", "m", "k", "dtype"),
+    [
+        (300, 2, 40, 50, 3, np.float32),
+        (70, 1, 65, 70, 5, np.float64),
+        (9, 3, 2, 300, 1, np.float32),  # anchors of two bytes
+    ],
+)
+@pytest.mark.parametrize("copies", [1, 1 << 20])
+def test_a_pass_that_adds_up_in_device_memory(on_cpu, monkeypatch, copies, n, V, c, m, k, dtype):
+    """Of two runs, of which one may stand still."""
+    monkeypatch.setattr(cuda_spread, "_SUMS_BYTES", copies)
+    monkeypatch.setattr(cuda_spread, "_THREADS", 32)
+    host, graphs = zip(*(graphs_of(n + b, n, V, m, k, dtype) for b in range(2)), strict=True)
+    both = (torch.stack([getattr(g, name) for g in graphs]) for name in ("indices", "weights"))
+    plain, rng = [PlainRows(g, c) for g in host], np.random.default_rng(n)
+    F = torch.zeros((2, n, c), dtype=graphs[0].weights.dtype)
+    sweep = cuda_spread.SpreadSweep(TorchGraphs(*both, m), F)
+    sums = torch.zeros((2, V * m * c + 2 * c * c), dtype=torch.float64)
+    close = 1e-12 if dtype == np.float64 else 2e-5
+    for on in ([1.0, 1.0], [0.0, 1.0]):
+        alpha, P, R = rng.dirichlet(np.ones(V)), rng.normal(size=(m, c)), rng.random((c, c)) / c
+        small = np.concatenate([stack_by_view(alpha, P), R]).astype(dtype)
+        small = torch.from_numpy(np.stack([small, small]))
+        before = sums[0].clone()
+        sweep.bound(small, sums, torch.tensor(on))()
+        for b in range(2):
+            if not on[b]:
+                assert torch.equal(sums[b], before)
+                continue
+            wanted = np.concatenate([part.ravel() for part in plain[b].sweep(alpha, P, R)])
+            atol = close * np.abs(wanted).max()
+            np.testing.assert_allclose(sums[b].numpy(), wanted, rtol=0, atol=atol)
+        for b in range(2):
+            np.testing.assert_allclose(F[b].numpy(), plain[b].F, atol=10 * close)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "m", "k"), [(50, 300, 5), (33, 20, 19), (7, 3, 1)])
+def test_selection_of_the_nearest(on_cpu, dtype, n, m, k):
+    rng = np.random.default_rng(m)
+    products = rng.integers(-9, 9, size=(n, m)).astype(dtype)  # many are equal
+    products[0] = 1  # all are
+    products[1, 0] = np.nan
+    bias = rng.integers(-3, 3, size=m).astype(dtype)
+    bias[: m // 2] = 0
+    kinds = (index_type(m), torch.from_numpy(products).dtype)
+    found, wanted = ([torch.zeros((k, n), dtype=kind) for kind in kinds] for _ in range(2))
+    given = torch.from_numpy(products), torch.from_numpy(bias)
+    cuda_graphs.select_nearest(*given, 1e-6, float(np.abs(bias).max()), *found)
+    graph._nearest(given[0].clone(), given[1], 1e-6, *wanted)
+    assert torch.equal(found[0][:, 2:], wanted[0][:, 2:])
+    np.testing.assert_allclose(found[1].numpy(), wanted[1].numpy(), rtol=1e-6)
+    assert found[1][:, 1].isnan().all()
 
 
 @pytest.mark.parametrize("most", [1 << 22, 300])

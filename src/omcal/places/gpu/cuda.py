@@ -19,6 +19,7 @@ from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor
 from omcal.method.updates import MAX_SWEEPS, fixed_point_tol
 from omcal.places.gpu import nvrtc
+from omcal.places.gpu.cuda_spread import SpreadSweep
 from omcal.places.gpu.graph import TorchGraphs
 
 MAX_CLUSTERS = 32  # a lane a column
@@ -30,6 +31,7 @@ _MOST_ADDED = 1 << 12  # rows to a word of shared memory; the more, the fewer bi
 _ROWS_A_LANE = 1 << 12  # whose FᵀF is added up before it is added to that of others in float64
 _MOST_SLOTS = 64  # of a row; its neighbours in all views are kept in registers
 
+_MOST_LABELS = 256  # runners-up are bytes
 _MOST_COLUMNS = 12  # of a row, for a lane that decides on it
 _GRAM_THREADS = 1024
 _FIXED = 2.0**40  # a product of weights of 1 in `gram.cu`
@@ -42,13 +44,14 @@ class CudaPass:
     Small matrices come with `columns` columns, zeros where the clusters end.
     """
 
-    in_cuda = True
-
     def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
         self._graphs, self._F, self._c = graphs, F, int(F.shape[-1])
-        self.columns = max(16, 1 << (self._c - 1).bit_length())
+        self.in_cuda = in_shared_memory(graphs, F)  # and so are the small steps
+        self.columns = max(16, 1 << (self._c - 1).bit_length()) if self.in_cuda else self._c
         self.dtype = F.dtype
-        self.sweep = CudaSweep(graphs, F, self.columns)
+        self.sweep: Any = (
+            CudaSweep(graphs, F, self.columns) if self.in_cuda else SpreadSweep(graphs, F)
+        )
         self.bound = self.sweep.bound
 
     def gram(self) -> Tensor:
@@ -68,7 +71,7 @@ class CudaPass:
 
 
 class CudaSweep:
-    """The pass for given graphs and F, of one run or several; see `serves`."""
+    """The pass for given graphs and F, of one run or several; see `in_shared_memory`."""
 
     def __init__(self, graphs: TorchGraphs, F: Tensor, width: int) -> None:
         self._graphs = graphs
@@ -127,11 +130,14 @@ class CudaSweep:
         return work
 
 
-def serves(graphs: TorchGraphs, F: Tensor) -> bool:
-    """Whether `CudaPass` does this: on an NVIDIA GPU whose shared memory holds the sums."""
+def serves(device: Device, n_clusters: int) -> bool:
+    """Whether `CudaPass` takes this number of clusters on this device."""
+    return n_clusters <= _MOST_LABELS and decides(device, n_clusters)
+
+
+def in_shared_memory(graphs: TorchGraphs, F: Tensor) -> bool:
+    """Whether `CudaSweep` does the pass: its sums fit in the shared memory of a block."""
     device: Device = F.device
-    if not nvrtc.available(device):
-        return False
     if F.shape[-1] > MAX_CLUSTERS or graphs.n_views * graphs.k > _MOST_SLOTS:
         return False
     return _Layout.of(graphs, F).bytes <= nvrtc.room(device)

@@ -164,14 +164,19 @@ class _ByProducts:
 
     def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: float) -> None:
         self._W, self._bias = W, bias
-        self._tie = tie
+        self._tie, self._largest_bias = tie, largest_bias
 
     def takes(self, X: Tensor | None) -> bool:
         """Return False: the products take memory, so rows come in blocks."""
         return False
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
-        _nearest(X @ self._W, self._bias, self._tie, indices, weights)
+        products = X @ self._W
+        if cuda_graphs.selects(products, len(indices)):
+            limits = (self._tie, self._largest_bias)
+            cuda_graphs.select_nearest(products, self._bias, *limits, indices, weights)
+        else:
+            _nearest(products, self._bias, self._tie, indices, weights)
 
 
 def _nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:
@@ -196,7 +201,7 @@ def _nearest_columns(d: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the columns of the smallest entries of each row and these entries, (count, rows).
 
     They are found one after another, of equal ones the first, and taken out of `d`: `topk` leaves
-    open which of equal ones it takes, and is slower for few of some hundred columns.
+    open which of equal ones it takes.
     """
     found = []
     for _ in range(count):

@@ -33,7 +33,7 @@ class TorchRows(AbstractRows):
     n_clusters : int
     fused : bool, optional
         Whether our own kernels do the pass, or PyTorch's operations; by default the kernels
-        where they can: up to 32 clusters, and about 700 anchors of three views.
+        on NVIDIA GPUs, with up to 256 clusters.
     labels_on_host : bool, default=True
         False leaves the labels of `assign` on the device.
     joins_there : bool, default=False
@@ -57,7 +57,7 @@ class TorchRows(AbstractRows):
         self._labels_on_host, self._joins_there = labels_on_host, joins_there
         self.F: Tensor = graphs.weights.new_zeros((graphs.n, n_clusters)) if F is None else F
         if fused is None:
-            fused = cuda.serves(graphs, self.F)
+            fused = cuda.serves(graphs.device, n_clusters)
         self._pass: Any = (cuda.CudaPass if fused else PlainPass)(graphs, self.F)
         self.together = RunBatch(self._pass, 1)
         self.number = 0  # of these rows in there
