@@ -34,7 +34,6 @@ TOLERANCE = 1e-4
 # take less time than those with these points, a few at a time.
 MOST_PER_TRIAL = 8
 STEPS = 1 << 16  # distances are told apart in so many steps from zero to the largest
-_TINY = float(np.finfo(np.float64).tiny)
 SAME_SUM = 1e-6  # sums of distances that differ relatively by less are the same
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 
@@ -167,7 +166,7 @@ def _filled(labels: Array, nearest: Callable[[], tuple[Array, Array]], n_cluster
     if empty.size:
         _, distances = nearest()
         # Of points that are equally far to rounding, the first.
-        farness = np.rint(distances * (STEPS / max(float(distances.max()), _TINY)))
+        farness = np.rint(STEPS * (distances / (float(distances.max()) or 1.0)))
         labels[np.argsort(-farness, kind="stable")[: empty.size]] = empty
     return labels
 

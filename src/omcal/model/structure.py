@@ -83,6 +83,8 @@ def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> St
     >>> find_structure([noise], (noise[:, 0] > 0).astype(int)).found
     False
     """
+    if len(labels) < _FEWEST:
+        return None
     with np.errstate(all="ignore"):
         size = max((float(np.abs(X).max()) for X in scaled if X.shape[1]), default=0.0)
         points = [few_directions(X / max(size, 1e-300)) for X in scaled] if size else []
