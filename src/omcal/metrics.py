@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "f_score",
     "precision",
     "recall",
+    "match_labels",
 ]
 
 Average = Literal["max", "arithmetic", "geometric", "min"]
@@ -356,3 +358,66 @@ def evaluate(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") 
         "precision": _precision(t),
         "recall": _recall(t),
     }
+
+
+def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
+    """Renumber a clustering so that its clusters keep the numbers of an earlier one.
+
+    Clusters are paired so that as many samples as possible keep their number. A cluster continues
+    an earlier one where more than half of the samples of either are shared; the other clusters are
+    new, and get numbers above all earlier ones, the largest first.
+
+    Parameters
+    ----------
+    old, new : array-like of int of shape (n,)
+        Earlier and new cluster of each sample; negative: not known, and left out of the matching.
+
+    Returns
+    -------
+    labels : array of int64 of shape (n,)
+        The new clustering; negative labels stay as they are.
+
+    Examples
+    --------
+    >>> match_labels([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 2]).tolist()
+    [0, 0, 0, 1, 1, 2]
+    """
+    before, after = (np.asarray(labels) for labels in (old, new))
+    for name, labels in (("old", before), ("new", after)):
+        if labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be a 1-D array of whole numbers.")
+    if len(before) != len(after):
+        raise ValueError(
+            f"old has {len(before)} labels and new has {len(after)}; give one per sample in both."
+        )
+    values, codes = np.unique(after[after >= 0], return_inverse=True)
+    earlier = before[after >= 0]
+    n_old = int(earlier.max(initial=-1)) + 1
+    known = earlier >= 0
+    cells = earlier[known].astype(np.int64) * len(values) + codes[known]
+    table = np.bincount(cells, minlength=n_old * len(values)).reshape(n_old, len(values))
+    numbers, _ = matched_clusters(table)
+    free = np.flatnonzero(numbers < 0)
+    sizes = np.bincount(codes, minlength=len(values))
+    highest = int(before.max(initial=-1))
+    numbers[free[np.argsort(-sizes[free], kind="stable")]] = highest + 1 + np.arange(len(free))
+    matched = after.astype(np.int64)
+    matched[after >= 0] = numbers[codes]
+    return matched
+
+
+def matched_clusters(table: NDArray[Any]) -> tuple[NDArray[np.int64], list[float]]:
+    """Return the old cluster that each new one continues, -1 for none, and how sure that is.
+
+    `table` has the number of samples by old and new cluster. The certainty is the number of shared
+    samples over those in either cluster.
+    """
+    numbers = np.full(table.shape[1], -1, dtype=np.int64)
+    shares = [0.0] * table.shape[1]
+    in_old, in_new = table.sum(axis=1), table.sum(axis=0)
+    for before, after in zip(*linear_sum_assignment(table, maximize=True), strict=True):
+        both = int(table[before, after])
+        if 2 * both > min(in_old[before], in_new[after]):
+            numbers[after] = before
+            shares[after] = both / float(in_old[before] + in_new[after] - both)
+    return numbers, shares

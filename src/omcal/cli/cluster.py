@@ -21,6 +21,7 @@ from omcal.cli.console import (
     stdout,
 )
 from omcal.cli.files import (
+    names_of,
     remarks,
     require_complete,
     require_ending,
@@ -68,6 +69,12 @@ ModelOut = Annotated[
     Path | None,
     typer.Option("--save-model", metavar="FILE", help="Write the model, for `omcal predict`."),
 ]
+Like = Annotated[
+    Path | None,
+    typer.Option(
+        "--like", metavar="MODEL", help="Keep the numbers of the clusters of this saved model."
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print the estimated time and memory, and do nothing.")
 ]
@@ -82,6 +89,7 @@ def cluster(
     out: Out = None,
     report: ReportFile = None,
     save_model: ModelOut = None,
+    like: Like = None,
     dry_run: DryRun = False,
     method: MethodName = "omcal",
     runs: Runs = None,
@@ -98,7 +106,7 @@ def cluster(
     """
     n_clusters = options.cluster_number(clusters)
     ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
-    ours["--collective"] = collective or None
+    ours |= {"--collective": collective or None, "--like": like}
     found, runs = _method(method, runs, parameters, {**ours, "--dry-run": dry_run or None})
     parse_scale(parameters.get("scale", "auto"))  # refused before the files are read
     state = parameters.get("checkpoint")
@@ -110,6 +118,9 @@ def cluster(
     )
     if dask is not None and collective:
         raise ValueError("--dask does not go with --collective; leave one of them out.")
+    if like is not None and (dask is not None or collective):
+        raise ValueError("--like does not go with --dask or --collective; leave one of them out.")
+    old = None if like is None else omcal.load(like)
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
     data = reading.load()
@@ -132,11 +143,12 @@ def cluster(
     shown = first and not quiet
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
         began = perf_counter()
-        interrupted = _fit(model, data, dask, collective)
+        interrupted = _fit(model, data, dask, collective, old)
         seconds = perf_counter() - began
     if not first:
         return
     words = ["--clusters", str(n_clusters), "--seed", str(seed), *words_of(parameters)]
+    words += [] if like is None else ["--like", str(like)]
     words += ["--runs", str(getattr(model, "n_runs", 1))] if found.name == "omcal" else []
     command = shlex.join(["omcal", "cluster", *reading.words(), *words])
     result = {
@@ -191,7 +203,9 @@ def _write(
     """Write the files that were asked for; return their paths."""
     written = {
         "out": outputs.write(
-            "--out", lambda p: write_labels(p, model.labels_, data), elsewhere=True
+            "--out",
+            lambda p: write_labels(p, model.labels_, data, names_of(model, model.labels_)),
+            elsewhere=True,
         ),
         "model": outputs.write("--save-model", lambda p: model.save(p)),
         "report": outputs.write(
@@ -201,7 +215,9 @@ def _write(
     return {name: None if path is None else str(path) for name, path in written.items()}
 
 
-def _fit(model: Any, data: MultiViewData, dask: str | None, collective: bool) -> bool:
+def _fit(
+    model: Any, data: MultiViewData, dask: str | None, collective: bool, old: Any = None
+) -> bool:
     """Fit the model; return whether Ctrl-C ended the fit with a result."""
     import numpy as np
 
@@ -209,7 +225,9 @@ def _fit(model: Any, data: MultiViewData, dask: str | None, collective: bool) ->
         places.fit_together(model, data.views, data.present)
         return False
     try:
-        if isinstance(model, omcal.OMCAL | omcal.Consensus):
+        if old is not None:
+            model.fit(data.views, present=data.present, like=old)
+        elif isinstance(model, omcal.OMCAL | omcal.Consensus):
             places.fit_there(model, data.views, dask, data.present)
         else:
             model.fit(data.views)

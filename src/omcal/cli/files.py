@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -66,8 +66,20 @@ def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:
     return {"id": data.id_name, "ids": data.ids.tolist(), "clusters": clusters.tolist()}
 
 
-def write_labels(path: Path, labels: Array, data: MultiViewData | None = None) -> None:
-    """Write a table of samples, by id or numbered from 0, and their clusters.
+def names_of(model: Any, labels: Array) -> dict[str, list[str]]:
+    """Return the column of the names of the clusters, where a model has any."""
+    if getattr(model, "_cluster_names", None) is None:
+        return {}
+    return {"name": [model.cluster_names_[label] for label in labels.tolist()]}
+
+
+def write_labels(
+    path: Path,
+    labels: Array,
+    data: MultiViewData | None = None,
+    more: Mapping[str, list[Any]] | None = None,
+) -> None:
+    """Write a table of samples, by id or numbered from 0, their clusters and further columns.
 
     The ending says the format: .csv, .tsv, .txt or none (CSV), .xlsx, .parquet, or .npy, which
     holds the clusters alone.
@@ -79,7 +91,7 @@ def write_labels(path: Path, labels: Array, data: MultiViewData | None = None) -
     title = _SAMPLE_COLUMN if ids is None else str(getattr(data, "id_name", None) or "id")
     if title == "cluster":
         title = "id"
-    n = len(labels)
+    n, further = len(labels), dict(more or {})
     names: Iterable[Any] = range(n) if ids is None else ids.tolist()
     size = sum(map(len, ids)) if ids is not None else len(str(n)) * n
     with replacing(path, size=size + (len(str(n)) + 2) * n) as temporary:
@@ -87,9 +99,10 @@ def write_labels(path: Path, labels: Array, data: MultiViewData | None = None) -
         if ending == ".npy":
             _write_npy(temporary, labels)
         elif ending == ".xlsx":
-            _write_excel(temporary, [(title, "cluster"), *zip(names, labels.tolist(), strict=True)])
+            rows = zip(names, labels.tolist(), *further.values(), strict=True)
+            _write_excel(temporary, [(title, "cluster", *further), *rows])
         elif ending == ".parquet":
-            _write_parquet(temporary, {title: list(names), "cluster": labels})
+            _write_parquet(temporary, {title: list(names), "cluster": labels, **further})
         else:
             with temporary.open("w", newline="", encoding="utf-8") as stream:
                 # The writer quotes the line ends that it writes; a name may hold either kind.
@@ -97,8 +110,9 @@ def write_labels(path: Path, labels: Array, data: MultiViewData | None = None) -
                 delimiter = "\t" if ending == ".tsv" else ","
                 writer = csv.writer(lines, delimiter=delimiter, lineterminator="\r\n")
                 cells = (guarded(name) if isinstance(name, str) else name for name in names)
-                writer.writerow((guarded(title), "cluster"))
-                writer.writerows(zip(cells, labels.tolist(), strict=True))
+                writer.writerow((guarded(title), "cluster", *further))
+                words = ([guarded(str(cell)) for cell in column] for column in further.values())
+                writer.writerows(zip(cells, labels.tolist(), *words, strict=True))
 
 
 def _write_npy(path: Path, labels: Array) -> None:

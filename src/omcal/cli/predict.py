@@ -11,7 +11,7 @@ import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out
 from omcal.cli.console import print_json, print_notes, report_notes, stdout
-from omcal.cli.files import remarks, require_label_format, samples_of, write_labels
+from omcal.cli.files import names_of, remarks, require_label_format, samples_of, write_labels
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import takes
 from omcal.cli.reading import Reading, reads
@@ -64,7 +64,9 @@ def predict(
     # The views of --views are in the order of the model's, whatever they are called.
     clusters = model.predict(X if views is None else X.renamed(model.view_names_))
     written = outputs.write(
-        "--out", lambda path: write_labels(path, clusters, data), elsewhere=True
+        "--out",
+        lambda path: write_labels(path, clusters, data, names_of(model, clusters)),
+        elsewhere=True,
     )
     result = {
         "model": str(model_file),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -15,6 +15,7 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
+from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Seed
 from omcal.places.base import OutputKind, Place, require_shape
@@ -37,10 +38,35 @@ class FittedModel(
     _rule: Any  # a Predictor or a ConsensusPredictor
     _graphs: AnchorGraphs | None = None
     structure_: Structure | None = None
+    n_clusters: Any
+    _cluster_names: list[str] | None = None
+
+    @property
+    def cluster_names_(self) -> list[str]:
+        """Names of the clusters, to be set; by default their numbers.
+
+        They are kept in files, and by clusters of a fit with `like` that continue named ones.
+        """
+        check_is_fitted(self)
+        return self._cluster_names or [str(number) for number in range(self.n_clusters)]
+
+    @cluster_names_.setter
+    def cluster_names_(self, names: Sequence[str]) -> None:
+        check_is_fitted(self)
+        listed, c = list(names), self.n_clusters
+        if len({name for name in listed if isinstance(name, str)}) != c or len(listed) != c:
+            raise ValueError(
+                f"cluster_names_ must be {c} different texts; they are {listed!r:.99}."
+            )
+        self._cluster_names = listed
 
     @abstractmethod
     def fit(
-        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+        self,
+        X: ViewsLike,
+        y: ArrayLike | None = None,
+        present: PresentLike | None = None,
+        like: Any = None,
     ) -> Self:
         """Cluster the samples of X."""
 

@@ -40,7 +40,8 @@ from omcal.model.doubts import (
     warn,
 )
 from omcal.model.estimators import OMCAL
-from omcal.model.fitting import AnchorClusterer, all_or_nothing
+from omcal.model.fitting import AnchorClusterer, all_or_nothing, numbers_of
+from omcal.model.numbering import names_like, old_labels, renumbered
 from omcal.model.progress import (
     FitMonitor,
     Optimised,
@@ -79,8 +80,10 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     Attributes
     ----------
     labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1, with the numbers of the first run as far as the
-        clusters are the same.
+        Cluster of each sample, 0 to n_clusters − 1, the largest first, or with the numbers of
+        `like`.
+    matched_ : list of Match
+        As in `OMCAL`.
     certainty_ : array of shape (n,)
         For each sample the share of runs that agree with its label, each cluster of a run taken
         for the cluster of the result that most of its samples are in.
@@ -143,7 +146,11 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         return int(self._given().n_clusters)
 
     def fit(
-        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+        self,
+        X: ViewsLike,
+        y: ArrayLike | None = None,
+        present: PresentLike | None = None,
+        like: Any = None,
     ) -> Self:
         """Cluster the samples of X.
 
@@ -155,6 +162,8 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             Ignored; clustering knows no classes.
         present : as in `OMCAL.fit`, optional
             Which samples are in which view.
+        like : as in `OMCAL.fit`, optional
+            An earlier clustering whose numbers are kept.
 
         Returns
         -------
@@ -178,13 +187,15 @@ class Consensus(MetaEstimatorMixin, FittedModel):
                     f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
                     "same run at a time; leave one of them out."
                 )
+            if inner.warm_start:
+                raise ValueError("warm_start=True is for OMCAL alone; leave it out.")
             if not inner._random:
                 raise ValueError(
                     f"n_runs={self.n_runs} runs would all be the same: anchors are given and "
                     "nothing else is random; use OMCAL alone, init='random', or anchors='kmeans'."
                 )
         with inner._working(), shown(inner.verbose), plain_interrupts():
-            interrupted = self._fit(inner, X, present)
+            interrupted = self._fit(inner, X, present, like)
             warn(self)
         if interrupted:
             raise KeyboardInterrupt
@@ -196,6 +207,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         inner: AnchorClusterer,
         X: ViewsLike,
         present: PresentLike | None,
+        like: Any = None,
         *,
         described: bool = True,
     ) -> bool:
@@ -206,13 +218,18 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         watch = FitMonitor(inner, X, None)
 
         def work(place: Place) -> bool:
+            with inner._telling():
+                self._old = None if like is None else old_labels(like, X, present, place.views.n)
             settings = inner._graph_settings(place)
             expected = replace(inner._estimate_of(place.views, settings), n_runs=self.n_runs)
             place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
             with small_blas(settings.n_anchors):
                 return self._fit_at(inner, place, settings, watch, described)
 
-        return inner._at_place(work, X, present, n_runs=self.n_runs)
+        interrupted = inner._at_place(work, X, present, n_runs=self.n_runs)
+        self._cluster_names = names_like(like, self.matched_)
+        del self._old
+        return interrupted
 
     def _fit_at(
         self,
@@ -273,9 +290,12 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         on_device = hasattr(finished[0][2].labels, "cpu")
         found = [one.labels for _, _, one in finished] if on_device else [r.labels for r in runs]
         tables = [place.team.total(table) for table in run_tables(found, labels, c)]
-        # Runs that agree leave it to rounding which cluster comes first: they have a number each.
+        # Runs that agree leave it to rounding which cluster comes first: of clusters of one size
+        # that is the first of the first run.
         order = linear_sum_assignment(tables[0], maximize=True)[1]
-        labels = np.argsort(order).astype(labels.dtype).take(labels)
+        sizes = tables[0].sum(axis=0)
+        order, self.matched_ = numbers_of(place.team, sizes, labels, self._old, order)
+        labels = renumbered(labels, order)
         tables = [table[:, order] for table in tables]
         Z = replace(solution.consensus, G=solution.consensus.G[:, order])
         solution, rules = replace(solution, consensus=Z), [rule for rule, _, _ in finished]
@@ -339,6 +359,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         inner._publish(
             self._rule.runs[best], run.solution, Assignment(run.labels.astype(np.int32), 0)
         )
+        inner.matched_ = []
         self.estimator_ = inner
         known = (
             "n_features_in_",
@@ -422,7 +443,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         shown = ("labels_", "certainty_", "stability_", "runs_", "doubts_", "view_weights_")
         for name in shown:
             setattr(model, name, getattr(self, name))
-        model.joined_by = self
+        model._cluster_names, model.joined_by = self._cluster_names, self
         return model
 
     @property

@@ -13,7 +13,8 @@ from omcal.method.rows import Assignment
 from omcal.method.solver import Solution
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
-from omcal.model.header import flag, integer, number, optional_integer
+from omcal.model.header import flag, integer, names, number, optional_integer
+from omcal.model.numbering import read_matches
 from omcal.model.runs import Run, certainty, run_table
 
 
@@ -32,6 +33,8 @@ def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         "converged": model.converged_,
         "n_undecided": model.n_undecided_,
         "doubts": doubts.written(model.doubts_),
+        "matched": list(map(list, model.matched_)),
+        "cluster_names": model._cluster_names,
         "runs": [[run.solution.converged, run.objective] for run in model.runs_],
     }
     # Of a fit that other processes shared, the labels do not tell them.
@@ -78,6 +81,8 @@ def read_consensus(kind: Any, inner: Any, header: dict[str, Any], archive: Archi
     model._keep_most_similar(inner)
     model.doubts_ = doubts.read(header["doubts"])
     model.structure_ = inner.structure_
+    model.matched_ = read_matches(header.get("matched", []))
+    model._cluster_names = names(header.get("cluster_names"), c)
     return model
 
 

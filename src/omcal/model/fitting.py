@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.archive import Archive
-from omcal.machine.arrays import Array, Floats, Mask
+from omcal.machine.arrays import Array, Floats, Mask, on_host
 from omcal.machine.declaring import declared
 from omcal.machine.memory import parse_bytes
 from omcal.machine.scikit import (
@@ -45,6 +45,17 @@ from omcal.model.doubts import (
     unconverged,
     warn,
 )
+from omcal.model.numbering import (
+    UNKNOWN,
+    Match,
+    as_before,
+    by_size,
+    moved_anchors,
+    names_like,
+    old_labels,
+    overlaps,
+    renumbered,
+)
 from omcal.model.parameters import SharedParameters
 from omcal.model.progress import (
     FitMonitor,
@@ -67,6 +78,8 @@ from omcal.views.view import MissingValuesError, Views
 _ATTRIBUTES = """\
 labels_ : array of shape (n,)
         Cluster of each sample, 0 to n_clusters − 1.
+    matched_ : list of Match
+        With `like`: the earlier cluster that each cluster continues, and how sure that is.
     view_weights_ : array of shape (n_views,)
         α: how much each view counts, in the order of `view_names_`; the sum is 1.
     basis_ : array of shape (n_anchors, n_clusters)
@@ -99,6 +112,18 @@ labels_ : array of shape (n,)
         Names of the views: those of a mapping, else view1, view2 ..."""
 
 
+def numbers_of(
+    team: Any, sizes: Array, labels: Any, old: Array | None, order: Array | None = None
+) -> tuple[Array, list[Match]]:
+    """Return the order of the clusters, by size or by earlier labels, and the matches to these."""
+    if old is None:
+        return by_size(sizes, order), []
+    # The sum over all processes is at least the largest, and the same for all.
+    n_old = int(team.total(np.array([old.max(initial=UNKNOWN) + 1]))[0])
+    table = team.total(overlaps(old, on_host(labels), len(sizes), n_old))
+    return as_before(table, sizes)
+
+
 def all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
     """Give the attributes back as they were where the method fails or is interrupted."""
 
@@ -128,7 +153,11 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
     _single_view: ClassVar[bool] = False
 
     def fit(
-        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+        self,
+        X: ViewsLike,
+        y: ArrayLike | None = None,
+        present: PresentLike | None = None,
+        like: Any = None,
     ) -> Self:
         """Cluster the samples of X.
 
@@ -147,6 +176,11 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         present : mapping or list of boolean arrays, or one of shape (n, n_views), optional
             Which samples are in which view, for views that cannot hold NaN, such as sparse ones;
             None in place of an array: all.
+        like : fitted model, array of n labels, or labels by id, optional
+            An earlier clustering whose numbers are kept. Clusters are matched by the samples they
+            share: by the labels that are given (−1: none), by id for data frames (a mapping or a
+            Series), or by the predictions of a model. Clusters without a match take free numbers.
+            By default clusters are numbered by size, largest first.
 
         Returns
         -------
@@ -168,7 +202,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
             plain_interrupts(),
             checkpoint_errors(self.checkpoint),
         ):
-            interrupted = self._fit(X, y, present)
+            interrupted = self._fit(X, y, present, like)
             warn(self)
         if interrupted:
             raise KeyboardInterrupt
@@ -180,15 +214,25 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
 
     @all_or_nothing
     @with_callbacks  # type: ignore[untyped-decorator]
-    def _fit(self, X: ViewsLike, y: ArrayLike | None, present: PresentLike | None) -> bool:
-        """Set what is fitted; returns whether Ctrl-C cut the iterations short."""
+    def _fit(
+        self, X: ViewsLike, y: ArrayLike | None, present: PresentLike | None, like: Any = None
+    ) -> bool:
+        """Set the fitted state; return whether Ctrl-C cut the iterations short."""
         watch = FitMonitor(self, X, y)
 
         def work(place: Place) -> bool:
+            with self._telling():
+                old = None if like is None else old_labels(like, X, present, place.views.n)
+                before = self._last_model(place.views) if self.warm_start else None
             settings = self._graph_settings(place)
+            if before is not None:
+                settings = replace(settings, n_anchors=len(self.basis_), anchors=before.anchors)
             self._require_room(place, settings)
             with small_blas(settings.n_anchors):
-                return self._fit_at(place, settings, watch)
+                interrupted = self._fit_at(place, settings, watch, old, before)
+            if before is None:
+                self._cluster_names = names_like(like, self.matched_)
+            return interrupted
 
         return self._at_place(work, X, present)
 
@@ -208,8 +252,32 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         except MissingValuesError:
             return work(self._place(X, present, fill=True, **more))
 
-    def _fit_at(self, place: Place, settings: GraphSettings, watch: FitMonitor) -> bool:
-        """Fit to views that were read, and for which there is room."""
+    def _last_model(self, views: Views) -> GraphModel | None:
+        """Return the scalings and anchors of the last fit, where there was one to go on from."""
+        if not hasattr(self, "_rule"):
+            return None
+        before: GraphModel = self._rule.learned
+        widths = tuple(anchors.shape[1] for anchors in before.anchors)
+        if self.basis_.shape[1] != self.n_clusters or widths != views.widths:
+            raise ValueError(
+                f"warm_start=True goes on from {self.basis_.shape[1]} clusters of views with "
+                f"{list(widths)} features; X has {list(views.widths)}, and "
+                f"n_clusters={self.n_clusters}. Set warm_start=False."
+            )
+        return before
+
+    def _fit_at(
+        self,
+        place: Place,
+        settings: GraphSettings,
+        watch: FitMonitor,
+        old: Array | None,
+        before: GraphModel | None,
+    ) -> bool:
+        """Fit to views that were read, and for which there is room.
+
+        `old` are earlier labels whose numbers are kept, `before` is the model to start from.
+        """
         team = place.team
         random_state = team.on_leader(lambda: check_random_state(self.random_state))
         checkpoint = team.on_leader(lambda: self._checkpoint(place, settings))
@@ -220,18 +288,27 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
             watch.goes_on(len(checkpoint.steps), checkpoint.path)
 
         (graph_model,) = place.learn(settings, [random_state])
+        if before is not None and not (checkpoint and checkpoint.resumes):
+            graph_model = replace(graph_model.alone, anchors=moved_anchors(before, graph_model))
+        init = self.init if before is None else self.basis_
         (rows,) = place.build([graph_model], settings)
         if checkpoint:
             rows = checkpoint.follow(rows, graph_model.anchors, random_state)
         watch.begin(place.n, place.views.names, graph_model.scalings, settings.n_anchors)
-        ((best, assignment),) = self._optimise(place, [(rows, graph_model, random_state)], watch)
+        runs = [(rows, graph_model, random_state)]
+        ((best, assignment),) = self._optimise(place, runs, watch, init)
 
-        self._publish(Predictor(graph_model, best.consensus), best, assignment)
+        sizes = team.total(cluster_sizes(assignment.labels, settings.n_clusters))
+        order, self.matched_ = numbers_of(team, sizes, assignment.labels, old)
+        if before is not None and old is None:
+            order = np.arange(settings.n_clusters)  # the columns of the basis are the old ones
+        Z = replace(best.consensus, G=best.consensus.G[:, order])
+        assignment = replace(assignment, labels=renumbered(assignment.labels, order))
+        self._publish(Predictor(graph_model, Z), best, assignment)
         self.structure_ = structure_at(place, self._rule, self.labels_)
         shown = DiagnosticGraphs.of(place.sample_graphs(0))
         self._graphs = shown.of_all
-        sizes = cluster_sizes(self.labels_, int(self.n_clusters))
-        self.doubts_: list[Diagnostic] = self._doubts(shown, team.total(sizes))
+        self.doubts_: list[Diagnostic] = self._doubts(shown, sizes[order])
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
@@ -279,6 +356,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         place: Place,
         runs: Sequence[tuple[AbstractRows, GraphModel, np.random.RandomState]],
         watch: FitMonitor,
+        init: Any = None,
         *,
         runner_up: bool = False,
     ) -> list[Optimised]:
@@ -291,8 +369,9 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
                 weighted_sum(p.alpha, weighted_sum(p.alpha, StS))
                 for p, StS in zip(problems, grams, strict=True)
             ]
+        init = self.init if init is None else init
         leading = rows[0].leading_eigenvectors
-        bases = starts(self.init, self.n_init, np.stack(AtA), int(self.n_clusters), states, leading)
+        bases = starts(init, self.n_init, np.stack(AtA), int(self.n_clusters), states, leading)
         return best_of_starts(place, bases, rows, grams, problems, watch, runner_up=runner_up)
 
     def _require_room(self, place: Place, settings: GraphSettings) -> None:

@@ -206,6 +206,13 @@ class SharedParameters(Declares):
         metavar="FILE",
         reads=Path,
     )
+    warm_start: bool = parameter(
+        default=False,
+        constraint=("boolean",),
+        kind="bool",
+        help="""Whether `fit` starts from the anchors and the basis of the last fit, and keeps the
+        numbers of its clusters. The scalings are those of the new data.""",
+    )
     client: Client | None = parameter(
         default=None,
         constraint=(Methods(("submit", "compute")), None),

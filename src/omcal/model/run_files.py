@@ -14,6 +14,7 @@ from omcal.method.scaling import SCALES, Scaling
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
 from omcal.model.header import ModelError, flag, integer, names, number, text
+from omcal.model.numbering import read_matches
 from omcal.model.structure import Structure
 from omcal.views.columns import split_columns
 from omcal.views.mixed import check_encoding
@@ -57,6 +58,8 @@ def values_of(model: Any) -> dict[str, Any]:
         "converged": bool(model.converged_),
         "n_undecided": int(model.n_undecided_),
         "doubts": doubts.written(model.doubts_),
+        "matched": list(map(list, model.matched_)),
+        "cluster_names": model._cluster_names,
         "structure": None if model.structure_ is None else list(model.structure_),
     }
 
@@ -129,6 +132,8 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
         if all(one is None for one in columns):  # as files had it before names were kept by view
             model._view_columns = _columns_of_views(model, of_table)
     model.doubts_ = doubts.read(header["doubts"])
+    model.matched_ = read_matches(header.get("matched", []))
+    model._cluster_names = names(header.get("cluster_names"), model.n_clusters)
     model.structure_ = _structure(header.get("structure"))  # 0.2 had none
 
 

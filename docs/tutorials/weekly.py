@@ -1,0 +1,54 @@
+"""
+Weekly data
+===========
+
+A clustering is used for months while samples come and go. Clusters should keep their numbers and
+their names, so that "cluster 2" means the same group next week.
+"""
+
+# %%
+# The first week: 500 samples in three views. Clusters are numbered by size, the largest first, and
+# may be given names.
+
+import tempfile
+from pathlib import Path
+
+import omcal
+from omcal import OMCAL
+from omcal.datasets import make_multiview
+
+data = make_multiview(700, n_clusters=4, noise=0.6, random_state=0)
+first_week = {name: view[:500] for name, view in data.views.items()}
+model = OMCAL(4, random_state=0).fit(first_week)
+model.cluster_names_ = ["north", "south", "east", "west"]
+file = Path(tempfile.mkdtemp()) / "week1.omcal"
+model.save(file)
+
+# %%
+# The next week 200 samples are gone and 200 are new. ``like`` matches the new clusters to those of
+# the saved model, by its predictions for the samples that are there now. On the command line it is
+# ``omcal cluster week2.csv -c 4 --like week1.omcal``.
+
+next_week = {name: view[200:] for name, view in data.views.items()}
+later = OMCAL(4, random_state=1).fit(next_week, like=omcal.load(file))
+kept = (later.labels_[:300] == model.labels_[200:]).mean()
+print(f"{kept:.0%} of the samples of both weeks keep their number")
+for match, name in zip(later.matched_, later.cluster_names_, strict=True):
+    print(name, match)
+assert kept > 0.95
+
+# %%
+# Labels that are known serve as well: an array with −1 for samples without one, or, for data
+# frames, a mapping from ids. :func:`omcal.metrics.match_labels` does the same for any two
+# clusterings, and gives clusters that are new a new number.
+
+print(omcal.metrics.match_labels([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 2]))
+
+# %%
+# ``warm_start=True`` goes on from the anchors and the basis of the last fit. That keeps the numbers
+# and takes fewer iterations, but finds new groups less easily.
+
+warm = OMCAL(4, random_state=0, warm_start=True).fit(first_week)
+before = warm.labels_
+warm.fit(next_week)
+print(f"{(warm.labels_[:300] == before[200:]).mean():.0%} keep their number")

@@ -1,0 +1,144 @@
+"""Numbers of clusters: by size, or those of an earlier clustering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from omcal.machine.arrays import Array, Floats, on_host
+from omcal.metrics import matched_clusters
+from omcal.model.header import integer, number
+
+UNKNOWN = -1  # label of a sample that the earlier clustering does not have
+
+
+class Match(NamedTuple):
+    """The cluster of an earlier clustering that a cluster continues.
+
+    Attributes
+    ----------
+    cluster : int
+        Number of the cluster.
+    old : int or None
+        Number of the earlier cluster; None: the cluster is new.
+    share : float
+        Samples that both hold, as a share of those that either holds, of all samples with an
+        earlier label.
+    """
+
+    cluster: int
+    old: int | None
+    share: float
+
+
+def old_labels(like: Any, X: Any, present: Any, n: int) -> Array:
+    """Return the earlier cluster of each of the n samples of X; `UNKNOWN` where there is none.
+
+    `like` is a fitted model, whose predictions count, an array of n labels, or labels by id: a
+    mapping or a pandas Series, for views that are data frames.
+    """
+    if hasattr(like, "predict"):
+        return on_host(like.predict(X, present=present)).astype(np.int64)
+    if hasattr(like, "index") and hasattr(like, "to_dict"):
+        like = like.to_dict()
+    if isinstance(like, Mapping):
+        ids = _ids(X)
+        if ids is None:
+            raise ValueError("like maps ids to labels, but X has no ids; pass data frames.")
+        like = [like.get(one, UNKNOWN) for one in ids]
+    labels = np.asarray(like)
+    if labels.shape != (n,):
+        raise ValueError(
+            f"like has shape {labels.shape}; give a fitted model, or one label for each of the {n} "
+            f"samples ({UNKNOWN} where there is none)."
+        )
+    if labels.dtype.kind not in "iub" or labels.min(initial=0) < UNKNOWN:
+        raise ValueError(
+            f"like must be whole numbers from 0 on, or {UNKNOWN} for samples without a label; "
+            "omcal.metrics.match_labels takes any labels."
+        )
+    return labels.astype(np.int64)
+
+
+def _ids(X: Any) -> Any:
+    """Return the index of the first data frame in X, or None."""
+    first: Any = next(iter(X.values() if isinstance(X, Mapping) else X), X)
+    return next((one.index for one in (X, first) if hasattr(one, "columns")), None)
+
+
+def names_like(like: Any, matches: list[Match]) -> list[str] | None:
+    """Return the names of clusters that continue named ones; None where there is no name."""
+    known = getattr(like, "_cluster_names", None)
+    if known is None:
+        return None
+    return [str(one.cluster) if one.old is None else known[one.old] for one in matches]
+
+
+def read_matches(stored: Any) -> list[Match]:
+    """Return matches from the header of a file, which is not trusted."""
+    return [
+        Match(
+            integer(cluster), None if old is None else integer(old), number(share, "share", least=0)
+        )
+        for cluster, old, share in stored
+    ]
+
+
+def by_size(sizes: Array, order: Array | None = None) -> Array:
+    """Return the clusters by size, largest first; of equal ones in the given order."""
+    order = np.arange(len(sizes)) if order is None else order
+    return np.asarray(order[np.argsort(-sizes[order], kind="stable")])
+
+
+def overlaps(old: Array, labels: Array, n_clusters: int, n_old: int) -> Array:
+    """Return the table of samples by earlier cluster and cluster; it adds up over parts."""
+    known = old >= 0
+    cells = old[known] * n_clusters + labels[known]
+    return np.bincount(cells, minlength=n_old * n_clusters).reshape(n_old, n_clusters)
+
+
+def as_before(table: Array, sizes: Array) -> tuple[Array, list[Match]]:
+    """Return the order in which clusters have their earlier numbers, and the matches.
+
+    A number that no cluster can have, as there are fewer clusters than numbers, goes to none; new
+    clusters take the free numbers by size.
+    """
+    c = len(sizes)
+    old_of, shares = matched_clusters(table)
+    order = np.full(c, -1)
+    for cluster, old in enumerate(old_of):
+        if 0 <= old < c:
+            order[old] = cluster
+    left = [cluster for cluster in by_size(sizes) if cluster not in order]
+    order[order < 0] = left
+    return order, [
+        Match(number, int(old_of[cluster]) if old_of[cluster] >= 0 else None, shares[cluster])
+        for number, cluster in enumerate(order.tolist())
+    ]
+
+
+def renumbered(labels: Any, order: Array) -> Any:
+    """Return labels, wherever they are, in which cluster order[j] has the number j."""
+    number = np.argsort(order).astype(np.int32)
+    if (number == np.arange(len(number))).all():
+        return labels
+    if hasattr(labels, "cpu"):
+        from omcal.machine import torch
+
+        found = torch.from_numpy(number).to(labels.device)[labels.long()]
+        return found.to(labels.dtype)
+    if hasattr(labels, "map_blocks"):
+        return labels.map_blocks(number.take, dtype=labels.dtype)
+    return number.astype(labels.dtype, copy=False).take(labels)
+
+
+def moved_anchors(old: Any, new: Any) -> list[Floats]:
+    """Return the anchors of a GraphModel in the space of the scalings of another."""
+    found = []
+    for anchors, before, after in zip(old.anchors, old.scalings, new.scalings, strict=True):
+        points = before.undo(anchors)
+        points = points if after.center is None else points - after.center
+        found.append(points if after.factor is None else points * after.factor)
+    return found
