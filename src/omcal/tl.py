@@ -74,7 +74,8 @@ def omcal(
         cluster` combines 10.
     key_added : str, default="omcal"
         Name of the results: labels in ``obs[key]`` (categorical), the soft indicator in
-        ``obsm["X_" + key]``, a map in two dimensions in ``obsm["X_" + key + "_map"]``, and
+        ``obsm["X_" + key]``, a map in two dimensions (that of ``obsm["X_umap"]`` if there is
+        one) in ``obsm["X_" + key + "_map"]``, and
         parameters, view weights and objective in ``uns[key]``. Several runs also give
         ``obs[key + "_certainty"]``, the share of runs that agree with each label, and
         ``uns[key]["stability"]``, the mean adjusted Rand index between the runs and the result.
@@ -150,7 +151,12 @@ def omcal(
         data.obs[f"{key_added}_certainty"] = model.certainty_
         shown = model.as_one_run()
     data.obsm[f"X_{key_added}"] = model.transform(views, present)
-    data.obsm[f"X_{key_added}_map"] = model_layout(shown, views, present=present)
+    umap = data.obsm.get("X_umap")
+    data.obsm[f"X_{key_added}_map"] = (
+        model_layout(shown, views, present=present)
+        if umap is None or np.shape(umap)[1] != 2
+        else np.array(umap, dtype=np.float64)
+    )
     data.uns[key_added] = _record(model)
     if keep_model:
         data.uns[key_added]["model"] = _as_bytes(model)

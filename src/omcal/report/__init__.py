@@ -30,6 +30,7 @@ class ReportOptions(TypedDict, total=False):
     names: Collection[object] | None
     feature_names: Mapping[str, Collection[object]] | None
     columns: Mapping[str, ArrayLike] | None
+    positions: ArrayLike | None
     title: str | None
     source: str
     seconds: float | None
@@ -47,6 +48,7 @@ def write_report(
     names: Collection[object] | None = None,
     feature_names: Mapping[str, Collection[object]] | None = None,
     columns: Mapping[str, ArrayLike] | None = None,
+    positions: ArrayLike | None = None,
     title: str | None = None,
     source: str = "",
     seconds: float | None = None,
@@ -78,6 +80,9 @@ def write_report(
         View -> the names of its features; those of data frames are known.
     columns : mapping, optional
         Name -> one value for each sample, numbers or categories, to colour the map by.
+    positions : array-like of shape (n, 2), optional
+        Own positions for the map, such as those of UMAP. By default the samples are laid out by
+        their neighbours in the scaled views, or in the anchor graphs where X is not given.
     title : str, optional
         What stands above it.
     source : str
@@ -126,6 +131,7 @@ def write_report(
         description=described,
         names=names,
         columns=columns,
+        positions=positions,
         title=title,
         source=source,
         seconds=seconds,

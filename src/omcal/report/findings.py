@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -15,13 +16,17 @@ from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import ASKED
 from omcal.metrics import evaluate
+from omcal.model.estimators import OMCAL
 from omcal.model.explain import explain_graphs
 from omcal.model.feature_effects import ClusterDescription
+from omcal.model.structure import few_directions, gaussian_like
+from omcal.model.subset_fits import graphs_of
 from omcal.model.view_effects import ViewExplanation
+from omcal.places.data_scan import complete_sample
 from omcal.plots.clusters import class_counts, diagonal_order
 from omcal.report.columns import Column, read_columns
 from omcal.report.evidence import Evidence, find_evidence
-from omcal.report.layout import lay_out
+from omcal.report.layout import SampleMap, make_map
 from omcal.views.view import Views
 
 MAP_SAMPLES = 100_000
@@ -30,6 +35,8 @@ RESAMPLES = 5
 MANY_ANCHORS = 200
 LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
 EXAMPLES = 5
+BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
+_NULL_SAMPLES = 500
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,8 @@ class Findings:
     columns: list[Column]
     sizes: Array
     map_rows: Array
-    map_positions: Array
+    map: SampleMap
+    null_sure: float | None  # share of clearly assigned samples in data without clusters
     class_table: ClassTable | None
     explanation: ViewExplanation | None  # where views can be compared
     description: ClusterDescription | None  # where the data are at hand
@@ -110,6 +118,7 @@ def find(
     description: ClusterDescription | None = None,
     names: Collection[object] | None = None,
     columns: Mapping[str, Any] | None = None,
+    positions: Any = None,
     title: str | None = None,
     source: str = "",
     seconds: float | None = None,
@@ -144,7 +153,12 @@ def find(
         columns=others,
         sizes=np.bincount(labels, minlength=n_clusters),
         map_rows=rows,
-        map_positions=lay_out(model, graphs[rows], labels[rows], rng),
+        map=make_map(
+            *(model, graphs, data, rows),
+            np.random.RandomState(random_state),
+            check_positions(positions, n),
+        ),
+        null_sure=None if hasattr(model, "runs_") else sure_by_chance(model, data),
         class_table=None if classes is None else _class_table(classes, labels, n_clusters),
         explanation=_explanation(model, graphs, rng),
         description=description,
@@ -168,6 +182,48 @@ def _one_per_sample(what: str, values: Any, n: int) -> Array | None:
     if array.shape != (n,):
         raise ValueError(f"{what} has shape {array.shape}; give one value for each of {n} samples.")
     return array
+
+
+def check_positions(positions: Any, n: int) -> Array | None:
+    """Return positions that a user has given as an array of shape (n, 2)."""
+    if positions is None:
+        return None
+    array = np.asarray(positions, dtype=np.float64)
+    if array.shape != (n, 2) or not np.isfinite(array).all():
+        raise ValueError(
+            f"positions has shape {array.shape}; give two finite coordinates for each of {n} "
+            "samples."
+        )
+    return array
+
+
+def sure_by_chance(model: Any, data: Views | None) -> float | None:
+    """Return the share of samples with a clear cluster in a fit to data without clusters.
+
+    The data are drawn from one Gaussian with the covariance of a sample of the scaled views. None
+    where the views are not in memory, or the sample is too small for the model's anchors.
+    """
+    if data is None or data.stored or model.n_clusters < 2:
+        return None
+    m = len(model.basis_)
+    rows = complete_sample(data.n, data.present, max(_NULL_SAMPLES, 2 * m))
+    if len(rows) < max(2 * m, 50):
+        return None
+    scaled = [
+        few_directions(scaling.apply(view.rows(rows)))
+        for scaling, view in zip(model._rule.learned.scalings, data, strict=True)
+    ]
+    scaled = [X for X in scaled if X.shape[1]]
+    if not scaled:
+        return None
+    drawn = gaussian_like(np.hstack(scaled), np.random.default_rng(0))
+    views = np.split(drawn, np.cumsum([X.shape[1] for X in scaled])[:-1], axis=1)
+    settings = {"n_anchors": m, "n_neighbors": model.n_neighbors, "scale": None, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        null = OMCAL(int(model.n_clusters), **settings).fit(views)
+    margin = find_evidence(null, graphs_of(null, views), np.asarray(null.labels_)).certainty
+    return float((margin > BETWEEN).mean())
 
 
 def _certainty(model: Any, evidence: Evidence) -> tuple[Array, str]:

@@ -1,33 +1,63 @@
-"""A map of the samples: their anchor graph and their clusters laid out in the plane."""
+"""A map of the samples in the plane, laid out by their neighbours and without their clusters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.manifold import trustworthiness
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.extmath import randomized_svd
 
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import indicate
 from omcal.model.fitting import AnchorClusterer
-from omcal.model.subset_fits import graphs_of, mixed
+from omcal.model.subset_fits import fitted_views, graphs_of
 from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.view import Matrix, Views
 
 _LAID_OUT = 4000  # samples that forces act on; the others are placed among them
 _BLOCK = 8192
+_DIRECTIONS = 30  # of a view: those of largest variance
 _NEIGHBORS = 10
-_MATES = 4  # random samples of its own cluster that each sample is drawn to as well
-_ACROSS = 0.3  # how much a neighbour of another cluster attracts
-_OF_CLUSTERS = 0.5  # how much the ties to the clusters count beside those to the anchors
-_WITHIN = 0.05  # of the first map, beside the places of the clusters
-_EPOCHS = 120
-_REPULSION = 3.0  # random others that each drawn one stands for
+_JUDGED = 1000  # samples that trustworthiness is measured on
+_MIXED = 0.5  # share of the neighbours on the map that are of the same cluster
+_EPOCHS = 200
+_REPULSION = 6.0  # weight of a randomly drawn sample, which stands for several
 _LARGEST_STEP = 4.0
-_GRAVITY = 0.05  # towards the middle, so that groups without a tie do not drift apart for ever
+_GRAVITY = 0.05  # towards the middle, so that separate groups do not drift apart
+
+Points = NDArray[np.float32]
+PointsOf = Callable[[Array], Points]  # row numbers -> coordinates of these samples
+
+
+@dataclass(frozen=True)
+class SampleMap:
+    """Positions of samples in the plane.
+
+    Attributes
+    ----------
+    positions : array of shape (n, 2)
+        Between 0 and 1.
+    source : str
+        "views" where neighbours in the scaled views were laid out, "graphs" where the anchor
+        graphs were, "given" where a user has passed positions.
+    trust : float or None
+        Trustworthiness of a sample of at most 1000 positions, with 10 neighbours, against the
+        points that were laid out; None where there are too few samples.
+    mixed : list of int
+        Clusters most of whose neighbours on the map are of other clusters.
+    """
+
+    positions: Floats
+    source: str
+    trust: float | None
+    mixed: list[int]
 
 
 def model_layout(
@@ -37,14 +67,17 @@ def model_layout(
     present: PresentLike | None = None,
     random_state: int = 0,
 ) -> Floats:
-    """Positions of the samples of a fitted model for a map, as in its report.
+    """Return positions of the samples of a fitted model for a map, as in its report.
+
+    The clusters have no influence on them.
 
     Parameters
     ----------
     model : OMCAL or OCAL
         Fitted.
     X : as in `fit`, optional
-        The data that the model was fitted to; not needed where the model has kept its graphs.
+        The data that the model was fitted to. Without it the anchor graphs that the model has kept
+        are laid out, which are coarser.
     present : as in `fit`
         For X.
     random_state : int, default=0
@@ -61,96 +94,157 @@ def model_layout(
     >>> from omcal.datasets import make_multiview
     >>> data = make_multiview(60, n_clusters=3, random_state=0)
     >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
-    >>> model_layout(model).shape
+    >>> model_layout(model, data.views).shape
     (60, 2)
     """
+    views = None if X is None else fitted_views(model, X, present)
     graphs = graphs_of(model, X, present)
     rng = np.random.RandomState(random_state)
-    return lay_out(model, graphs, np.asarray(model.labels_), rng)
+    return make_map(model, graphs, views, np.arange(graphs.n), rng).positions
 
 
-def lay_out(model: Any, graphs: AnchorGraphs, labels: Array, rng: np.random.RandomState) -> Floats:
-    """Positions of all samples: some are laid out, the others placed among the most similar."""
-    n = graphs.n
-    some = np.sort(rng.permutation(n)[:_LAID_OUT])
-    rows = _ties(model, graphs[some])
-    xy = sample_layout(rows, labels[some], rng)
-    if len(some) == n:
+def make_map(
+    model: Any,
+    graphs: AnchorGraphs,
+    views: Views | None,
+    rows: Array,
+    rng: np.random.RandomState,
+    given: Array | None = None,
+) -> SampleMap:
+    """Lay out these samples by the views where they are in memory, else by the anchor graphs."""
+    some = np.sort(rng.permutation(len(rows))[:_LAID_OUT])
+    in_memory = views is not None and not views.stored
+    if in_memory:
+        points_of = _points_of_views(model._rule.learned.scalings, views, rows[some], rng)
+    else:
+        points_of = _Projection(graphs[rows[some]].side_by_side(), rng).of(
+            lambda numbers: graphs[numbers].side_by_side()
+        )
+    points = points_of(rows[some])
+    if given is not None:
+        xy, source = to_unit_square(np.asarray(given, dtype=np.float64)[rows]), "given"
+    else:
+        xy, source = lay_out(points, points_of, rows, some, rng), "views" if in_memory else "graphs"
+    labels = np.asarray(model.labels_)[rows[some]]
+    return SampleMap(xy, source, trust_of(points, xy[some], rng), mixed_clusters(xy[some], labels))
+
+
+def lay_out(
+    points: Points, points_of: PointsOf, rows: Array, some: Array, rng: np.random.RandomState
+) -> Floats:
+    """Return positions of all rows: forces act on some, the others are placed among them."""
+    xy = sample_layout(points, rng)
+    if len(some) == len(rows):
         return to_unit_square(xy)
-    place = _Places(rows, xy, labels[some])
-    everyone = np.empty((n, 2))
-    for block in row_blocks(n, _BLOCK):
-        everyone[block] = place(_ties(model, graphs[block]), labels[block], rng)
+    place = _Places(points, xy)
+    everyone = np.empty((len(rows), 2))
+    for block in row_blocks(len(rows), _BLOCK):
+        everyone[block] = place(points_of(rows[block]), rng)
     everyone[some] = xy
     return to_unit_square(everyone)
 
 
-def _ties(model: Any, graphs: AnchorGraphs) -> NDArray[np.float32]:
-    """What samples are compared by: their ties to the anchors and, half as much, to clusters."""
-    F = np.maximum(indicate(model._rule.consensus, graphs)[0], 0)
-    A = mixed(graphs, model._rule.consensus.alpha)
-    return np.hstack([_unit(A), _OF_CLUSTERS * _unit(F)]).astype(np.float32)
+def _points_of_views(
+    scalings: list[Any], views: Any, rows: Array, rng: np.random.RandomState
+) -> PointsOf:
+    """Return the coordinates of samples in the leading directions of each scaled view."""
+    parts = []
+    for scaling, view in zip(scalings, views, strict=True):
+
+        def scaled(numbers: Array, scaling: Any = scaling, view: Any = view) -> Matrix:
+            return scaling.apply(view.rows(numbers))
+
+        def there(numbers: Array, view: Any = view) -> Array | None:
+            return None if view.present is None else view.present[numbers]
+
+        inside = rows if view.present is None else rows[view.present[rows]]
+        parts.append(_Projection(scaled(inside), rng).of(scaled, there))
+    return lambda numbers: np.hstack([part(numbers) for part in parts])
 
 
-def _unit(rows: Array) -> Array:
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
+class _Projection:
+    """The leading directions of a table; rows that are absent lie in its middle."""
+
+    def __init__(self, X: Matrix, rng: np.random.RandomState) -> None:
+        n, d = X.shape
+        self.axes = None
+        if sparse.issparse(X) or d > _DIRECTIONS:
+            centred = X if sparse.issparse(X) else X - X.mean(axis=0)
+            count = max(1, min(_DIRECTIONS, n, d))
+            self.axes = randomized_svd(centred, count, n_iter=2, random_state=rng)[2].T
+        self.middle = self._turned(X).mean(axis=0) if n else 0.0
+
+    def _turned(self, X: Matrix) -> Array:
+        return np.asarray(X if self.axes is None else X @ self.axes)
+
+    def of(
+        self,
+        read: Callable[[Array], Matrix],
+        there: Callable[[Array], Array | None] = lambda numbers: None,
+    ) -> PointsOf:
+        def points(numbers: Array) -> Points:
+            found = self._turned(read(numbers)) - self.middle
+            present = there(numbers)
+            if present is not None:
+                found[~present] = 0.0
+            return np.asarray(found, dtype=np.float32)
+
+        return points
+
+
+def trust_of(points: Points, xy: Array, rng: np.random.RandomState) -> float | None:
+    """Return the trustworthiness of the positions of some samples; None for fewer than 25."""
+    some = rng.permutation(len(xy))[:_JUDGED]
+    if len(some) < 25:
+        return None
+    return float(trustworthiness(points[some], xy[some], n_neighbors=10))
+
+
+def mixed_clusters(xy: Array, labels: Array) -> list[int]:
+    """Return the clusters most of whose neighbours on the map are of other clusters."""
+    k = min(_NEIGHBORS, len(xy) - 1)
+    if k < 1:
+        return []
+    near = NearestNeighbors(n_neighbors=k).fit(xy).kneighbors(return_distance=False)
+    own = (labels[near] == labels[:, None]).mean(axis=1)
+    sizes = np.bincount(labels)
+    means = np.bincount(labels, own) / np.maximum(sizes, 1)
+    # A cluster of few samples cannot fill the neighbourhood of one of them.
+    reach = np.minimum(1.0, np.maximum(sizes - 1, 0) / k)
+    return np.flatnonzero((sizes > 1) & (means < _MIXED * reach)).tolist()
 
 
 class _Places:
-    """Places of more samples: between the most similar of their cluster that are laid out."""
+    """Places of more samples: between the nearest of those that are laid out."""
 
-    def __init__(self, rows: Array, xy: Array, labels: Array) -> None:
-        self.rows, self.xy, self.labels = rows, xy, labels
-        near = NearestNeighbors(n_neighbors=3).fit(xy).kneighbors()[0]
-        self.gaps = near.mean(axis=1)
+    def __init__(self, points: Points, xy: Array) -> None:
+        self.xy = xy
+        self.nearest = NearestNeighbors(n_neighbors=3, algorithm="brute").fit(points)
+        self.gaps = NearestNeighbors(n_neighbors=3).fit(xy).kneighbors()[0].mean(axis=1)
 
-    def __call__(self, rows: Array, labels: Array, rng: np.random.RandomState) -> Array:
-        index = np.empty((len(rows), 3), dtype=np.intp)
-        for cluster in np.unique(labels):
-            index[labels == cluster] = self._similar(rows[labels == cluster], cluster)
+    def __call__(self, points: Points, rng: np.random.RandomState) -> Array:
+        index = self.nearest.kneighbors(points, return_distance=False)
         first, gap = self.xy[index[:, 0]], self.gaps[index[:, 0]]
-        # Between similar samples that lie in different parts of the map is no place for one.
+        # Between neighbours that lie in different parts of the map is no place for a sample.
         beside = np.linalg.norm(self.xy[index] - first[:, None], axis=2) < 5 * gap[:, None]
-        weights = beside * rng.dirichlet(np.ones(3), size=len(rows))
+        weights = beside * rng.dirichlet(np.ones(3), size=len(points))
         weights[:, 0] += 1e-9
         weights /= weights.sum(axis=1, keepdims=True)
         between = np.einsum("ik,ikd->id", weights, self.xy[index])
-        return np.asarray(between + 0.5 * gap[:, None] * rng.normal(size=(len(rows), 2)))
-
-    def _similar(self, rows: Array, cluster: int) -> Array:
-        """The most similar three of a cluster; of all where too few of it are laid out."""
-        members = np.flatnonzero(self.labels == cluster)
-        members = members if len(members) >= 3 else np.arange(len(self.labels))
-        nearest = NearestNeighbors(n_neighbors=3).fit(self.rows[members])
-        return np.asarray(members[nearest.kneighbors(rows, return_distance=False)])
+        return np.asarray(between + 0.5 * gap[:, None] * rng.normal(size=(len(points), 2)))
 
 
-def sample_layout(
-    rows: Array,
-    labels: Array,
-    random_state: np.random.RandomState,
-    *,
-    mates: int = _MATES,
-    across: float = _ACROSS,
-) -> Floats:
-    """Positions in which similar samples lie together, and clusters are not torn.
+def sample_layout(points: Array, random_state: np.random.RandomState) -> Floats:
+    """Return positions in which neighbours lie together.
 
-    Neighbours attract each other and random pairs repel each other, in the manner of UMAP; each
-    sample begins near the place of its cluster and is drawn to random ones of it, while neighbours
-    of other clusters attract less. Time is linear in the number of samples but for the search for
-    neighbours.
+    Neighbours attract each other, the nearest most, and random pairs repel each other, as in UMAP.
+    Time is linear in the number of samples but for the search for neighbours.
 
     Parameters
     ----------
-    rows : array of shape (n, m)
-        What samples are compared by.
-    labels : array of shape (n,)
-        Their clusters.
+    points : array of shape (n, d)
+        Coordinates of the samples.
     random_state : RandomState
-    mates : int, default=4
-        Random samples of its cluster that each is drawn to.
-    across : float, default=0.3
-        How much a neighbour of another cluster attracts beside one of the same.
 
     Returns
     -------
@@ -158,49 +252,25 @@ def sample_layout(
 
     Examples
     --------
-    >>> rows, labels = np.repeat(np.eye(3), 20, axis=0), np.repeat([0, 1, 2], 20)
-    >>> sample_layout(rows, labels, np.random.RandomState(0)).shape
+    >>> points = np.repeat(np.eye(3), 20, axis=0)
+    >>> sample_layout(points, np.random.RandomState(0)).shape
     (60, 2)
     """
-    n = len(rows)
+    n = len(points)
     if n < 3:
         return np.arange(2.0 * n).reshape(n, 2)
     k = min(_NEIGHBORS, n - 1)
-    near = NearestNeighbors(n_neighbors=k).fit(rows).kneighbors(return_distance=False)
-    weights = np.where(labels[near] == labels[:, None], 1.0, across)
-    weights = np.hstack([weights, np.ones((n, mates))])
-    of_cluster = _Mates(labels)
+    away, near = NearestNeighbors(n_neighbors=k).fit(points).kneighbors()
+    beyond = away - away[:, :1]
+    weights = np.exp(-beyond / np.maximum(beyond.mean(axis=1, keepdims=True), 1e-12))
     # A point of the plane is a complex number: one array, one gather, one subtraction.
-    z = _places_of_clusters(rows, labels, random_state)
+    z = _principal_plane(points, random_state)
     for epoch in range(_EPOCHS):
         rate = 1.0 - epoch / _EPOCHS
-        z += rate * _pull(z, np.hstack([near, of_cluster(mates, random_state)]), weights)
+        z += rate * _pull(z, near, weights)
         z += rate * _push(z, random_state.randint(n, size=near.shape))
         z *= 1.0 - _GRAVITY * rate
     return np.column_stack([z.real, z.imag])
-
-
-class _Mates:
-    """Random samples of the cluster of each sample."""
-
-    def __init__(self, labels: Array) -> None:
-        codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
-        self.order = np.argsort(codes, kind="stable")
-        self.size = sizes[codes]
-        self.first = (np.cumsum(sizes) - sizes)[codes]
-
-    def __call__(self, count: int, rng: np.random.RandomState) -> Array:
-        drawn = rng.uniform(size=(len(self.order), count)) * self.size[:, None]
-        return np.asarray(self.order[self.first[:, None] + drawn.astype(np.intp)])
-
-
-def _places_of_clusters(rows: Array, labels: Array, random_state: np.random.RandomState) -> Array:
-    """The clusters apart, by their means; within each the samples as they lie to one another."""
-    codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)[1:]
-    members = sparse.csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))
-    means = (members @ rows) / sizes[:, None]
-    within = _principal_plane(rows, random_state)
-    return np.asarray(_principal_plane(means, random_state)[codes] + _WITHIN * within)
 
 
 def _principal_plane(rows: Array, random_state: np.random.RandomState) -> Array:
@@ -212,7 +282,7 @@ def _principal_plane(rows: Array, random_state: np.random.RandomState) -> Array:
 
 
 def _pull(z: Array, near: Array, weights: Array) -> Array:
-    """Towards the neighbours, and towards those whose neighbour one is."""
+    """Return the steps of all samples towards their neighbours, and of these towards them."""
     away = z[:, None] - z[near]
     force = weights * away / (1.0 + _squared(away))
     place, n = near.ravel(), len(z)
@@ -223,7 +293,7 @@ def _pull(z: Array, near: Array, weights: Array) -> Array:
 
 
 def _push(z: Array, others: Array) -> Array:
-    """Away from random samples, each of which stands for several."""
+    """Return the steps away from randomly drawn samples."""
     away = z[:, None] - z[others]
     squared = _squared(away)
     force = away / ((0.01 + squared) * (1.0 + squared))
@@ -239,7 +309,7 @@ def _bounded(step: Array) -> Array:
 
 
 def to_unit_square(xy: Array) -> Floats:
-    """The same shape, in the middle of the square; a few far samples are moved to its edge."""
+    """Return the positions in the unit square; a few far samples are moved to its edge."""
     low, high = np.quantile(xy, [0.002, 0.998], axis=0)
     middle, extent = (low + high) / 2, 1.1 * float((high - low).max())
     return np.asarray(np.clip((xy - middle) / max(extent, 1e-12) + 0.5, 0.0, 1.0))

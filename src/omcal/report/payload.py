@@ -54,7 +54,7 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
     """The data of the page, of which `spent` bytes are written already."""
     rows, e = f.map_rows, f.evidence
     packed = Packed()
-    packed.add("xy", np.round(f.map_positions * 65535).astype("u2"))
+    packed.add("xy", np.round(f.map.positions * 65535).astype("u2"))
     packed.add("cluster", _small(f.labels[rows]))
     packed.add("second", _small(e.second[rows]))
     packed.add("certainty", to_shades(f.certainty[rows], 0, 1))

@@ -29,7 +29,7 @@ from omcal.report.html import (
     table,
 )
 from omcal.report.runs import runs
-from omcal.report.summary import count, decisive_views
+from omcal.report.summary import cluster_list, count, decisive_views
 
 # Shares are written as percentages, indices and cosines as numbers.
 SHARES = {"accuracy": "accuracy", "purity": "purity", "precision": "precision"}
@@ -76,11 +76,7 @@ def clusters(f: Findings) -> Section:
         else '<input id="filter" class="screen" type="search" hidden aria-label="Filter the list">'
     )
     body = join(
-        paragraph(
-            "Samples that are tied to the same anchors lie together, and those of a cluster are "
-            "drawn together; colour by certainty to see which lie between two clusters. Distances "
-            f"between far groups mean little. {note}"
-        ),
+        paragraph(f"{_of_map(f)} Distances between far groups mean little. {note}"),
         Html(
             f'<div class="map"><figure>{_TOOLS}'
             '<div class="frame"><canvas id="map" tabindex="0" role="application" '
@@ -102,6 +98,32 @@ def clusters(f: Findings) -> Section:
         figure(size_chart(f.sizes.tolist()), "cluster-sizes"),
     )
     return Section("clusters", "Clusters and a map of the samples", "Clusters", body, long=True)
+
+
+def _of_map(f: Findings) -> str:
+    """How the map was made, how far it can be trusted, and the clusters it does not separate."""
+    made = {
+        "views": "Samples that are neighbours in the scaled views lie together; the clusters have "
+        "no influence on the positions.",
+        "graphs": "Samples that are tied to the same anchors lie together; the clusters have no "
+        "influence on the positions. A map of the data themselves needs X: report(path, X).",
+        "given": "The positions were given.",
+    }[f.map.source]
+    trust = f.map.trust
+    if trust is not None:
+        against = "the anchor graphs" if f.map.source == "graphs" else "the views"
+        made += (
+            f" Its trustworthiness is {trust:.2f}: 1 means that neighbours on the map are "
+            f"neighbours in {against}, 0.5 that they are random."
+        )
+    if len(f.map.mixed) == len(f.sizes):
+        made += " All clusters are mixed with one another on the map."
+    elif f.map.mixed:
+        made += (
+            f" On the map {cluster_list(f.map.mixed)} {'is' if len(f.map.mixed) == 1 else 'are'} "
+            "mixed with others: most neighbours there are of other clusters."
+        )
+    return made
 
 
 _TOOLS = (

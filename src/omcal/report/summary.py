@@ -1,4 +1,4 @@
-"""How a report begins: what to trust, what to doubt, and the numbers."""
+"""The head of a report: tests that the result passed, reasons to doubt it, and the numbers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 
 from omcal.machine.arrays import Mask
 from omcal.model.view_effects import sufficient
-from omcal.report.findings import Findings
+from omcal.report.findings import BETWEEN, Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
 
-_BETWEEN, _HALF = 0.1, 0.5  # certainty up to which a sample lies between two clusters
+_HALF = 0.5  # certainty over runs up to which a sample lies between two clusters
+_LISTED = 12  # clusters that a sentence names
 _MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
+_CLEARLY = 0.05  # share of the samples that is more than chance
 _STEADY = 0.9  # adjusted Rand index from which a result is called the same
 
 Diagnostic = tuple[str, str]  # what, and one thing to try
@@ -34,9 +36,17 @@ def lead(f: Findings) -> Html:
         + "</li>"
         for what, advice in doubts(f)
     )
-    nothing = "<li>Nothing was found to doubt: the fit, the views and the clusters.</li>"
+    nothing = "<li>No test found a reason to doubt the fit, the views or the clusters.</li>"
+    untested = f.model.structure_ is None
+    none_passed = (
+        "<li>Whether there are clusters at all was not tested: too few samples, or the model was "
+        "loaded from a file.</li>"
+        if untested
+        else "<li>Nothing yet: no test found clusters beyond those of noise.</li>"
+    )
     columns = Html(
-        f'<div class="verdict"><div class="good"><h2>What to trust</h2><ul>{trusted}</ul></div>'
+        '<div class="verdict"><div class="good"><h2>What to trust</h2>'
+        f"<ul>{trusted or none_passed}</ul></div>"
         f'<div class="bad"><h2>What to doubt</h2><ul>{doubted or nothing}</ul></div></div>'
     )
     return join(paragraph(sentence, "lead"), columns, facts(_numbers(f)))
@@ -58,8 +68,20 @@ def _numbers(f: Findings) -> dict[str, str]:
 
 
 def trust(f: Findings) -> list[str]:
-    """What speaks for the result."""
-    found = [_sure(f)]
+    """Return the tests that the result has passed, each of which noise would fail."""
+    tested = f.model.structure_
+    if tested is None or not tested.found:
+        return []
+    found = [
+        f"The clusters separate neighbours with a score of {tested.separation:.2f} (0: chance, 1: "
+        f"perfect); data without clusters reach {tested.null:.2f}."
+    ]
+    share = float((~_between(f)).mean())
+    if f.null_sure is not None and share > f.null_sure + _CLEARLY:
+        found.append(
+            f"{percent(share)} of the samples are clearly nearer to their cluster than to the "
+            f"next; in data without clusters it is {percent(f.null_sure)}."
+        )
     repeated = f.explanation and f.explanation.repeated_range
     if repeated and repeated[0] >= _STEADY:
         found.append(
@@ -71,8 +93,6 @@ def trust(f: Findings) -> list[str]:
         found.append(
             f"The {len(f.model.runs_)} runs agree with the result: ARI {stability:.2f} in the mean."
         )
-    if f.explanation is not None and not decisive_views(f):
-        found.append("No single view decides the result.")
     enough = [] if f.explanation is None else sufficient(f.explanation)
     if len(enough) > 1:
         listed = ", ".join(view.name for view in enough)
@@ -80,24 +100,12 @@ def trust(f: Findings) -> list[str]:
     accuracy = None if f.class_table is None else f.class_table.scores["accuracy"]
     if accuracy is not None and accuracy >= _MOST:
         found.append(f"{percent(accuracy)} of the samples are where their known class says.")
-    rule = f.evidence.same_rule
-    if rule is not None and rule >= 0.99:
-        found.append("predict puts these samples into the clusters that they have here.")
     return found
-
-
-def _sure(f: Findings) -> str:
-    """How many samples are sure of their cluster, by what their certainty is."""
-    share = percent(float((~_between(f)).mean()))
-    runs = getattr(f.model, "runs_", None)
-    if runs is not None:
-        return f"{share} of the samples are in their cluster in most of the {len(runs)} runs."
-    return f"{share} of the samples are clearly nearer to their cluster than to the next."
 
 
 def _between(f: Findings) -> Mask:
     """Samples that lie between two clusters: by their ties, or because half of the runs differ."""
-    return np.asarray(f.certainty <= (_HALF if hasattr(f.model, "runs_") else _BETWEEN))
+    return np.asarray(f.certainty <= (_HALF if hasattr(f.model, "runs_") else BETWEEN))
 
 
 def doubts(f: Findings) -> list[Diagnostic]:
@@ -113,7 +121,8 @@ def doubts(f: Findings) -> list[Diagnostic]:
                 + ("." if hasattr(f.model, "runs_") else ", or join several runs (Consensus)."),
             )
         )
-    if f.explanation is not None:
+    tested = f.model.structure_
+    if f.explanation is not None and (tested is None or tested.found):
         found += [(text, "") for text in f.explanation.warnings]
         listed = decisive_views(f)
         if listed:
@@ -128,11 +137,19 @@ def doubts(f: Findings) -> list[Diagnostic]:
                 "look at the doubtful samples below, or ask for fewer clusters.",
             )
         )
+    if f.null_sure is not None and 1 - between.mean() <= f.null_sure + _CLEARLY:
+        found.append(
+            (
+                f"{percent(1 - between.mean())} of the samples are clearly nearer to their cluster "
+                f"than to the next, and {percent(f.null_sure)} in data without clusters.",
+                "do not take a clear cluster for a sign of structure.",
+            )
+        )
     unsure = [c for c, size in enumerate(f.sizes) if size and between[f.labels == c].mean() > _MOST]
     if unsure:
         found.append(
             (
-                f"most samples of {_clusters(unsure)} lie between two clusters.",
+                f"most samples of {cluster_list(unsure)} lie between two clusters.",
                 "do not read much into it without a look at its samples.",
             )
         )
@@ -176,7 +193,11 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
-def _clusters(numbers: list[int]) -> str:
+def cluster_list(numbers: list[int]) -> str:
+    """Name clusters by their numbers; of many, the first twelve."""
+    if len(numbers) > _LISTED:
+        more = len(numbers) - _LISTED
+        return "clusters " + ", ".join(map(str, numbers[:_LISTED])) + f" and {more} more"
     return ("cluster " if len(numbers) == 1 else "clusters ") + ", ".join(map(str, numbers))
 
 
