@@ -88,7 +88,7 @@ def python_of(page):
 
 
 # Front pages run with every run of the tests.
-FRONT = {"README.md", "index.md", "install.md", "five_minutes.md"}
+FRONT = {"README.md", "index.md", "install.md"}
 
 
 @pytest.mark.process

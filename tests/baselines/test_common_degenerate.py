@@ -77,7 +77,7 @@ def refusal(method, data):
 def cases(*, refused):
     """Every method on all of the data; a variant of one on a quarter of them, each on another.
 
-    Each method has one number of clusters on each of the data; the other one is long.
+    Each method has one number of clusters on every second of the data; the other cases are long.
     """
     params = [
         pytest.param(
@@ -86,7 +86,7 @@ def cases(*, refused):
             refusal(method, data),
             n_clusters,
             id=f"{data}-{name(method)}-{n_clusters}",
-            marks=[] if m < len(METHODS) and (d + m) % 2 == turn else [pytest.mark.long],
+            marks=[] if m < len(METHODS) and (d + m) % 4 == turn else [pytest.mark.long],
         )
         for d, (data, X) in enumerate(degenerate().items())
         for m, method in enumerate([*METHODS, *VARIANTS[d % 4 :: 4]])

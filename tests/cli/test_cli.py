@@ -84,7 +84,8 @@ def test_without_the_extra_the_error_names_it(module):
 
 
 @pytest.mark.slow
-def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path):
+def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path, monkeypatch):
+    monkeypatch.setattr("omcal.cli.demo._KMEANS_STARTS", 1)
     ended = omcal("demo", "--out", tmp_path / "new" / "folder")
     assert ended.code == 0
     figure = tmp_path / "new" / "folder" / "demo.png"

@@ -21,7 +21,7 @@ exhaustive = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
-# Rows for which `test_equals_algorithm_1` is enough but in a run of all tests.
+# Rows that a run of all tests has; `test_rows_may_be_grouped_in_any_way` has them always.
 long_rows = pytest.mark.long_rows("compiled", "n chunks", "1 chunk")
 
 
@@ -76,6 +76,7 @@ def clear_rows(U, margin):
     return top[:, -1] - top[:, -2] > margin
 
 
+@pytest.mark.long_rows("compiled")
 @exhaustive
 @given(problems(), st.sampled_from(["adaptive", "agreement", "fixed"]))
 def test_equals_algorithm_1(make_rows, problem, weighting):

@@ -59,7 +59,7 @@ def random_views(rng, n, V, dtype, kind, scale):
     return made, [Scaling.fit(view, scale) for view in made]
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.long)])
 @quick
 @given(
     st.integers(0, 2**32 - 1),
