@@ -83,6 +83,15 @@ def test_a_view_of_one_or_two_samples(n_here):
     assert len(labels) == 12
 
 
+def test_missing_cells_are_filled_with_a_warning():
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    X[0, 1] = np.nan
+    with pytest.warns(UserWarning, match="missing"):
+        found = NEMO(2, random_state=0).fit([X]).similarity_
+    filled = np.where(np.isnan(X), np.nanmean(X[:, 1]), X)
+    np.testing.assert_allclose(found, NEMO(2, random_state=0).fit([filled]).similarity_)
+
+
 def test_equal_samples():
     X = np.repeat([[0.0, 0], [5, 5]], 6, axis=0)
     assert ari(np.repeat([0, 1], 6), NEMO(2, random_state=0).fit_predict([X])) == 1

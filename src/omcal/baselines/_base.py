@@ -37,6 +37,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
     _single_view: ClassVar[bool] = False
 
     labels_: np.ndarray
+    n_missing_: list[int]
     objective_: Any  # its values per iteration, or its last value; not of every method
 
     def fit(
@@ -65,6 +66,10 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
         if present is not None and not absent:
             raise ValueError(f"{name} needs all samples in every view; leave present= out.")
         views = read_views(self, X, min_samples=2, present=present, home="memory", absent=absent)
+        if n_missing := sum(self.n_missing_):  # refused by methods that need every sample
+            warnings.warn(
+                f"{n_missing} missing cells count as the middle of their feature.", stacklevel=2
+            )
         if self._single_view and len(views) > 1:
             raise ValueError(
                 f"{name} takes one view and X holds {len(views)}; pass one of them, or their "
@@ -129,6 +134,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.allow_nan = self._takes_absent  # cells that lack a value are filled
         return tags
 
 

@@ -66,9 +66,9 @@ class NEMO(Baseline):
     Notes
     -----
     Written from the formulas of the paper. The paper asks that every two samples share a view;
-    here the similarity of others is 0, which suffices as long as views overlap. Widths of equal
-    samples are kept from 0. Sparse views are divided by the standard deviations but not centred.
-    Memory and time are quadratic in the number of samples.
+    here the similarity of others is 0, which suffices as long as views overlap. Missing cells are
+    filled as by `OMCAL`. Widths of equal samples are kept from 0. Sparse views are divided by the
+    standard deviations but not centred. Memory and time are quadratic in the number of samples.
 
     References
     ----------
