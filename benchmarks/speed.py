@@ -29,7 +29,7 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from omcal import OMCAL
+from omcal import OMCAL, Consensus
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import small_blas, thread_count
 from omcal.method.anchors import choose_for_runs
@@ -132,6 +132,51 @@ def fewer_samples(repeats: int):
         ratios = ", ".join(spread(t["omcal"] / t[name]) for name in ("mini", "kmeans"))
         yield f"{n} × (342, 1024, 64): a fit (ms)", spread(1e3 * t["omcal"])
         yield "… / MiniBatchKMeans(10), / KMeans(10)", ratios
+
+
+LEAVES = (1600, (64, 64, 64), 100)
+DIGITS = (2000, (216, 76, 64, 6, 240, 47), 10)
+
+
+def joined_runs(repeats: int):
+    """Ten joined runs, the default of the command line, against KMeans with ten starts."""
+    sizes = [(n, MNIST_WIDTHS, 10) for n in (1000, 5000, 12_000)]
+    for n, widths, c in (*sizes, DIGITS, LEAVES):
+        X, _ = clustered_views(n, widths, c)
+        joint = np.hstack([(x - x.mean(axis=0)) / x.std(axis=0) for x in X])
+        t = interleaved(
+            min(repeats, 3),
+            one=lambda X=X, c=c: OMCAL(c, random_state=0).fit(X),
+            ten=lambda X=X, c=c: Consensus(OMCAL(c), n_runs=10, random_state=0).fit(X),
+            kmeans=lambda X=joint, c=c: KMeans(c, n_init=10, random_state=0).fit(X),
+        )
+        shape = f"{n} × {sum(widths)} in {len(widths)} views, c = {c}"
+        yield f"ten joined runs, {shape}", spread(t["ten"], " s")
+        yield (
+            "… / KMeans(n_init=10), / one run",
+            ", ".join(spread(t["ten"] / t[name]) for name in ("kmeans", "one")),
+        )
+
+
+def questions(repeats: int):
+    """Answers about a model, against the ten joined runs that it comes from."""
+    for n, widths, c in (DIGITS, LEAVES):
+        X, _ = clustered_views(n, widths, c)
+        model = Consensus(OMCAL(c), n_runs=10, random_state=0).fit(X)
+        with tempfile.TemporaryDirectory() as folder:
+            t = interleaved(
+                min(repeats, 2),
+                fit=lambda X=X, c=c: Consensus(OMCAL(c), n_runs=10, random_state=0).fit(X),
+                explain=lambda X=X, model=model: model.explain_views(X),
+                report=lambda X=X, model=model, to=folder: model.report(f"{to}/r.html", X),
+            )
+        shape = f"{n} × {sum(widths)}, c = {c}"
+        yield f"explain_views, {shape}", spread(t["explain"], " s")
+        yield f"report, {shape}", spread(t["report"], " s")
+        yield (
+            "… explain_views, report / ten joined runs",
+            ", ".join(spread(t[name] / t["fit"]) for name in ("explain", "report")),
+        )
 
 
 def counts(n, width, per_row, c, seed=0):
@@ -340,7 +385,7 @@ def memory(repeats: int):
 _SNIPPETS = {
     "first": """
 import time, warnings; import numpy as np; warnings.simplefilter("ignore")
-from omcal import OMCAL
+from omcal import OMCAL, Consensus
 from speed import clustered_views
 X, _ = clustered_views(500, (10, 20, 30), 5, dtype=np.float64)
 start = time.perf_counter(); OMCAL(5, random_state=0).fit(X)
@@ -351,13 +396,13 @@ import time
 start = time.perf_counter(); import omcal
 alone = time.perf_counter() - start
 import sklearn.cluster
-start = time.perf_counter(); from omcal import OMCAL
+start = time.perf_counter(); from omcal import OMCAL, Consensus
 print(1e3 * alone, 1e3 * (time.perf_counter() - start))
 """,
     "growth": """
 import json, sys, time, warnings; warnings.simplefilter("ignore")
 from pathlib import Path
-from omcal import OMCAL
+from omcal import OMCAL, Consensus
 from omcal.model.cost import LOADING
 from speed import clustered_views
 size = json.loads(sys.argv[1])
@@ -402,6 +447,8 @@ def _in_process(name: str, *arguments: str) -> str:
 PARTS = {
     "kmeans": against_kmeans,
     "fewer": fewer_samples,
+    "joined": joined_runs,
+    "questions": questions,
     "phases": phases,
     "dense": against_dense,
     "scipy": against_scipy,

@@ -239,7 +239,10 @@ def test_a_wide_sparse_view_takes_no_square_of_its_width():
 def test_when_a_span_pays():
     n, widths = SAMPLE_PER_ANCHOR * 10 + 1, [25, 15]
     assert span_pays(n, widths, 10, "kmeans", 2)
-    assert not span_pays(n - 1, widths, 10, "kmeans", 2)  # each run looks at all rows
+    assert span_pays(160, widths, 10, "kmeans", 2)  # each run looks at all rows
+    assert not span_pays(159, widths, 10, "kmeans", 2)  # too few for a start
+    assert not span_pays(200, [400], 10, "kmeans", 2)  # few and wide: by inner products
+    assert span_pays(201, [400], 10, "kmeans", 2)
     assert not span_pays(n, [25, 14], 10, "kmeans", 2)
     assert not span_pays(n, widths, 10, "kmeans", 1)
     assert not span_pays(n, widths, 10, "kmeans-full", 2)

@@ -19,7 +19,8 @@ from omcal.method.anchors import (
     side_by_side,
     taken_off,
 )
-from omcal.method.kmeans import PART_PER_ANCHOR, drawn, lloyd, trials
+from omcal.method.inner_products import inner_products_pay
+from omcal.method.kmeans import PART_PER_ANCHOR, SEED_PER_ANCHOR, drawn, lloyd, trials
 from omcal.method.scaling import Scaling
 from omcal.method.vectors import Vectors
 from omcal.views.view import Matrix, Views
@@ -66,9 +67,13 @@ class InSpan:
 
 
 def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs: int) -> bool:
-    """Whether several runs share a span: each uses a sample, and there are many features."""
-    sampled = isinstance(method, str) and method == "kmeans" and SAMPLE_PER_ANCHOR * n_anchors < n
-    return n_runs > 1 and sampled and sum(widths) >= _FEATURES_PER_ANCHOR * n_anchors
+    """Whether several runs share a span: there are many features, and not too few rows."""
+    if not isinstance(method, str) or method != "kmeans" or n_runs == 1:
+        return False
+    width, sampled = sum(widths), SAMPLE_PER_ANCHOR * n_anchors < n
+    # Few and wide rows are cheaper by their inner products with each other.
+    many_rows = n >= SEED_PER_ANCHOR * n_anchors and not inner_products_pay(n, width)
+    return (sampled or many_rows) and width >= _FEATURES_PER_ANCHOR * n_anchors
 
 
 def shared_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array | None:
