@@ -7,6 +7,7 @@ import os
 import platform
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -147,7 +148,7 @@ class _Run:
                         if not is_available(cell.method):
                             self._save(records, cell, _unavailable(cell))
                             continue
-                        with _interrupts_blocked():  # until `finally` knows of the process
+                        with _interrupts_deferred():  # until `finally` knows of the process
                             running.append(self._start(cell, Path(logs)))
                     if not running:
                         break
@@ -213,18 +214,28 @@ class _Run:
 
 
 @contextmanager
-def _interrupts_blocked() -> Iterator[None]:
-    """Block SIGINT here, and in processes started meanwhile for as long as they live.
+def _interrupts_deferred() -> Iterator[None]:
+    """Defer Ctrl-C to the end of the block, and block it in processes that are started in it.
 
     Ctrl-C reaches all processes of a terminal. While they import libraries, those of the cells
     would answer it with a traceback.
     """
     resource_tracker.ensure_running()  # where it has to start, it unblocks the signal again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes inherit it
+    # Threads of libraries do not block the signal: a handler of ours keeps it from this one.
+    came: list[int] = []
+    in_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT)
+    if in_main:
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if in_main:
+            signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _unavailable(cell: Cell) -> dict[str, Any]:
