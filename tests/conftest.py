@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
+import joblib
 import numpy as np
 import pytest
 
@@ -250,6 +251,7 @@ def nothing_slow_unmarked(request):
 
     # Libraries ask for these once, and that takes a process of its own.
     platform.processor()
+    joblib.cpu_count(only_physical_cores=True)
     if find_spec("matplotlib"):
         import_module("matplotlib.font_manager")
 
