@@ -180,7 +180,17 @@ def test_noise_has_no_number():
     noise = np.random.RandomState(0).normal(size=(400, 8))
     found = n_clusters([noise, noise[::-1]], range(2, 12))
     assert found.confidence < 0.4
-    assert "guess" in found.sentence()
+    assert "no cluster structure found" in found.sentence()
+    assert found.suggestion > 1  # of the candidates that were asked for
+
+
+@pytest.mark.slow
+def test_noise_is_one_cluster_where_no_number_is_asked_for():
+    rng = np.random.RandomState(1)
+    found = n_clusters([rng.normal(size=(150, 8)), rng.normal(size=(150, 5))], n_runs=2)
+    assert found.suggestion == found.ranking[0] == 1
+    assert str(found).startswith("1 cluster: no cluster structure found")
+    assert n_clusters(separated(3, 150).views, n_runs=2).suggestion == 3
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL
+from omcal.model.structure import Structure, find_structure, sample_size
 from omcal.model.subset_fits import sampled_rows
+from omcal.places.data_scan import complete_sample
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import read_views
 from omcal.views.view import Matrix
@@ -47,7 +49,8 @@ class ClusterNumber:
     Attributes
     ----------
     suggestion : int
-        The candidate with the largest `modularity`. Where the runs agree on the clusters of some,
+        1 where no cluster structure was found and no candidates were given. Else the candidate
+        with the largest `modularity`. Where the runs agree on the clusters of some,
         with a stability of 0.99 or more, and these have four fifths of the largest modularity over
         as many neighbours, or at most 2.5 % of the ties between them: of those on which the runs
         agree best.
@@ -70,6 +73,9 @@ class ClusterNumber:
         Mean adjusted Rand index of the runs, which have other anchors, with their joint result.
     n_samples, n_runs : int
         What this rests on.
+    structure : omcal.model.structure.Structure or None
+        How well the best number separates a sample of the data, and how well data without clusters
+        is separated; None where there are fewer than 50 samples.
 
     Examples
     --------
@@ -91,6 +97,7 @@ class ClusterNumber:
     stability: tuple[float, ...]
     n_samples: int
     n_runs: int
+    structure: Structure | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, as for JSON.
@@ -120,7 +127,7 @@ class ClusterNumber:
         return number_of_clusters(self, ax)
 
     def __str__(self) -> str:
-        order = [self.candidates.index(c) for c in self.ranking[:5]]
+        order = [self.candidates.index(c) for c in self.ranking if c in self.candidates][:5]
         lines = [self.sentence(), "", "clusters  modularity  stability"]
         lines += [
             f"{self.candidates[i]:<8}  {self.modularity[i]:<10.3f}  {self.stability[i]:.3f}"
@@ -136,6 +143,13 @@ class ClusterNumber:
         str
             One or two sentences.
         """
+        if self.structure is not None and not self.structure.found:
+            numbers = "1 cluster" if self.suggestion == 1 else f"{self.suggestion} clusters"
+            return (
+                f"{numbers}: no cluster structure found. The best number separates neighbours with "
+                f"a score of {self.structure.separation:.2f}, and data without clusters reach "
+                f"{self.structure.null:.2f}."
+            )
         if self.confidence >= 0.8:
             trust = "runs with other anchors agree on it"
         elif self.confidence >= 0.4:
@@ -224,7 +238,22 @@ def n_clusters(
             delayed(_joined)(scaled, c, weighting, n_runs, seed) for c in reversed(numbers)
         )[::-1]
         near = nearest(scaled, numbers[0])
-    return _suggestion(numbers, models, near)
+    found = _suggestion(numbers, models, near)
+    return _tested(found, scaled, models, one_is_possible=candidates is None)
+
+
+def _tested(
+    found: ClusterNumber, scaled: list[Matrix], models: list[Consensus], *, one_is_possible: bool
+) -> ClusterNumber:
+    """Test the labels of the suggested number against data without clusters."""
+    labels = models[found.candidates.index(found.suggestion)].labels_
+    count = sample_size(len(labels), found.suggestion)
+    some = complete_sample(len(labels), None, count)
+    structure = find_structure([X[some] for X in scaled], labels[some])
+    if structure is None or structure.found or not one_is_possible:
+        return replace(found, structure=structure)
+    ranking = (1, *found.ranking)
+    return replace(found, structure=structure, suggestion=1, confidence=0.0, ranking=ranking)
 
 
 def _checked(candidates: Iterable[int]) -> list[int]:
