@@ -164,3 +164,29 @@ def test_several_tables_under_one_name(tmp_path):
         write_csv(tmp_path / f"{name}.csv", RNA, name)
     with pytest.raises(DataError, match=r"the name 'x' is for one table"):
         load_views({"x": tmp_path})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_columns_are_found_by_name(omcal, folder, ending):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    if ending == "parquet":
+        pytest.importorskip("pyarrow", reason="the extra io is not installed")
+
+    def write(name, table):
+        path = folder / f"{name}.{ending}"
+        table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path, index=False)
+        return path
+
+    tables = {name: pandas.read_csv(f"{name}.csv") for name in ("rna", "protein")}
+    model = folder / "by_name.omcal"
+    files = [write(f"fit_{name}", table) for name, table in tables.items()]
+    named = [f"{name}={file}" for name, file in zip(tables, files, strict=True)]
+    words = ("-c", 3, "--runs", 1, "--save-model", model, "--out", "fitted.csv", "-q")
+    assert omcal("cluster", *named, *words).code == 0
+    turned = write("turned", tables["rna"][["id", *reversed(tables["rna"].columns[1:])]])
+    ended = omcal("predict", model, f"rna={turned}", named[1], "--out", "-")
+    assert ended.code == 0, ended.err
+    assert ended.out == (folder / "fitted.csv").read_text()
+    renamed = write("renamed", tables["rna"].rename(columns={"g3": "other"}))
+    ended = omcal("predict", model, f"rna={renamed}", named[1], "--out", "-")
+    assert ended.code == 2 and "g3" in ended.err and "other" in ended.err
