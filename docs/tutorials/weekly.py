@@ -52,3 +52,13 @@ warm = OMCAL(4, random_state=0, warm_start=True).fit(first_week)
 before = warm.labels_
 warm.fit(next_week)
 print(f"{(warm.labels_[:300] == before[200:]).mean():.0%} keep their number")
+
+# %%
+# How sure is a sample of its cluster, and does it belong anywhere? ``predict_proba`` gives calibrated
+# probabilities, ``score_samples`` says how typical a sample is, and ``predict`` with ``outliers``
+# labels those that are less typical than a share ``contamination`` of the samples of the fit.
+
+new = {name: view[:5] for name, view in data.views.items()}
+print(model.predict_proba(new).round(2))
+strange = {name: view + 8 for name, view in new.items()}
+print(model.predict(new, outliers=-1), model.predict(strange, outliers=-1))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import (
     BaseEstimator,
@@ -17,7 +18,8 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.arrays import Seed
+from omcal.machine.arrays import Seed, on_host
+from omcal.model.certainty import probabilities, typicality
 from omcal.places.base import OutputKind, Place, require_shape
 from omcal.views.like import PresentLike, Slices, ViewsLike
 from omcal.views.view import MissingValuesError
@@ -40,6 +42,7 @@ class FittedModel(
     structure_: Structure | None = None
     n_clusters: Any
     _cluster_names: list[str] | None = None
+    outlier_threshold_: float | None = None
 
     @property
     def cluster_names_(self) -> list[str]:
@@ -93,7 +96,11 @@ class FittedModel(
         """The OMCAL or OCAL that descriptions speak of."""
 
     def predict(
-        self, X: ViewsLike, out: Slices | None = None, present: PresentLike | None = None
+        self,
+        X: ViewsLike,
+        out: Slices | None = None,
+        present: PresentLike | None = None,
+        outliers: int | None = None,
     ) -> Any:
         """Cluster of each sample of X, which has the views that `fit` had.
 
@@ -106,13 +113,68 @@ class FittedModel(
             memory-mapped file.
         present : as in `fit`
             Which samples are in which view.
+        outliers : int, optional
+            Label, such as −1, of samples that belong to no cluster: those whose `score_samples` is
+            below that of a share `contamination` of the samples of the fit, which is the share of
+            false alarms among new samples of the same kind. By default all get a cluster.
 
         Returns
         -------
         labels : array of shape (n,)
             `out` where it is given; a Dask array, not yet computed, where X is in Dask.
         """
-        return self._apply(X, present, "labels", out)
+        labels = self._apply(X, present, "labels", out)
+        if outliers is None:
+            return labels
+        limit = self.outlier_threshold_
+        if limit is None:
+            raise ValueError("outliers needs scores of the fit, which it did not keep; fit again.")
+        strange = on_host(self.score_samples(X, present)) < limit
+        found = on_host(labels) if out is None else labels
+        found[np.flatnonzero(strange)] = outliers
+        return found
+
+    def predict_proba(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
+        """Probability of each cluster for each sample of X: rows of F^1.5, divided by their sum.
+
+        The exponent is the one that calibrates them: over labelled sets, of samples with a largest
+        probability near p, a share near p is in the majority class of its cluster
+        (benchmarks/living.py).
+
+        Parameters
+        ----------
+        X : as in `fit`
+            A view that none of the samples has may be None.
+        present : as in `fit`
+            Which samples are in which view.
+
+        Returns
+        -------
+        P : array of shape (n, n_clusters)
+            Rows sum to 1; all entries are the same where nothing ties a sample to a cluster. The
+            largest entry is that of `predict`, where F has a positive entry.
+        """
+        return probabilities(self.transform(X, present))
+
+    def score_samples(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
+        """How typical each sample of X is: its largest entry in F, times its probability.
+
+        On shuffled digits against digits that the fit did not see it has an AUC of .955
+        (benchmarks/living.py).
+
+        Parameters
+        ----------
+        X : as in `fit`
+            A view that none of the samples has may be None.
+        present : as in `fit`
+            Which samples are in which view.
+
+        Returns
+        -------
+        scores : array of shape (n,)
+            Small for samples that are unlike all clusters.
+        """
+        return typicality(self.transform(X, present))
 
     def fit_transform(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None

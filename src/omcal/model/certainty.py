@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from omcal.machine.arrays import Array
+
+_SHARPNESS = 1.5  # power of F whose shares are calibrated probabilities (benchmarks/living.py)
+
+
+def probabilities(F: Any) -> Any:
+    """Return shares of the powers of F, wherever it is; equal ones in rows of zeros.
+
+    Examples
+    --------
+    >>> probabilities(np.array([[4.0, 0.0, 1.0], [0.0, 0.0, 0.0]])).round(2).tolist()
+    [[0.89, 0.0, 0.11], [0.33, 0.33, 0.33]]
+    """
+    P = F**_SHARPNESS
+    P = P + (P.sum(axis=1, keepdims=True) == 0)
+    return P / P.sum(axis=1, keepdims=True)
+
+
+def typicality(F: Any) -> Any:
+    """Return the largest entry of each row of F, wherever it is, times its probability."""
+    products = F * probabilities(F)
+    return products.amax(dim=1) if hasattr(F, "cpu") else products.max(axis=1)
 
 
 def margins(F: Array, labels: Array) -> tuple[Array, Array, Array]:

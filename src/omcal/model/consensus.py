@@ -254,6 +254,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         best = self._keep_most_similar(inner)
         shown = DiagnosticGraphs.of(place.sample_graphs(best))
         inner._graphs = shown.of_all
+        self.outlier_threshold_ = inner.outlier_threshold_ = inner._threshold(shown)
         own, joint = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
         self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
         inner.doubts_ = inner._doubts(shown, own)
@@ -445,6 +446,24 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             setattr(model, name, getattr(self, name))
         model._cluster_names, model.joined_by = self._cluster_names, self
         return model
+
+    def score_samples(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
+        """How well each sample of X is explained, by the run that is most like the result.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            A view that none of the samples has may be None.
+        present : as in `fit`
+            Which samples are in which view.
+
+        Returns
+        -------
+        scores : array of shape (n,)
+            Small for samples that are unlike all clusters.
+        """
+        check_is_fitted(self)
+        return self.estimator_.score_samples(X, present)
 
     @property
     def _described(self) -> AnchorClusterer:

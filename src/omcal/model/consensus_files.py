@@ -80,7 +80,7 @@ def read_consensus(kind: Any, inner: Any, header: dict[str, Any], archive: Archi
     )
     model._keep_most_similar(inner)
     model.doubts_ = doubts.read(header["doubts"])
-    model.structure_ = inner.structure_
+    model.structure_, model.outlier_threshold_ = inner.structure_, inner.outlier_threshold_
     model.matched_ = read_matches(header.get("matched", []))
     model._cluster_names = names(header.get("cluster_names"), c)
     return model

@@ -27,7 +27,7 @@ from omcal.machine.scikit import (
 from omcal.machine.threads import one_blas_thread, small_blas
 from omcal.machine.versions import versions
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import GraphModel, Predictor
+from omcal.method.new_samples import GraphModel, Predictor, indicate
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import check_scale
 from omcal.method.settings import GraphSettings, resolve_n_anchors, start_weights
@@ -35,6 +35,7 @@ from omcal.method.solver import Problem, Solution
 from omcal.method.starts import check_init, starts
 from omcal.method.updates import weighted_sum
 from omcal.model.base import FittedModel
+from omcal.model.certainty import typicality
 from omcal.model.checkpoint import Checkpoint, checkpoint_errors, describe_value
 from omcal.model.cost import Estimate
 from omcal.model.doubts import (
@@ -78,6 +79,8 @@ from omcal.views.view import MissingValuesError, Views
 _ATTRIBUTES = """\
 labels_ : array of shape (n,)
         Cluster of each sample, 0 to n_clusters − 1.
+    outlier_threshold_ : float or None
+        `score_samples` below which a share `contamination` of the samples lies.
     matched_ : list of Match
         With `like`: the earlier cluster that each cluster continues, and how sure that is.
     view_weights_ : array of shape (n_views,)
@@ -308,11 +311,19 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         self.structure_ = structure_at(place, self._rule, self.labels_)
         shown = DiagnosticGraphs.of(place.sample_graphs(0))
         self._graphs = shown.of_all
+        self.outlier_threshold_ = self._threshold(shown)
         self.doubts_: list[Diagnostic] = self._doubts(shown, sizes[order])
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
         return watch.interrupted
+
+    def _threshold(self, shown: DiagnosticGraphs) -> float | None:
+        """Return the score below which a share `contamination` of some samples of the fit lies."""
+        if shown.graphs is None or not shown.graphs.n:
+            return None
+        F = np.maximum(indicate(self._rule.consensus, shown.graphs)[0], 0)
+        return float(np.quantile(typicality(F), self.contamination))
 
     def _telling(self) -> AbstractContextManager[None]:
         """Tell the other ranks of a group of an error in the block, before they have met."""

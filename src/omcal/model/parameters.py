@@ -206,6 +206,13 @@ class SharedParameters(Declares):
         metavar="FILE",
         reads=Path,
     )
+    contamination: float = parameter(
+        default=0.01,
+        constraint=(Range(Real, 0, 0.5, "right"),),
+        kind="float",
+        help="""Share of the samples of the fit that ``predict(X, outliers=-1)`` would call
+        outliers: the rate of false alarms among new samples of the same kind.""",
+    )
     warm_start: bool = parameter(
         default=False,
         constraint=("boolean",),

@@ -60,6 +60,7 @@ def values_of(model: Any) -> dict[str, Any]:
         "doubts": doubts.written(model.doubts_),
         "matched": list(map(list, model.matched_)),
         "cluster_names": model._cluster_names,
+        "outlier_threshold": model.outlier_threshold_,
         "structure": None if model.structure_ is None else list(model.structure_),
     }
 
@@ -134,6 +135,8 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     model.doubts_ = doubts.read(header["doubts"])
     model.matched_ = read_matches(header.get("matched", []))
     model._cluster_names = names(header.get("cluster_names"), model.n_clusters)
+    limit = header.get("outlier_threshold")
+    model.outlier_threshold_ = None if limit is None else number(limit, "threshold", least=0)
     model.structure_ = _structure(header.get("structure"))  # 0.2 had none
 
 
