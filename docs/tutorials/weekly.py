@@ -54,9 +54,9 @@ warm.fit(next_week)
 print(f"{(warm.labels_[:300] == before[200:]).mean():.0%} keep their number")
 
 # %%
-# How sure is a sample of its cluster, and does it belong anywhere? ``predict_proba`` gives calibrated
-# probabilities, ``score_samples`` says how typical a sample is, and ``predict`` with ``outliers``
-# labels those that are less typical than a share ``contamination`` of the samples of the fit.
+# How sure is a sample of its cluster, and does it belong anywhere? ``predict_proba`` gives
+# calibrated probabilities, ``score_samples`` says how typical a sample is, and ``predict`` with
+# ``outliers`` labels those less typical than a share ``contamination`` of the samples of the fit.
 
 new = {name: view[:5] for name, view in data.views.items()}
 print(model.predict_proba(new).round(2))
