@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from omcal.method.vectors import IncompleteVectors, Vectors
 from omcal.views.view import Matrix, View, Views
 
 SAMPLE_PER_ANCHOR = 256  # rows per anchor that "kmeans" looks at; more change nothing measurable
+_FEW_DISTANCES = 1 << 17  # of all rows to all anchors
 _BLOCK_ENTRIES = 1 << 18  # of the rows that are being scaled
 
 
@@ -77,10 +78,14 @@ def anchors_of_runs(
         whole = Sample(views, scalings, None, sampled=False)
         thorough = method == "kmeans-full"
 
-        def of_run(one: slice) -> list[Array]:
-            return whole.anchors(n_anchors, thorough, random_states[one.start])
+        def of_runs(some: slice) -> list[list[Array]]:
+            return [whole.anchors(n_anchors, thorough, state) for state in random_states[some]]
 
-        return map_blocks(of_run, len(random_states), 1)
+        # To wake a thread takes longer than runs of few distances do.
+        few = views.n * n_anchors <= _FEW_DISTANCES
+        return list(
+            chain(*map_blocks(of_runs, len(random_states), len(random_states) if few else 1))
+        )
     found = []
     for random_state, rows in zip(random_states, samples, strict=True):
         if method == "random":
