@@ -1,5 +1,5 @@
-// The sum of what the THREADS threads of a block have, the same in all of them; `parts` is shared
-// memory for a number a warp.
+// Return the sum over the THREADS threads of a block, in all of them; `parts` is shared memory for one
+// number per warp.
 constexpr int WARP = 32, WARPS = THREADS / WARP;
 
 __device__ double block_sum(double* parts, double value) {

@@ -1,5 +1,5 @@
-// Rows of F and their labels. LANES neighbouring lanes work on a row, each on SHARE columns; what is
-// n × c stays in their registers, in double whatever REAL is.
+// Compute rows of F and their labels. LANES neighbouring lanes share a row, SHARE columns each, and
+// keep it in registers, in double for any REAL.
 constexpr int WARP = 32, SHARE = (C + LANES - 1) / LANES, COLUMNS = SHARE * LANES;
 constexpr int ROWS_OF_WARP = WARP / LANES, AT_ONCE = K < 8 ? K : 8;
 constexpr int PITCH = IN_SHARED ? COLUMNS | 1 : WIDTH;  // odd: lanes meet in few memory banks
@@ -8,7 +8,7 @@ struct Share {
     double x[SHARE];
 };
 
-// Of the lane that works on part `part` of the same row.
+// Return the value of the lane that has part `part` of the same row.
 __device__ double of_part(double value, int part, int lane) {
     return LANES == 1 ? value : __shfl_sync(~0u, value, lane / LANES * LANES + part);
 }
@@ -28,7 +28,7 @@ __device__ double largest_size(const Share& share) {
     return over_row(most, [](double a, double b) { return fmax(a, b); });
 }
 
-// [S_1 ... S_V] table, for a table with rows of `pitch` entries.
+// Return [S_1 ... S_V] table, for a table with rows of `pitch` entries.
 __device__ Share graph_times(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights,
     const REAL* table, int pitch, long long row, int part, int n, int m
@@ -49,7 +49,7 @@ __device__ Share graph_times(
     return sum;
 }
 
-// The first of the columns with the largest entry; `largest` becomes that entry.
+// Return the first column with the largest entry; `largest` becomes that entry.
 __device__ int arg_max(const Share& share, int part, REAL& largest) {
     int column = part * SHARE;
     largest = column < C ? REAL(share.x[0]) : -__int_as_float(0x7f800000);  // minus infinity
@@ -68,7 +68,7 @@ __device__ int arg_max(const Share& share, int part, REAL& largest) {
     return column;
 }
 
-// The largest entry of a row but that of its label, if only 0; `column` becomes its place.
+// Return the largest entry of a row except that of its label, at least 0; `column` becomes its column.
 __device__ double runner_up(Share F, int part, int label, int& column) {
     REAL largest;
     #pragma unroll
@@ -80,8 +80,8 @@ __device__ double runner_up(Share F, int part, int label, int& column) {
 
 // U = B + F R for the F given, or where SETTLES at the fixed point F = max(B + F R, 0), by
 // coordinate descent; B = [S_1 ... S_V] P. F, labels, and the runners-up with the share of the label
-// in the squares of both, in 255ths, are written where there is a place for them. Rows of U no larger
-// than `limit` are silent: [S_1 ... S_V] G decides there.
+// in the squares of both, in 255ths, are written unless their pointer is null. Rows of U no larger
+// than `limit` are uninformative: [S_1 ... S_V] G decides there.
 extern "C" __global__ void __launch_bounds__(THREADS) decide(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, REAL* F,
     const REAL* __restrict__ P, const R_REAL* __restrict__ R_given, const REAL* __restrict__ G,
@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) decide(
     for (long long top = (long long)warp * ROWS_OF_WARP; top < n; top += step) {
         const long long row = top + lane / LANES;
         const bool there = row < n;
-        const long long from = there ? row : n - 1;  // lanes without a row follow the last
+        const long long from = there ? row : n - 1;  // lanes without a row repeat the last
         Share U = graph_times(indices, weights, IN_SHARED ? copy : P, PITCH, from, part, n, m), f;
         const double tolerance = TOLERANCE * largest_size(U);
         #pragma unroll

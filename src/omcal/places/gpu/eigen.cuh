@@ -1,28 +1,28 @@
-// Eigenvalues and eigenvectors of a symmetric matrix by Jacobi's rotations, in the shared memory of
+// Compute eigenvalues and eigenvectors of a symmetric matrix by Jacobi's rotations, in the shared memory of
 // one block of THREADS threads. In each step every row is in one pair, as in a tournament.
 constexpr int MOST_SWEEPS = 20;
 constexpr double NEGLIGIBLE = 1e-15;  // entries beside the diagonal of a matrix of size 1
 
-// The two rows of pair k in a step, for an even number of rows.
+// Return the two rows of pair k in a step, for an even number of rows.
 __device__ void rows_of_pair(int k, int step, int side, int& i, int& j) {
     const int others = side - 1, up = step + k, down = step - k;
     i = up < others ? up : up - others;
     j = k == 0 ? others : down < 0 ? down + others : down;
 }
 
-// Cosine and sine of the angle that brings (beside) to zero, for the difference of the two entries on
-// the diagonal. An angle of 20 bits is enough; that it is a rotation has to be exact.
+// Return cosine and sine of the angle that brings `beside` to zero, for the difference of the two entries on
+// the diagonal. The angle needs 20 bits only; that it is a rotation has to be exact.
 __device__ void rotation(double apart, double beside, double& c, double& s) {
     const float x = float(apart), y = 2 * float(beside), squares = x * x + y * y;
     const double tangent = y / (x + copysignf(squares * rsqrtf(squares), x));
     c = rsqrt(1 + tangent * tangent), s = tangent * c;
 }
 
-// A becomes diagonal: Q'AQ. Q is given, and turned along; no eigenvalue may be larger than 1 in size.
-// `side` is even, a row and column of zeros may help out. Returns whether it has converged.
+// Make A diagonal, Q'AQ, and update the given Q; no eigenvalue may be larger than 1 in size. `side` is
+// even: pad with a row and column of zeros. Return whether it has converged.
 __device__ bool diagonalise(double* A, double* Q, double* cosines, double* sines, int side) {
     const int pairs = side / 2, folded = (pairs + 1) / 2;
-    // A row of pairs and one more to a power of two of lanes, so that nothing has to be divided.
+    // A power of two of lanes per row of pairs and one more avoids divisions.
     int lanes = 1;
     while (lanes < pairs + 1 && lanes < THREADS) lanes *= 2;
     const int lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = THREADS / lanes;

@@ -1,4 +1,4 @@
-// S_u' S_v of pairs of views u <= v in fixed point: sums of integers are the same in any order, and
+// Compute S_u' S_v of pairs of views u <= v in fixed point: sums of integers are the same in any order, and
 // shared memory adds 32-bit integers natively, which it does not with floating-point numbers. A sum
 // has two words there, of which small products change the low one only.
 constexpr double WORD = 4294967296.0, SHIFT = 4503599627370496.0;  // 2^32, 2^52
@@ -14,8 +14,8 @@ __device__ unsigned long long fixed(double product) {
     return __double_as_longlong(product + SHIFT) & ((1ull << 52) - 1);
 }
 
-// The first blocks do the views with themselves, blocks_alone each; the others do two views each.
-// The runs have graphs and sums one after another.
+// The first blocks_alone blocks per view multiply it with itself; blocks_of_two per pair follow.
+// Graphs and sums of the runs are stored one after another.
 extern "C" __global__ void __launch_bounds__(THREADS) gram(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, double* sums,
     int n, int m, int blocks_alone, int blocks_of_two

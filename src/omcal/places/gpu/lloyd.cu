@@ -1,6 +1,6 @@
 // An iteration of Lloyd's algorithm on rows of few columns, in two launches: each block adds up its
-// own rows by their nearest centres, then each thread adds up one entry of the centres. The runs
-// have rows, centres and all else of their own, one after another. Off, one run of 60000 × 1430 takes
+// own rows by their nearest centres, then each thread adds up one entry of the centres. Arrays of the
+// runs are stored one after another. Off, one run of 60000 × 1430 takes
 // 1.28 of its time, ten joined runs 1.39 (benchmarks/ablations_gpu.py).
 constexpr int GROUPS = THREADS / ROWS;  // of centres, for the threads of a row
 constexpr int AT_ONCE = 8;  // centres
@@ -9,7 +9,7 @@ struct alignas(4 * sizeof(REAL)) Four {
     REAL x[4];
 };
 
-// The sum over the threads of a block, the same in all of them.
+// Return the sum over the threads of a block, in all of them.
 __device__ double block_sum(double* parts, double value) {
     parts[threadIdx.x] = value;
     __syncthreads();
@@ -26,10 +26,10 @@ __device__ void add_up_rows(
     const REAL* __restrict__ X, const REAL* __restrict__ centres, REAL* sums_of_blocks,
     REAL* memory, int n, int d, int m
 ) {
-    const int pitch = (m + AT_ONCE - 1) / AT_ONCE * AT_ONCE;  // of the centres, turned
+    const int pitch = (m + AT_ONCE - 1) / AT_ONCE * AT_ONCE;  // of the transposed centres
     REAL* const turned = memory;
     REAL* const norms = turned + d * pitch;
-    REAL* const sums = norms + pitch;  // and, in the last column, how many
+    REAL* const sums = norms + pitch;  // and, in the last column, counts
     REAL* const rows = sums + m * (d + 1);
     REAL* const least = rows + ROWS * (d + 1);
     int* const labels = reinterpret_cast<int*>(least + THREADS);
@@ -77,7 +77,7 @@ __device__ void add_up_rows(
             for (int g = 1; g < GROUPS; ++g) {
                 const REAL other = least[g * ROWS + row];
                 const int its = labels[g * ROWS + row];
-                // Of two that are equally near, the first.
+                // Ties go to the first centre.
                 if (its >= 0 && (other < best || (other == best && its < label))) best = other, label = its;
             }
             labels[row] = label;

@@ -1,10 +1,10 @@
-// Means of features, and sums of squares about them. Each block looks at a part of the rows and
-// COLUMNS features; then parts are joined (Chan, Golub and LeVeque), 32 features to a block.
+// Compute means of features and sums of squares about them. Each block reads a part of the rows and
+// COLUMNS features; then parts are joined (Chan, Golub and LeVeque), 32 features per block.
 #include "number.cuh"
 
 constexpr int WARP = 32, WARPS = THREADS / WARP, COLUMNS = WARP * A_LANE;
 
-// The sum over the warps of what each has for a lane, in all threads.
+// Return the sum of a lane's value over the warps, in all threads.
 __device__ double over_warps(double* room, double value) {
     const int lane = threadIdx.x % WARP;
     __syncthreads();

@@ -1,9 +1,9 @@
 // Products of the rows of a view with the anchors on the tensor cores, and the nearest anchors of
-// each row while its products are in registers. Numbers are split in two of 11 bits each; what is
-// left of them is no larger than the rounding of float32 products. Tensor cores truncate their sums:
-// only those of 16 columns are left to them.
+// each row while its products are in registers. Numbers are split into two parts of 11 bits; the
+// remainder is no larger than the rounding of float32 products. Tensor cores truncate their sums, so
+// they add up 16 columns at most.
 constexpr int WARP = 32, ROWS = 16, BLOCK_ROWS = THREADS / WARP * ROWS;
-constexpr int LISTS = 2;  // rows that a lane has a share of
+constexpr int LISTS = 2;  // rows per lane
 constexpr int AT_ONCE = 4;  // tiles of anchors
 
 struct alignas(16) Four {
@@ -62,7 +62,7 @@ __device__ void insert(Nearest& list, float distance, int anchor) {
     if (before<JOINS>(distance, anchor, list.distance[K], list.anchor[K])) {
         #pragma unroll
         for (int p = K; p > 0; --p) {
-            // Where it comes before its neighbour, that one moves up; else here is its place.
+            // Insertion: the neighbour moves up while the new entry comes before it.
             const float d = list.distance[p - 1];
             const int j = list.anchor[p - 1];
             const bool moves = before<JOINS>(distance, anchor, d, j);

@@ -1,4 +1,4 @@
-// What a number of the type XT stands for; half precision is taken apart here.
+// Convert a number of type XT, which may be half precision.
 __device__ double number(XT x) {
     if (X_KIND == 0) return x;
     float wide;

@@ -1,7 +1,7 @@
-// Products of m × m matrices, one after another: linear I + factor L R, and then other_L other_R where
-// there is another. A step of `method.roots` is made of such products. A block has a tile of each
-// result; where all blocks are there at once, they wait for one another between two products. The
-// runs have matrices one after another; what says that they are right is so many numbers apart.
+// Compute products of m × m matrices in order: linear I + factor L R, then other_L other_R if given. A
+// step of `method.roots` consists of such products. A block has a tile of each result; if all blocks are
+// resident, one launch does all products, with a barrier between two. Matrices of the runs are stored one
+// after another; their flags `right` are `apart` numbers apart.
 constexpr int THREADS = SIDE * SIDE, PITCH = DEPTH + 1;
 constexpr int GROUPS = 4;  // of threads, with 2 × 2 entries each and every fourth of their products
 
@@ -14,8 +14,8 @@ struct Product {
     double linear, factor;
 };
 
-// An entry of the tile of L R. Numbers are read past the cache of a processor, which does not see
-// what others have written.
+// Return an entry of the tile of L R. Loads bypass the L1 cache, which does not see the writes of other
+// multiprocessors.
 __device__ double entry(const double* L, const double* R, double* room, int top, int left, int m) {
     double* const lines = room;  // of L
     double* const columns = lines + SIDE * PITCH;  // of R
@@ -54,7 +54,7 @@ __device__ double entry(const double* L, const double* R, double* room, int top,
     return sum;
 }
 
-// All blocks of a run have come so far; `arrived` counts them.
+// Barrier of all blocks of a run; `arrived` counts them.
 __device__ void wait_for_all(int* arrived, int number) {
     __syncthreads();
     if (threadIdx.x == 0) {

@@ -1,15 +1,14 @@
-// A^(-1/2) of a symmetric matrix by the steps of `method.roots`, in the shared memory of one block of
+// Compute A^(-1/2) of a symmetric matrix by the steps of `method.roots`, in the shared memory of one block of
 // THREADS threads. Matrices have SIDE rows and columns, of the identity beyond their own, in tiles of
-// 8 × 8 numbers: tensor cores multiply them, a warp a tile.
+// 8 × 8 numbers: tensor cores multiply them, one tile per warp.
 constexpr int TILE = 8, DEEP = 4, MOST_STEPS = 24;
 constexpr double NEARLY_ONE = 1e-8;  // the step from here is off by its square
 
 constexpr __device__ int whole_tiles(int n) { return (n + TILE - 1) / TILE * TILE; }
-// The numbers of a row, with which the lanes of a warp read from different banks.
+// Row length for which the lanes of a warp read from different banks.
 constexpr __device__ int pitch(int side) { return side + DEEP; }
 
-// The tile of sums of a warp and the product of one of 8 × 4 and one of 4 × 8 numbers, of which each
-// lane has one.
+// Add the product of an 8 × 4 and a 4 × 8 tile, one number of each per lane, to the tile of sums.
 __device__ void multiply_add(double (&sums)[2], double a, double b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800  // before tensor cores took such numbers
     for (int k = 0; k < DEEP; ++k) {
@@ -23,7 +22,7 @@ __device__ void multiply_add(double (&sums)[2], double a, double b) {
 #endif
 }
 
-// Where a tile has the two numbers of this lane, side by side.
+// Return the position of the two adjacent numbers of this lane in a tile.
 template <int SIDE>
 __device__ int place_in(int tile) {
     constexpr int ACROSS = SIDE / TILE;
@@ -31,7 +30,7 @@ __device__ int place_in(int tile) {
     return row * pitch(SIDE) + column;
 }
 
-// These two numbers of L R.
+// Compute these two numbers of L R.
 template <int SIDE>
 __device__ void tile_of_product(const double* L, const double* R, int tile, double (&sums)[2]) {
     constexpr int ACROSS = SIDE / TILE, PITCH = pitch(SIDE);
@@ -48,7 +47,7 @@ __device__ void tile_of_product(const double* L, const double* R, int tile, doub
     sums[0] += others[0], sums[1] += others[1];
 }
 
-// The largest sum of a row of the n × n matrix A: no eigenvalue is larger. `room` is for n numbers.
+// Return the largest row sum of the n × n matrix A, a bound of its eigenvalues. `room` is for n numbers.
 __device__ double largest_sum(const double* A, int n, double* room) {
     for (int i = threadIdx.x; i < n; i += THREADS) {
         double sum = 0;
@@ -64,9 +63,9 @@ __device__ double largest_sum(const double* A, int n, double* room) {
     return size;
 }
 
-// X becomes the root of the n × n matrix A, which has eigenvalues up to `size`; it has room for three
-// matrices. The first steps are given, for eigenvalues that differ by no more than a factor; where
-// they differ by more, others follow. Returns whether it has converged.
+// Write the inverse root of the n × n matrix A with eigenvalues up to `size` to X, which has room for
+// three matrices. The given steps suffice for eigenvalues within a factor; plain steps follow otherwise.
+// Return whether it has converged.
 template <int SIDE>
 __device__ bool inverse_root(
     const double* A, int n, double size, double* X, const double* steps, int n_steps
@@ -75,7 +74,7 @@ __device__ bool inverse_root(
     constexpr int JOBS = (2 * TILES + WARPS - 1) / WARPS;
     double *const Y = X + SIDE * PITCH, *const H = Y + SIDE * PITCH;
     const int warp = threadIdx.x / WARP;
-    // A lane keeps one of the numbers: to fetch them in each step would take longer than the step.
+    // Each lane keeps one of the numbers: loading them in each step would take longer than the step.
     const double mine = steps[min((int)threadIdx.x % WARP, 2 * n_steps - 1)];
     #pragma unroll 1
     for (int i = threadIdx.x; i < SIDE * SIDE; i += THREADS) {

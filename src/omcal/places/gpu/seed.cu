@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) seed(
     chosen += run * n_chosen;
     extern __shared__ unsigned char memory[];
     double* const cumulative = reinterpret_cast<double*>(memory);
-    double* const parts = cumulative + n;  // of a sum, of each warp
+    double* const parts = cumulative + n;  // partial sums, one per warp
     REAL* const closest = reinterpret_cast<REAL*>(parts + WARPS * TRIALS);
     REAL* const norms = closest + n;
     int* const tried = reinterpret_cast<int*>(norms + n);

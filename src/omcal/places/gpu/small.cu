@@ -1,17 +1,17 @@
-// What follows from the sums of a pass, as in `method.solver.Iteration.finish`, in one block of
-// threads for each run: G, Z, the weights, the objective, and the matrices that the next pass is sent.
+// Update G, Z, the weights and the objective from the sums of a pass, as `method.solver.Iteration.finish`
+// does, and pack the matrices of the next pass; one block of threads per run. Off, one run of 60000 × 1430
+// takes 2.6 of its time (benchmarks/ablations_gpu.py).
 #include "block_sum.cuh"
 #include "roots.cuh"
 #include "eigen.cuh"
 
-constexpr int FRESH = 16;  // iterations whose eigenvectors are turned on; rounding adds up in them
-constexpr int ANSWER = 3;  // numbers: the objective, whether it is right, whether it goes on
+constexpr int FRESH = 16;  // iterations after which eigenvectors start from I again, as rounding accumulates
+constexpr int ANSWER = 3;  // numbers: the objective, whether it is valid, whether the run goes on
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
-// What a launch does, in this order; a root is taken by `root.cu` in between, where M'M is too large
-// to be decomposed here.
+// The parts of a launch, in this order. `root.cu` runs in between if M'M is too large for one block.
 enum { TURNS = 1, SHRINKS = 2, MULTIPLIES = 4, DECOMPOSES = 8, ENDS = 16 };
 
-// The code is run once a launch, and one block fetches it all: loops are not to be unrolled.
+// The code runs once per launch, and loading it takes time: loops are not unrolled.
 template <class Work>
 __device__ void each(int n, Work work) {
     #pragma unroll 1
@@ -19,7 +19,7 @@ __device__ void each(int n, Work work) {
     __syncthreads();
 }
 
-// The sum of value(0) to value(n - 1), the same in all threads.
+// Return the sum of value(0) to value(n - 1), in all threads.
 template <class Value>
 __device__ double total(double* parts, int n, Value value) {
     double sum = 0;
@@ -28,7 +28,7 @@ __device__ double total(double* parts, int n, Value value) {
     return block_sum(parts, sum);
 }
 
-// Entry i of the product of a (· × inner) and a (inner × width) matrix.
+// Return entry i of the product of a (· × inner) and a (inner × width) matrix.
 __device__ double entry(const double* L, const double* R, int inner, int width, int i) {
     const double* const left = L + i / width * inner;
     const double* const right = R + i % width;
@@ -38,7 +38,7 @@ __device__ double entry(const double* L, const double* R, int inner, int width, 
     return sum;
 }
 
-// The orthogonal polar factor of the m × C matrix B, and whether it is right.
+// Compute the orthogonal polar factor of the m × C matrix B; return whether it has converged.
 __device__ bool orthogonal_factor(
     const double* B, double* G, double* room, double* products, double* shared,
     const double* steps, int n_steps, int m
@@ -66,8 +66,8 @@ __device__ bool orthogonal_factor(
     return right;
 }
 
-// T = (kept) - tau X where singular values up to tau are cut, for the inverse root X of A = M'M as far
-// as they are not, and the projector on that; the sums of the singular values of Z, and their squares.
+// Compute T = kept - tau X and the sums of the singular values of Z and of their squares: `kept` is the
+// projector on singular values above tau, X the inverse root of A = M'M there.
 template <class Kept, class Root>
 __device__ void shrink(
     const double* A, double* T, double* totals, double* partial, double tau, int m, Kept kept, Root X
@@ -83,11 +83,11 @@ __device__ void shrink(
 }
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
-// objective, the age of the momentum, whether it goes on, how often it did, and how often it may; so
-// are the eigenvectors of M'M in `vectors`. `given_work` begins with M'M and whether all is right.
-// What `root.cu` does starts from `begun`, M'M less the square of tau and less its own size, and ends
-// with a projector and an inverse root; or, where all singular values are to be above tau, with no
-// projector and the square of the inverse root. Of two runs, the tables and the state are `apart`.
+// objective, the age of the momentum, whether the run goes on, its iterations so far and at most. So are
+// the eigenvectors of M'M in `vectors`. `given_work` begins with M'M and whether all is valid.
+// `root.cu` starts from `begun` (M'M less tau squared, and M'M less I, both scaled) and returns a
+// projector and an inverse root; if no singular value is to be cut, no projector but the square of the
+// inverse root. Tables and states of two runs are `apart` numbers apart.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps,
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     double* const most = number + 1;
     if (!*goes_on) return;
 
-    // What is not given is in use for this launch only.
+    // Without `given_work`, these live in shared memory for this launch.
     double* const A = given_work ? given_work : shared + n_shared;  // M'M
     double* const right = A + mm;
     double* const next_T = right + 1;
@@ -169,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
         each(VIEWS, [&](int v) { weights[v] = alpha[v]; });
     }
 
-    // What follows from a new T.
+    // Update the weights after a new T.
     auto weigh = [&] {
         each(mc, [&](int i) { TG[i] = entry(next_T, next_G, m, C, i); });
         #pragma unroll 1
@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
                 if (values[face] < values[best]) best = face;
             each(VIEWS, [&](int v) { weights[v] = point(best, v); });
         } else if (RULE == BY_AGREEMENT) {
-            // `given` is 1 over the number of copies of each view, 0 for those that are not heard.
+            // `given` is 1 over the number of copies of each view, 0 for views without a weight.
             const double trace_of_FtF = total(partial, C, [&](int j) { return FtF[j * C + j]; });
             for (int v = 0; v < VIEWS; ++v) {
                 const double inner = total(partial, mc, [&](int i) { return StF[v * mc + i] * next_G[i]; });
@@ -287,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
         } else {
             double *const turned = room, *const Q = turned + side * side, *const spare = Q + side * side;
             double* const cut = spare + side * side;  // of each eigenvalue
-            double* const since = vectors + side * side;  // the iteration that has left the eigenvectors
+            double* const since = vectors + side * side;  // the iteration that wrote the eigenvectors
             const double factor = *scale * *scale;
             const bool fresh = *since != *number || (int)*number % FRESH == 0;
             each(side * side, [&](int i) { Q[i] = fresh ? i / side == i % side : vectors[i]; });

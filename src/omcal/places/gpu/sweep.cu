@@ -1,9 +1,9 @@
-// A lane works for COLUMNS columns of F in one of the rows done at once. Sums over the rows of an
-// anchor are integers in shared memory, which adds these natively: they are the same in any order, so
-// that all warps of a block have one table.
+// Compute the pass. A lane has COLUMNS columns of F of one of the rows done at once. Sums over the rows
+// of an anchor are integers in shared memory, which adds them natively: they are the same in any order,
+// so all warps of a block share one table.
 constexpr int WARP = 32, SIZE = sizeof(REAL), SLOTS = VIEWS * K;
 constexpr int PARTS = (C + COLUMNS - 1) / COLUMNS, PADDED = PARTS * COLUMNS;  // lanes of a row
-// So many lanes can have COLUMNS words of their own from shared memory at once.
+// HALF lanes can load COLUMNS words each from shared memory without a bank conflict.
 constexpr int HALF = WARP / COLUMNS, ROWS_A_HALF = HALF / PARTS;
 constexpr int ROWS_AT_ONCE = COLUMNS * ROWS_A_HALF;
 constexpr int STEPS = WARP / ROWS_AT_ONCE, TILE = STEPS * ROWS_AT_ONCE;
@@ -32,30 +32,30 @@ using Long = unsigned long long;
 struct alignas(COLUMNS * SIZE) Share { REAL x[COLUMNS]; };
 struct alignas(PACK * SIZE) Pack { REAL x[PACK]; };
 
-// What is at an address of shared memory: its numbers are shorter than pointers.
+// Return the object at an address of shared memory; such addresses are shorter than pointers.
 template <class T> __device__ T& at(int address) {
     return *reinterpret_cast<T*>(__cvta_shared_to_generic(address));
 }
 
-// start[times * apart], whose place is found by one multiplication.
+// Return start[times * apart], with one multiplication for the address.
 template <class T> __device__ T further(const T* start, unsigned apart, int times) {
     const Long bytes = (Long)apart * (unsigned)(times * sizeof(T));
     return *reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(start) + bytes);
 }
 
-// The compiler is to keep this number, not to compute it anew from its parts each time.
+// Make the compiler keep this number in a register.
 __device__ int kept(int number) {
     asm("" : "+r"(number));
     return number;
 }
 
-// It is not to keep what is computed from this one.
+// Make the compiler recompute expressions of this number.
 __device__ int fresh(int number) {
     asm volatile("" : "+r"(number));
     return number;
 }
 
-// From the first line to that of one of the anchors in a word.
+// Return the offset of the line of one of the anchors in a word.
 __device__ int bytes_to(unsigned word, int number) {
     if (A_WORD == 4 && LINE_BYTES % 256 == 0)  // 256 times this byte of the word
         return (int)__byte_perm(word, 0, 0x4404 + 16 * number) * (LINE_BYTES / 256);
@@ -73,8 +73,8 @@ __device__ void add_fixed(int address, double value) {
     if (high) atomicAdd(&at<unsigned>(address + 4 * LINE), high);
 }
 
-// The largest F that is expected, the same for all threads: S is non-negative and has rows that sum
-// to at most 1 in a view, so that it is at most the largest P of each view and what R makes of F.
+// Return the largest expected F, in all threads: S is non-negative and has rows that sum
+// to at most 1 in a view, so F is at most the sum of the largest P of each view, plus the part from R.
 __device__ double largest(const REAL* matrices, const REAL* F, double* tops, int n, int m) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     auto over_lanes = [](double top) {
@@ -93,8 +93,8 @@ __device__ double largest(const REAL* matrices, const REAL* F, double* tops, int
         top = over_lanes(top);
         if (lane == 0) tops[i] = top;
     }
-    // Of F a sample of this block's own rows, as others may have changed by now. Some will be larger,
-    // most of them not twice as large; for the rest there is `add_large`.
+    // F is sampled from the rows of this block, as others may have changed. Some entries are larger,
+    // few of them twice as large; `add_large` adds the others.
     const int n_tiles = (n + TILE - 1) / TILE, n_warps = gridDim.x * WARPS;
     const int turns = (n_tiles + n_warps - 1) / n_warps;
     const long long tile = blockIdx.x * WARPS + warp + (long long)lane * turns / WARP * n_warps;
@@ -111,11 +111,10 @@ __device__ double largest(const REAL* matrices, const REAL* F, double* tops, int
     return sum + 2 * tops[VIEWS] * most;
 }
 
-// F = max([S_1 ... S_V] P + F R, 0); for each block the sums S'F, F'F and Fold'F of its rows, beside
-// what its warps have of the last two. The runs have all this one after another; the matrices and
-// flags of two are so many numbers apart. The largest F that is expected comes to so many units, of
-// which the table has room for the rows of `most_turns` turns; a larger one to so many of its own, and
-// beyond FAR times what is expected the sums are no numbers.
+// Update F = max([S_1 ... S_V] P + F R, 0) and compute, per block, S'F, F'F and Fold'F of its rows.
+// Arrays of the runs are stored one after another; their matrices and flags have strides. The first two
+// numbers are the integers for the largest expected F, whose sums over `most_turns` turns fit in the
+// table, and for larger F. Beyond FAR times the expected size, sums are NaN.
 extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     const INDEX* __restrict__ indices, const REAL* __restrict__ weights, REAL* __restrict__ F,
     const REAL* __restrict__ matrices, double* __restrict__ sums, const double* goes_on,
@@ -130,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     extern __shared__ unsigned char memory[];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int half = lane / HALF, in_half = lane % HALF;
-    // Lanes that are left over follow the first ones and add nothing.
+    // Spare lanes repeat the first ones and add nothing.
     const bool busy = in_half < ROWS_A_HALF * PARTS;
     const int part = busy ? in_half % PARTS : 0, row_of_half = busy ? in_half / PARTS : 0;
     const int first_lane = lane - in_half + row_of_half * PARTS;  // of the same row
@@ -195,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
     for (int i = threadIdx.x; i < of_table; i += WARPS * WARP) of_block[i] = large[i] = 0;
     __syncthreads();
 
-    // What the next tile needs is on its way while this one is worked on.
+    // The next tile is loaded while this one is processed.
     REAL next_weight[SLOTS_AT_ONCE], next_F[LOADS], factor;  // of the weights, 0 beyond the last row
     unsigned next_anchor[SLOTS_AT_ONCE];
     auto numbers_of = [&](int tile) { return tile < n_tiles ? min(TILE, n - tile * TILE) * C : 0; };
@@ -249,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
         }
         __syncthreads();
     };
-    // What is larger than expected, in few rows if in any.
+    // Entries larger than expected, in few rows.
     bool lost = false;
     auto add_large = [&]() {
         if (lane >= TILE) return;
@@ -267,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) sweep(
             }
         }
     };
-    // The sum over the rows done at once, in the lanes of the first.
+    // Return the sum over the rows done at once, in the lanes of the first.
     auto over_rows = [&](REAL value) {
         double total = 0;
         #pragma unroll
