@@ -101,7 +101,8 @@ def _take_distinct(points: Tensor, X: Tensor, rows: Array | None) -> None:
 
 def by_run(points: Tensor, widths: Sequence[int]) -> list[Chosen]:
     """Return the anchors of each run, one array per view, from points (runs, m, features)."""
-    on_host = np.split(points.cpu().numpy().astype(np.float64), np.cumsum(widths)[:-1], axis=2)
+    whole = points.cpu().numpy().astype(np.float64, copy=False)
+    on_host = np.split(whole, np.cumsum(widths)[:-1], axis=2)
     there = points.split(list(widths), dim=2)
     return [
         ([part[run] for part in on_host], DeviceAnchors([part[run] for part in there]))
