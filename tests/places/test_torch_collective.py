@@ -201,3 +201,15 @@ def test_a_checkpoint_is_written_by_one_and_gone_on_from_by_any(team, tmp_path):
     with pytest.warns(match="all max_iter=60 iterations"):
         expected = OMCAL(**given | {"checkpoint": None}).fit(VIEWS)
     assert_shared([one for one, _ in resumed], expected)
+
+
+@pytest.mark.filterwarnings("ignore:view '.*' lacks")
+@pytest.mark.parametrize("sizes", [[3000, 3000], [0, N]])
+def test_missing_cells_on_one_rank_alone(team, sizes):
+    """All ranks fill with the means over all rows, also where one has no missing cell."""
+    holed = [view.copy() for view in VIEWS]
+    holed[0][3500::7, 2] = np.nan
+    given = {"n_clusters": 4, "random_state": 0}
+    found = team.run(rank_team.fit, [(given, X) for X in cut(holed, sizes)])
+    assert_shared(found, OMCAL(**given).fit(holed))
+    assert any("lacks 358 of its values" in doubt for doubt in found[1].doubts_)

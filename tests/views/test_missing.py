@@ -183,3 +183,13 @@ def test_counts_add_up_and_whole_numbers_stay_whole():
 def test_scikit_learn_is_told():
     assert OMCAL().__sklearn_tags__().input_tags.allow_nan
     assert not ConcatKMeans().__sklearn_tags__().input_tags.allow_nan
+
+
+def test_tensors_stay_on_their_device():
+    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    expected = fitted([HOLED, B])
+    tensors = [torch.from_numpy(view) for view in (HOLED, B)]
+    model = fitted(tensors)
+    assert model.n_missing_ == expected.n_missing_
+    assert ari(np.asarray(model.labels_), expected.labels_) == 1
+    assert_array_equal(model.predict(tensors).numpy(), model.predict([HOLED, B]))

@@ -339,16 +339,20 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         team = team_of(self.group)
         with team.reporting_failures():
             views = self._read(X, present)
-        if fill:
-            views = fill_missing(self, views, reset=True, total=team.total)
-        with team.reporting_failures():
+            if fill and self.group is None:
+                views = fill_missing(self, views, reset=True, total=team.total)
             place = place_for(views, self._asked(), team)
         local = {"device", "memory_limit", "scratch_dir", "group", "verbose"}
         given = {k: v for k, v in self.get_params().items() if k not in local} | more
         given |= {f"the version of {name}": version for name, version in versions().items()}
         given["the columns of X"] = ", ".join(map(str, getattr(self, "feature_names_in_", [])))
         facts = {name: describe_value(value) for name, value in given.items()}
-        place.n = team.check_same(facts_of(place.views) | facts, place.views.n)
+        place.n = n = team.check_same(facts_of(place.views) | facts, place.views.n)
+        if fill and self.group is not None:
+            # Sums over all ranks, which are known to hold the same features by now.
+            views = fill_missing(self, views, reset=True, total=team.total)
+            place = place_for(views, self._asked(), team)
+            place.n = n
         return place
 
     def _read(self, X: ViewsLike, present: PresentLike | None) -> Views:

@@ -33,11 +33,7 @@ def frame_table(frame: Any, name: str) -> Table:
             picked = frame
         else:
             picked = frame.iloc[:, positions] if hasattr(frame, "iloc") else frame[:, positions]
-        try:
-            return View(part, numeric_matrix(picked, name), titles)
-        except (ValueError, TypeError):
-            _refuse_words(picked, name)
-            raise
+        return View(part, numeric_matrix(picked, name), titles)
 
     named = is_arrow(frame) or all(isinstance(title, str) for title in frame.columns)
     return Table(len(names), take, names, ids, named)
@@ -88,19 +84,3 @@ def _arrow_values(table: Any, name: str) -> NDArray[Any]:
                 f"view {name!r}: column {title!r} holds {kind}; a view must be numeric."
             )
     return np.column_stack(columns) if columns else np.empty(table.shape)
-
-
-def _refuse_words(frame: Any, name: str) -> None:
-    """Raise if a column of a pandas frame cannot be read as numbers, and name it."""
-    for place, title in enumerate(frame.columns if hasattr(frame, "iloc") else ()):
-        values = np.asarray(frame.iloc[:, place])
-        try:
-            values.astype(np.float64)
-            numbers = values.dtype.kind in "biufO"  # dates can be turned into numbers, too
-        except (TypeError, ValueError):
-            numbers = False
-        if not numbers:
-            raise ValueError(
-                f"view {name!r}: column {str(title)!r} holds no numbers; leave it out, or make "
-                "columns of zeros and ones of its words (pandas.get_dummies)."
-            )
