@@ -192,7 +192,7 @@ class Estimate:
     def _products_bytes(self) -> float:
         """Return the bytes of the products of sampled rows with each other, where they are few."""
         s, start = self._sample, min(self._sample, SEED_PER_ANCHOR * self.n_anchors)
-        rows = s if s == self.n_samples <= MOST_ROWS else start if start <= FEW_ROWS else 0
+        rows = s if s == self.n_samples <= MOST_ROWS else min(start, FEW_ROWS)
         return float(self._dtype.itemsize * rows * rows)
 
     @property

@@ -12,8 +12,8 @@ from scipy import sparse
 from omcal.machine.arrays import Array, on_host
 from omcal.method.new_samples import ConsensusPredictor, Predictor
 from omcal.places.base import Place
-from omcal.places.data_scan import MOST_SAMPLED
-from omcal.views.view import Matrix
+from omcal.places.data_scan import MOST_SAMPLED, complete_sample
+from omcal.views.view import Matrix, Views
 
 # A quarter of the samples are tested, within these bounds; more where a cluster would have fewer
 # than four of them.
@@ -109,7 +109,7 @@ def structure_at(
     """Test the labels of a fit on a sample of its rows; None where the place keeps no sample."""
 
     def work() -> Structure | None:
-        found = place.sampled_views(sample_size(place.n, predictor.n_clusters))
+        found = _sampled_views(place, sample_size(place.n, predictor.n_clusters))
         if found is None:
             return None
         rows, views = found
@@ -123,6 +123,21 @@ def structure_at(
         return find_structure(scaled, own)
 
     return place.team.on_leader(work)
+
+
+def _sampled_views(place: Place, count: int) -> tuple[Array | None, Views] | None:
+    """Return up to `count` random samples that are in every view, and their row numbers.
+
+    The numbers are None where the samples are those that a scan has kept. The result is None where
+    the place does not test, or has no samples in the memory of this process.
+    """
+    if place.scanned is not None:
+        return None, place.scanned.load(slice(count))
+    views = place.views
+    if views.home != "memory" or not place.tests_structure:
+        return None
+    rows = np.sort(complete_sample(views.n, views.present, count))
+    return rows, Views([view.part(view.array[rows], rows) for view in views])
 
 
 def few_directions(X: Matrix) -> Points:

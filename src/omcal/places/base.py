@@ -15,7 +15,7 @@ from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
 from omcal.method.rows import AbstractRows, Assignment, row_bytes
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Progress, Solution, solve
-from omcal.places.data_scan import BlockStats, DataScan, complete_sample, scan
+from omcal.places.data_scan import BlockStats, DataScan, scan
 from omcal.places.team import SOLO, Team
 from omcal.views.view import Views
 
@@ -55,7 +55,8 @@ class Place(ABC):
     checks_values: ClassVar[bool] = False  # whether NaN and infinity are found on the way
     runs_in_threads: ClassVar[bool] = False  # whether threads can solve several runs at once
     team: Team = SOLO  # the processes that share the fit
-    _scanned: Views | None = None  # samples that a scan has kept in memory
+    scanned: Views | None = None  # samples that a scan has kept in memory
+    tests_structure: ClassVar[bool] = True  # whether fits are tested for structure
 
     def __init__(self, views: Views, asked: PlaceRequest) -> None:
         self.views = views
@@ -98,19 +99,6 @@ class Place(ABC):
     def sample_graphs(self, number: int) -> SampledGraphs | None:
         """Return graphs that describe one of the runs built last; None where there are none."""
         return None
-
-    def sampled_views(self, count: int) -> tuple[Array | None, Views] | None:
-        """Return up to `count` random samples that are in every view, and their row numbers.
-
-        The numbers are None where the samples are those that a scan has kept. The result is None
-        where no samples are in the memory of this process.
-        """
-        if self._scanned is not None:
-            return None, self._scanned.load(slice(count))
-        if self.views.home not in ("memory", "device"):
-            return None
-        rows = np.sort(complete_sample(self.views.n, self.views.present, count))
-        return rows, Views([view.part(view.array[rows], rows) for view in self.views])
 
     def require_room(self, n_bytes: float, what: str) -> None:
         """Raise MemoryError where the work needs more memory than this place can have."""

@@ -82,7 +82,7 @@ class OnCluster(Place):
             seen = _look(self._blocks, scan_plan, self._client)
         self._marks = seen.block_checksums
         learned = scan_plan.finish(seen, self.views)
-        self._scanned = scan_plan.kept
+        self.scanned = scan_plan.kept
         return learned
 
     def build(

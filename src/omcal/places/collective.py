@@ -65,7 +65,7 @@ class OnRanks(Place):
 
         def finish() -> tuple[list[GraphModel], list[Any]]:
             learned = scan_plan.finish(reduce(add, seen, BlockStats()), self.views)
-            self._scanned = scan_plan.kept
+            self.scanned = scan_plan.kept
             return learned, [random_state.get_state() for random_state in random_states]
 
         learned, states = self.team.on_leader(finish)

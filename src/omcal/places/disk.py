@@ -81,7 +81,7 @@ class OnDisk(Place):
             scan_plan = DataScan(self.views.n, self.views.widths, settings, random_states, drafts)
             seen = self.scan_rows(scan_plan)
         learned = scan_plan.finish(seen, self.views)
-        self._scanned = scan_plan.kept
+        self.scanned = scan_plan.kept
         return learned
 
     def load(self, parts: list[slice]) -> list[Views]:

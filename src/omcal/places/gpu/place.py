@@ -46,6 +46,7 @@ class OnDevices(Place):
     """
 
     supported_options = frozenset({"device"})
+    tests_structure = False  # on the host this takes several times as long as a fit here
     checks_values = True
 
     @cached_property
@@ -132,10 +133,6 @@ class OnDevices(Place):
             ]
             yield ChunkedRows(parts, at_once=True)
             del parts
-
-    def sampled_views(self, count: int) -> None:
-        """Return None: on the host a test of a sample takes several times as long as a fit here."""
-        return None
 
     def _runs(
         self, there: Device, rows: slice, learned: Sequence[GraphModel], settings: GraphSettings
