@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.model_selection import GridSearchCV
@@ -41,7 +42,11 @@ class Settable(Consensus):
         OCAL(),
         OMCAL(n_clusters=2, views=[slice(0, 1), slice(0, None)], weighting="agreement", n_init=2),
         Settable(n_runs=2),
-    ]
+    ],
+    # They ask whoever has predict_proba for the tags of a classifier, which a clusterer has not.
+    expected_failed_checks=lambda _: dict.fromkeys(
+        ("check_estimator_sparse_array", "check_estimator_sparse_matrix"), "tags of a classifier"
+    ),
 )
 def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
@@ -299,3 +304,13 @@ def test_verbose_reports_through_the_logger(blobs, caplog):
     with caplog.at_level("INFO", logger="omcal"):
         model(verbose=0).fit(blobs[0])
     assert not caplog.records
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.coo_matrix, sparse.csc_matrix])
+@pytest.mark.parametrize("estimator", [OMCAL(3, random_state=0), OCAL(3, random_state=0)])
+def test_sparse_input_is_fitted_and_predicted(estimator, container):
+    X = np.random.RandomState(0).uniform(size=(40, 3))
+    X[X < 0.6] = 0
+    fitted = clone(estimator).fit(container(X))
+    assert fitted.predict(container(X)).shape == (40,)
+    assert fitted.predict_proba(container(X)).shape == (40, 3)

@@ -491,5 +491,6 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
         return tags

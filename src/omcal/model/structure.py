@@ -22,7 +22,7 @@ _FEWEST = 50  # distinct samples: of fewer nothing is said
 _DIRECTIONS = 48  # of a wide view, those of largest variance
 _NEIGHBOURS = 8
 _DRAWS, _RUNS, _ITERATIONS = 2, 6, 8  # draws of the null; k-means of each
-# Separation beyond that of the null: below it are 97 of 100 sets of noise (benchmarks/structure.py)
+# Separation beyond that of the null: below it are 95 of 100 sets of noise (benchmarks/structure.py)
 MARGIN = 0.05
 
 Points = NDArray[np.float32]
