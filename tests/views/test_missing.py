@@ -164,7 +164,7 @@ def test_infinity_is_refused_and_so_are_gaps_where_a_method_needs_all():
         ConcatKMeans(3).fit([HOLED, B])
 
 
-def test_counts_add_up_and_whole_numbers_stay_whole():
+def test_counts_add_up_and_wide_whole_numbers_stay_whole():
     rng = np.random.default_rng(0)
     X = np.where(rng.random((50, 4)) < 0.3, np.nan, rng.integers(0, 9, size=(50, 4)))
     X = X[~np.isnan(X).all(axis=1)]
@@ -175,7 +175,9 @@ def test_counts_add_up_and_whole_numbers_stay_whole():
         for name, value in vars(whole).items():
             assert_array_equal(vars(other)[name], value, name)
     assert whole.n_cells == np.isnan(X).sum()
-    assert_array_equal(whole.middle, np.rint(np.nanmean(X, axis=0)))
+    assert_allclose(whole.middle, np.nanmean(X, axis=0))
+    wide = np.tile(X, 30)  # counts, if they are counts, must look like some
+    assert_array_equal(MissingCells.of(wide).middle, np.rint(np.nanmean(wide, axis=0)))
     empty = filled_block(np.full((2, 3), np.nan), np.zeros(3))
     assert np.isnan(empty).all()
 

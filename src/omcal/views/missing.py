@@ -1,8 +1,8 @@
 """Cells without a value: counted, and replaced by the middle of their feature.
 
 A fit learns of them when a sum over the data is no number, so that data without any cost nothing.
-The middle is the mean of the known values, of whole numbers rounded. A row without any value is an
-absent sample and stays as it is.
+The middle is the mean of the known values, rounded in wide views of whole numbers, as counts are.
+A row without any value is an absent sample and stays as it is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from omcal.machine.threads import map_blocks, row_blocks
 from omcal.views.view import Matrix, View, Views
 
 _BLOCK_ENTRIES = 1 << 20
+_WIDE = 100  # features, from which on whole numbers show counts and must stay whole
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,9 @@ class MissingCells:
 
     @property
     def middle(self) -> Floats:
-        """The middle of each feature: the mean, of whole numbers rounded."""
-        return np.where(self.fractions == 0, np.rint(self.mean), self.mean)
+        """The middle of each feature: the mean; in wide views of whole numbers, rounded."""
+        whole = (self.fractions == 0) & (len(self.count) >= _WIDE)
+        return np.where(whole, np.rint(self.mean), self.mean)
 
 
 def _floats(counts: Array) -> Floats:
