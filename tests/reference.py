@@ -93,3 +93,9 @@ def algorithm1(S, G, beta, gamma, n_iter, weighting="adaptive", alpha=None):
     result.Z, result.alpha, result.G = Z, alpha, G
     result.F = np.maximum(Z @ G, 0)
     return result
+
+
+def by_size(labels, n_clusters):
+    """Return the clusters from the largest to the smallest, and the labels in these numbers."""
+    order = np.argsort(-np.bincount(labels, minlength=n_clusters), kind="stable")
+    return order, np.argsort(order)[labels]

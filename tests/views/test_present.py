@@ -96,7 +96,8 @@ def test_fit_equals_algorithm_1_on_completed_graphs(weighting, share, dtype):
     assert_allclose(model.objective_, expected.history, rtol=1e-9 if exact else 1e-4)
     assert_allclose(model.view_weights_, expected.alpha, atol=1e-8 if exact else 1e-3)
     clear = clear_rows(expected.unclipped, 1e-7 if exact else 1e-2)
-    assert_array_equal(model.labels_[clear], expected.unclipped.argmax(axis=1)[clear])
+    _, labels = reference.by_size(expected.unclipped.argmax(axis=1), 3)
+    assert_array_equal(model.labels_[clear], labels[clear])
     if weighting == "adaptive" and exact:
         assert (np.diff(model.objective_) <= 1e-9 * model.objective_[0]).all()
 

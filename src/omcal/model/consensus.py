@@ -84,6 +84,10 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         `like`.
     matched_ : list of Match
         As in `OMCAL`.
+    cluster_names_ : list of str
+        As in `OMCAL`.
+    outlier_threshold_ : float or None
+        As in `OMCAL`.
     certainty_ : array of shape (n,)
         For each sample the share of runs that agree with its label, each cluster of a run taken
         for the cluster of the result that most of its samples are in.

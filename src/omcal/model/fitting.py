@@ -83,6 +83,8 @@ labels_ : array of shape (n,)
         `score_samples` below which a share `contamination` of the samples lies.
     matched_ : list of Match
         With `like`: the earlier cluster that each cluster continues, and how sure that is.
+    cluster_names_ : list of str
+        Names of the clusters, their numbers by default; may be set.
     view_weights_ : array of shape (n_views,)
         α: how much each view counts, in the order of `view_names_`; the sum is 1.
     basis_ : array of shape (n_anchors, n_clusters)
