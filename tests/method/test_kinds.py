@@ -53,11 +53,11 @@ def test_what_each_kind_goes_by_is_told():
         "unit (70% of its values are zero, and some are negative)"
     )
     assert str(recognise(embeddings())) == "view (its rows have length 1, as embeddings have)"
-    assert str(recognise(KINDS["standard"])) == "standard (numbers without anything special)"
+    assert str(recognise(KINDS["standard"])) == "standard (plain numeric features)"
     for nothing in (np.empty((0, 4)), np.empty((4, 0)), sparse.csr_array((4, 4))):
         assert str(recognise(nothing)) == "standard (no value to go by)"
     assert str(Kind(None)) == "none (as asked)"
-    assert recognise(np.array([[1.0, 2.0]])).reason == "numbers without anything special"
+    assert recognise(np.array([[1.0, 2.0]])).reason == "plain numeric features"
 
 
 def test_mostly_zero_is_seven_tenths_of_a_hundred_features():
@@ -89,7 +89,7 @@ def test_a_long_tail_is_four_times_a_usual_value():
     assert recognise(tailed(4.0)).name == "log"
     assert recognise(tailed(3.99)).name == "standard"
     assert recognise(tailed(4.0)).reason == (
-        "one value in a hundred is 4.0 times a usual one, or more"
+        "long tail: 99th percentile is 4.0 × the median"
     )
     # In a usual feature, among those with ten positive values.
     X = np.hstack([tailed(1.0, 2), tailed(9.0, 3)])

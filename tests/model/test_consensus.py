@@ -399,7 +399,7 @@ def test_verbose_tells_scalings_and_runs(caplog):
     with caplog.at_level(logging.INFO, logger="omcal"):
         Consensus(OMCAL(4, verbose=1), n_runs=2, random_state=0).fit(DATA.views)
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
-    assert "view 'view1' is scaled as standard (numbers without anything special)" in said
+    assert "view 'view1' is scaled as standard (plain numeric features)" in said
     assert [line.split(":")[0] for line in said[-2:]] == ["run 1 of 2", "run 2 of 2"]
 
 

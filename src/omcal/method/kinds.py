@@ -117,12 +117,12 @@ def kind_of(facts: Facts) -> Kind:
     if width > 3 and facts.unit_length and not facts.whole:
         return Kind("view", "its rows have length 1, as embeddings have")
     tail = 0.0 if negative else facts.tail
-    text = f"one value in a hundred is {tail:.1f} times a usual one, or more"
+    text = f"long tail: 99th percentile is {tail:.1f} × the median"
     if tail >= _TAIL_OF_COUNTS and width >= _WIDE and facts.whole:
         return Kind("tfidf", f"whole numbers, and {text}, as in counts")
     if tail >= _LONG_TAIL:
         return Kind("log", text)
-    return Kind("standard", "numbers without anything special")
+    return Kind("standard", "plain numeric features")
 
 
 class _OfMatrix:
