@@ -35,10 +35,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=20_000)
     parser.add_argument("--checkpoint")
-    parser.add_argument("--backend", default="gloo", help="nccl: for ranks with a GPU each")
     given = parser.parse_args()
 
-    start_group(given.backend)  # init_process_group, also of ranks that are started again
+    start_group()  # init_process_group, also of ranks that are started again
     rank, size = dist.get_rank(), dist.get_world_size()
     views, groups = own_rows(rank, size, given.samples)
     model = OMCAL(n_clusters=4, random_state=0, group="world", checkpoint=given.checkpoint)

@@ -88,9 +88,7 @@ def tailed(ratio, width=4, n=201):
 def test_a_long_tail_is_four_times_a_usual_value():
     assert recognise(tailed(4.0)).name == "log"
     assert recognise(tailed(3.99)).name == "standard"
-    assert recognise(tailed(4.0)).reason == (
-        "long tail: 99th percentile is 4.0 × the median"
-    )
+    assert recognise(tailed(4.0)).reason == ("long tail: 99th percentile is 4.0 × the median")
     # In a usual feature, among those with ten positive values.
     X = np.hstack([tailed(1.0, 2), tailed(9.0, 3)])
     assert recognise(X).name == "log"

@@ -156,9 +156,8 @@ def alone(monkeypatch):
 @pytest.mark.usefixtures("alone")
 def test_joined_runs_at_once_are_refused():
     model = Consensus(OMCAL(4, group="world"), n_jobs=2)
-    with pytest.raises(ValueError, match=r"belongs to no group") as refusal:
+    with pytest.raises(ValueError, match=r"belongs to no group"):
         model.fit(VIEWS)
-    assert "n_jobs=2 does not go with group" in str(refusal.value.__context__)
 
 
 @pytest.mark.usefixtures("alone")
