@@ -33,7 +33,7 @@ TOLERANCE = 1e-4
 # Rows for each point that is tried for a place in the start: their products with all rows, at once,
 # take less time than those with these points, a few at a time.
 MOST_PER_TRIAL = 8
-STEPS = 1 << 16  # distances are told apart in so many steps from zero to the largest
+STEPS = 1 << 16  # number of steps from zero to the largest distance
 SAME_SUM = 1e-6  # sums of distances that differ relatively by less are the same
 _TRIED_DISTANCES = 1 << 24  # of the points that are tried at once for a place in the start: 128 MB
 

@@ -53,7 +53,7 @@ class Structure(NamedTuple):
 
 
 def sample_size(n: int, n_clusters: int) -> int:
-    """Return the number of samples to test, of n that are put into so many clusters."""
+    """Return the number of samples to test, given n samples in `n_clusters` clusters."""
     return min(max(_FEW, min(n // 4, _MANY), 4 * n_clusters), MOST_SAMPLED)
 
 

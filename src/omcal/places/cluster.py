@@ -52,7 +52,7 @@ _PART_ROWS = 50_000  # a smaller part costs more than it saves
 
 
 class OnCluster(Place):
-    """Rows on the workers; only the samples for the anchors come to this process.
+    """Rows on the workers; this process receives only the samples for the anchors.
 
     Predictions are Dask arrays that are not yet computed.
     """
