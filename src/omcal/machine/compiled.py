@@ -172,14 +172,15 @@ def scaled_rows_kernel() -> Callable[..., None]:
 
 @once
 def two_nearest_kernel() -> Callable[..., None]:
-    """Of each point the number of the nearest centre, and what distances to the two nearest add.
+    """Return a kernel that finds the nearest centre of each point and the two smallest distances.
 
-    Its squared length is left out. The products have a row for each centre, so that many points are
-    looked at abreast, without a branch.
+    A later centre is nearer only by more than the slack of the point. The squared length of the
+    point is left out. The products have a row for each centre, so that many points are looked at
+    abreast, without a branch.
     """
 
     @jit()
-    def two_nearest(products, norms, labels, first, second):  # type: ignore[no-untyped-def]
+    def two_nearest(products, norms, slack, labels, first, second):  # type: ignore[no-untyped-def]
         m, n = products.shape
         twice = products.dtype.type(2)
         for t in range(n):
@@ -190,7 +191,7 @@ def two_nearest_kernel() -> Callable[..., None]:
             j, norm, line = np.int32(centre), norms[centre], products[centre]
             for t in range(n):
                 d, a, b = norm - twice * line[t], first[t], second[t]
-                nearer = d < a
+                nearer = d < a - slack[t]
                 second[t] = a if nearer else (d if d < b else b)
                 first[t] = d if nearer else a
                 labels[t] = j if nearer else labels[t]

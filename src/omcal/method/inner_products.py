@@ -12,7 +12,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from omcal.machine.arrays import Array
 from omcal.machine.threads import map_blocks
-from omcal.method.points import Points, first_smallest, members, squared_distances
+from omcal.method.points import Points, first_nearest, members, squared_distances, tie_slack
 from omcal.views.view import Matrix
 
 MOST_ROWS = 4096  # whose inner products with each other are kept: 128 MB
@@ -52,7 +52,7 @@ class InnerProducts(Points):
         # ‖c‖² of each centre: weights times its products with the rows.
         norms = np.asarray(centres.multiply(products).sum(axis=1)).ravel()
         d = norms[:, None] - 2.0 * products
-        labels = first_smallest(d, axis=0)
+        labels = first_nearest(d, tie_slack(self._norms, norms), axis=0)
         return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
 
     def means(self, labels: Array, centres: Any) -> Any:

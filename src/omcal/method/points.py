@@ -13,6 +13,7 @@ from omcal.machine.arrays import Array
 from omcal.machine.threads import small_blas
 
 _FEATURES_PER_CENTRE = 4
+_SAME_UNITS = 16  # in the last place, by which distances that are equal differ at most
 
 
 class Points(ABC):
@@ -94,14 +95,25 @@ def squared_distances(products: Array, norms: Array, chosen: Any) -> Array:
     return np.maximum(d, 0, out=d)
 
 
-def first_smallest(d: Array, axis: int, rounding: int = 2) -> Array:
+def first_nearest(d: Array, slack: Array, axis: int) -> Array:
     """Return the position of the smallest entry, of entries that are equal to rounding the first.
 
-    Points of few different values, as in binary views, are often equally far from two centres.
-    `rounding` is in units in the last place of the largest entry.
+    d are squared distances less the squared lengths of the points, `slack` is from `tie_slack`.
     """
-    slack = rounding * np.finfo(d.dtype).eps * np.abs(d).max(axis=axis, keepdims=True)
-    return np.asarray((d <= d.min(axis=axis, keepdims=True) + slack).argmax(axis=axis))
+    limit = d.min(axis=axis, keepdims=True) + np.expand_dims(slack, axis)
+    return np.asarray((d <= limit).argmax(axis=axis))
+
+
+def tie_slack(points: Array, centres: Array) -> Array:
+    """Return by how much the squared distances of each point may differ and count as equal.
+
+    Points of few different values, as in binary views, are often equally far from two centres:
+    storage, type and order of the features must not decide between them. `points` and `centres`
+    are squared lengths.
+    """
+    longest = centres.max(initial=0)
+    sizes = longest + 2 * np.sqrt(points * longest)  # of ‖c‖² − 2xᵀc
+    return np.asarray((_SAME_UNITS * np.finfo(points.dtype).eps * sizes).astype(points.dtype))
 
 
 def members(labels: Array, n_clusters: int, dtype: Any) -> Any:

@@ -25,11 +25,12 @@ from omcal.method.bounds import MovingCentres
 from omcal.method.inner_products import InnerProducts
 from omcal.method.points import (
     Points,
-    first_smallest,
+    first_nearest,
     members,
     span_basis,
     span_pays,
     squared_distances,
+    tie_slack,
 )
 from omcal.views.view import Matrix
 
@@ -46,8 +47,6 @@ _MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less
 
 class Vectors(Points):
     """Points as the rows of a dense or sparse matrix; compiled loops change only the rounding."""
-
-    _rounding = 2  # of distances that count as equal, in units in the last place
 
     def __init__(self, X: Matrix, norms: Array | None = None, *, compiled: bool = False) -> None:
         self.X = X
@@ -110,8 +109,9 @@ class Vectors(Points):
 
         def use(rows: slice, d: Array) -> None:
             d *= -2.0
-            d += norms(rows)
-            labels[rows] = first_smallest(d, 1, self._rounding)
+            of_centres = norms(rows)
+            d += of_centres
+            labels[rows] = first_nearest(d, tie_slack(self._norms[rows], of_centres), axis=1)
             distances[rows] = d[np.arange(len(d)), labels[rows]]
 
         self._products_with(centres, use)
@@ -131,12 +131,13 @@ class Vectors(Points):
 
         def use(rows: slice, d: Array) -> None:
             """Use products with one row per centre."""
+            slack = tie_slack(points._norms[rows], norms)
             if self._compiled and not wide:
-                two_nearest_kernel()(d, norms, labels[rows], *distances[:, rows])
+                two_nearest_kernel()(d, norms, slack, labels[rows], *distances[:, rows])
                 return
             d *= -2.0
             d += norms[:, None]
-            labels[rows] = nearest = d.argmin(axis=0)
+            labels[rows] = nearest = first_nearest(d, slack, axis=0)
             each = np.arange(d.shape[1])
             distances[0, rows] = d[nearest, each]
             d[nearest, each] = np.inf
@@ -233,10 +234,6 @@ class IncompleteVectors(Vectors):
     The views have mean zero, so that in the choice of a start an absent view counts as the mean.
     Distances to centres, and means, are over the views that are there; centres have all of them.
     """
-
-    # Centres that took what they lacked from the same row are equally far from a row that has only
-    # that; their distances have passed through more sums.
-    _rounding = 64
 
     def __init__(
         self, X: Matrix, present: Array, widths: Sequence[int], norms: Array | None = None
