@@ -26,11 +26,17 @@ def absences(data: MultiViewData) -> list[str]:
     return [f"of {data.n_samples} samples {listed}"] if listed else []
 
 
-def remarks(data: MultiViewData) -> list[str]:
-    """Return remarks on ids, labels, omitted columns and absent samples."""
+def remarks(data: MultiViewData, *, new: bool = False) -> list[str]:
+    """Return remarks on ids, labels, columns and absent samples.
+
+    The columns of `new` samples are encoded as the model says, so that nothing is said of them.
+    """
+    from omcal.datasets._data import other_notes
+
+    notes = other_notes(data) if new else data.notes
     taken = [f"ids: {data.id_name}"] if data.ids is not None else []
     taken += [f"labels: {data.label_name}"] if data.labels is not None else []
-    return [*taken, *data.notes, *absences(data)]
+    return [*taken, *notes, *absences(data)]
 
 
 def require_complete(data: MultiViewData, option: str) -> None:

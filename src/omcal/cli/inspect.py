@@ -44,6 +44,7 @@ def _scales(reading: Reading) -> list[str]:
     data = reading.load()
     present = data.present or {}
     known = {name: Kind(scale, "components") for name, scale in data.scales.items()}
+    known |= {name: Kind(scale, "categories") for name, scale in data.views.scales.items()}
 
     def kind_of(name: str) -> Kind:
         sample = sample_of(View(name, data.views[name], present=present.get(name)))
@@ -106,6 +107,9 @@ def _show(result: dict[str, Any]) -> None:
         ("view", "features", "type", "kind", "missing values", "absent samples"),
         [_view_row(view) for view in result["views"][:_SHOWN_VIEWS]],
     )
+    if result["columns"]:
+        kinds = [(c["name"], c["kind"], str(c["n_missing"] or "")) for c in result["columns"]]
+        print_table("Columns", ("column", "taken as", "missing"), kinds)
     if any("scale" in view for view in result["views"]):
         rows = [(view["name"], view["scale"]) for view in result["views"][:_SHOWN_VIEWS]]
         print_table("Scaling by default", ("view", "scaled as"), rows)

@@ -10,7 +10,7 @@ import typer
 import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out
-from omcal.cli.console import print_json, print_notes, report_notes, stdout
+from omcal.cli.console import collected_warnings, print_json, print_notes, report_notes, stdout
 from omcal.cli.files import names_of, remarks, require_label_format, samples_of, write_labels
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import takes
@@ -49,20 +49,21 @@ def predict(
     """
     import numpy as np
 
-    from omcal.views.named import NamedViews
+    from omcal.views.mixed import raw_names
 
     model = omcal.load(model_file)
     fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
     fitted.set_params(**{"device": "cpu", **parameters})
     outputs = Outputs([*reading.inputs, model_file], {"--out": out}, as_json=as_json)
     require_label_format(out)
-    data = reading.load() if views is not None else _load(reading, model.view_names_)
-    absent = [] if views is not None else [v for v in model.view_names_ if v not in data.views]
-    # A view that is None is absent from all samples.
-    arrays = {**data.views, **dict.fromkeys(absent)}
-    X = NamedViews(arrays, data.feature_names, data.present)
+    fitted_names = raw_names(model.view_names_, model._encoding)
+    data = reading.load() if views is not None else _load(reading, fitted_names)
+    X = data.views.raw()  # mixed tables are encoded as in the fit
+    absent = [] if views is not None else [name for name in fitted_names if name not in X]
+    X.update(dict.fromkeys(absent))  # a view that is None is absent from all samples
     # The views of --views are in the order of the model's, whatever they are called.
-    clusters = model.predict(X if views is None else X.renamed(model.view_names_))
+    with collected_warnings() as warned:
+        clusters = model.predict(X if views is None else X.renamed(fitted_names))
     written = outputs.write(
         "--out",
         lambda path: write_labels(path, clusters, data, names_of(model, clusters)),
@@ -77,7 +78,11 @@ def predict(
         "scores": agreement(data, clusters),
         "nmi_average": NMI_AVERAGE,
         "samples": samples_of(data, clusters),
-        "notes": [*remarks(data), *(f"predicted without the view {name}" for name in absent)],
+        "notes": [
+            *remarks(data, new=True),
+            *(f"predicted without the view {name}" for name in absent),
+        ],
+        "warnings": warned,
         "version": omcal.__version__,
     }
     if as_json:

@@ -11,9 +11,12 @@ import numpy as np
 from omcal.datasets._contents import Contents, Deferred
 from omcal.datasets._data import DataError
 from omcal.datasets._ids import NAMELESS, Ids, choose_ids, numbers_rows, seems_id
-from omcal.datasets._names import is_id_name, is_label_name, listed
+from omcal.datasets._names import is_label_name, listed
 from omcal.machine.arrays import Array
 from omcal.views.columns import by_prefix
+from omcal.views.mixed import Plan, has_texts, make_plan
+from omcal.views.pair import is_id_name
+from omcal.views.typed import Columns, is_numeric
 
 WHOLE = "X"  # the view of all numeric columns
 
@@ -24,40 +27,73 @@ def group_columns(
     labels: str | bool | None,
     ids: str | bool | None = None,
 ) -> Contents:
-    """Join the numeric columns of a table to views, by the prefixes of their names.
+    """Join the columns of a table to views, by the prefixes of their names.
 
     ``v1_mean`` belongs to the view ``v1`` (the separator is ":" where each name has one, else
-    "_"). Where the names have no common prefixes, all numeric columns are the single view ``X``,
-    which can also be asked for by name, unless some have the prefix ``X``. A column that holds
-    lists is a view of its own. Labels and text stay as they are; ids are never a feature.
+    "_"). Where the names have no common prefixes, all columns are the single view ``X``, which can
+    also be asked for by name, unless some have the prefix ``X``. A column that holds lists is a
+    view of its own. Texts and dates make a view a mixed table, which `omcal.views.mixed` encodes;
+    free texts have no say in the prefixes. Labels stay as they are; ids are never a feature.
     """
     columns = contents.variables
     lists = {name: value for name, value in columns.items() if value.ndim == 2}
     vectors = {name: value for name, value in columns.items() if name not in lists}
     chosen = choose_ids(vectors, ids, contents.ids)
     named_ids = set() if ids is False else _ids_and_numberings(vectors, labels)
-    numeric = [
-        name
-        for name, value in vectors.items()
-        if value.dtype.kind in "biuf" and name not in named_ids and not _is_code(value)
-        if name != labels and not is_label_name(name) and not (chosen and chosen.name == name)
-    ]
-    groups, bare = _grouped(numeric)
-    default = list(views) if views is not None else list(lists) or _default(groups, bare)
-    if WHOLE in default and WHOLE not in {*groups, *lists} and numeric:
-        groups = {**groups, WHOLE: numeric}
-    others = {name: value for name, value in vectors.items() if name not in numeric}
-    joined = {name: Deferred(partial(_stack, contents, names)) for name, names in groups.items()}
+    table = Columns(
+        {
+            name: value
+            for name, value in vectors.items()
+            if name and name != labels and not is_label_name(name)
+            if name not in named_ids and not (chosen and chosen.name == name)
+        }
+    )
+    plan = make_plan(table, ids=False)
+    kept = [name for name, how in plan.items() if how["kind"] != "left out"]
+    groups, bare = _grouped(kept)
+    texts = [name for name in bare if not is_numeric(vectors[name])]
+    notes: list[str] = []
+    if views is not None:
+        default = list(views)
+    elif lists:
+        default = list(lists)
+    elif groups and bare and texts == bare:
+        default = [*groups, WHOLE]
+        groups = {**groups, WHOLE: bare}
+    else:
+        default = _default(groups, bare, has_texts(table.take(kept)), notes)
+    if WHOLE in default and WHOLE not in {*groups, *lists} and table.values:
+        groups = {**groups, WHOLE: list(table.values)}
+    groups = _with_left_out(groups, plan)
+    taken = {name for view in default for name in groups.get(view, ())}
+    others = {name: value for name, value in vectors.items() if name not in taken}
+    joined = {name: Deferred(partial(_stack, table.take(names))) for name, names in groups.items()}
     spare = bare if lists and views is None else []
+    numeric = {n: names for n, names in groups.items() if not has_texts(table.take(names))}
     return replace(
         contents,
         variables={**{name: value for name, value in others.items() if name}, **joined, **lists},
         table=False,
         default_views=tuple(default),
-        feature_names={name: np.array(names) for name, names in groups.items()},
+        feature_names={name: np.array(names) for name, names in numeric.items()},
         ids=chosen,
-        notes=contents.notes + _left_out(others, named_ids, spare, labels, chosen),
+        notes=(*contents.notes, *notes, *_left_out(others, named_ids, spare, labels, chosen)),
     )
+
+
+def _with_left_out(groups: dict[str, list[str]], plan: Plan) -> dict[str, list[str]]:
+    """Return the columns of each view, also those of its prefix that an encoding leaves out."""
+    separator = separator_of([name for names in groups.values() for name in names])
+
+    def owner(name: str) -> str:
+        prefix = name.partition(separator)[0]
+        return prefix if prefix in groups else WHOLE
+
+    left_out = {name for name, how in plan.items() if how["kind"] == "left out"}
+    return {
+        view: [n for n in plan if n in names or (n in left_out and owner(n) == view)]
+        for view, names in groups.items()
+    }
 
 
 def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
@@ -67,14 +103,15 @@ def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
     numeric = [
         name
         for name, value in vectors.items()
-        if value.dtype.kind in "biuf" and not (titles and name in ("", titles.name))
+        if is_numeric(value) and not (titles and name in ("", titles.name))
     ]
     if not numeric:
         raise DataError("the table has no numeric column that could be a sample.")
+    samples = {name: vectors[name] for name in numeric}
     names = np.array(numeric)
     return replace(
         contents,
-        variables={WHOLE: np.ascontiguousarray(_stack(contents, numeric).T)},
+        variables={WHOLE: np.ascontiguousarray(np.asarray(_stack(Columns(samples))).T)},
         table=False,
         default_views=(WHOLE,),
         feature_names={} if titles is None else {WHOLE: titles.values},
@@ -89,13 +126,8 @@ def _ids_and_numberings(vectors: dict[str, Array], labels: str | bool | None) ->
         name
         for name, values in vectors.items()
         if name != labels and not is_label_name(name)
-        if is_id_name(name) or seems_id(name, values) or numbers_rows(values)
+        if is_id_name(name) or numbers_rows(values) or (not name and seems_id(name, values))
     }
-
-
-def _is_code(values: Array) -> bool:
-    """Whether whole numbers have more than 15 digits, which a float would not give back."""
-    return values.dtype.kind in "iu" and bool((values >= 10**15).any())
 
 
 def _left_out(
@@ -165,18 +197,30 @@ def views_of(names: Sequence[str]) -> dict[str, list[str]]:
     return groups if not bare else {}
 
 
-def _default(groups: dict[str, list[str]], bare: list[str]) -> list[str]:
+def _default(
+    groups: dict[str, list[str]], bare: list[str], mixed: bool, notes: list[str]
+) -> list[str]:
+    """Return the views to take: the groups, or all columns as one; refuse what may be both."""
     if not groups:
         return [WHOLE] if bare else []
     if not bare:
         return list(groups)
     if sum(len(members) > 1 for members in groups.values()) < 2:
         return [WHOLE]  # an occasional "_" is no separator
+    if mixed:
+        notes.append(
+            f"one table: prefixes ({listed(groups)}) form no views where other columns have none"
+        )
+        return [WHOLE]
     raise DataError(
         f"some columns have a prefix ({listed(groups)}) and some have none ({listed(bare)}); "
         f"choose the views with views=[...], where {WHOLE!r} is all numeric columns."
     )
 
 
-def _stack(contents: Contents, names: list[str]) -> Array:
-    return np.column_stack([contents.variables[name] for name in names])
+def _stack(table: Columns) -> Array | Columns:
+    """Return the columns of a view: a matrix of their numbers, or a table that has texts."""
+    if has_texts(table):
+        return table
+    columns = list(table.values.values())
+    return np.column_stack([c.astype(np.float64) if c.dtype == object else c for c in columns])

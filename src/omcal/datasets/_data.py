@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,10 +11,12 @@ from scipy import sparse
 from omcal.datasets._names import listed_shapes
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import row_blocks
+from omcal.views.mixed import Encoding, encode_tables, summary
 from omcal.views.named import NamedViews
 from omcal.views.pair import Ids, Member
 from omcal.views.present import rows_present
 from omcal.views.stored import StoredTable
+from omcal.views.typed import Columns
 
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
 ROW_NUMBERS = ""  # the name of ids that merely number the rows
@@ -76,7 +78,7 @@ class MultiViewData:
     (3, 2, (3, 2))
     """
 
-    views: dict[str, Matrix]
+    views: Any
     labels: Array | None = None
     name: str = ""
     source: str = ""
@@ -150,6 +152,35 @@ class MultiViewData:
         return tuple(int(view.shape[1]) for view in self.views.values())
 
 
+def encoded(data: MultiViewData) -> MultiViewData:
+    """Return the data set with its mixed tables as views of numbers, and notes on the columns."""
+    views, encoding = encode_tables(NamedViews(data.views), None, None, tell=False)
+    if not encoding:
+        return data
+    there = {n: ~absent_rows(v) for n, v in views.items() if n in views.feature_names}
+    present = {**(data.present or {}), **there}
+    present = {name: mask for name, mask in present.items() if name in views}
+    names = {**(data.feature_names or {}), **views.feature_names}
+    return replace(
+        data,
+        views=views,
+        present=None if all(mask.all() for mask in present.values()) else present,
+        feature_names={name: np.array(titles) for name, titles in names.items()},
+        notes=(*data.notes, *_column_notes(encoding)),
+    )
+
+
+def _column_notes(encoding: Encoding) -> list[str]:
+    several = len(encoding) > 1
+    return [(f"{name}: " if several else "") + summary(p) for name, p in encoding.items()]
+
+
+def other_notes(data: MultiViewData) -> list[str]:
+    """Return the notes on anything but the columns of mixed tables."""
+    said = _column_notes(data.views.encoding)
+    return [note for note in data.notes if note not in said]
+
+
 def as_member(name: str, data: Any) -> Member:
     """Return a data set, or labels with ids, as a table to pair."""
     titles = getattr(data, "feature_names", None) or {}
@@ -157,6 +188,8 @@ def as_member(name: str, data: Any) -> Member:
     if ids is not None:
         ids = Ids(data.id_name or "index", ids, numbering=data.id_name == ROW_NUMBERS)
     columns = {str(title) for names in titles.values() for title in names}
+    tables = getattr(data, "views", {}).values()
+    columns.update(*(table.values for table in tables if isinstance(table, Columns)))
     return Member(name, data.n_samples, ids, columns, getattr(data, "widths", ()))
 
 
@@ -173,7 +206,9 @@ def count_classes(labels: Array) -> int:
 
 
 def spread_rows(view: Matrix, position: Array) -> Matrix:
-    """The rows at these positions; at -1 stands an absent sample: NaN, zeros in a sparse view."""
+    """Return the rows at these positions; at -1 an absent sample: NaN, zeros in a sparse view."""
+    if isinstance(view, Columns):
+        return view.spread(position)
     if np.array_equal(position, np.arange(view.shape[0])):
         return view
     if (position >= 0).all():
@@ -199,7 +234,9 @@ def spread_labels(labels: Array, position: Array) -> Array:
 
 
 def absent_rows(view: Matrix) -> Mask:
-    """True for the rows of a dense view that are NaN throughout."""
+    """Return True for the rows of a dense view that are NaN throughout."""
+    if isinstance(view, Columns):
+        return view.absent_rows()
     if isinstance(view, np.memmap) and len(view):
         table = StoredTable(view, str(view.filename))
         blocks = row_blocks(len(view), _BLOCK_ROWS)

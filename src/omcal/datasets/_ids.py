@@ -7,9 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from omcal.datasets._data import DataError
-from omcal.datasets._names import is_id_name, is_label_name, listed
+from omcal.datasets._names import is_label_name, listed
 from omcal.machine.arrays import Array
-from omcal.views.pair import Ids, PairingError, as_text, is_whole, numbers_rows, require_unique
+from omcal.views.pair import (
+    Ids,
+    PairingError,
+    as_text,
+    is_id_name,
+    is_whole,
+    numbers_rows,
+    require_unique,
+)
 
 __all__ = ["NAMELESS", "Ids", "as_text", "choose_ids", "id_candidates", "numbers_rows", "seems_id"]
 

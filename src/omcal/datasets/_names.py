@@ -1,4 +1,4 @@
-"""Recognise the usual names of views, labels and ids; all in lower case."""
+"""Recognise the usual names of views and labels; all in lower case."""
 
 from __future__ import annotations
 
@@ -13,16 +13,8 @@ LABEL_NAMES = {
     *("ground_truth", "label", "labels", "class", "target", "targets", "issuearea"),
     *("cell_type", "celltype", "cell_types", "celltypes", "cell.type", "cell_label"),
 }
-ID_NAMES = {
-    *("id", "ids", "index", "idx", "key", "uid", "uuid", "guid", "barcode", "barcodes"),
-    *("sample", "samples", "sampleid", "subject", "patient", "cell", "cellid", "row", "rowid"),
-    *("rownames", "record", "obs_names", "unnamed: 0"),
-}
-TEXT_ID_NAMES = {"name", "names", "file", "filename", "path", "url", "document", "image"}
 FEATURE_TITLES = {"vocab", "vocabulary", "feature_names", "terms", "words"}
 PRESENT_SUFFIX = ".present"
-
-_ENDS_IN_ID = re.compile(r"[_. -](?:id|ID|Id)s?$|[a-z](?:ID|Id)$")
 
 # Splits of one data set, in the order in which they are concatenated.
 SPLITS = ("train", "training", "valid", "validation", "val", "test", "t10k")
@@ -34,18 +26,6 @@ _SPLIT_LAST = re.compile(rf"(.+)[/_.-]({_SPLIT})", re.IGNORECASE)
 def is_label_name(name: str) -> bool:
     """Whether a name is a usual one for labels; "rna:cell_type" counts as "cell_type"."""
     return name.lower().rpartition(":")[2] in LABEL_NAMES
-
-
-def is_id_name(name: str, *, text: bool = False) -> bool:
-    """Whether a name is a usual one for ids; for `text` there are more such names.
-
-    Examples
-    --------
-    >>> [is_id_name(name) for name in ("ID", "sample_id", "imageId", "humid", "name")]
-    [True, True, True, False, False]
-    """
-    usual = name.lower() in ID_NAMES or _ENDS_IN_ID.search(name) is not None
-    return usual or (text and name.lower() in TEXT_ID_NAMES)
 
 
 def split_of(name: str) -> tuple[str, str] | None:

@@ -37,6 +37,7 @@ from omcal.datasets._names import (
     listed_shapes,
 )
 from omcal.machine.arrays import Array
+from omcal.views.typed import Columns
 
 
 @dataclass(frozen=True)
@@ -346,6 +347,8 @@ def _tidy(view: Matrix, name: str) -> Matrix:
     """Return CSR, or a 2-D array in C order and native byte order; a memory map stays on disk."""
     if 0 in view.shape:
         raise DataError(f"view {name!r} is empty: its shape is {view.shape}.")
+    if isinstance(view, Columns):
+        return view
     if sparse.issparse(view):
         return sparse.csr_array(view)
     flat = view.reshape(view.shape[0], -1) if view.ndim > 2 else view

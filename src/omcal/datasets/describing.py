@@ -9,12 +9,20 @@ import numpy as np
 from scipy import sparse
 
 from omcal.datasets._contents import Contents
-from omcal.datasets._data import DataError, Matrix, MultiViewData, absent_rows, count_classes
+from omcal.datasets._data import (
+    DataError,
+    Matrix,
+    MultiViewData,
+    absent_rows,
+    count_classes,
+    other_notes,
+)
 from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors
 from omcal.datasets.loading import LoadOptions, Paths, load_sources, read_sources
 from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
+from omcal.views.mixed import describe_columns
 from omcal.views.stored import StoredTable
 
 
@@ -37,6 +45,8 @@ def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dic
           are absent from every view);
         * ``views``: for each its ``name``, ``shape``, ``dtype``, ``sparse``, ``density`` (of a
           sparse view), ``n_nan`` (single values) and ``n_missing_rows`` (absent samples);
+        * ``columns``: for each column of a mixed table the ``view``, its ``name``, its ``kind``
+          in words, and ``n_missing`` cells;
         * ``labels``: the name of the default labels, or None; ``ids``: likewise;
         * ``label_candidates``: ``name``, ``dtype`` and ``n_classes`` of all that could be labels;
         * ``notes``: choices that were made and columns that were left out;
@@ -87,13 +97,14 @@ def _report(
         "n_samples": data.n_samples if data else None,
         "n_nowhere": _count_nowhere(data) if data else None,
         "views": [_describe_view(data, name) for name in data.views] if data else [],
+        "columns": describe_columns(data.views.encoding) if data else [],
         "labels": data.label_name if data and data.labels is not None else None,
         "ids": data.id_name if data and data.ids is not None else None,
         "label_candidates": [
             {"name": name, "dtype": str(values.dtype), "n_classes": count_classes(values)}
             for name, values in candidates.items()
         ],
-        "notes": list(data.notes) if data else [],
+        "notes": other_notes(data) if data else [],
         "problem": None,
     }
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Number
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict
 
-import numpy as np
-
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import ROW_NUMBERS, DataError, MultiViewData
+from omcal.datasets._data import ROW_NUMBERS, DataError, MultiViewData, encoded
 from omcal.datasets._ids import Ids, as_text
 from omcal.datasets._selection import Choice, select
 from omcal.datasets.joining import Part, renamed, select_parts
@@ -20,10 +17,10 @@ from omcal.datasets.joining import join as join_parts
 from omcal.datasets.label_files import add_labels
 from omcal.datasets.readers import find_format, promised, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
-from omcal.machine.arrays import Array
 from omcal.views.like import TableLike
 from omcal.views.pair import PairingError, is_whole, require_unique
 from omcal.views.table import column_names, is_arrow
+from omcal.views.typed import Columns
 
 OnePath: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = OnePath | Sequence[OnePath] | Mapping[str, OnePath]
@@ -164,7 +161,7 @@ def load_sources(
     if not (named is None or isinstance(named, str | bool)):
         raise DataError(f"labels={labels!r} is not understood; give a name, a Path or a bool.")
     choice = Choice(views, named, id, transpose)
-    data = combine(sources, choice, join)
+    data = encoded(combine(sources, choice, join))
     if own_file is not None:
         data = add_labels(data, own_file, read_label_table(own_file, header), id)
     return data
@@ -333,7 +330,7 @@ def join_views(
             frames.append((key, Path(key), _frame_contents(table, key, on)))
     parts += select_parts(frames, choice)
     order = [str(name) for name in tables]
-    return join_parts(sorted(parts, key=lambda part: order.index(part.key)), how)
+    return encoded(join_parts(sorted(parts, key=lambda part: order.index(part.key)), how))
 
 
 def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
@@ -350,7 +347,7 @@ def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
         from omcal.datasets.readers.parquet_files import arrow_contents
 
         return arrow_contents(table, "data frame")
-    columns = {name: _column(table, position) for position, name in enumerate(names)}
+    columns = dict(Columns.of(table).values)
     index: Any = getattr(table, "index", None)
     ids = None
     if hasattr(index, "get_indexer"):
@@ -371,19 +368,3 @@ def _require_unique_index(ids: Ids, key: str) -> None:
         require_unique(ids.values, f"the index of table {key!r}")
     except PairingError as error:
         raise DataError(str(error)) from None
-
-
-def _column(table: Any, position: int) -> Array:
-    column = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
-    values = np.asarray(column)
-    if values.dtype == object and getattr(column.dtype, "kind", "O") in "biuf":  # with gaps
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    if values.dtype.kind in "biufUM":
-        return values.astype(str) if values.dtype.kind == "M" else values
-    if all(_is_gap(cell) or isinstance(cell, bool | Number) for cell in values.tolist()):
-        return np.array([np.nan if _is_gap(cell) else float(cell) for cell in values.tolist()])
-    return np.array(["" if _is_gap(cell) else str(cell) for cell in values])
-
-
-def _is_gap(cell: Any) -> bool:
-    return cell is None or cell != cell or type(cell).__name__ == "NAType"

@@ -77,6 +77,7 @@ def adapt(X: Any, split: Split, home: Home = "any") -> Given:
     if isinstance(X, NamedViews):
         views = {name: _with_names(view, X) for name, view in views.items()}
     ids = {name: t.ids for name, t in opened.items() if t is not None and t.ids is not None}
+    ids |= X.ids if isinstance(X, NamedViews) else {}
     return Given(views, ids, None, by_name=isinstance(X, Mapping))
 
 

@@ -16,7 +16,7 @@ from omcal.views.view import View
 
 def frame_table(frame: Any, name: str) -> Table:
     """Open a data frame as a table; only the columns that are taken must be numeric."""
-    ids = _index_of(frame)
+    ids = index_of(frame)
     if is_arrow(frame) and (index := index_columns(frame)):
         frame = frame.select([title for title in frame.schema.names if title not in index])
     names = column_names(frame)
@@ -44,7 +44,7 @@ def is_frame(data: Any) -> bool:
     return hasattr(data, "columns") or is_arrow(data)
 
 
-def _index_of(frame: Any) -> Ids | None:
+def index_of(frame: Any) -> Ids | None:
     """Return the index of a pandas frame as ids, also of one that became an Arrow table."""
     if is_arrow(frame):
         return arrow_index(frame)

@@ -1,118 +1,202 @@
-"""Data frames of numbers, categories, dates and text as views by kind of column.
+"""Tables of numbers, categories, dates and text as views by kind of column.
 
 Numbers and dates (as days) form one view. Categories (booleans, and texts with few levels) form
 another, one-hot, so that two samples differ by the number of categories in which they differ. Free
 text, ids and constants are left out by name. The encoding is plain data and part of the model.
+Files and data frames go through the same rules.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from omcal.machine.arrays import Array, Floats
 from omcal.views.columns import numbered, split_columns
-from omcal.views.frames import is_frame
-from omcal.views.named import NamedViews
-from omcal.views.table import column_names, is_arrow
+from omcal.views.frames import index_of, is_frame
+from omcal.views.named import CATEGORIES, NamedViews
+from omcal.views.pair import as_text, is_id_name, numbers_rows
+from omcal.views.table import is_arrow
+from omcal.views.typed import Columns, as_floats, frame_column, is_missing, is_numeric
 
 MOST_LEVELS = 50  # of a category; more are free text
-CATEGORIES = ":categories"  # behind the name of the view that the numbers of a table form
 ONE_HOT = "view"  # the scaling of categories: one factor for all, so that each level counts alike
+SEASON = {"sin": np.sin, "cos": np.cos}
+_KINDS = ("number", "yes/no", "category", "date, as days and season", "date, as days", "left out")
+_YEAR = 365.2425  # days
+_SEASONAL = 1e-3  # chance of such a concentration within the year if dates had no season
 
-Encoding = dict[str, dict[str, Any]]  # table -> column -> kind, levels
+Encoding = dict[str, dict[str, Any]]  # table -> column -> kind, levels, missing cells
+Plan = dict[str, dict[str, Any]]  # column -> kind, levels, missing cells
 
 
-def is_mixed(data: Any) -> bool:
-    """Whether this is a data frame in memory with a column of text, categories or dates."""
+def has_texts(data: Any) -> bool:
+    """Whether a data frame in memory has a column of text, categories or dates."""
+    if isinstance(data, Columns):
+        return not all(is_numeric(column) for column in data.values.values())
     if not is_frame(data) or type(data).__module__.startswith("dask") or hasattr(data, "chunks"):
         return False
     types = data.schema.types if is_arrow(data) else list(data.dtypes)
     plain = ("int", "uint", "float", "double", "bool", "halffloat")
     suspect = [j for j, kind in enumerate(types) if not str(kind).lower().startswith(plain)]
-    return any(_values(data, j).dtype.kind not in "iufb" for j in suspect)
+    return not all(is_numeric(frame_column(data, j)) for j in suspect)
 
 
-def encode_tables(X: Any, rule: Any, known: Encoding | None) -> tuple[Any, Encoding]:
-    """Return X with each mixed data frame as views of numbers, and the encoding of its columns.
+def encode_tables(
+    X: Any, rule: Any, known: Encoding | None, *, tell: bool = True
+) -> tuple[Any, Encoding]:
+    """Return X with each mixed table as views of numbers, and the encoding of its columns.
 
-    `known` is the encoding of a fit, which new samples follow; None to make one.
+    Parameters
+    ----------
+    X : any input of `fit`
+    rule : str, mapping or sequence, optional
+        The parameter `views` of an estimator, which splits one table.
+    known : dict, optional
+        The encoding of a fit, which new samples follow; None to make one.
+    tell : bool
+        Whether to warn of columns that are left out.
     """
-    whole = is_frame(X)
-    strict = rule is None or isinstance(rule, str)  # every column belongs to a view
-    if whole and known is None and is_mixed(X):
-        tables = {"X": X} if rule is None else _parts(X, rule)
-        plans = {name: _plan(table) for name, table in tables.items()}
-    elif whole and known:
-        tables, plans = dict.fromkeys(known, X), known
-        strict = strict and len(known) == 1
-    elif isinstance(X, Mapping | list | tuple) and not hasattr(X, "nnz"):
-        tables = dict(X) if isinstance(X, Mapping) else numbered(X)
-        found = {name: _plan(table) for name, table in tables.items() if is_mixed(table)}
-        plans = found if known is None else known
+    if isinstance(X, NamedViews):
+        if known is None and X.encoding:  # encoded when its file was read
+            return X, X.encoding
+        X = X.raw()
+    tables = _tables(X, rule, known)
+    if not any(isinstance(table, Columns) for table in tables.values()):
+        return X, {}
+    if known is None:
+        # The reader of a file has taken the ids out already.
+        read = isinstance(X, NamedViews)
+        plans = {n: make_plan(t, ids=not read) for n, t in tables.items() if isinstance(t, Columns)}
+        if tell:
+            _warn_left_out(plans)
     else:
-        return X, {}
-    if not plans:
-        return X, {}
-    views: dict[str, Any] = {}
-    names: dict[str, list[str]] = {}
-    scales: dict[str, str] = {}
+        plans = known
+    # Every column belongs to a view, unless a mapping names those that do.
+    strict = not is_frame(X) or (len(plans) == 1 and (rule is None or isinstance(rule, str)))
+    found = NamedViews({})
+    if isinstance(X, NamedViews):
+        found = NamedViews({}, X.feature_names, X.present, X.scales)
     for name, table in tables.items():
-        if name not in plans:
-            views[name] = table
+        if not isinstance(table, Columns):
+            found[name] = table
             continue
-        for view, (array, titles) in _encoded(table, name, plans[name], strict).items():
-            views[view], names[view] = array, titles
-            if view.endswith(CATEGORIES):
-                scales[view] = ONE_HOT
-    return NamedViews(views, names, scales=scales), plans
+        if name not in plans:
+            _refuse_texts(table, name)
+        ids = index_of(X[name]) if isinstance(X, Mapping) and is_frame(X[name]) else None
+        found.tables[name] = table
+        for view, (array, titles) in encode(table, name, plans[name], strict).items():
+            found[view], found.feature_names[view] = array, titles
+            found.scales |= {view: ONE_HOT} if view.endswith(CATEGORIES) else {}
+            found.ids |= {} if ids is None else {view: ids}
+    found.encoding = plans
+    return found, plans
 
 
-def _parts(X: Any, rule: Any) -> dict[str, Any]:
-    """Return the parts of a table that a rule splits, as data frames."""
-    names = column_names(X) or ()
-    parts = {}
-    for part, at in split_columns(rule, len(names), names).items():
-        titles = [names[j] for j in np.arange(len(names))[at]]
-        parts[part] = X.select(titles) if is_arrow(X) else X[titles]
-    return parts
+def _tables(X: Any, rule: Any, known: Encoding | None) -> dict[str, Any]:
+    """Return the members of X by name, those to encode as `Columns`."""
+    if is_frame(X):
+        if not (has_texts(X) if known is None else known):
+            return {}
+        table = Columns.of(X)
+        if known:
+            return dict.fromkeys(known, table)
+        return {"X": table} if rule is None else _parts(table, rule)
+    if not isinstance(X, Mapping | list | tuple) or hasattr(X, "nnz"):
+        return {}
+    members = dict(X) if isinstance(X, Mapping) else numbered(X)
+
+    def wanted(name: str, member: Any) -> bool:
+        if known is None or isinstance(member, Columns):
+            return has_texts(member) or isinstance(member, Columns)
+        return name in known and is_frame(member)
+
+    return {str(n): Columns.of(m) if wanted(str(n), m) else m for n, m in members.items()}
 
 
-def _plan(table: Any) -> dict[str, Any]:
-    """Return the kind of each column, and the levels of categories."""
-    plan: dict[str, Any] = {}
-    left_out = []
-    for j, name in enumerate(column_names(table) or ()):
-        values = _values(table, j)
-        if values.dtype.kind in "iuf":
-            plan[name] = {"kind": "number"}
-        elif values.dtype.kind == "M":
-            plan[name] = {"kind": "date"}
-        else:
-            texts = _texts(values)
-            levels = sorted(set(texts.tolist()) - {""})
-            few = len(levels) <= min(MOST_LEVELS, len(texts) // 2)
-            if len(levels) > 1 and few:
-                plan[name] = {"kind": "category", "levels": levels}
-                continue
-            plan[name] = {"kind": "left out"}
-            why = "constant" if len(levels) < 2 else f"{len(levels)} different texts"
-            left_out.append(f"{name!r} ({why})")
-    if left_out:
-        warnings.warn(f"columns left out: {', '.join(left_out)}.", stacklevel=7)
+def _parts(table: Columns, rule: Any) -> dict[str, Columns]:
+    """Return the parts of a table that a rule splits."""
+    names = list(table.values)
+    parts = split_columns(rule, len(names), names)
+    return {
+        part: table.take([names[j] for j in np.arange(len(names))[at]])
+        for part, at in parts.items()
+    }
+
+
+def _refuse_texts(table: Columns, name: str) -> None:
+    texts = [title for title, column in table.values.items() if not is_numeric(column)]
+    raise ValueError(
+        f"view {name!r} has columns of text or dates ({_quoted(texts)}), and the model was fitted "
+        "to numbers alone; leave them out."
+    )
+
+
+def make_plan(table: Columns, *, ids: bool = True) -> Plan:
+    """Return the kind of each column, the levels of categories and the number of missing cells.
+
+    With `ids`, columns that are called like ids or number the rows are left out. A table whose
+    texts are all left out keeps its numbers and booleans as they are.
+    """
+    plan = {name: _plan_of(name, column, ids) for name, column in table.values.items()}
+    mixed = any(how["kind"] in ("category", "date") for how in plan.values())
+    for name, how in plan.items():
+        column = table.values[name]
+        if mixed and how["kind"] == "number":
+            known = column[~is_missing(column)]
+            if len(known) == 0 or (known == known[0]).all():
+                how |= _left_out("constant" if len(known) else "no values")
+            elif column.dtype.kind in "bO":
+                how |= {"kind": "category", "levels": ["False", "True"]}
+        how["missing"] = int(is_missing(column).sum())
     return plan
 
 
-def _encoded(
-    table: Any, name: str, plan: Mapping[str, Any], strict: bool
+def _plan_of(name: str, column: Array, ids: bool) -> dict[str, Any]:
+    """Return the kind of one column; that of booleans depends on the other columns."""
+    if ids and (is_id_name(name) or numbers_rows(column)):
+        return _left_out("names or numbers the rows")
+    if is_numeric(column):
+        return {"kind": "number"}
+    if column.dtype.kind == "M":
+        known = column[~np.isnat(column)]
+        if len(known) == 0 or (known == known[0]).all():
+            return _left_out("constant")
+        return {"kind": "date", "season": _has_season(as_floats(known))}
+    levels = sorted(set(column.tolist()) - {""})
+    if len(levels) < 2:
+        return _left_out("constant")
+    if len(levels) > min(MOST_LEVELS, len(column) // 2):
+        return _left_out(f"{len(levels)} different texts")
+    return {"kind": "category", "levels": levels}
+
+
+def _left_out(reason: str) -> dict[str, Any]:
+    return {"kind": "left out", "reason": reason}
+
+
+def _has_season(days: Floats) -> bool:
+    """Whether dates of two years or more gather in a part of the year.
+
+    By the test of Rayleigh, whose chance of a mean resultant length R is about exp(-n R²).
+    """
+    if np.ptp(days) < 2 * _YEAR:
+        return False
+    angles = 2 * np.pi * days / _YEAR
+    resultant = np.hypot(np.cos(angles).mean(), np.sin(angles).mean())
+    return bool(np.exp(-len(days) * resultant**2) < _SEASONAL)
+
+
+def encode(
+    table: Columns, name: str, plan: Plan, strict: bool
 ) -> dict[str, tuple[Floats, list[str]]]:
     """Return the views of a table: its numbers under its name, and its categories."""
-    given = column_names(table) or ()
-    missing = [title for title in plan if title not in given]
-    new = [title for title in given if title not in plan and strict]
+    used = {title: how for title, how in plan.items() if how["kind"] != "left out"}
+    missing = [title for title in used if title not in table.values]
+    new = [title for title in table.values if title not in plan and strict]
     if missing or new:
         found = [f"{_quoted(missing)} missing"] * bool(missing)
         found += [f"{_quoted(new)} not in fit"] * bool(new)
@@ -120,73 +204,133 @@ def _encoded(
             f"the columns of view {name!r} are not those of fit (feature names): "
             f"{', '.join(found)}. Give the columns of fit by name, in any order."
         )
-    numbers: dict[str, Array] = {}
-    categories: dict[str, Array] = {}
-    for title, how in plan.items():
-        if how["kind"] == "left out":
-            continue
-        values = _values(table, given.index(title))
+    numbers: dict[str, Floats] = {}
+    categories: list[tuple[str, list[str]]] = []
+    for title, how in used.items():
         if how["kind"] == "category":
-            categories |= _one_hot(title, _texts(values), how["levels"])
-        else:
-            numbers[title] = _numbers(values, title, how["kind"])
-    views = {name: numbers, f"{name}{CATEGORIES}": categories}
-    return {
-        view: (np.column_stack(list(columns.values())), list(columns))
-        for view, columns in views.items()
-        if columns
-    }
+            categories.append((title, how["levels"]))
+            continue
+        numbers[title] = _numbers(table.values[title], title, how["kind"])
+        if how.get("season"):
+            angles = 2 * np.pi * numbers[title] / _YEAR
+            numbers |= {f"{title}, {wave} of season": f(angles) for wave, f in SEASON.items()}
+    views: dict[str, tuple[Floats, list[str]]] = {}
+    if numbers:
+        views[name] = np.column_stack(list(numbers.values())), list(numbers)
+    if categories:
+        titles = [f"{title} = {level}" for title, levels in categories for level in levels]
+        views[f"{name}{CATEGORIES}"] = _one_hot(table, categories), titles
+    return views
 
 
-def _one_hot(title: str, texts: Array, levels: list[str]) -> dict[str, Floats]:
-    """Return a column of zeros and ones per level; a missing or unknown cell is NaN in all."""
-    unknown = sorted(set(texts.tolist()) - {"", *levels})
-    if unknown:
-        count = int(np.isin(texts, unknown).sum())
-        warnings.warn(
-            f"column {title!r} has {count} cells with levels that were not in fit "
-            f"({_quoted(unknown)}); they count as missing.",
-            stacklevel=8,
-        )
-    known = np.isin(texts, levels)
-    return {
-        f"{title} = {level}": np.where(known, (texts == level).astype(np.float64), np.nan)
-        for level in levels
-    }
+def _one_hot(table: Columns, categories: list[tuple[str, list[str]]]) -> Floats:
+    """Return zeros and ones, a column per level; a missing or unknown cell is NaN in all."""
+    n, width = table.shape[0], sum(len(levels) for _, levels in categories)
+    array: Floats = np.zeros((n, width), dtype=np.float32)
+    start = 0
+    for title, levels in categories:
+        place = {level: j for j, level in enumerate(levels)}
+        texts = _texts(table.values[title]).tolist()
+        codes = np.array([place.get(text, -1) for text in texts], dtype=np.intp)
+        unknown = sorted(set(texts) - {"", *levels})
+        if unknown:
+            count = sum(text in set(unknown) for text in texts)
+            warnings.warn(
+                f"column {title!r} has {count} cells with levels that were not in fit "
+                f"({_quoted(unknown)}); they count as missing.",
+                stacklevel=8,
+            )
+        known = np.flatnonzero(codes >= 0)
+        array[known, start + codes[known]] = 1
+        array[codes < 0, start : start + len(levels)] = np.nan
+        start += len(levels)
+    return array
 
 
-def _numbers(values: Array, title: str, kind: str) -> Floats:
-    if kind == "date" and values.dtype.kind == "M":
-        days = values.astype("datetime64[ms]").astype(np.float64) / 86_400_000
-        return np.where(np.isnat(values), np.nan, days)
-    if kind == "date" or values.dtype.kind not in "iufb":
-        raise ValueError(f"column {title!r} held {kind}s in fit, and now {values.dtype} values.")
-    return values.astype(np.float64)
+def _texts(column: Array) -> Array:
+    """Return a column as texts, whole numbers without a point, dates without an empty time."""
+    if column.dtype.kind == "M":
+        whole = (column == column.astype("datetime64[D]")) | np.isnat(column)
+        texts = column.astype("datetime64[D]" if whole.all() else "datetime64[s]").astype(str)
+        return np.where(np.isnat(column), "", texts)
+    return as_text(column)
 
 
-def _values(table: Any, j: int) -> Array:
-    """Return a column as numbers, dates or objects; whole numbers with gaps are floats."""
-    if is_arrow(table):
-        values = np.array(table.column(j).to_pylist(), dtype=object)
-        kind = str(table.schema.types[j])
-        values = values.astype("datetime64[ms]") if kind.startswith(("date", "time")) else values
-    else:
-        values = np.asarray(table.iloc[:, j] if hasattr(table, "iloc") else table[:, j])
-    if values.dtype != object:
-        return values
-    cells = [cell for cell in values.tolist() if not _is_gap(cell)]
-    numbers = all(isinstance(c, int | float | np.number) for c in cells)
-    if cells and numbers and not all(isinstance(c, bool | np.bool_) for c in cells):
-        return np.array([np.nan if _is_gap(c) else float(c) for c in values.tolist()])
-    return values
+def _numbers(column: Array, title: str, kind: str) -> Floats:
+    date = column.dtype.kind == "M"
+    empty = is_numeric(column) and bool(is_missing(column).all())
+    if not empty and (date != (kind == "date") or not (date or is_numeric(column))):
+        now = "dates" if date else "numbers" if is_numeric(column) else "texts"
+        raise ValueError(f"column {title!r} held {kind}s in fit, and now {now}.")
+    return as_floats(column)
 
 
-def _texts(values: Array) -> Array:
-    return np.array(["" if _is_gap(cell) else str(cell) for cell in values.tolist()])
+def _warn_left_out(plans: Encoding) -> None:
+    left_out = [
+        f"{title!r} ({how['reason']})"
+        for plan in plans.values()
+        for title, how in plan.items()
+        if how["kind"] == "left out"
+    ]
+    if left_out:
+        warnings.warn(f"columns left out: {', '.join(left_out)}.", stacklevel=7)
 
 
-def _is_gap(cell: Any) -> bool:
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell
+def in_words(how: Mapping[str, Any]) -> str:
+    """Return what was made of a column.
+
+    Examples
+    --------
+    >>> in_words({"kind": "category", "levels": ["Bergen", "Oslo"], "missing": 3})
+    'category of 2 levels, 3 missing'
+    """
+    levels = how.get("levels", [])
+    words = {
+        "number": "number",
+        "category": f"category of {len(levels)} levels",
+        "date": "date, as days and season" if how.get("season") else "date, as days",
+        "left out": f"left out: {how.get('reason', '')}",
+    }[how["kind"]]
+    if levels == ["False", "True"]:
+        words = "yes/no"
+    return f"{words}, {how['missing']} missing" if how.get("missing") else words
+
+
+def describe_columns(encoding: Encoding) -> list[dict[str, Any]]:
+    """Return the view, the name, the kind and the number of missing cells of each column."""
+    return [
+        {"view": name, "name": title, "kind": in_words({**how, "missing": 0})}
+        | {"n_missing": how.get("missing", 0)}
+        for name, plan in encoding.items()
+        for title, how in plan.items()
+    ]
+
+
+def summary(plan: Plan) -> str:
+    """Return one sentence on what was made of the columns of a table.
+
+    Examples
+    --------
+    >>> summary({"age": {"kind": "number", "missing": 2}, "note": {"kind": "left out",
+    ...     "reason": "9 different texts"}})
+    "number: 'age'; left out: 'note' (9 different texts); missing cells: 'age' 2"
+    """
+    groups: dict[str, list[str]] = {}
+    for name, how in plan.items():
+        words = in_words({**how, "missing": 0})
+        kind = next(k for k in _KINDS if words.startswith(k))
+        more = {"category": f" ({len(how.get('levels', []))} levels)"}
+        more["left out"] = f" ({how.get('reason')})"
+        groups.setdefault(kind, []).append(repr(name) + more.get(kind, ""))
+    told = [f"{kind}: {', '.join(names)}" for kind, names in groups.items()]
+    gaps = [f"{name!r} {how['missing']}" for name, how in plan.items() if how.get("missing")]
+    return "; ".join([*told, *([f"missing cells: {', '.join(gaps)}"] if gaps else [])])
+
+
+def raw_names(views: Sequence[str], encoding: Encoding) -> list[str]:
+    """Return the names of the tables and arrays that views with these names were made from."""
+    tables = {name: name.removesuffix(CATEGORIES) for name in views}
+    return list(dict.fromkeys(t if t in encoding else name for name, t in tables.items()))
 
 
 def _quoted(names: list[str]) -> str:
@@ -197,10 +341,10 @@ def check_encoding(found: Any) -> Encoding:
     """Return an encoding that was read from a file; a ValueError where it is none."""
     for plan in found.values():
         for how in plan.values():
-            levels = how.get("levels", [])
-            if how["kind"] not in ("number", "date", "category", "left out"):
-                raise ValueError("a column is of an unknown kind")
-            if not all(isinstance(level, str) for level in levels):
+            in_words(how)  # a KeyError for an unknown kind
+            if not all(isinstance(level, str) for level in how.get("levels", [])):
                 raise ValueError("a level of a category is no text")
+            if not isinstance(how.get("missing", 0), int):
+                raise ValueError("a number of missing cells is no number")
     encoding: Encoding = found
     return encoding

@@ -6,6 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from omcal.machine.arrays import Mask
+from omcal.views.pair import Ids
+from omcal.views.typed import Columns
+
+CATEGORIES = ":categories"  # behind the name of the view that the numbers of a table form
 
 
 class NamedViews(dict[str, Any]):
@@ -24,6 +28,15 @@ class NamedViews(dict[str, Any]):
         View -> boolean array, False where a sample is absent.
     scales : mapping, optional
         View -> the scaling that ``scale="auto"`` takes, for views whose kind is known.
+
+    Attributes
+    ----------
+    tables : dict
+        Name -> the columns of a mixed table from which views were encoded.
+    encoding : dict
+        Name -> how each column of a mixed table was encoded; see `omcal.views.mixed`.
+    ids : dict
+        View -> the names of its rows.
 
     Examples
     --------
@@ -44,6 +57,12 @@ class NamedViews(dict[str, Any]):
         self.feature_names = dict(feature_names or {})
         self.present = dict(present or {})
         self.scales = dict(scales or {})
+        self.tables: dict[str, Columns] = {}
+        self.encoding: dict[str, dict[str, Any]] = {}
+        self.ids: dict[str, Ids] = {}
+        if isinstance(views, NamedViews):
+            self.tables, self.encoding = dict(views.tables), dict(views.encoding)
+            self.ids, self.scales = dict(views.ids), {**views.scales, **self.scales}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -55,9 +74,27 @@ class NamedViews(dict[str, Any]):
         if isinstance(key, str):
             return super().__getitem__(key)
         rows = key[0] if isinstance(key, tuple) else key
-        views = {name: array[rows] for name, array in self.items()}
-        masks = {name: mask[rows] for name, mask in self.present.items()}
-        return NamedViews(views, self.feature_names, masks, self.scales)
+        picked = NamedViews(self, self.feature_names)
+        picked.update({name: array[rows] for name, array in self.items()})
+        picked.present = {name: mask[rows] for name, mask in self.present.items()}
+        picked.tables = {name: table[rows] for name, table in self.tables.items()}
+        picked.ids = {}
+        return picked
+
+    def raw(self) -> NamedViews:
+        """Return the views with mixed tables in the place of the views encoded from them."""
+        if not self.tables:
+            return self
+        places = {name: name.removesuffix(CATEGORIES) for name in self}
+        own = [name for name, table in places.items() if table not in self.tables]
+
+        def kept(members: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: members[name] for name in own if name in members}
+
+        names = dict.fromkeys(table if table in self.tables else n for n, table in places.items())
+        members = {name: self.tables[name] if name in self.tables else self[name] for name in names}
+        titles, present, scales = self.feature_names, self.present, self.scales
+        return NamedViews(members, kept(titles), kept(present), kept(scales))
 
     def renamed(self, names: Sequence[str]) -> NamedViews:
         """Return the views under other names, given in their order."""

@@ -34,6 +34,15 @@ _REMEDIES: dict[str, str] = {
 }
 _FEW = 0.5  # of the smaller table: fewer shared ids are worth a look at how they are written
 
+# Usual names of ids, in lower case; those of texts may be of something else than ids.
+ID_NAMES = {
+    *("id", "ids", "index", "idx", "key", "uid", "uuid", "guid", "barcode", "barcodes"),
+    *("sample", "samples", "sampleid", "subject", "patient", "cell", "cellid", "row", "rowid"),
+    *("rownames", "record", "obs_names", "unnamed: 0"),
+}
+TEXT_ID_NAMES = {"name", "names", "file", "filename", "path", "url", "document", "image"}
+_ENDS_IN_ID = re.compile(r"[_. -](?:id|ID|Id)s?$|[a-z](?:ID|Id)$")
+
 
 class PairingError(ValueError):
     """Tables whose rows cannot be paired."""
@@ -291,6 +300,18 @@ def _plain(name: str) -> str:
     return re.sub(r"(?<!\d)0+(?=\d)", "", text)
 
 
+def is_id_name(name: str, *, text: bool = False) -> bool:
+    """Whether a name is a usual one for ids; for `text` there are more such names.
+
+    Examples
+    --------
+    >>> [is_id_name(name) for name in ("ID", "sample_id", "imageId", "humid", "name")]
+    [True, True, True, False, False]
+    """
+    usual = name.lower() in ID_NAMES or _ENDS_IN_ID.search(name) is not None
+    return usual or (text and name.lower() in TEXT_ID_NAMES)
+
+
 def numbers_rows(values: Array) -> bool:
     """Whether these are 0, 1, 2 … or 1, 2, 3 …; fewer than three numbers prove nothing."""
     if len(values) < 3 or not is_whole(values):
@@ -312,13 +333,14 @@ def as_text(values: Array) -> Array:
             ["" if np.isnan(x) else f"{x:.0f}" if x == round(x) else str(x) for x in values], str
         )
     if values.dtype == object:
-        return np.array(["" if _is_gap(value) else str(value) for value in values], str)
+        return np.array(["" if is_gap(value) else str(value) for value in values], str)
     return values.astype(str)
 
 
-def _is_gap(value: Any) -> bool:
+def is_gap(value: Any) -> bool:
+    """Whether a cell has no value: None, NaN, or what pandas puts there."""
     missing = value is None or type(value).__name__ in ("NAType", "NaTType")
-    return missing or (isinstance(value, float) and value != value)
+    return missing or (isinstance(value, float | np.floating) and bool(value != value))
 
 
 def _listed(names: Sequence[Any]) -> str:

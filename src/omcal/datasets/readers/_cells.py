@@ -11,7 +11,7 @@ import numpy as np
 
 from omcal.datasets._contents import text_array
 from omcal.datasets._data import DataError
-from omcal.datasets._names import is_id_name, is_label_name, listed
+from omcal.datasets._names import is_label_name, listed
 from omcal.datasets.readers._header import NO_HEADER, column_names
 from omcal.datasets.readers._numbers import (
     BOOLEANS,
@@ -26,6 +26,8 @@ from omcal.datasets.readers._numbers import (
     is_numeric_column,
 )
 from omcal.machine.arrays import Array, Mask
+from omcal.views.pair import is_id_name
+from omcal.views.typed import as_column
 
 BLOCK_CELLS = 2**20
 SAMPLE_ROWS = 1000  # rows examined to decide whether the first row is a header
@@ -67,9 +69,9 @@ def read_cells(
 ) -> tuple[dict[str, Array], tuple[str, ...]]:
     """Return the columns of a table by name, and notes on how its cells were read.
 
-    A column is numbers (float64; True and False are 1 and 0) or, where no cell is one, text.
-    Columns named like labels or ids, and codes, are whole numbers where that loses nothing, else
-    text. Decimal marks and thousands separators follow from all rows.
+    A column holds numbers (float64), booleans, dates or, where no cell is one of these, text; see
+    `omcal.views.typed`. Columns named like labels or ids, and codes, are whole numbers where that
+    loses nothing, else text. Decimal marks and thousands separators follow from all rows.
     """
     first = next(rows, None)
     if first is None:
@@ -155,6 +157,8 @@ class _Table:
         for j, name in enumerate(titles[self.numeric]):
             codes = self._codes(j)
             columns[name] = table[:, j] if codes is None else codes
+            if self.boolean[j]:
+                columns[name] = _booleans(table[:, j])
         long_texts = []
         for name, column in zip(titles[~self.numeric], text.T, strict=True):
             values = _as_ids(column) if is_id_name(name) else _as_labels(column)
@@ -162,7 +166,8 @@ class _Table:
                 long_texts.append(name)
                 del columns[name]
             else:
-                columns[name] = values
+                named = is_id_name(name) or is_label_name(name)
+                columns[name] = values if named else as_column(values)
         if long_texts:
             self.notes.append(f"columns of long texts, not used: {listed(long_texts)}")
         return columns
@@ -264,6 +269,13 @@ def _whole_text(values: Array) -> list[str]:
 
 def _is_boolean(cell: str) -> bool:
     return cell.strip().lower() in BOOLEANS
+
+
+def _booleans(numbers: Array) -> Array:
+    """Return 1 and 0 as True and False, and NaN as None."""
+    if not np.isnan(numbers).any():
+        return np.asarray(numbers == 1)
+    return np.array([None if x != x else x == 1 for x in numbers.tolist()], dtype=object)
 
 
 def _from_booleans(cells: Array) -> Array:

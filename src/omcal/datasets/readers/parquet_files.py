@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from omcal.datasets._contents import Contents, check_declared, text_array, text_fits
+from omcal.datasets._contents import Contents, check_declared, text_fits
 from omcal.datasets._data import DataError
 from omcal.datasets._ids import NAMELESS
 from omcal.datasets._names import listed
 from omcal.datasets.readers._cells import require_short
 from omcal.machine.arrays import Array
 from omcal.views.frames import arrow_index, index_columns
+from omcal.views.typed import arrow_column, is_numeric, is_text_type
 
 
 def is_parquet(path: Path, start: bytes) -> bool:
@@ -30,7 +31,7 @@ def read_parquet(path: Path) -> Contents:
     size = path.stat().st_size
     with pyarrow.parquet.ParquetFile(path) as file:
         described = file.metadata
-        texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
+        texts = [field.name for field in file.schema_arrow if is_text_type(field.type)]
     groups = [described.row_group(i) for i in range(described.num_row_groups)]
     n_cells = described.num_rows * described.num_columns
     check_declared(8 * n_cells, size, f"the table of {described.num_rows} rows")
@@ -71,69 +72,39 @@ def arrow_contents(table: Any, file_format: str) -> Contents:
 
 
 def _arrow_values(column: Any, name: str) -> Array | None:
-    """Return a column as numbers, strings or a matrix; None for other types."""
+    """Return a column by its kind, or a matrix of its lists; None for other types."""
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        if _is_text(kind.value_type):
-            return _arrow_texts(column)
-        return _arrow_values(column.dictionary_decode(), name)
-    if _is_numeric(kind):
-        if column.null_count or not _is_plain(kind):  # a gap becomes NaN
-            column = column.cast(pa.float64(), safe=False)
-        return np.asarray(column.to_numpy(zero_copy_only=False))
-    if _is_text(kind):
-        return _arrow_texts(column.dictionary_encode())
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if is_list or pa.types.is_fixed_size_list(kind):
+    kind, is_ = column.type, pa.types
+    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
         return _arrow_matrix(column, name)
-    return None
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_numeric(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return _is_plain(kind) or bool(pa.types.is_decimal(kind) or pa.types.is_null(kind))
-
-
-def _is_plain(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(
-        pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    )
-
-
-def _arrow_texts(column: Any) -> Array | None:
-    """Expand dictionary-encoded texts; None where they would fill the memory."""
-    different = ["" if text is None else text for text in column.dictionary.to_pylist()]
-    texts = text_array([*different, ""])  # the last is for gaps
-    codes = column.indices.fill_null(len(different)).to_numpy(zero_copy_only=False)
-    if texts is None or not text_fits(len(codes), texts.itemsize, len(codes) * texts.itemsize):
+    if is_.is_nested(kind) or is_.is_binary(kind) or is_.is_large_binary(kind):
         return None
-    return np.asarray(texts[codes])
+    texts = column.dictionary if is_.is_dictionary(kind) else column
+    if is_text_type(texts.type):
+        # One long text makes the array of all rows wide.
+        longest = max((len(text or "") for text in texts.unique().to_pylist()), default=0)
+        if not text_fits(len(column), 4 * longest, len(column) * longest):
+            return None
+    return arrow_column(column)
 
 
 def _arrow_matrix(column: Any, name: str) -> Array | None:
     """Return equally long lists as the rows of a matrix; a missing list is a row of NaN."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not _is_numeric(column.type.value_type):
+    inner = column.type.value_type
+    if pa.types.is_nested(inner) or is_text_type(inner):
         return None
     present = column.is_valid().to_numpy(zero_copy_only=False)
     lengths = pc.list_value_length(column.drop_null()).to_numpy(zero_copy_only=False)
     if len(lengths) == 0 or lengths.min() != lengths.max() or lengths.max() == 0:
         raise DataError(f"column {name!r} holds lists of different lengths, or none.")
-    values = _arrow_values(column.drop_null().flatten(), name)
-    if values is None or values.dtype.kind not in "biuf" or values.ndim != 1:
+    values = arrow_column(column.drop_null().flatten())
+    if not is_numeric(values):
         return None
+    values = values.astype(np.float64) if values.dtype == object else values
     rows = values.reshape(-1, int(lengths[0]))
     if present.all():
         return rows
