@@ -17,7 +17,6 @@ from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL
 from omcal.model.files import load
 from omcal.report.layout import model_layout
-from omcal.select.number import n_clusters as suggest_n_clusters
 
 __all__ = ["model_of", "omcal", "views_of"]
 
@@ -138,13 +137,11 @@ def omcal(
         data = data.copy()
     views, present = views_of(data, use_rep=use_rep, layer=layer)
     params.setdefault("scale", _scales(data, views, use_rep, layer))
-    if n_clusters == "auto":
-        n_clusters = _suggested(views, present, params)
     model: OMCAL | Consensus = OMCAL(n_clusters, **params)
     if n_runs > 1:
         model = Consensus(model, n_runs=n_runs, random_state=params.get("random_state"))
     model.fit(views, present=present)
-    names = [str(cluster) for cluster in range(n_clusters)]
+    names = [str(cluster) for cluster in range(model.n_clusters_)]
     data.obs[key_added] = pd.Categorical.from_codes(model.labels_, categories=names)
     shown = model
     if isinstance(model, Consensus):
@@ -316,12 +313,6 @@ def _in_memory(part: Any) -> Any:
     return part.to_numpy() if hasattr(part, "to_numpy") else part
 
 
-def _suggested(views: dict[str, Any], present: Any, params: dict[str, Any]) -> int:
-    seed = params.get("random_state") or 0
-    same = {name: params[name] for name in ("scale", "weighting") if name in params}
-    return suggest_n_clusters(views, present=present, random_state=seed, **same).suggestion
-
-
 def _scales(data: Any, views: dict[str, Any], use_rep: Keys, layer: Any) -> dict[str, str]:
     """Return the `scale` of the views that hold components."""
     scales = {}
@@ -352,6 +343,7 @@ def _record(model: OMCAL | Consensus) -> dict[str, Any]:
         inner = params.pop("estimator").get_params()
         params = {**inner, **params}
         stability = {"stability": model.stability_}
+    params["n_clusters"] = model.n_clusters_
     return {
         "params": {
             name: value if isinstance(value, bool | int | float | str) else str(value)

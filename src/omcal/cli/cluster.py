@@ -84,8 +84,8 @@ DryRun = Annotated[
 @reads()
 def cluster(
     reading: Reading,
-    clusters: options.Clusters,
     parameters: dict[str, Any],
+    clusters: options.Clusters = "auto",
     out: Out = None,
     report: ReportFile = None,
     save_model: ModelOut = None,
@@ -127,7 +127,7 @@ def cluster(
     if not found.takes_absent:
         require_complete(data, f"--method {found.name}")
     if n_clusters is None and dry_run:
-        raise ValueError("--clusters auto takes work; give a number with --dry-run.")
+        raise ValueError("--dry-run does not look for the number of clusters; give --clusters N.")
     ours_only = with_scales(parameters, data) if found.name == "omcal" else {}
     n_clusters, suggestion = options.suggested(n_clusters, data, ours_only, seed)
     model: Any = found.make(n_clusters, random_state=seed, **ours_only)
@@ -259,7 +259,7 @@ def _show_expected(
 def _write_report(
     model: OMCAL, path: Path, reading: Reading, data: MultiViewData, seconds: float, command: str
 ) -> None:
-    title = f"{reading.title}: {data.n_samples:,} samples in {model.n_clusters} clusters"
+    title = f"{reading.title}: {data.n_samples:,} samples in {len(model.cluster_names_)} clusters"
     model.report(
         path,
         data.views,
@@ -300,7 +300,7 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
         "stability": getattr(model, "stability_", None),
         "doubts": [str(doubt) for doubt in getattr(model, "doubts_", [])],
         "parameters": parameters,
-        "cluster_sizes": np.bincount(model.labels_, minlength=model.n_clusters).tolist(),
+        "cluster_sizes": np.bincount(model.labels_, minlength=model.n_clusters_).tolist(),
         "converged": getattr(model, "converged_", None),
         "n_iter": getattr(model, "n_iter_", None),
         "objective": float(objective[-1]) if objective.size else None,

@@ -65,7 +65,7 @@ Jobs = Annotated[
 @reads()
 def compare(
     reading: Reading,
-    clusters: options.Clusters,
+    clusters: options.Clusters = "auto",
     methods: MethodNames = None,
     seeds: Seeds = 5,
     out: TableFile = None,

@@ -47,8 +47,8 @@ PlotFile = Annotated[
 @reads(labels=False)
 def explain(
     reading: Reading,
-    clusters: options.Clusters,
     parameters: dict[str, Any],
+    clusters: options.Clusters = "auto",
     plot: PlotFile = None,
     clusters_table: ClustersTable = False,
     resamples: Resamples = 5,

@@ -24,7 +24,7 @@ Clusters = Annotated[
         "--n-clusters",
         "-k",
         metavar="N|auto",
-        help="Number of clusters; auto: suggested by the data.",
+        help="Number of clusters; auto, or left out: suggested by the data.",
     ),
 ]
 Seed = Annotated[

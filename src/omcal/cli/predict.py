@@ -74,7 +74,7 @@ def predict(
         "file": reading.source,
         "out": None if written is None else str(written),
         "n_samples": data.n_samples,
-        "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters).tolist(),
+        "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters_).tolist(),
         "scores": agreement(data, clusters),
         "nmi_average": NMI_AVERAGE,
         "samples": samples_of(data, clusters),

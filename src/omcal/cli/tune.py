@@ -27,7 +27,7 @@ Fits = Annotated[int, typer.Option("--fits", "--n-fits", min=2, help="Number of 
 @reads(labels=False)
 def tune(
     reading: Reading,
-    clusters: options.Clusters,
+    clusters: options.Clusters = "auto",
     scale: Words = "auto,standard,sample",
     weighting: Words = "distinct,adaptive",
     anchors_per_cluster: Numbers = "3,5,10",

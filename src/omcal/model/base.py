@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Seed, on_host
 from omcal.model.certainty import probabilities, typicality
+from omcal.model.progress import logger
 from omcal.places.base import OutputKind, Place, require_shape
 from omcal.views.like import PresentLike, Slices, ViewsLike
 from omcal.views.view import MissingValuesError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from omcal.model.structure import Structure
     from omcal.model.view_effects import ViewExplanation
     from omcal.report import ReportOptions
+    from omcal.select import ClusterNumber
 
 
 class FittedModel(
@@ -41,6 +43,9 @@ class FittedModel(
     _graphs: AnchorGraphs | None = None
     structure_: Structure | None = None
     n_clusters: Any
+    n_clusters_: int
+    random_state: Seed
+    selection_: ClusterNumber | None = None
     _cluster_names: list[str] | None = None
     outlier_threshold_: float | None = None
 
@@ -51,12 +56,12 @@ class FittedModel(
         They are kept in files, and by clusters of a fit with `like` that continue named ones.
         """
         check_is_fitted(self)
-        return self._cluster_names or [str(number) for number in range(self.n_clusters)]
+        return self._cluster_names or [str(number) for number in range(self.n_clusters_)]
 
     @cluster_names_.setter
     def cluster_names_(self, names: Sequence[str]) -> None:
         check_is_fitted(self)
-        listed, c = list(names), self.n_clusters
+        listed, c = list(names), self.n_clusters_
         if len({name for name in listed if isinstance(name, str)}) != c or len(listed) != c:
             raise ValueError(
                 f"cluster_names_ must be {c} different texts; they are {listed!r:.99}."
@@ -72,6 +77,31 @@ class FittedModel(
         like: Any = None,
     ) -> Self:
         """Cluster the samples of X."""
+
+    def _choose_number(self, inner: Any, X: ViewsLike, present: PresentLike | None) -> None:
+        """Set `n_clusters_` as the estimator `inner` has it or, with "auto", as suggested."""
+        self.selection_ = None
+        if inner.n_clusters == "auto":
+            self.selection_ = self._suggestion(inner, X, present)
+            logger.info("%s", self.selection_.sentence())
+        chosen = self.selection_
+        self.n_clusters_ = int(inner.n_clusters) if chosen is None else chosen.suggestion
+        inner.n_clusters_ = self.n_clusters_
+
+    def _suggestion(self, inner: Any, X: ViewsLike, present: PresentLike | None) -> ClusterNumber:
+        """Return the suggested number for the scaling and the weighting of `inner`."""
+        from omcal.select import n_clusters
+
+        if inner.group is not None:
+            raise ValueError(
+                'n_clusters="auto" does not go with group, whose ranks hold parts of the samples; '
+                "give the number that omcal.select.n_clusters suggests for one part."
+            )
+        how = {
+            name: getattr(inner, name) for name in ("views", "weighting") if hasattr(inner, name)
+        }
+        seed = self.random_state
+        return n_clusters(X, present=present, scale=inner.scale, random_state=seed, **how)
 
     @abstractmethod
     def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:

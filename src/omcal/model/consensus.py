@@ -80,9 +80,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     Attributes
     ----------
     labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1, the largest first, or with the numbers of
+        Cluster of each sample, 0 to n_clusters_ − 1, the largest first, or with the numbers of
         `like`.
-    matched_ : list of Match
+    n_clusters_, selection_, matched_
         As in `OMCAL`.
     cluster_names_ : list of str
         As in `OMCAL`.
@@ -145,9 +145,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         self.random_state = random_state
 
     @property
-    def n_clusters(self) -> int:
-        """Number of clusters, which is that of the estimator."""
-        return int(self._given().n_clusters)
+    def n_clusters(self) -> Any:
+        """Number of clusters or "auto", as the estimator has it."""
+        return self._given().n_clusters
 
     def fit(
         self,
@@ -219,6 +219,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
 
         Those can take as long as the runs, and who only compares labels needs none.
         """
+        self._choose_number(inner, X, present)
         watch = FitMonitor(inner, X, None)
 
         def work(place: Place) -> bool:
@@ -277,7 +278,8 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         max_iter: int,
     ) -> None:
         """Fit the graph between the samples and the clusters of the runs."""
-        c, runs = inner.n_clusters, runs_of(finished, inner.n_clusters)
+        c = inner.n_clusters_
+        runs = runs_of(finished, c)
         n_found = 0
         for run in runs:
             if n_found < c:  # mostly the first has them all
@@ -317,7 +319,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         watch: FitMonitor,
     ) -> Optimised:
         """Solve the joint problem, with many clusters in the directions that matter."""
-        c, StS = self.n_clusters, rows.gram()
+        c, StS = self.n_clusters_, rows.gram()
         leading = rows.leading_eigenvectors(StS[0], c)
         if leading is not None or not subspace_pays(StS.shape[-1], problem):
             (bases,) = starts("spectral", 1, StS[0], c, [random_state], lambda *given: leading)
@@ -490,7 +492,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_clusters
+        return self.n_clusters_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

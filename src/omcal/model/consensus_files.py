@@ -45,7 +45,7 @@ def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def read_consensus(kind: Any, inner: Any, header: dict[str, Any], archive: Archive) -> Any:
     """Return a model of this kind, from the run that was read already and `parts_of` a model."""
-    n, c, V = len(inner.labels_), inner.n_clusters, len(inner.view_weights_)
+    n, c, V = len(inner.labels_), inner.n_clusters_, len(inner.view_weights_)
     m, gamma = len(inner.basis_), inner._rule.consensus.gamma
     rules, runs = [], []
     for b, (converged, objective) in enumerate(header["runs"]):
@@ -64,6 +64,7 @@ def read_consensus(kind: Any, inner: Any, header: dict[str, Any], archive: Archi
     n_runs, seed = integer(header["n_runs"]), optional_integer(header["random_state"])
     model = kind(inner, n_runs=n_runs, random_state=seed)
     model._validate_params()
+    model.n_clusters_ = c
     history = archive.take("joint.objective", (integer(header["n_iter"], least=1),)).tolist()
     labels = archive.take("joint.labels", (n,), "i")
     if n and not 0 <= labels.min() <= labels.max() < c:

@@ -41,7 +41,7 @@ def describe_clusters(
             f"X has {views.n} samples and the model was fitted to {len(labels)}; pass the X of fit."
         )
     names = _feature_names(model, views, feature_names or {})
-    study = _Study(views, labels, model.n_clusters, model._rule.learned.scalings)
+    study = _Study(views, labels, model.n_clusters_, model._rule.learned.scalings)
     study.read(_ViewStudy.first)
     for part in study.parts:
         part.choose(top)
@@ -49,12 +49,12 @@ def describe_clusters(
     return ClusterDescription(
         features=tuple(
             feature
-            for cluster in range(model.n_clusters)
+            for cluster in range(model.n_clusters_)
             for part in study.parts
             for feature in part.effects(cluster, names.get(part.name))
         ),
         typical={part.name: part.typical() for part in study.parts},
-        cluster_sizes=tuple(np.bincount(labels, minlength=model.n_clusters).tolist()),
+        cluster_sizes=tuple(np.bincount(labels, minlength=model.n_clusters_).tolist()),
         named=tuple(name for name in views.names if name in names),
         amounts=tuple(part.name for part in study.parts if part.amounts),
     )

@@ -96,7 +96,7 @@ def doubts(
 
     `sizes` of the clusters are given where the labels are not those of all samples.
     """
-    sizes = cluster_sizes(model.labels_, model.n_clusters) if sizes is None else sizes
+    sizes = cluster_sizes(model.labels_, model.n_clusters_) if sizes is None else sizes
     found = [
         *about_structure(model.structure_),
         *_about_missing(model),
@@ -247,7 +247,7 @@ def _about_views(model: Any) -> Iterator[Diagnostic]:
 
 
 def _about_sizes(model: Any, sizes: Array) -> Iterator[Diagnostic]:
-    c, n = model.n_clusters, int(sizes.sum())
+    c, n = model.n_clusters_, int(sizes.sum())
     empty = int((sizes == 0).sum())
     if empty:
         yield Diagnostic(
@@ -324,8 +324,8 @@ def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
     Without the nuclear norm, which hardly ever changes them: with 320 anchors its eigenvalues
     took a quarter of the time of a fit of 250 000 samples.
     """
-    StS = MemoryRows(graphs, model.n_clusters).gram()
-    start = spectral_basis(StS[0, 0], int(model.n_clusters))
+    StS = MemoryRows(graphs, model.n_clusters_).gram()
+    start = spectral_basis(StS[0, 0], model.n_clusters_)
     problem = for_views(model._problem(len(model.view_names_)), [0])
     fit = fit_graphs(graphs, start, replace(problem, beta=0.0), StS)
     assert fit is not None  # nothing is removed

@@ -98,7 +98,7 @@ class _Study:
         # A resample is near a result that is known, and only its range matters.
         short = {"max_iter": min(self.problem.max_iter, 30), "tol": max(self.problem.tol, 1e-4)}
         self.short_problem = replace(self.problem, **short)
-        self.StS = MemoryRows(graphs, model.n_clusters).gram()
+        self.StS = MemoryRows(graphs, model.n_clusters_).gram()
         self.basis: Floats = model.basis_
         U, own = indicate(model._rule.consensus, graphs)
         self.labels = own if labels is None else labels

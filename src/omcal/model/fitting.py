@@ -78,7 +78,11 @@ from omcal.views.view import MissingValuesError, Views
 
 _ATTRIBUTES = """\
 labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+        Cluster of each sample, 0 to n_clusters_ − 1.
+    n_clusters_ : int
+        Number of clusters.
+    selection_ : omcal.select.ClusterNumber or None
+        With n_clusters="auto": the numbers that were tried and their scores; not part of files.
     outlier_threshold_ : float or None
         `score_samples` below which a share `contamination` of the samples lies.
     matched_ : list of Match
@@ -223,6 +227,8 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         self, X: ViewsLike, y: ArrayLike | None, present: PresentLike | None, like: Any = None
     ) -> bool:
         """Set the fitted state; return whether Ctrl-C cut the iterations short."""
+        if not (self.n_clusters == "auto" and self.warm_start and hasattr(self, "_rule")):
+            self._choose_number(self, X, present)
         watch = FitMonitor(self, X, y)
 
         def work(place: Place) -> bool:
@@ -263,11 +269,11 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
             return None
         before: GraphModel = self._rule.learned
         widths = tuple(anchors.shape[1] for anchors in before.anchors)
-        if self.basis_.shape[1] != self.n_clusters or widths != views.widths:
+        if self.basis_.shape[1] != self.n_clusters_ or widths != views.widths:
             raise ValueError(
                 f"warm_start=True goes on from {self.basis_.shape[1]} clusters of views with "
                 f"{list(widths)} features; X has {list(views.widths)}, and "
-                f"n_clusters={self.n_clusters}. Set warm_start=False."
+                f"n_clusters={self.n_clusters_}. Set warm_start=False."
             )
         return before
 
@@ -388,7 +394,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
             ]
         init = self.init if init is None else init
         leading = rows[0].leading_eigenvectors
-        bases = starts(init, self.n_init, np.stack(AtA), int(self.n_clusters), states, leading)
+        bases = starts(init, self.n_init, np.stack(AtA), self.n_clusters_, states, leading)
         return best_of_starts(place, bases, rows, grams, problems, watch, runner_up=runner_up)
 
     def _require_room(self, place: Place, settings: GraphSettings) -> None:
@@ -500,7 +506,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         return self._estimate(int(n), sizes, self._resolve_n_anchors(n))
 
     def _estimate(self, n: int, sizes: tuple[ViewSize, ...], m: int) -> Estimate:
-        c, k = int(self.n_clusters), int(self.n_neighbors)
+        c, k = self._wanted, int(self.n_neighbors)
         how = self.anchors if isinstance(self.anchors, str) else "given"
         asked = self._asked()
         return Estimate(
@@ -510,6 +516,15 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
             device=self.device,
             scale=self.scale,
         )
+
+    @property
+    def _wanted(self) -> int:
+        """Return the number of clusters as given or, with "auto", as `fit` chose it."""
+        if self.n_clusters != "auto":
+            return int(self.n_clusters)
+        if not hasattr(self, "n_clusters_"):
+            raise ValueError('n_clusters="auto" is chosen by fit; give a number for an estimate.')
+        return self.n_clusters_
 
     @property
     def _n_starts(self) -> int:
@@ -523,14 +538,14 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_clusters)
+        return self.n_clusters_
 
     def _resolve_n_anchors(self, n: int) -> int:
-        return resolve_n_anchors(n, self.n_clusters, self.n_neighbors, self.n_anchors, self.anchors)
+        return resolve_n_anchors(n, self._wanted, self.n_neighbors, self.n_anchors, self.anchors)
 
     def _graph_settings(self, place: Place) -> GraphSettings:
         m = self._resolve_n_anchors(place.n)
-        views, c, k = place.views, int(self.n_clusters), int(self.n_neighbors)
+        views, c, k = place.views, self.n_clusters_, int(self.n_neighbors)
         here = np.full(len(views), views.n) if views.present is None else views.present.sum(axis=0)
         require_enough(views.names, place.team.total(here), m)
         check_init(self.init, m, c)
@@ -555,7 +570,8 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
             "dtype": str(place.views.dtype),
             **more,
         }
-        return Checkpoint(self.checkpoint, data, self.get_params())
+        parameters = {**self.get_params(), "n_clusters": self.n_clusters_}
+        return Checkpoint(self.checkpoint, data, parameters)
 
     def _problem(self, n_views: int) -> Problem:
         weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)

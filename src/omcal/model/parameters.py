@@ -38,11 +38,12 @@ def _words(*words: str) -> str:
 class SharedParameters(Declares):
     """The parameters of OMCAL and OCAL."""
 
-    n_clusters: int = parameter(
+    n_clusters: int | Literal["auto"] = parameter(
         default=8,
-        constraint=(_COUNT,),
-        kind="int",
-        help="Number of clusters c.",
+        constraint=(_COUNT, Words(("auto",))),
+        kind='int or "auto"',
+        help="""Number of clusters c. "auto": as `omcal.select.n_clusters` suggests;
+        `n_clusters_` has the number, `selection_` the reasons.""",
         kw_only=False,
     )
     n_anchors: int | None = parameter(

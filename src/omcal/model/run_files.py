@@ -35,6 +35,7 @@ def values_of(model: Any) -> dict[str, Any]:
         strict=True,
     )
     return {
+        "n_clusters": model.n_clusters_,
         "views": [
             {
                 "name": name,
@@ -91,7 +92,8 @@ def arrays_of(model: Any) -> dict[str, Array]:
 def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     """Read the fitted state, whose sizes all follow from the header."""
     views = header["views"]
-    V, c = len(views), model.n_clusters
+    V = len(views)
+    c = model.n_clusters_ = integer(header.get("n_clusters", model.n_clusters), least=1)
     widths = [integer(view["width"], least=1) for view in views]
     m = integer(header["n_anchors"], least=max(c, model.n_neighbors + 1))
     model.labels_ = archive.take("labels", (integer(header["n_samples"]),), "i")
@@ -134,7 +136,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
             model._view_columns = _columns_of_views(model, of_table)
     model.doubts_ = doubts.read(header["doubts"])
     model.matched_ = read_matches(header.get("matched", []))
-    model._cluster_names = names(header.get("cluster_names"), model.n_clusters)
+    model._cluster_names = names(header.get("cluster_names"), c)
     limit = header.get("outlier_threshold")
     model.outlier_threshold_ = None if limit is None else number(limit, "threshold", least=0)
     model.structure_ = _structure(header.get("structure"))  # 0.2 had none
@@ -160,7 +162,7 @@ def _check_solution(model: Any, Z: ConsensusGraph) -> None:
     """Raise where a property of every solution fails; it keeps `predict` within bounds."""
     labels = model.labels_
     sound = (
-        (len(labels) == 0 or 0 <= labels.min() <= labels.max() < model.n_clusters)
+        (len(labels) == 0 or 0 <= labels.min() <= labels.max() < model.n_clusters_)
         and (model.view_weights_ >= 0).all()
         and abs(model.view_weights_.sum() - 1) < 1e-6
         and Z.sound

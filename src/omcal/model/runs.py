@@ -156,6 +156,7 @@ class RunsAtWork:
         path = f"{os.fspath(self._inner.checkpoint)}.{number}"
         part: AnchorClusterer = clone(self._inner)
         part.set_params(checkpoint=path, random_state=random_state)
+        part.n_clusters_ = self._inner.n_clusters_
         return part._checkpoint(self._place, self._settings, n_runs=len(self._states))
 
     def _solve_all(self, n_jobs: int | None) -> list[Optimised]:

@@ -62,31 +62,41 @@ def require_two(count: int, asked_by: str) -> None:
 def sampled_rows(
     views: Views, most: int, random_state: np.random.RandomState, asked_by: str
 ) -> Views:
-    """At most so many random samples that are in every view, in memory."""
+    """Return at most `most` random samples that are in every view, in memory."""
+    return numbered_sample(views, most, random_state, asked_by)[1]
+
+
+def numbered_sample(
+    views: Views, most: int, random_state: np.random.RandomState, asked_by: str
+) -> tuple[Array, Views]:
+    """Return at most `most` random samples that are in every view: row numbers, and the samples."""
     if views.distributed:
         raise ValueError(
             f"{asked_by} works on a sample in memory; pass computed arrays of some thousand "
             "samples instead of those of Dask."
         )
     rows = complete_rows(views.n, views.present, most, random_state, asked_by)
-    arrays = _stored_rows(views, rows) if views.stored else [view.array[rows] for view in views]
-    require_two(arrays[0].shape[0], asked_by)
+    arrays = [view.array[rows] for view in views] if not views.stored else None
+    if arrays is None:
+        rows, arrays = _stored_rows(views, rows)
+    require_two(len(rows), asked_by)
     chosen = zip(views, arrays, strict=True)
-    return Views([replace(view, array=array, present=None) for view, array in chosen])
+    return rows, Views([replace(view, array=array, present=None) for view, array in chosen])
 
 
-def _stored_rows(views: Views, rows: Array) -> list[Any]:
-    """These rows of each view, less those that are found to be absent from one as they are read."""
+def _stored_rows(views: Views, rows: Array) -> tuple[Array, list[Any]]:
+    """Read rows of each view, less those that are found to be absent from one."""
     from omcal.places.disk import loaded
 
-    parts, start = [], 0
+    kept, parts, start = [], [], 0
     for block in loaded(views):
         inside = rows[(rows >= start) & (rows < start + block.n)] - start
         if block.present is not None:
             inside = inside[block.present[inside].all(axis=1)]
+        kept.append(inside + start)
         parts.append([view.array[inside] for view in block])
         start += block.n
-    return [_stack(blocks) for blocks in zip(*parts, strict=True)]
+    return np.concatenate(kept), [_stack(blocks) for blocks in zip(*parts, strict=True)]
 
 
 def _stack(blocks: Sequence[Any]) -> Any:

@@ -83,7 +83,7 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
 
 def _columns_of(model: Any, graphs: AnchorGraphs, labels: Array) -> Array:
     """The column of F of one run for each cluster of the joint result."""
-    c = model.n_clusters
+    c = model.n_clusters_
     counts = np.zeros((c, c))
     for block in row_blocks(graphs.n, _BLOCK):
         found = indicate(model._rule.consensus, graphs[block])[1]

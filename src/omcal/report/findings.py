@@ -136,7 +136,7 @@ def find(
     listed = _one_per_sample("names", names, n)
     others = read_columns(columns or {}, n)
     rng = np.random.RandomState(random_state)
-    n_clusters = model.n_clusters
+    n_clusters = model.n_clusters_
     evidence = find_evidence(model, graphs, labels)
     certainty, words = _certainty(model, evidence)
     rows = _spread_sample(labels, MAP_SAMPLES, rng)
@@ -203,7 +203,7 @@ def sure_by_chance(model: Any, data: Views | None) -> float | None:
     The data are drawn from one Gaussian with the covariance of a sample of the scaled views. None
     where the views are not in memory, or the sample is too small for the model's anchors.
     """
-    if data is None or data.stored or model.n_clusters < 2:
+    if data is None or data.stored or model.n_clusters_ < 2:
         return None
     m = len(model.basis_)
     rows = complete_sample(data.n, data.present, max(_NULL_SAMPLES, 2 * m))
@@ -221,7 +221,7 @@ def sure_by_chance(model: Any, data: Views | None) -> float | None:
     settings = {"n_anchors": m, "n_neighbors": model.n_neighbors, "scale": None, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        null = OMCAL(int(model.n_clusters), **settings).fit(views)
+        null = OMCAL(int(model.n_clusters_), **settings).fit(views)
     margin = find_evidence(null, graphs_of(null, views), np.asarray(null.labels_)).certainty
     return float((margin > BETWEEN).mean())
 
