@@ -1,7 +1,8 @@
 """Parameters that are declared once."""
 
 import inspect
-from numbers import Real
+from numbers import Integral, Real
+from typing import Annotated, Literal
 
 import pytest
 from sklearn.base import clone
@@ -10,7 +11,16 @@ from sklearn.utils._param_validation import InvalidParameterError
 from docstrings import entries, sections
 from omcal import OCAL, OMCAL
 from omcal.cli import parameters as options
-from omcal.machine.declaring import Range, declared, parameter
+from omcal.machine.declaring import (
+    Declares,
+    Natural,
+    Positive,
+    Range,
+    Words,
+    constraint_of,
+    declared,
+    parameter,
+)
 from omcal.model.fitting import AnchorClusterer
 from omcal.model.parameters import MultiViewParameters, SharedParameters
 
@@ -78,3 +88,63 @@ def test_a_subclass_may_have_an_init_of_its_own():
 
     assert (Further(4).n_clusters, Further().extra) == (4, 1)
     assert set(Further().get_params()) == {"n_clusters", "extra"}
+
+
+@pytest.mark.parametrize(
+    ("hint", "constraint"),
+    [
+        (int, (Range(Integral, 1),)),
+        (int | None, (Range(Integral, 1), None)),
+        (float, (Range(Real, 0),)),
+        (Positive | None, (Range(Real, 0, None, "neither"), None)),
+        (Natural, (Range(Integral, 0),)),
+        (bool, ("boolean",)),
+        (Literal["a", "b"], (Words(("a", "b")),)),
+        (Literal["a"] | None, (Words(("a",)), None)),
+        (Annotated[float, Range(Real, 0, 1, "both")], (Range(Real, 0, 1, "both"),)),
+    ],
+)
+def test_a_type_implies_its_constraint(hint, constraint):
+    assert constraint_of(hint) == constraint
+
+
+def test_a_type_without_a_known_constraint_is_refused():
+    with pytest.raises(KeyError):
+        constraint_of(dict)
+
+
+class Shared(Declares):
+    """A base class."""
+
+    first: "int" = parameter(default=8, help="Number of parts.", kw_only=False)
+    last: "Natural" = parameter(default=0, help="Number of rests.", late=True)
+
+
+class Bare(Shared):
+    """A class with defaults alone.
+
+    Parameters
+    ----------
+    {first}
+    rounds : int, default=30
+        Most rounds.
+    {last}
+    """
+
+    rounds: "int" = 30
+    _private: "int" = 3
+
+
+def test_a_default_alone_declares_a_parameter():
+    assert list(declared(Bare)) == ["first", "rounds", "last"]
+    assert list(inspect.signature(Bare).parameters) == ["first", "rounds", "last"]
+    assert list(entries(sections(Bare)["Parameters"])) == ["first", "rounds", "last"]
+    assert declared(Bare)["rounds"].constraint == (Range(Integral, 1),)
+    made = Bare(2, rounds=4)
+    assert (made.first, made.rounds, made.last, Bare._private) == (2, 4, 0, 3)
+    assert not hasattr(Bare, "rounds")
+
+
+def test_the_kind_of_a_parameter_is_the_name_of_its_type():
+    assert "first : int, default=8\n        Number of parts." in Bare.__doc__
+    assert "last : int, default=0\n        Number of rests." in Bare.__doc__

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,31 +13,64 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
+from omcal.machine.arrays import Seed
+from omcal.machine.declaring import Declares, declared, parameter
 from omcal.machine.memory import require_memory
-from omcal.machine.scikit import Interval
-from omcal.views.like import PresentLike, ViewsLike
+from omcal.machine.scikit import scikit_constraints
+from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
 
-N_CLUSTERS = [Interval(Integral, 1, None, closed="left")]
+_ATTRIBUTES = {
+    "labels_": """labels_ : array of shape (n,)
+        Cluster of each sample, 0 to n_clusters − 1.""",
+    "input": """n_features_in_ : int
+        Number of features of all views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    n_missing_ : list of int
+        Missing cells of each view, which counted as the middle of their feature.
+    view_names_ : list of str
+        Names of the views, in the order of all attributes with one entry per view.""",
+}
 
 
-class Baseline(ClusterMixin, BaseEstimator, ABC):
-    """A clustering method with `fit` and `fit_predict`; subclasses are final.
-
-    A subclass has parameters `n_clusters` and `random_state` (and `views` where it takes several
-    views), a `_parameter_constraints` table, and `_cluster`, which returns the labels and sets
-    the other fitted attributes.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]]
-    _takes_sparse: ClassVar[bool] = True
-    _takes_absent: ClassVar[bool] = False
-    _single_view: ClassVar[bool] = False
+class _Fitted(ClusterMixin, BaseEstimator):
+    """The attributes that `fit` sets."""
 
     labels_: np.ndarray
     n_missing_: list[int]
     objective_: Any  # its values per iteration, or its last value; not of every method
+    n_iter_: int
+
+
+class Baseline(_Fitted, Declares, ABC):
+    """A clustering method with `fit` and `fit_predict`; subclasses are final.
+
+    A subclass declares its parameters as fields and has `_cluster`, which returns the labels and
+    sets the other fitted attributes. ``{name}`` in its docstring stands for the entry of a
+    parameter or attribute that it shares with others.
+    """
+
+    n_clusters: int = parameter(default=8, help="Number of clusters c.", kw_only=False)
+    random_state: Seed = parameter(
+        default=None,
+        constraint=("random_state",),
+        kind="int, RandomState or None, default=None",
+        help="Seed of all random draws.",
+        late=True,
+    )
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+    _takes_sparse: ClassVar[bool] = True
+    _takes_absent: ClassVar[bool] = False
+    _single_view: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls._parameter_constraints = scikit_constraints(declared(cls))
+        for name, entries in _ATTRIBUTES.items():
+            cls.__doc__ = (cls.__doc__ or "").replace(f"{{{name}}}", entries)
 
     def fit(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
@@ -121,7 +153,7 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
                     stacklevel=4,
                 )
         self.objective_ = np.array(objective)
-        self.n_iter_: int = len(objective)
+        self.n_iter_ = len(objective)
 
     @abstractmethod
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> np.ndarray:
@@ -136,6 +168,19 @@ class Baseline(ClusterMixin, BaseEstimator, ABC):
         tags.input_tags.sparse = self._takes_sparse
         tags.input_tags.allow_nan = self._takes_absent  # cells that lack a value are filled
         return tags
+
+
+class MultiViewBaseline(Baseline):
+    """A method that takes several views."""
+
+    _single_view = False
+    views: ColumnsLike | None = parameter(
+        default=None,
+        constraint=(None, str, dict, list, tuple),
+        kind="str, mapping or list",
+        help="How the columns of one table form views.",
+        late=True,
+    )
 
 
 def copy_bytes(views: Views) -> int:

@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
 from omcal.baselines._anchor_space import left_singular_vectors, standardized
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._box import BoxLeastSquares
 from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import sum_of_squares
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.scikit import Interval
+from omcal.machine.declaring import Natural, parameter
 from omcal.views.view import Views
 
 
-class AbstractSMC(Baseline):
-    """Base class of SMC and its variants: filtered views, and anchors sampled from them.
+class AbstractSMC(MultiViewBaseline):
+    """Base class of SMC and its variants: filtered views, and anchors sampled from them."""
 
-    A subclass has the parameters of this table besides its own.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_anchors": [Interval(Integral, 1, None, closed="left"), None],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "filter_strength": [Interval(Real, 0, None, closed="left")],
-        "filter_order": [Interval(Integral, 0, None, closed="left")],
-        "sampling_power": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    }
+    n_anchors: int | None = parameter(
+        default=None,
+        help="m, at most n; None stands for the smaller of 2 n_clusters and n.",
+    )
+    n_neighbors: int = parameter(
+        default=5,
+        help="Neighbours per sample in every graph; reduced to n - 2 where there are fewer.",
+    )
+    filter_strength: float = parameter(
+        default=0.8,
+        help="How much a sample takes of its neighbours at each application of the filter.",
+    )
+    filter_order: Natural = parameter(
+        default=1,
+        help="How often the filter is applied; 0 leaves the views as they are.",
+    )
+    sampling_power: float = parameter(default=2.0, help="0 draws the anchors evenly.")
 
     anchor_indices_: NDArray[np.intp]
 

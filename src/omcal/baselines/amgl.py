@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
-from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_laplacian
 from omcal.baselines._spectral import kmeans_labels, smallest_eigenvectors
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval
-from omcal.views.like import ColumnsLike
+from omcal.machine.arrays import Array
 from omcal.views.view import Views
 
 # A view whose graph F cuts without loss has trace 0 and would get an infinite weight.
 _SMALLEST_TRACE = 1e-12
 
 
-class AMGL(Baseline):
+class AMGL(MultiViewBaseline):
     """Auto-weighted multiple graph learning.
 
     Minimises Σ_v sqrt(tr(FᵀL_v F)) over FᵀF = I, where L_v is the normalised Laplacian of the
@@ -30,8 +26,7 @@ class AMGL(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     n_neighbors : int, default=5
         Neighbours per sample in each view's graph; reduced to n - 2 where there are fewer.
     n_init : int, default=1
@@ -42,15 +37,12 @@ class AMGL(Baseline):
     tol : float, default=1e-8
         Stop, after three iterations at least, where the objective falls by less than this
         fraction.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
-    random_state : int, RandomState or None
-        Seed of all random draws.
+    {random_state}
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     view_weights_ : array of shape (V,)
         a_v; they do not sum to 1.
     embedding_ : array of shape (n, n_clusters)
@@ -59,14 +51,7 @@ class AMGL(Baseline):
         The objective after each iteration.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -96,33 +81,10 @@ class AMGL(Baseline):
     [20, 20, 20]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int = 5,
-        n_init: int = 1,
-        max_iter: int = 100,
-        tol: float = 1e-8,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.views = views
-        self.random_state = random_state
+    n_neighbors: int = 5
+    n_init: int = 1
+    max_iter: int = 100
+    tol: float = 1e-8
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         laplacians = [
@@ -146,8 +108,8 @@ class AMGL(Baseline):
             )
         self.view_weights_ = weights
         self.embedding_ = F
-        self.objective_: Floats = np.array(objective)
-        self.n_iter_: int = len(objective)
+        self.objective_ = np.array(objective)
+        self.n_iter_ = len(objective)
         return kmeans_labels(F, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:

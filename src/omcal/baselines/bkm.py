@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -12,13 +11,12 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import column_sums, row_sums
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array
 from omcal.views.view import Matrix, Views
 
 
@@ -43,7 +41,7 @@ class BKM(Baseline):
         D₂ of X, which must be non-negative [2]_.
     max_iter : int, default=100
         Most sweeps over S, P and Q. (The weighted method was published with 30.)
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of the start.
 
     Attributes
@@ -58,14 +56,7 @@ class BKM(Baseline):
         The objective with the best S for the clusters at the start and after each sweep.
     n_iter_ : int
         Number of sweeps.
-    n_features_in_ : int
-        Number of features.
-    n_features_per_view_ : list of int
-        The same number, as for methods with several views.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Name of the one view.
+    {input}
 
     Notes
     -----
@@ -96,29 +87,9 @@ class BKM(Baseline):
     0.0
     """
 
-    _single_view = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "init": [StrOptions({"aligned", "matched", "random"})],
-        "weighted": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        init: Literal["aligned", "matched", "random"] = "aligned",
-        weighted: bool = False,
-        max_iter: int = 100,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.init = init
-        self.weighted = weighted
-        self.max_iter = max_iter
-        self.random_state = random_state
+    init: Literal["aligned", "matched", "random"] = "aligned"
+    weighted: bool = False
+    max_iter: int = 100
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
@@ -133,8 +104,8 @@ class BKM(Baseline):
             )
         self.feature_labels_: Array = solution.q
         self.block_means_: Array = solution.s
-        self.objective_: Floats = np.array(solution.objective)
-        self.n_iter_: int = len(solution.objective) - 1
+        self.objective_ = np.array(solution.objective)
+        self.n_iter_ = len(solution.objective) - 1
         return solution.p
 
     def _memory_needed(self, views: Views) -> float:

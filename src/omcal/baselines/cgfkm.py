@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +11,13 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import Baseline
 from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._partitions import refill_empty, row_sums
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval
+from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import minimize_on_simplex
 from omcal.views.view import Views
 
@@ -34,8 +32,7 @@ class CGFKM(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     n_neighbors : int, default=5
         Neighbours k of a sample; n − 2 where that is less.
     n_filters : int, default=5
@@ -44,27 +41,19 @@ class CGFKM(Baseline):
         Most rounds. The published program always runs 2.
     tol : float, default=1e-5
         Stop when a round lowers the objective by less than this part of it.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of the first k-means.
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample.
+    {labels_}
     filter_weights_ : array of shape (n_filters,)
         β.
     objective_ : array of shape (2 n_iter,)
         The objective after the weights and after the labels of each round.
     n_iter_ : int
         Number of rounds.
-    n_features_in_ : int
-        Number of features.
-    n_features_per_view_ : list of int
-        The same number, as for methods with several views.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Name of the one view.
+    {input}
 
     Notes
     -----
@@ -92,32 +81,10 @@ class CGFKM(Baseline):
     True
     """
 
-    _single_view = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "n_filters": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int = 5,
-        n_filters: int = 5,
-        max_iter: int = 30,
-        tol: float = 1e-5,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.n_filters = n_filters
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_neighbors: int = 5
+    n_filters: int = 5
+    max_iter: int = 30
+    tol: float = 1e-5
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = narrow(views[0].array)
@@ -139,8 +106,8 @@ class CGFKM(Baseline):
                 stacklevel=3,
             )
         self.filter_weights_: Array = solution.beta
-        self.objective_: Floats = np.array(solution.objective)
-        self.n_iter_: int = len(solution.objective) // 2
+        self.objective_ = np.array(solution.objective)
+        self.n_iter_ = len(solution.objective) // 2
         return solution.labels
 
     def _memory_needed(self, views: Views) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from math import isqrt
-from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,12 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.cluster import KMeans
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import Baseline
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import inverse_root
 from omcal.baselines._partitions import one_hot
 from omcal.baselines._spectral import largest_eigenvectors, row_normalized
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array, Floats
 from omcal.views.view import Matrix, Views
 
 _MOST_BASE_CLUSTERS = 100  # in one partition
@@ -36,8 +34,7 @@ class ECPCS(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     consensus : {"mc", "hc"}, default="mc"
         "mc" cuts the graph of base clusters into c meta-clusters, and a sample joins the one with
         the largest part of its base clusters around it. "hc" averages the similarity of the base
@@ -46,7 +43,7 @@ class ECPCS(Baseline):
         Size of the ensemble.
     walk_length : int, default=20
         Steps of the walks.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of the ensemble and of the start of the cut.
 
     Attributes
@@ -57,14 +54,7 @@ class ECPCS(Baseline):
         The base partitions, labels from 0 in each.
     similarity_ : array of shape (N, N)
         Similarity of the base clusters, partition after partition.
-    n_features_in_ : int
-        Number of features.
-    n_features_per_view_ : list of int
-        The same number, as for methods with several views.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Name of the one view.
+    {input}
 
     Notes
     -----
@@ -91,29 +81,9 @@ class ECPCS(Baseline):
     True
     """
 
-    _single_view = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "consensus": [StrOptions({"mc", "hc"})],
-        "n_partitions": [Interval(Integral, 1, None, closed="left")],
-        "walk_length": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        consensus: Literal["mc", "hc"] = "mc",
-        n_partitions: int = 20,
-        walk_length: int = 20,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.consensus = consensus
-        self.n_partitions = n_partitions
-        self.walk_length = walk_length
-        self.random_state = random_state
+    consensus: Literal["mc", "hc"] = "mc"
+    n_partitions: int = 20
+    walk_length: int = 20
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = narrow(views[0].array)

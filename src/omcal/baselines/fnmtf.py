@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._partitions import column_sums, refill_empty, row_sums
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array
 from omcal.views.view import Matrix, Views
 
 
@@ -37,13 +35,12 @@ class FNMTF(Baseline):
         clusters die and are repaired.
     max_iter : int, default=100
         Most sweeps over S, G and F.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of the start.
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample.
+    {labels_}
     feature_labels_ : array of shape (d,)
         Cluster of each feature.
     block_means_ : array of shape (c, l)
@@ -52,14 +49,7 @@ class FNMTF(Baseline):
         ‖X − F S Gᵀ‖² with the best S for the clusters at the start and after each sweep.
     n_iter_ : int
         Number of sweeps.
-    n_features_in_ : int
-        Number of features.
-    n_features_per_view_ : list of int
-        The same number, as for methods with several views.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Name of the one view.
+    {input}
 
     Notes
     -----
@@ -87,29 +77,9 @@ class FNMTF(Baseline):
     0.0
     """
 
-    _single_view = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_feature_clusters": [Interval(Integral, 1, None, closed="left"), None],
-        "init": [StrOptions({"kmeans", "random"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_feature_clusters: int | None = None,
-        init: Literal["kmeans", "random"] = "kmeans",
-        max_iter: int = 100,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_feature_clusters = n_feature_clusters
-        self.init = init
-        self.max_iter = max_iter
-        self.random_state = random_state
+    n_feature_clusters: int | None = None
+    init: Literal["kmeans", "random"] = "kmeans"
+    max_iter: int = 100
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
@@ -137,8 +107,8 @@ class FNMTF(Baseline):
             )
         self.feature_labels_: Array = solution.g
         self.block_means_: Array = solution.S
-        self.objective_: Floats = np.array(solution.objective)
-        self.n_iter_: int = len(solution.objective) - 1
+        self.objective_ = np.array(solution.objective)
+        self.n_iter_ = len(solution.objective) - 1
         return solution.f
 
     def _memory_needed(self, views: Views) -> float:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from omcal.baselines._anchor_space import left_singular_vectors, standardized
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._linalg import procrustes, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval
+from omcal.machine.arrays import Array
+from omcal.machine.declaring import Positive
 from omcal.method.simplex import project_simplex
-from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 
-class FSMSC(Baseline):
+class FSMSC(MultiViewBaseline):
     """Fast self-guided multi-view subspace clustering.
 
     Minimises, with samples in rows and c = n_clusters anchors, ::
@@ -32,8 +30,7 @@ class FSMSC(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     tau : float, default=1e-3
         τ, the weight of the joined views.
     lam1 : float, default=500.0
@@ -44,29 +41,20 @@ class FSMSC(Baseline):
         Rounds of block updates; all of them run.
     n_init : int, default=10
         Starts of the final k-means.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : int, RandomState or None, default=None
         Seed of the final k-means.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     anchor_graph_ : array of shape (n, n_clusters)
         Z, rows on the simplex.
     objective_ : array of shape (n_iter,)
         The objective after each round.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -103,36 +91,11 @@ class FSMSC(Baseline):
     [1, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "tau": [Interval(Real, 0, None, closed="left")],
-        "lam1": [Interval(Real, 0, None, closed="neither")],
-        "lam2": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        tau: float = 1e-3,
-        lam1: float = 500.0,
-        lam2: float = 10.0,
-        max_iter: int = 20,
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.tau = tau
-        self.lam1 = lam1
-        self.lam2 = lam2
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    tau: float = 1e-3
+    lam1: Positive = 500.0
+    lam2: Positive = 10.0
+    max_iter: int = 20
+    n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         raw = views.dense()
@@ -141,9 +104,9 @@ class FSMSC(Baseline):
         factors, objective = factorize(
             X, joined, self.n_clusters, self.tau, self.lam1, self.lam2, self.max_iter
         )
-        self.objective_: Floats = np.array(objective)
+        self.objective_ = np.array(objective)
         self.anchor_graph_: Array = factors.Z
-        self.n_iter_: int = self.max_iter
+        self.n_iter_ = self.max_iter
         U = row_normalized(left_singular_vectors(factors.Z, self.n_clusters))
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 

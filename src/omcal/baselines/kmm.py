@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from math import isqrt
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +11,13 @@ from scipy import linalg, sparse
 from sklearn.cluster import KMeans
 from sklearn.utils.extmath import safe_sparse_dot
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import Baseline
 from omcal.baselines._components import component_labels
 from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._spectral import some_eigenpairs
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array
 from omcal.method.graph import nearest_columns
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Matrix, Views
@@ -38,8 +36,7 @@ class KMM(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     n_prototypes : int or None, default=None
         Number of prototypes m, more than `n_neighbors` and at least c. None takes ⌊√(n c)⌋, or
         `n_neighbors` + 1 where that is more.
@@ -54,13 +51,12 @@ class KMM(Baseline):
         not make a graph with c components wrong: no warning.
     tol : float, default=1e-4
         Stop when the prototypes move by less: length of the vector of squared moves.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of the k-means that places the first prototypes.
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample.
+    {labels_}
     prototype_labels_ : array of shape (n,)
         Nearest prototype of each sample.
     graph_ : csr_array of shape (n, m)
@@ -70,14 +66,7 @@ class KMM(Baseline):
         ties follow the prototypes.
     n_iter_ : int
         Number of graphs solved.
-    n_features_in_ : int
-        Number of features.
-    n_features_per_view_ : list of int
-        The same number, as for methods with several views.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Name of the one view.
+    {input}
 
     Notes
     -----
@@ -113,35 +102,11 @@ class KMM(Baseline):
     True
     """
 
-    _single_view = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_prototypes": [Interval(Integral, 1, None, closed="left"), None],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "prototype_step": [StrOptions(_PROTOTYPE_STEPS)],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_prototypes: int | None = None,
-        n_neighbors: int = 5,
-        prototype_step: Literal["affinity", "published_code"] = "affinity",
-        max_iter: int = 15,
-        tol: float = 1e-4,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_prototypes = n_prototypes
-        self.n_neighbors = n_neighbors
-        self.prototype_step = prototype_step
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    n_prototypes: int | None = None
+    n_neighbors: int = 5
+    prototype_step: Literal["affinity", "published_code"] = "affinity"
+    max_iter: int = 15
+    tol: float = 1e-4
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         m = self._prototype_count(views.n)
@@ -159,8 +124,8 @@ class KMM(Baseline):
             if A is not None and prototype_move(before, A) < self.tol:
                 break
         best = next((graph for graph in reversed(solved) if graph.converged), solved[-1])
-        self.n_iter_: int = len(solved)
-        self.objective_: Floats = np.array([graph.objective for graph in solved])
+        self.n_iter_ = len(solved)
+        self.objective_ = np.array([graph.objective for graph in solved])
         self.graph_: Any = best.Z
         self.prototype_labels_: Array = best.nearest
         return best.labels

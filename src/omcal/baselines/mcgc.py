@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._components import RankPenalty, component_labels
 from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import (
@@ -20,17 +19,16 @@ from omcal.baselines._graphs import (
     without_rounding,
 )
 from omcal.baselines._spectral import largest_eigenvectors
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import Positive
 from omcal.machine.threads import row_blocks
 from omcal.method.simplex import project_simplex
-from omcal.views.like import ColumnsLike
 from omcal.views.view import Matrix, Views
 
 _BLOCK_ENTRIES = 1 << 20
 
 
-class MCGC(Baseline):
+class MCGC(MultiViewBaseline):
     """Multi-view consensus graph clustering.
 
     First each view gets a graph W_v that is driven to n_clusters components. Then
@@ -43,8 +41,7 @@ class MCGC(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     n_neighbors : int, default=15
         Neighbours per sample in each view's graph; reduced to n - 2 where there are fewer.
     beta : float, default=0.6
@@ -60,10 +57,9 @@ class MCGC(Baseline):
         graph: on Coil ACC 0.95 instead of 1.00.
     max_iter : int, default=5
         Rounds of U and S; all of them are made.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : ignored
         Nothing is random here.
+    {views}
 
     Attributes
     ----------
@@ -79,14 +75,7 @@ class MCGC(Baseline):
         Without the rank term, whose γ changes.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -113,36 +102,11 @@ class MCGC(Baseline):
     [20, 20, 20]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "beta": [Interval(Real, 0, None, closed="neither")],
-        "local": ["boolean"],
-        "consensus": [StrOptions({"sum", "mean"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int = 15,
-        beta: float = 0.6,
-        local: bool = True,
-        consensus: Literal["sum", "mean"] = "sum",
-        max_iter: int = 5,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.beta = beta
-        self.local = local
-        self.consensus = consensus
-        self.max_iter = max_iter
-        self.views = views
-        self.random_state = random_state
+    n_neighbors: int = 15
+    beta: Positive = 0.6
+    local: bool = True
+    consensus: Literal["sum", "mean"] = "sum"
+    max_iter: int = 5
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         c, beta = self.n_clusters, self.beta
@@ -162,8 +126,8 @@ class MCGC(Baseline):
         self.graph_ = S
         self.view_graphs_ = graphs
         self.view_components_: list[int] = [int(component_labels(W).max()) + 1 for W in graphs]
-        self.objective_: Floats = np.array(objective)
-        self.n_iter_: int = self.max_iter
+        self.objective_ = np.array(objective)
+        self.n_iter_ = self.max_iter
         return component_labels(S)
 
     def _memory_needed(self, views: Views) -> float:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._components import RankPenalty, component_labels
 from omcal.baselines._graphs import (
     closed_form_weights,
@@ -21,14 +20,13 @@ from omcal.baselines._graphs import (
     symmetrized,
 )
 from omcal.baselines._linalg import standardize_samples
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import Positive
 from omcal.method.simplex import project_simplex
-from omcal.views.like import ColumnsLike
 from omcal.views.view import Matrix, Views
 
 
-class MLAN(Baseline):
+class MLAN(MultiViewBaseline):
     """Multi-view learning with adaptive neighbours.
 
     Minimises Σ_v sqrt(Σ_ij ‖xᵢᵛ − xⱼᵛ‖² s_ij) + α‖S‖² over graphs S whose rows lie on the simplex
@@ -39,8 +37,7 @@ class MLAN(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     n_neighbors : int, default=9
         Edges start only at the nearest samples in the mean distance, found once; reduced to
         n - 2 where there are fewer. Too many keep the graph in one piece, too few cut it into
@@ -57,10 +54,9 @@ class MLAN(Baseline):
         Most iterations.
     tol : float, default=1e-10
         The sum of n_clusters eigenvalues of L_S that counts as zero.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : ignored
         Nothing is random here.
+    {views}
 
     Attributes
     ----------
@@ -74,14 +70,7 @@ class MLAN(Baseline):
         Without the rank term, whose λ changes; it may rise where λ does.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -105,39 +94,12 @@ class MLAN(Baseline):
     [20, 20, 20]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "lambda0": [Interval(Real, 0, None, closed="neither")],
-        "weights": [StrOptions({"fresh", "compound"})],
-        "normalize": [StrOptions({"sample"}), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int = 9,
-        lambda0: float = 1.0,
-        weights: Literal["fresh", "compound"] = "fresh",
-        normalize: Literal["sample"] | None = None,
-        max_iter: int = 30,
-        tol: float = 1e-10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.lambda0 = lambda0
-        self.weights = weights
-        self.normalize = normalize
-        self.max_iter = max_iter
-        self.tol = tol
-        self.views = views
-        self.random_state = random_state
+    n_neighbors: int = 9
+    lambda0: Positive = 1.0
+    weights: Literal["fresh", "compound"] = "fresh"
+    normalize: Literal["sample"] | None = None
+    max_iter: int = 30
+    tol: Positive = 1e-10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = self._scaled(views)
@@ -168,8 +130,8 @@ class MLAN(Baseline):
             self._warn(f"did not reach them in max_iter={self.max_iter} iterations")
         self.graph_ = S
         self.view_weights_ = weights
-        self.objective_: Floats = np.array(objective)
-        self.n_iter_: int = len(objective)
+        self.objective_ = np.array(objective)
+        self.n_iter_ = len(objective)
         return component_labels(S)
 
     def _scaled(self, views: Views) -> list[Matrix]:

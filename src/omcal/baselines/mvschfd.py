@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 
 from omcal.baselines._anchor_space import left_singular_vectors
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._linalg import procrustes, standardize_features, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import project_simplex
-from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 
-class MVSCHFD(Baseline):
+class MVSCHFD(MultiViewBaseline):
     """Anchor-based multi-view subspace clustering with hierarchical feature descent.
 
     Minimises, with samples in rows, each feature standardised and c = n_clusters anchors, ::
@@ -32,8 +29,7 @@ class MVSCHFD(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     depth : int, default=1
         Factors in the chain of each view. Their widths go in equal steps from the narrowest view
         to `n_clusters`, down, or, where that view is narrower than `n_clusters`, up.
@@ -50,15 +46,13 @@ class MVSCHFD(Baseline):
         Stop where the objective changes by less than this fraction; 0 runs all `max_iter` rounds.
     n_init : int, default=10
         Starts of the final k-means.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : int, RandomState or None, default=None
         Seed of the final k-means.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     view_weights_ : array of shape (V,)
         a, sum 1.
     anchor_graph_ : array of shape (n, n_clusters)
@@ -67,14 +61,7 @@ class MVSCHFD(Baseline):
         The objective after each round.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -118,39 +105,12 @@ class MVSCHFD(Baseline):
     [1, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "depth": [Interval(Integral, 1, None, closed="left")],
-        "weights": [StrOptions({"squared", "unsquared"})],
-        "suffix": [StrOptions({"fresh", "stale"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        depth: int = 1,
-        weights: str = "squared",
-        suffix: str = "fresh",
-        max_iter: int = 10,
-        tol: float = 0.0,
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.depth = depth
-        self.weights = weights
-        self.suffix = suffix
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    depth: int = 1
+    weights: Literal["squared", "unsquared"] = "squared"
+    suffix: Literal["fresh", "stale"] = "fresh"
+    max_iter: int = 10
+    tol: float = 0.0
+    n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         narrowest = min(views, key=lambda view: view.width)

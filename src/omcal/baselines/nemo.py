@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any, ClassVar
-
 import numpy as np
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._linalg import standardize_features
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval
-from omcal.views.like import ColumnsLike
+from omcal.machine.arrays import Array, Floats
 from omcal.views.view import View, Views
 
 _LEAST_WIDTH = 1e-12  # of a kernel, relative to the largest
 
 
-class NEMO(Baseline):
+class NEMO(MultiViewBaseline):
     """Neighbourhood-based multi-omics clustering, also with samples absent from views.
 
     In each view, every feature standardised, the similarity of two samples is ::
@@ -36,32 +31,22 @@ class NEMO(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     n_neighbors : int or None, default=None
         k; None stands for the number of samples in the view over n_clusters, as in the paper.
         Reduced to one less than the samples in the view where there are fewer.
     n_init : int, default=10
         Starts of the final k-means.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : int, RandomState or None, default=None
         Seed of the final k-means.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     similarity_ : array of shape (n, n)
         Mean relative similarities; 0 for samples that share no view.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -89,27 +74,8 @@ class NEMO(Baseline):
     """
 
     _takes_absent = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int | None = None,
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    n_neighbors: int | None = None
+    n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         total = np.zeros((views.n, views.n))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -11,10 +10,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 from sklearn.utils import Tags
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
-from omcal.machine.arrays import Array, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array
 from omcal.views.view import Matrix, Views
 
 
@@ -26,8 +24,7 @@ class NMFClustering(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     labels : {"argmax", "kmeans"}, default="argmax"
         From F to labels: the largest entry of each row, or k-means (20 starts) on the rows.
     solver : {"mu", "cd"}, default="mu"
@@ -43,13 +40,12 @@ class NMFClustering(Baseline):
         Most iterations of one start.
     tol : float, default=1e-5
         Stop when ten iterations lower the error by less than this part of its first value.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of the start and of k-means.
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample.
+    {labels_}
     memberships_ : array of shape (n, c)
         F, for unit columns of G.
     components_ : array of shape (c, d)
@@ -58,14 +54,7 @@ class NMFClustering(Baseline):
         ‖X − F Gᵀ‖² at the end (of the weighted X where weighted).
     n_iter_ : int
         Iterations of the kept start.
-    n_features_in_ : int
-        Number of features.
-    n_features_per_view_ : list of int
-        The same number, as for methods with several views.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Name of the one view.
+    {input}
 
     Notes
     -----
@@ -89,41 +78,13 @@ class NMFClustering(Baseline):
     True
     """
 
-    _single_view = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "labels": [StrOptions({"argmax", "kmeans"})],
-        "solver": [StrOptions({"mu", "cd"})],
-        "init": [StrOptions({"random", "nndsvda"})],
-        "weighting": [StrOptions({"ncw"}), None],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        labels: Literal["argmax", "kmeans"] = "argmax",
-        solver: Literal["mu", "cd"] = "mu",
-        init: Literal["random", "nndsvda"] = "random",
-        weighting: Literal["ncw"] | None = None,
-        n_init: int = 1,
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.labels = labels
-        self.solver = solver
-        self.init = init
-        self.weighting = weighting
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    labels: Literal["argmax", "kmeans"] = "argmax"
+    solver: Literal["mu", "cd"] = "mu"
+    init: Literal["random", "nndsvda"] = "random"
+    weighting: Literal["ncw"] | None = None
+    n_init: int = 1
+    max_iter: int = 500
+    tol: float = 1e-5
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = as_floats(views[0].array)
@@ -137,7 +98,7 @@ class NMFClustering(Baseline):
         self.components_: Array
         self.memberships_, self.components_ = unit_components(F, model.components_)
         self.objective_: float = float(model.reconstruction_err_) ** 2
-        self.n_iter_: int = int(model.n_iter_)
+        self.n_iter_ = int(model.n_iter_)
         if self.labels == "argmax":
             return np.asarray(self.memberships_.argmax(axis=1))
         kmeans = KMeans(self.n_clusters, n_init=20, random_state=random_state)

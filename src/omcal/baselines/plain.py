@@ -2,87 +2,58 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any, ClassVar
-
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import silhouette_score
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._graphs import graph_bytes, neighbor_graph
 from omcal.baselines._linalg import side_by_side
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import Words, parameter
 from omcal.method.scaling import Scale, Scaling
-from omcal.views.like import ColumnsLike
 from omcal.views.view import Matrix, Views
 
-_CONSTRAINTS: dict[str, list[Any]] = {
-    "n_clusters": N_CLUSTERS,
-    "scale": [StrOptions({"feature", "sample", "view"}), None],
-    "n_init": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-}
 _SILHOUETTE_SAMPLES = 2000
 
 
-class _ScaledKMeans(Baseline):
-    """The parameters of the two methods that run k-means on scaled features."""
+class _ScaledViews(MultiViewBaseline):
+    """The parameters of the methods that scale the features and end with k-means."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _CONSTRAINTS
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        scale: Scale = "feature",
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.scale = scale
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    scale: Scale = parameter(
+        default="feature",
+        constraint=(Words(("feature", "sample", "view")), None),
+        kind='{"feature", "sample", "view"} or None, default="feature"',
+        help=""""feature": z-score of each feature, constant ones to 0. "sample": z-score of each
+        sample in each view. "view": one factor that gives each view the same total variance.
+        Sparse views are divided but not centred, so that they stay sparse.""",
+    )
+    n_init: int = parameter(
+        default=10,
+        help="k-means runs, of which the one with the least inertia is kept.",
+    )
 
     def _memory_needed(self, views: Views) -> float:
         return 2.0 * copy_bytes(views)
 
 
-class ConcatKMeans(_ScaledKMeans):
+class ConcatKMeans(_ScaledViews):
     """k-means on the scaled features of all views side by side.
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
-    scale : {"feature", "sample", "view"} or None, default="feature"
-        "feature": z-score of each feature, constant ones to 0. "sample": z-score of each sample in
-        each view. "view": one factor that gives each view the same total variance. Sparse views
-        are divided but not centred, so that they stay sparse.
-    n_init : int, default=10
-        k-means runs, of which the one with the least inertia is kept.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
-    random_state : int, RandomState or None
-        Seed of all random draws.
+    {n_clusters}
+    {scale}
+    {n_init}
+    {random_state}
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {labels_}
+    {input}
 
     Notes
     -----
@@ -103,7 +74,7 @@ class ConcatKMeans(_ScaledKMeans):
         return kmeans_labels(X, self.n_clusters, random_state, self.n_init)
 
 
-class BestSingleView(_ScaledKMeans):
+class BestSingleView(_ScaledViews):
     """k-means on each view alone; the view whose clusters are best separated is kept.
 
     The score is the mean silhouette in the view's own scaled space, which uses no labels. It is
@@ -111,33 +82,21 @@ class BestSingleView(_ScaledKMeans):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
-    scale : {"feature", "sample", "view"} or None, default="feature"
-        As in `ConcatKMeans`.
-    n_init : int, default=10
-        k-means runs on each view.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
-    random_state : int, RandomState or None
+    {n_clusters}
+    {scale}
+    {n_init}
+    random_state : int, RandomState or None, default=None
         Seed of k-means and, above 2000 samples, of the 2000 that are scored.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     best_view_ : str
         Name of the view they come from; the first of equals.
     scores_ : dict
         View name -> silhouette; 0 where it is not defined (one cluster, or one per sample).
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Examples
     --------
@@ -161,7 +120,7 @@ class BestSingleView(_ScaledKMeans):
         return labels[self.best_view_]
 
 
-class ConcatSpectral(Baseline):
+class ConcatSpectral(_ScaledViews):
     """Spectral clustering of the scaled features of all views side by side.
 
     The leading eigenvectors of D^-1/2 W D^-1/2, rows scaled to length 1, clustered by k-means. W is
@@ -170,33 +129,20 @@ class ConcatSpectral(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
+    {scale}
+    {n_init}
     n_neighbors : int, default=10
         Neighbours per sample; reduced to n - 2 where there are fewer.
-    scale : {"feature", "sample", "view"} or None, default="feature"
-        As in `ConcatKMeans`.
-    n_init : int, default=10
-        k-means runs on the embedding.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
-    random_state : int, RandomState or None
-        Seed of all random draws.
+    {random_state}
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     embedding_ : array of shape (n, n_clusters)
         Input of k-means: leading eigenvectors, each row of length 1.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Examples
     --------
@@ -208,27 +154,7 @@ class ConcatSpectral(Baseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_CONSTRAINTS,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int = 10,
-        scale: Scale = "feature",
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.scale = scale
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    n_neighbors: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = side_by_side(_scaled(views, self.scale))

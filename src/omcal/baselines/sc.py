@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, ClassVar
-
 import numpy as np
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import Baseline
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval
+from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import Positive
 from omcal.views.view import Views
 
 _MEDIAN_SAMPLES = 2000
@@ -25,30 +22,21 @@ class SC(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     sigma : float or None, default=None
         Width σ. None takes the median distance between two samples (of 2000 drawn at random where
         there are more).
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState or None, default=None
         Seed of k-means and of that draw.
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample.
+    {labels_}
     sigma_ : float
         The width that was used.
     embedding_ : array of shape (n, c)
         U with rows of length 1.
-    n_features_in_ : int
-        Number of features.
-    n_features_per_view_ : list of int
-        The same number, as for methods with several views.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Name of the one view.
+    {input}
 
     Notes
     -----
@@ -75,19 +63,7 @@ class SC(Baseline):
     True
     """
 
-    _single_view = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "sigma": [Interval(Real, 0, None, closed="neither"), None],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self, n_clusters: int = 8, *, sigma: float | None = None, random_state: Seed = None
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.sigma = sigma
-        self.random_state = random_state
+    sigma: Positive | None = None
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = centred(views[0].array)

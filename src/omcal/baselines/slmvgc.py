@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import helmert
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._graphs import (
     graph_bytes,
     laplacian,
@@ -21,11 +20,10 @@ from omcal.baselines._graphs import (
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._simplex_batch import augmented_lagrangian_batch, minimize_batch
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
-from omcal.machine.arrays import Array, Seed
-from omcal.machine.scikit import Interval, StrOptions
+from omcal.machine.arrays import Array
+from omcal.machine.declaring import Positive
 from omcal.machine.threads import row_blocks
 from omcal.method.simplex import project_simplex
-from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 _BLOCK_ENTRIES = 1 << 22
@@ -34,7 +32,7 @@ _AGREEMENT = 1e-10
 Solver = Callable[[Array, Array], Array]
 
 
-class SLMVGC(Baseline):
+class SLMVGC(MultiViewBaseline):
     """Sample-level multi-view graph clustering.
 
     Minimises ::
@@ -49,8 +47,7 @@ class SLMVGC(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     alpha : float, default=50.0
         How closely S follows the views.
     beta : float, default=0.005
@@ -70,15 +67,13 @@ class SLMVGC(Baseline):
         Stop where the objective changes by at most this fraction.
     n_init : int, default=20
         Starts of the final k-means.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : int, RandomState or None, default=None
         Seed of the final k-means.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     sample_weights_ : array of shape (n, V)
         w, rows of sum 1. Entries can be negative and large where views nearly agree.
     graph_ : array of shape (n, n)
@@ -87,14 +82,7 @@ class SLMVGC(Baseline):
         The objective after each round.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -129,48 +117,15 @@ class SLMVGC(Baseline):
     [1, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "beta": [Interval(Real, 0, None, closed="left")],
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "z_solver": [StrOptions({"exact", "alm10"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        alpha: float = 50.0,
-        beta: float = 0.005,
-        lam: float = 0.5,
-        gamma: float = 0.05,
-        n_neighbors: int = 10,
-        z_solver: str = "exact",
-        max_iter: int = 11,
-        tol: float = 1e-6,
-        n_init: int = 20,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.alpha = alpha
-        self.beta = beta
-        self.lam = lam
-        self.gamma = gamma
-        self.n_neighbors = n_neighbors
-        self.z_solver = z_solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    alpha: Positive = 50.0
+    beta: float = 0.005
+    lam: Positive = 0.5
+    gamma: Positive = 0.05
+    n_neighbors: int = 10
+    z_solver: Literal["exact", "alm10"] = "exact"
+    max_iter: int = 11
+    tol: float = 1e-6
+    n_init: int = 20
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         graphs = [neighbor_graph(view.array, self.n_neighbors) for view in views]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
-
 import numpy as np
 
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._smc import AbstractSMC, anchor_codes, stacked_embedding
 from omcal.baselines._spectral import kmeans_labels
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval
-from omcal.views.like import ColumnsLike
+from omcal.machine.arrays import Array
+from omcal.machine.declaring import Positive
 from omcal.views.view import Views
 
 
@@ -34,45 +30,30 @@ class SMC(AbstractSMC):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
-    n_anchors : int or None, default=None
-        m, at most n; None stands for the smaller of 2 n_clusters and n.
+    {n_clusters}
+    {n_anchors}
+    {n_neighbors}
+    {filter_strength}
+    {filter_order}
+    {sampling_power}
     alpha : float, default=1.0
         Ridge on the codes; positive.
-    n_neighbors : int, default=5
-        Neighbours per sample in every graph; reduced to n - 2 where there are fewer.
-    filter_strength : float, default=0.8
-        How much a sample takes of its neighbours at each application of the filter.
-    filter_order : int, default=1
-        How often the filter is applied; 0 leaves the views as they are.
-    sampling_power : float, default=2.0
-        0 draws the anchors evenly.
     n_init : int, default=10
         Starts of the final k-means.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : int, RandomState or None, default=None
         Seed of the anchors and of the final k-means.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     anchor_indices_ : array of shape (m,)
         The samples that serve as anchors.
     objective_ : array of shape (1,)
         The sum of the minima over all samples and views.
     n_iter_ : int
         1; nothing is iterated.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -104,36 +85,8 @@ class SMC(AbstractSMC):
     [1, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AbstractSMC._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_anchors: int | None = None,
-        alpha: float = 1.0,
-        n_neighbors: int = 5,
-        filter_strength: float = 0.8,
-        filter_order: int = 1,
-        sampling_power: float = 2.0,
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_anchors = n_anchors
-        self.alpha = alpha
-        self.n_neighbors = n_neighbors
-        self.filter_strength = filter_strength
-        self.filter_order = filter_order
-        self.sampling_power = sampling_power
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    alpha: Positive = 1.0
+    n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = self._filtered_views(views, random_state)
@@ -141,7 +94,7 @@ class SMC(AbstractSMC):
         costs = [
             _cost(x, z, self.anchor_indices_, self.alpha) for x, z in zip(X, codes, strict=True)
         ]
-        self.objective_: Floats = np.array([sum(costs)])
+        self.objective_ = np.array([sum(costs)])
         self.n_iter_ = 1
         U = stacked_embedding(codes, self.n_clusters)
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)

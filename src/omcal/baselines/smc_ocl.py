@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._smc import AbstractSMC, anchor_codes
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval
+from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import Positive
 from omcal.method.graph import AnchorGraphs
 from omcal.method.solver import Problem, Solution, solve
 from omcal.places.memory import MemoryRows
-from omcal.views.like import ColumnsLike
 from omcal.views.view import Views
 
 
@@ -34,10 +31,12 @@ class SMCOCL(AbstractSMC):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
-    n_anchors : int or None, default=None
-        m, at least n_clusters and at most n; None stands for the smaller of 2 n_clusters and n.
+    {n_clusters}
+    {n_anchors}
+    {n_neighbors}
+    {filter_strength}
+    {filter_order}
+    {sampling_power}
     alpha : float, default=1.0
         Ridge on the codes; positive.
     beta : float, default=0.3
@@ -48,27 +47,17 @@ class SMCOCL(AbstractSMC):
         Divide the code of each sample by its sum, so that it is a row of an anchor graph; a code
         that is zero stays so. False keeps the codes in their own scale, to which beta then has to
         fit.
-    n_neighbors : int, default=5
-        Neighbours per sample in the graphs of the filter; reduced to n - 2 where there are fewer.
-    filter_strength : float, default=0.8
-        How much a sample takes of its neighbours at each application of the filter.
-    filter_order : int, default=1
-        How often the filter is applied; 0 leaves the views as they are.
-    sampling_power : float, default=2.0
-        0 draws the anchors evenly.
     max_iter : int, default=100
         Most iterations.
     tol : float, default=1e-6
         Stop where the objective changes by less than this fraction.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : int, RandomState or None, default=None
         Seed of the anchors and of the start of G.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     view_weights_ : array of shape (V,)
         α, sum 1.
     basis_ : array of shape (m, n_clusters)
@@ -79,14 +68,7 @@ class SMCOCL(AbstractSMC):
         The objective after each iteration.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -110,48 +92,12 @@ class SMCOCL(AbstractSMC):
     [1, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AbstractSMC._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "beta": [Interval(Real, 0, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="left")],
-        "normalize_codes": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_anchors: int | None = None,
-        alpha: float = 1.0,
-        beta: float = 0.3,
-        gamma: float = 0.1,
-        normalize_codes: bool = True,
-        n_neighbors: int = 5,
-        filter_strength: float = 0.8,
-        filter_order: int = 1,
-        sampling_power: float = 2.0,
-        max_iter: int = 100,
-        tol: float = 1e-6,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_anchors = n_anchors
-        self.alpha = alpha
-        self.beta = beta
-        self.gamma = gamma
-        self.normalize_codes = normalize_codes
-        self.n_neighbors = n_neighbors
-        self.filter_strength = filter_strength
-        self.filter_order = filter_order
-        self.sampling_power = sampling_power
-        self.max_iter = max_iter
-        self.tol = tol
-        self.views = views
-        self.random_state = random_state
+    alpha: Positive = 1.0
+    beta: float = 0.3
+    gamma: float = 0.1
+    normalize_codes: bool = True
+    max_iter: int = 100
+    tol: float = 1e-6
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         m, c = self._anchor_count(views.n), self.n_clusters
@@ -174,8 +120,8 @@ class SMCOCL(AbstractSMC):
         solution, labels = consensus(codes, G, problem)
         self.view_weights_: Floats = solution.alpha
         self.basis_: Floats = solution.consensus.G
-        self.objective_: Floats = np.array(solution.history)
-        self.n_iter_: int = solution.n_iter
+        self.objective_ = np.array(solution.history)
+        self.n_iter_ = solution.n_iter
         if not solution.converged:
             warnings.warn(
                 f"SMCOCL: the objective still changes by more than tol={self.tol:g} after "

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
 
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import symmetrized
 from omcal.baselines._linalg import standardize_features
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
-from omcal.views.like import ColumnsLike
+from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import Natural, Positive
 from omcal.views.view import Views
 
 
-class SNF(Baseline):
+class SNF(MultiViewBaseline):
     """Similarity network fusion, then spectral clustering of the fused network.
 
     Each view, every feature standardised, has the network ::
@@ -38,8 +36,7 @@ class SNF(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     n_neighbors : int, default=20
         k; reduced to n − 1 where there are fewer.
     mu : float, default=0.5
@@ -50,25 +47,16 @@ class SNF(Baseline):
         Steps of the diffusion.
     n_init : int, default=10
         Starts of the final k-means.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : int, RandomState or None, default=None
         Seed of the final k-means.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     network_ : array of shape (n, n)
         The fused network, symmetrised.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -95,36 +83,11 @@ class SNF(Baseline):
     [1, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "mu": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"gaussian", "paper"})],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int = 20,
-        mu: float = 0.5,
-        kernel: str = "gaussian",
-        n_iter: int = 20,
-        n_init: int = 10,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.mu = mu
-        self.kernel = kernel
-        self.n_iter = n_iter
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    n_neighbors: int = 20
+    mu: Positive = 0.5
+    kernel: Literal["gaussian", "paper"] = "gaussian"
+    n_iter: Natural = 20
+    n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         k = min(self.n_neighbors, views.n - 1)

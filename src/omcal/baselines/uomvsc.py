@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy import sparse
 
-from omcal.baselines._base import N_CLUSTERS, Baseline
+from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_adjacency
 from omcal.baselines._linalg import minmax_features, procrustes, side_by_side
 from omcal.baselines._spectral import (
@@ -17,15 +17,14 @@ from omcal.baselines._spectral import (
     largest_eigenvectors,
     row_normalized,
 )
-from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.scikit import Interval, StrOptions
-from omcal.views.like import ColumnsLike
+from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import Range
 from omcal.views.view import Matrix, View, Views
 
 _EPS = np.finfo(np.float64).eps
 
 
-class UOMvSC(Baseline):
+class UOMvSC(MultiViewBaseline):
     """Unified one-step multi-view spectral clustering.
 
     Maximises tr(Hᵀ A F) with ::
@@ -39,8 +38,7 @@ class UOMvSC(Baseline):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c.
+    {n_clusters}
     lam : float in [0, 1], default=0.5
         Weight of the embedding graphs against the feature graphs.
     n_neighbors : int, default=15
@@ -58,15 +56,13 @@ class UOMvSC(Baseline):
         Stop where the objective changes by less than this fraction.
     n_init : int, default=20
         Starts of the k-means that gives the first labels.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
     random_state : int, RandomState or None, default=None
         Seed of the first labels.
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.
+    {labels_}
     view_weights_ : array of shape (V + 1,)
         a, of length 1; the last belongs to the concatenation.
     embedding_weights_ : array of shape (V + 1,)
@@ -75,14 +71,7 @@ class UOMvSC(Baseline):
         tr(Hᵀ A F) after each round.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Sum of the widths of the views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.
+    {input}
 
     Notes
     -----
@@ -118,42 +107,13 @@ class UOMvSC(Baseline):
     [1, 1, 1]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "lam": [Interval(Real, 0, 1, closed="both")],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "y_update": [StrOptions({"refreshed", "jacobi"})],
-        "align": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        lam: float = 0.5,
-        n_neighbors: int = 15,
-        y_update: str = "refreshed",
-        align: bool = True,
-        max_iter: int = 30,
-        tol: float = 1e-6,
-        n_init: int = 20,
-        views: ColumnsLike | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.lam = lam
-        self.n_neighbors = n_neighbors
-        self.y_update = y_update
-        self.align = align
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    lam: Annotated[float, Range(Real, 0, 1, "both")] = 0.5
+    n_neighbors: int = 15
+    y_update: Literal["refreshed", "jacobi"] = "refreshed"
+    align: bool = True
+    max_iter: int = 30
+    tol: float = 1e-6
+    n_init: int = 20
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         graphs = Graphs.of_views(

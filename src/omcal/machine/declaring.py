@@ -1,17 +1,30 @@
 """Parameters declared once: signature, attributes and documentation follow from class bodies.
 
-A class that derives from `Declares` has a line per parameter,
-``beta: float = parameter(default=0.3, ...)``. Type checkers read it as the field of a dataclass;
-`__init__`, its signature and the entry in the docstring are made from it. No library is loaded.
+A class that derives from `Declares` has a line per parameter, ``max_iter: int = 30`` or
+``beta: float = parameter(default=0.3, ...)``. Type checkers read it as the field of a dataclass.
+`__init__` and its signature are made from it, and so are the constraint, where the type tells it,
+and the entry in the docstring, where there is a text for it. No library is loaded.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Any, NamedTuple, dataclass_transform
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 _WIDTH = 92  # of the text of an entry in a docstring
 
@@ -37,15 +50,20 @@ class Methods(NamedTuple):
     names: tuple[str, ...]
 
 
+Positive = Annotated[float, Range(Real, 0, None, "neither")]
+Natural = Annotated[int, Range(Integral, 0)]
+
+
 @dataclass(frozen=True)
 class Declared:
     """A parameter; `option` and the entries after it are for the command line."""
 
     default: Any
-    constraint: tuple[Any, ...]
-    kind: str  # as the docstring names it
-    help: str
+    constraint: tuple[Any, ...] = ()  # by default `constraint_of` its type
+    kind: str = ""  # as the docstring names it; by default the name of its type
+    help: str = ""
     kw_only: bool = True
+    late: bool = False  # in the signature after the parameters of subclasses
     option: str | None = None
     brief: str = ""  # by default the first clause of `help`
     shown: str | None = None  # default, as the help shows it
@@ -64,9 +82,9 @@ class Declared:
 def parameter(
     *,
     default: Any,
-    constraint: tuple[Any, ...],
-    kind: str,
     help: str,
+    kind: str = "",
+    constraint: tuple[Any, ...] = (),
     kw_only: bool = True,
     **option: Any,
 ) -> Any:
@@ -76,31 +94,62 @@ def parameter(
     return Declared(default, constraint, kind, text, kw_only, **{"brief": brief, **option})
 
 
+def constraint_of(hint: Any) -> tuple[Any, ...]:
+    """Return the constraint that a type implies: a whole number is at least 1, others at least 0.
+
+    Examples
+    --------
+    >>> constraint_of(Literal["sum", "mean"] | None), constraint_of(bool)
+    ((Words(words=('sum', 'mean')), None), ('boolean',))
+    """
+    if get_origin(hint) in (Union, UnionType):
+        return sum(map(constraint_of, get_args(hint)), ())
+    if get_origin(hint) is Annotated:
+        return tuple(hint.__metadata__)
+    if get_origin(hint) is Literal:
+        return (Words(get_args(hint)),)
+    known = {int: Range(Integral, 1), float: Range(Real, 0), bool: "boolean", NoneType: None}
+    return (known[hint],)
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
 class Declares:
     """A class whose parameters are declared in its body, or in those of its bases."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        own = {name: value for name, value in vars(cls).items() if isinstance(value, Declared)}
-        for name in own:
-            delattr(cls, name)
+        own: dict[str, Declared] = {}
+        for name, hint in inspect.get_annotations(cls).items():
+            if name in vars(cls) and not name.startswith("_"):
+                own[name] = _complete(vars(cls)[name], hint, vars(sys.modules[cls.__module__]))
+                delattr(cls, name)
         cls._own_parameters = own
         by_hand = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
         if by_hand is object.__init__ or hasattr(by_hand, "_declared"):
             setattr(cls, "__init__", _initialiser(cls))  # noqa: B010 - mypy forbids the assignment
         if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{parameters}", _entries(cls))
+            cls.__doc__ = _documented(cls.__doc__, declared(cls))
 
     _own_parameters: Any = None
 
 
+def _complete(value: Any, hint: Any, names: dict[str, Any]) -> Declared:
+    """Return the declaration of a parameter, which may be its default alone."""
+    one = value if isinstance(value, Declared) else Declared(value)
+    if one.constraint:
+        return one
+    hint = eval(hint, names)
+    first = hint if isinstance(hint, type) else get_args(hint)[0]
+    kind = one.kind or getattr(first, "__name__", "")
+    return replace(one, kind=kind, constraint=constraint_of(hint))
+
+
 def declared(cls: type) -> dict[str, Declared]:
-    """Return the parameters of a class by name, those of its last base first."""
+    """Return the parameters of a class by name, those of its last base first but for late ones."""
     found: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):
         found |= vars(base).get("_own_parameters") or {}
-    return found
+    return dict(sorted(found.items(), key=lambda item: item[1].late))
 
 
 def _initialiser(cls: type) -> Any:
@@ -129,7 +178,9 @@ def _initialiser(cls: type) -> Any:
     return initialise
 
 
-def _entries(cls: type) -> str:
-    """Return the section of the docstring, indented as the docstring is, but for its first line."""
-    text = "\n".join(f"{name} : {one.entry}" for name, one in declared(cls).items())
-    return textwrap.indent(text, "    ").lstrip()
+def _documented(text: str, parameters: dict[str, Declared]) -> str:
+    """Return a docstring with the entries of its parameters: all of them, or those it names."""
+    entries = {name: f"{name} : {one.entry}" for name, one in parameters.items() if one.help}
+    for name, entry in ({"parameters": "\n".join(entries.values())} | entries).items():
+        text = text.replace(f"    {{{name}}}", textwrap.indent(entry, "    "))
+    return text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     Anchors: TypeAlias = Literal["kmeans", "kmeans-full", "random"] | Sequence[ArrayLike]
     Start: TypeAlias = Literal["spectral", "random"] | ArrayLike
 
-_COUNT = Range(Integral, 1)
 _SCALES = ("auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample")
 
 
@@ -40,7 +39,6 @@ class SharedParameters(Declares):
 
     n_clusters: int | Literal["auto"] = parameter(
         default=8,
-        constraint=(_COUNT, Words(("auto",))),
         kind='int or "auto"',
         help="""Number of clusters c. "auto": as `omcal.select.n_clusters` suggests;
         `n_clusters_` has the number, `selection_` the reasons.""",
@@ -48,8 +46,6 @@ class SharedParameters(Declares):
     )
     n_anchors: int | None = parameter(
         default=None,
-        constraint=(_COUNT, None),
-        kind="int",
         help="""Number of anchors m, at least `n_clusters`. By default five per cluster, at least
         c + 10, and at most half of the samples or 500 (2 c where that is more).""",
         option="--anchors",
@@ -59,8 +55,6 @@ class SharedParameters(Declares):
     )
     n_neighbors: int = parameter(
         default=5,
-        constraint=(_COUNT,),
-        kind="int",
         help="""Number k of nearest anchors a sample is tied to in each view; below
         `n_anchors`.""",
         option="--neighbors",
@@ -68,8 +62,6 @@ class SharedParameters(Declares):
     )
     beta: float = parameter(
         default=0.3,
-        constraint=(Range(Real, 0),),
-        kind="float",
         help="Weight of the nuclear norm; more means a consensus graph of lower rank.",
         option="--beta",
     )
@@ -127,23 +119,17 @@ class SharedParameters(Declares):
     )
     n_init: int = parameter(
         default=1,
-        constraint=(_COUNT,),
-        kind="int",
         help="Number of starts of G, random after the first; the lowest objective wins.",
         option="--n-init",
         brief="Starts, random after the first; the best is kept.",
     )
     max_iter: int = parameter(
         default=100,
-        constraint=(_COUNT,),
-        kind="int",
         help="Most iterations of each start.",
         option="--max-iter",
     )
     tol: float = parameter(
         default=1e-5,
-        constraint=(Range(Real, 0),),
-        kind="float",
         help="""Stop when the objective changes by less than this, relatively; 0 runs all
         `max_iter` iterations.""",
         option="--tol",
@@ -151,8 +137,6 @@ class SharedParameters(Declares):
     )
     accelerate: bool = parameter(
         default=True,
-        constraint=("boolean",),
-        kind="bool",
         help="""Reach about the same objective in a half to a third of the passes over the
         samples, by repeating the steps that need no pass and running the others ahead along
         their last move. False is the paper's iteration.""",
@@ -216,8 +200,6 @@ class SharedParameters(Declares):
     )
     warm_start: bool = parameter(
         default=False,
-        constraint=("boolean",),
-        kind="bool",
         help="""Whether `fit` starts from the anchors and the basis of the last fit, and keeps the
         numbers of its clusters. The scalings are those of the new data.""",
     )
