@@ -21,7 +21,7 @@ from omcal.experiments import records as records_module
 from omcal.experiments.outputs import write_outputs
 from omcal.experiments.plan import Cell, Plan, cell_key
 from omcal.experiments.records import RecordError, RecordFile, read_records
-from omcal.experiments.runner import Settings, Silent, run_cells
+from omcal.experiments.runner import Observer, Settings, run_cells
 from omcal.experiments.sources import PaperData
 from omcal.experiments.summary import Summary
 from omcal.experiments.worker import Limits
@@ -39,7 +39,7 @@ def data(tmp_path):
 
 def run_here(cells, data, path, **changes):
     settings = Settings(PaperData(data), changes.pop("limits", ROOMY), **changes)
-    return run_cells(cells, settings, path, Silent())
+    return run_cells(cells, settings, path, Observer())
 
 
 def test_a_cell_is_recorded_with_all_that_matters(data, tmp_path):

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 @contextmanager
 def cell_progress(quiet: bool) -> Iterator[Any]:
     """Give an observer of the runner: a bar on a terminal, else one line per finished cell."""
-    from omcal.experiments.runner import Silent
+    from omcal.experiments.runner import Observer
 
     console = Console(stderr=True)
     if quiet:
-        yield Silent()
+        yield Observer()
     elif console.is_terminal:
         with Live(console=console, refresh_per_second=4, transient=True) as live:
             yield _Display(live)

@@ -21,7 +21,7 @@ from omcal.experiments.methods import Method, find_method, methods
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell
 from omcal.experiments.records import Record, is_current, read_records
-from omcal.experiments.runner import Observer, Settings, Silent, run_cells
+from omcal.experiments.runner import Observer, Settings, run_cells
 from omcal.experiments.sources import GivenData
 from omcal.experiments.summary import Measured, Summary
 from omcal.experiments.tables import Entry, Table, ranked
@@ -79,8 +79,7 @@ class Comparison:
         str
             As Markdown.
         """
-        notes = "".join(f"\n{note}\n" for note in self.table.notes)
-        return f"# {self.table.title}\n\n{self.table.markdown()}\n{notes}"
+        return self.table.document()
 
     def html(self) -> str:
         """Return the table as a page that needs no network.
@@ -203,7 +202,7 @@ def compare(
     source = GivenData(data)
     limits = Limits(time_limit, parse_bytes(memory_limit) / 1e9, max(1, thread_count() // jobs))
     with _records_file(records) as path:
-        run_cells(cells, Settings(source, limits, jobs), path, observer or Silent())
+        run_cells(cells, Settings(source, limits, jobs), path, observer or Observer())
         keys = {cell.key for cell in cells}
         (content,) = source.prints().values()
         kept = [r for r in read_records(path) if r["file_print"] == content and is_current(r)]

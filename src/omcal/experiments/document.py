@@ -1,9 +1,10 @@
-"""`reproduction.md`: our numbers beside the paper's, and why they differ."""
+"""`reproduction.md` and `report.html`: our numbers beside the paper's, and why they differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from omcal.experiments.contents import beside_table
 from omcal.experiments.plan import Plan
@@ -11,55 +12,74 @@ from omcal.experiments.records import Record, made_with
 from omcal.experiments.summary import NOT_RUN, Summary
 from omcal.experiments.tables import Table
 
+TITLE = "Reproduction of the paper's results"
 
-def document(
-    plan: Plan, summary: Summary, tables: list[Table], figures: list[tuple[str, Path]]
-) -> str:
-    """Return the whole page in Markdown, with links to the figures beside it."""
+
+class Figure(NamedTuple):
+    """A drawn figure; beside the .svg there is a .png."""
+
+    title: str
+    path: Path
+
+
+class Section(NamedTuple):
+    """A part of the page, in the order of reading."""
+
+    title: str
+    parts: list[str | Table | Figure]
+
+
+def markdown(sections: list[Section]) -> str:
+    """Return the page in Markdown, with links to the figures beside it."""
+    parts = [f"# {TITLE}"]
+    for section in sections:
+        parts += [f"## {section.title}"] if section.title else []
+        for part in section.parts:
+            if isinstance(part, Table):
+                parts += [part.markdown(), *part.notes]
+            elif isinstance(part, Figure):
+                parts.append(f"![{part.title}]({part.path.parent.name}/{part.path.stem}.png)")
+            else:
+                parts.append(part)
+    return "\n\n".join(parts) + "\n"
+
+
+def page_sections(
+    plan: Plan, summary: Summary, tables: list[Table], figures: list[Figure]
+) -> list[Section]:
+    """Return the contents of the page."""
     named = {table.name: table for table in tables}
     reasons = plan.paper.reasons
-    parts = [
-        "# Reproduction of the paper's results",
+    by_method = Table("", "", ["method", "reason"], list(reasons["method"].items()))
+    general = "\n".join(f"- {reason}" for reason in reasons["general"])
+    introduction = (
         "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
         "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
         "ratio. `OM` is out of memory and `---` over the time limit, as listed at the end; `-` is "
         "the spread of a single run (MLAN and MCGC use no random numbers and run once), "
-        f"`{NOT_RUN}` not run.",
-        "## OMCAL and OCAL in short",
-        named["headline"].markdown(),
-        how_it_ran(summary),
-        "## Data",
-        named["datasets"].markdown(),
-        "## Reasons for differences",
-        "\n".join(f"- {reason}" for reason in reasons["general"]),
-        Table("", "", ["method", "reason"], list(reasons["method"].items())).markdown(),
-        "## Parameters of OMCAL",
-        named["parameters"].markdown(),
-        *named["parameters"].notes,
+        f"`{NOT_RUN}` not run."
+    )
+    return [
+        Section("", [introduction]),
+        Section("OMCAL and OCAL in short", [named["headline"], how_it_ran(summary)]),
+        Section("Data", [named["datasets"]]),
+        Section("Reasons for differences", [general, by_method]),
+        Section("Parameters of OMCAL", [named["parameters"]]),
+        *dataset_sections(plan, summary),
+        Section("Best point of the grid, chosen by labels", [named["grid_by_labels"]]),
+        Section("Figures", [*figures]),
+        Section("What did not run", [failures(summary)]),
     ]
-    for dataset in (*plan.paper.datasets, *plan.paper.single_datasets):
-        if summary.is_present(dataset):
-            parts += dataset_part(plan, summary, dataset)
-    parts += [
-        "## Best point of the grid, chosen by labels",
-        named["grid_by_labels"].markdown(),
-        *named["grid_by_labels"].notes,
-        "## Figures",
-        *(f"![{title}]({path.parent.name}/{path.stem}.png)" for title, path in figures),
-        "## What did not run",
-        failures(summary),
-    ]
-    return "\n\n".join(parts) + "\n"
 
 
 def how_it_ran(summary: Summary) -> str:
-    """Machines, versions and limits of the records, each once."""
+    """Return the machines, versions and limits of the records as a list in Markdown."""
     lines = conditions(summary)
     return "Conditions:\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def conditions(summary: Summary) -> list[str]:
-    """Machines, versions and limits of the records, each once."""
+    """Return the machines, versions and limits of the records, each once."""
     if not summary.records:
         return ["There are no records yet."]
     lines = sorted({_conditions(record) for record in summary.records})
@@ -80,14 +100,13 @@ def _conditions(record: Record) -> str:
     )
 
 
-def dataset_part(plan: Plan, summary: Summary, dataset: str) -> Iterator[str]:
-    """Yield the heading, the reasons and the table of one data set."""
-    reasons = plan.paper.reasons
-    table = beside_table(plan, summary, dataset)
-    yield f"## {table.title}"
-    if dataset in reasons["dataset"]:
-        yield reasons["dataset"][dataset]
-    yield table.markdown()
+def dataset_sections(plan: Plan, summary: Summary) -> Iterator[Section]:
+    """Yield the reasons and the table of each data set."""
+    for dataset in (*plan.paper.datasets, *plan.paper.single_datasets):
+        if summary.is_present(dataset):
+            table = beside_table(plan, summary, dataset)
+            reason = plan.paper.reasons["dataset"].get(dataset)
+            yield Section(table.title, [reason, table] if reason else [table])
 
 
 def failures(summary: Summary) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from omcal import __version__
 from omcal.datasets import PAPER_DATASETS
 from omcal.experiments.contents import all_tables
-from omcal.experiments.document import document
+from omcal.experiments.document import Figure, markdown, page_sections
 from omcal.experiments.figures import all_figures
 from omcal.experiments.plan import Plan
 from omcal.experiments.records import is_current, read_records
@@ -35,8 +35,9 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     write_tables(tables, out / "tables")
     figures = write_figures(plan, summary, out / "figures")
     text, html = out / "reproduction.md", out / "report.html"
-    write_whole(text, document(plan, summary, tables, figures))
-    write_whole(html, webpage(plan, summary, tables, figures))
+    sections = page_sections(plan, summary, tables, figures)
+    write_whole(text, markdown(sections))
+    write_whole(html, webpage(sections))
     return [html, text, out / "tables", out / "figures"]
 
 
@@ -51,14 +52,13 @@ def write_tables(tables: Iterable[Table], folder: Path) -> None:
     """Write each table as .md, .tex and .csv."""
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables:
-        notes = "".join(f"\n{note}\n" for note in table.notes)
-        write_whole(folder / f"{table.name}.md", f"# {table.title}\n\n{table.markdown()}\n{notes}")
+        write_whole(folder / f"{table.name}.md", table.document())
         write_whole(folder / f"{table.name}.tex", table.latex())
         write_whole(folder / f"{table.name}.csv", table.csv())
 
 
-def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[tuple[str, Path]]:
-    """Write each figure as .svg and .png; return titles and paths of the .svg."""
+def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[Figure]:
+    """Write each figure as .svg and .png; return them."""
     folder.mkdir(parents=True, exist_ok=True)
     # Text as text, and the same file for the same records.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
@@ -70,7 +70,7 @@ def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[tuple[str,
                 figure.savefig(temporary, format="svg", metadata={"Date": None})
             with replacing(folder / f"{name}.png") as temporary:
                 figure.savefig(temporary, format="png", dpi=100)
-            written.append((title, path))
+            written.append(Figure(title, path))
     return written
 
 

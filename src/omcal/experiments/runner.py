@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from omcal import __version__
 from omcal.experiments.plan import Cell, cell_key
@@ -31,27 +31,17 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 _LOG_TAIL = 400
 
 
-class Observer(Protocol):
-    """Receives the progress of the runner."""
-
-    def begin(self, total: int, done: int, again: int) -> None: ...
-
-    def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None: ...
-
-    def finish(self, record: Record) -> None: ...
-
-
-class Silent:
-    """An observer that does nothing."""
+class Observer:
+    """Receives the progress of the runner; this one ignores it."""
 
     def begin(self, total: int, done: int, again: int) -> None:
-        pass
+        """Take the number of cells: all, finished before, and repeated after an error."""
 
     def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
-        pass
+        """Take the running cells with their seconds, and the number of those that wait."""
 
     def finish(self, record: Record) -> None:
-        pass
+        """Take the record of a cell that ended."""
 
 
 @dataclass(frozen=True)

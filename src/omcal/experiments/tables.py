@@ -42,6 +42,11 @@ class Table:
         lines += [_line([_markdown(cell) for cell in row]) for row in self.rows]
         return "\n".join(lines)
 
+    def document(self) -> str:
+        """Return the table with its title and notes, as Markdown."""
+        notes = "".join(f"\n{note}\n" for note in self.notes)
+        return f"# {self.title}\n\n{self.markdown()}\n{notes}"
+
     def latex(self) -> str:
         """Return a `table*` of LaTeX that needs the package booktabs."""
         columns = "l" * 2 + "c" * (len(self.header) - 2)
