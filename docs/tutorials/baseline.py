@@ -15,19 +15,18 @@ vote.
 # ---------
 # ``Baseline`` does everything that is not the method: it reads lists, mappings, data frames and
 # sparse views, checks parameters and shapes, refuses what would not fit into memory, and warns
-# where there are fewer clusters than asked for. What is left to write:
+# where there are fewer clusters than asked for. ``MultiViewBaseline`` is the same for methods that
+# take several views. What is left to write:
 #
-# * the parameters, as scikit-learn wants them: ``__init__`` stores them and does nothing else;
-# * ``_parameter_constraints``, a table of what they may be;
+# * the parameters, a line each with type and default, as in a dataclass; the constructor and the
+#   checks of their values are made from these lines;
 # * ``_cluster``, which gets checked views and a random state and returns the labels;
 # * ``_memory_needed``, the bytes that takes, so that a method that is quadratic in the samples
 #   refuses at once instead of dying after an hour.
 #
 # The vote: a sample is described by the clusters it has in each view, as columns of zeros and
-# ones, and k-means on these columns puts those together that most views put together.
-
-from numbers import Integral
-from typing import Any, ClassVar
+# ones, and k-means on these columns puts those together that most views put together. Names in
+# braces in the docstring stand for the entries that all baselines share.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,43 +36,31 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.baselines import METHODS
-from omcal.baselines._base import N_CLUSTERS, Baseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.datasets import load_digits_views, make_multiview
-from omcal.machine.scikit import Interval
 from omcal.method.scaling import Scaling
 from omcal.metrics import clustering_accuracy
 
 
-class KMeansVote(Baseline):
+class KMeansVote(MultiViewBaseline):
     """k-means on each view alone, then on the clusters that the views found.
 
     Parameters
     ----------
-    n_clusters : int, default=8
+    {n_clusters}
     n_init : int, default=5
         k-means runs on each view.
-    views : None, str, mapping or sequence
-        How the columns of one table form views.
-    random_state : int, RandomState or None
+    {random_state}
+    {views}
 
     Attributes
     ----------
-    labels_ : array of shape (n,)
+    {labels_}
     votes_ : array of shape (n, n_views)
         The cluster of each sample in each view alone.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_clusters": N_CLUSTERS,
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    def __init__(self, n_clusters=8, *, n_init=5, views=None, random_state=None):
-        self.n_clusters = n_clusters
-        self.n_init = n_init
-        self.views = views
-        self.random_state = random_state
+    n_init: int = 5
 
     def _cluster(self, views, random_state):
         k_means = KMeans(self.n_clusters, n_init=self.n_init, random_state=random_state)

@@ -128,17 +128,20 @@ class Bare(Shared):
     {first}
     rounds : int, default=30
         Most rounds.
+    share : float, optional
+        A part.
     {last}
     """
 
     rounds: "int" = 30
+    share: float | None = None
     _private: "int" = 3
 
 
 def test_a_default_alone_declares_a_parameter():
-    assert list(declared(Bare)) == ["first", "rounds", "last"]
-    assert list(inspect.signature(Bare).parameters) == ["first", "rounds", "last"]
-    assert list(entries(sections(Bare)["Parameters"])) == ["first", "rounds", "last"]
+    assert list(declared(Bare)) == ["first", "rounds", "share", "last"]
+    assert list(inspect.signature(Bare).parameters) == ["first", "rounds", "share", "last"]
+    assert list(entries(sections(Bare)["Parameters"])) == ["first", "rounds", "share", "last"]
     assert declared(Bare)["rounds"].constraint == (Range(Integral, 1),)
     made = Bare(2, rounds=4)
     assert (made.first, made.rounds, made.last, Bare._private) == (2, 4, 0, 3)

@@ -138,7 +138,7 @@ def _complete(value: Any, hint: Any, names: dict[str, Any]) -> Declared:
     one = value if isinstance(value, Declared) else Declared(value)
     if one.constraint:
         return one
-    hint = eval(hint, names)
+    hint = eval(hint, names) if isinstance(hint, str) else hint
     first = hint if isinstance(hint, type) else get_args(hint)[0]
     kind = one.kind or getattr(first, "__name__", "")
     return replace(one, kind=kind, constraint=constraint_of(hint))
