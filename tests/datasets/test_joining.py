@@ -130,7 +130,7 @@ def test_views_by_the_name_of_the_file_or_their_own(tmp_path, files):
     assert list(load_views(paths, views=turned).views) == turned
     with pytest.raises(DataError, match=r"view 'X' is in 'image', 'text', 'more'.*image:X"):
         load_views(paths, views=["X"])
-    with pytest.raises(DataError, match="view 'nothing' is nowhere"):
+    with pytest.raises(DataError, match="view 'nothing' is in none of the files"):
         load_views(paths, views=["nothing"])
     same = [table(tmp_path / "a.csv", IMAGE, range(30)), tmp_path / "more.csv"]
     (tmp_path / "a.csv").write_text((tmp_path / "more.csv").read_text())

@@ -84,7 +84,7 @@ def test_the_number_of_anchors(n, c, k, n_anchors, anchors, m):
             6,
             "kmeans",
             "n_neighbors=7 must be smaller than the number of anchors, 6 (n_samples=6); "
-            "use n_neighbors<=5.",
+            "use n_neighbors<=5. Samples are rows: is the table transposed?",
         ),
         (
             6,
@@ -93,7 +93,7 @@ def test_the_number_of_anchors(n, c, k, n_anchors, anchors, m):
             5,
             "kmeans",
             "n_neighbors=6 must be smaller than the number of anchors, 5 (n_samples=6); "
-            "use n_neighbors<=4.",
+            "use n_neighbors<=4. Samples are rows: is the table transposed?",
         ),
         (
             1,
@@ -102,7 +102,7 @@ def test_the_number_of_anchors(n, c, k, n_anchors, anchors, m):
             None,
             "kmeans",
             "n_neighbors=1 must be smaller than the number of anchors, 1 (n_samples=1); "
-            "more samples are needed.",
+            "more samples are needed. Samples are rows: is the table transposed?",
         ),
         (
             3,

@@ -134,13 +134,14 @@ def _wanted_views(
         givers = [key] if inner in offered.get(key, ()) else []
         givers += [key for key, names in offered.items() if view in names]
         if len(givers) != 1:
-            every = listed([*offered, *(v for names in offered.values() for v in names)])
+            inside = (v for names in offered.values() if len(names) > 1 for v in names)
+            every = listed([*offered, *inside])
             what = (
                 f"is in {listed(givers)}: say which, as in {givers[0]}:{view}"
                 if givers
-                else "is nowhere"
+                else "is in none of the files"
             )
-            raise DataError(f"view {view!r} {what}; there is {every}.")
+            raise DataError(f"view {view!r} {what}; available: {every}.")
         chosen = wanted[givers[0]]
         if chosen is not None:
             chosen.append(inner if inner in offered.get(key, ()) else view)

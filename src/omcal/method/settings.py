@@ -63,9 +63,10 @@ def resolve_n_anchors(
         if k < n:
             ways.append(f"n_anchors>={k + 1}")
         remedy = f"use {' or '.join(ways)}" if ways else "more samples are needed"
+        transposed = "" if k < n else " Samples are rows: is the table transposed?"
         raise ValueError(
             f"n_neighbors={k} must be smaller than the number of anchors, {m} "
-            f"(n_samples={n}); {remedy}."
+            f"(n_samples={n}); {remedy}.{transposed}"
         )
     return m
 
