@@ -109,3 +109,17 @@ def test_compare_takes_it_with_absent_samples():
 
 def outcome_shape(model, data):
     return model.fit(data.views, present=data.present).labels_.shape
+
+
+def test_scaled_views_can_be_left_as_they_are():
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(24, 5)) * [1, 2, 5, 9, 20], rng.normal(size=(24, 3))]
+    standard = [(x - x.mean(axis=0)) / x.std(axis=0, ddof=1) for x in X]
+    default, kept, raw = (
+        NEMO(3, scale=scale, random_state=0).fit(views).similarity_
+        for views, scale in ((X, "feature"), (standard, None), (X, None))
+    )
+    np.testing.assert_allclose(default, kept, rtol=1e-9)
+    assert np.abs(default - raw).max() > 1e-3
+    with pytest.raises(ValueError, match="'scale' parameter of NEMO"):
+        NEMO(3, scale="tfidf").fit(X)

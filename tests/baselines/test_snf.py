@@ -90,3 +90,17 @@ def test_absent_samples_are_refused():
     X = np.random.default_rng(0).normal(size=(9, 2))
     with pytest.raises(ValueError, match="SNF needs all samples in every view; leave present="):
         SNF(2).fit([X, X], present=[None, np.arange(9) > 0])
+
+
+def test_scaled_views_can_be_left_as_they_are():
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(24, 5)) * [1, 2, 5, 9, 20], rng.normal(size=(24, 3))]
+    standard = [(x - x.mean(axis=0)) / x.std(axis=0, ddof=1) for x in X]
+    default, kept, raw = (
+        SNF(3, n_neighbors=6, scale=scale, random_state=0).fit(views).network_
+        for views, scale in ((X, "feature"), (standard, None), (X, None))
+    )
+    np.testing.assert_allclose(default, kept, rtol=1e-9)
+    assert np.abs(default - raw).max() > 1e-3
+    with pytest.raises(ValueError, match="'scale' parameter of SNF"):
+        SNF(3, scale="tfidf").fit(X)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from omcal.baselines._base import MultiViewBaseline, copy_bytes
+from omcal.baselines._base import copy_bytes
 from omcal.baselines._distances import centred, squared_distances
-from omcal.baselines._linalg import standardize_features
+from omcal.baselines._scaled import ScaledViews
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
 from omcal.views.view import View, Views
@@ -14,10 +14,10 @@ from omcal.views.view import View, Views
 _LEAST_WIDTH = 1e-12  # of a kernel, relative to the largest
 
 
-class NEMO(MultiViewBaseline):
+class NEMO(ScaledViews):
     """Neighbourhood-based multi-omics clustering, also with samples absent from views.
 
-    In each view, every feature standardised, the similarity of two samples is ::
+    In each view, its features scaled, the similarity of two samples is ::
 
         s_ij = exp(−d_ij² / 2σ_ij²) / (√(2π) σ_ij),    σ_ij² = (q_i + q_j + d_ij²) / 3,
 
@@ -32,11 +32,11 @@ class NEMO(MultiViewBaseline):
     Parameters
     ----------
     {n_clusters}
+    {scale}
+    {n_init}
     n_neighbors : int or None, default=None
         k; None stands for the number of samples in the view over n_clusters, as in the paper.
         Reduced to one less than the samples in the view where there are fewer.
-    n_init : int, default=10
-        Starts of the final k-means.
     random_state : int, RandomState or None, default=None
         Seed of the final k-means.
     {views}
@@ -75,7 +75,6 @@ class NEMO(MultiViewBaseline):
 
     _takes_absent = True
     n_neighbors: int | None = None
-    n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         total = np.zeros((views.n, views.n))
@@ -92,12 +91,12 @@ class NEMO(MultiViewBaseline):
         n = len(here)
         if n < 2:
             return np.zeros((n, n))
-        X = centred(standardize_features(view.array[here]))
+        X = centred(self._scaled(view.array[here]))
         k = n // self.n_clusters if self.n_neighbors is None else self.n_neighbors
         return relative_similarities(squared_distances(X, X), min(max(k, 1), n - 1))
 
     def _memory_needed(self, views: Views) -> float:
-        # The sum, the counts, and six arrays while one view is added; standardised features.
+        # The sum, the counts, and six arrays while one view is added; scaled features.
         return 8.0 * 7.5 * views.n**2 + 2.0 * copy_bytes(views)
 
 

@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 from sklearn.metrics import silhouette_score
 
-from omcal.baselines._base import MultiViewBaseline, copy_bytes
-from omcal.baselines._distances import as_floats, squared_norms
+from omcal.baselines._base import copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph
 from omcal.baselines._linalg import side_by_side
+from omcal.baselines._scaled import ScaledViews
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.declaring import Words, parameter
-from omcal.method.scaling import Scale, Scaling
 from omcal.views.view import Matrix, Views
 
 _SILHOUETTE_SAMPLES = 2000
 
 
-class _ScaledViews(MultiViewBaseline):
-    """The parameters of the methods that scale the features and end with k-means."""
-
-    scale: Scale = parameter(
-        default="feature",
-        constraint=(Words(("feature", "sample", "view")), None),
-        kind='{"feature", "sample", "view"} or None, default="feature"',
-        help=""""feature": z-score of each feature, constant ones to 0. "sample": z-score of each
-        sample in each view. "view": one factor that gives each view the same total variance.
-        Sparse views are divided but not centred, so that they stay sparse.""",
-    )
-    n_init: int = parameter(
-        default=10,
-        help="k-means runs, of which the one with the least inertia is kept.",
-    )
-
-    def _memory_needed(self, views: Views) -> float:
-        return 2.0 * copy_bytes(views)
-
-
-class ConcatKMeans(_ScaledViews):
+class ConcatKMeans(ScaledViews):
     """k-means on the scaled features of all views side by side.
 
     Parameters
@@ -70,11 +47,11 @@ class ConcatKMeans(_ScaledViews):
     """
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
-        X = side_by_side(_scaled(views, self.scale))
+        X = side_by_side([self._scaled(view.array) for view in views])
         return kmeans_labels(X, self.n_clusters, random_state, self.n_init)
 
 
-class BestSingleView(_ScaledViews):
+class BestSingleView(ScaledViews):
     """k-means on each view alone; the view whose clusters are best separated is kept.
 
     The score is the mean silhouette in the view's own scaled space, which uses no labels. It is
@@ -113,14 +90,15 @@ class BestSingleView(_ScaledViews):
         scored = random_state.permutation(views.n)[:_SILHOUETTE_SAMPLES]
         labels: dict[str, Array] = {}
         self.scores_: dict[str, float] = {}
-        for name, X in zip(views.names, _scaled(views, self.scale), strict=True):
+        for name, view in zip(views.names, views, strict=True):
+            X = self._scaled(view.array)
             labels[name] = kmeans_labels(X, self.n_clusters, random_state, self.n_init)
             self.scores_[name] = _silhouette(X[scored], labels[name][scored])
         self.best_view_: str = max(self.scores_, key=self.scores_.__getitem__)
         return labels[self.best_view_]
 
 
-class ConcatSpectral(_ScaledViews):
+class ConcatSpectral(ScaledViews):
     """Spectral clustering of the scaled features of all views side by side.
 
     The leading eigenvectors of D^-1/2 W D^-1/2, rows scaled to length 1, clustered by k-means. W is
@@ -157,20 +135,13 @@ class ConcatSpectral(_ScaledViews):
     n_neighbors: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
-        X = side_by_side(_scaled(views, self.scale))
+        X = side_by_side([self._scaled(view.array) for view in views])
         W = neighbor_graph(X, self.n_neighbors)
         self.embedding_: Floats = spectral_embedding(W, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:
         return 3.0 * copy_bytes(views) + 2.0 * graph_bytes(views.n, self.n_neighbors)
-
-
-def _scaled(views: Views, scale: Scale) -> list[Matrix]:
-    for view in views:
-        squared_norms(as_floats(view.array))  # raises on overflow
-    scaled = [Scaling.fit(view, scale).apply(view.rows(slice(None))) for view in views]
-    return [as_floats(array) if sparse.issparse(array) else array for array in scaled]
 
 
 def _silhouette(X: Matrix, labels: Array) -> float:

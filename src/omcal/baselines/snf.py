@@ -7,20 +7,20 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from omcal.baselines._base import MultiViewBaseline, copy_bytes
+from omcal.baselines._base import copy_bytes
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import symmetrized
-from omcal.baselines._linalg import standardize_features
+from omcal.baselines._scaled import ScaledViews
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, Positive
 from omcal.views.view import Views
 
 
-class SNF(MultiViewBaseline):
+class SNF(ScaledViews):
     """Similarity network fusion, then spectral clustering of the fused network.
 
-    Each view, every feature standardised, has the network ::
+    Each view, its features scaled, has the network ::
 
         W_ij = exp(−d_ij² / 2 (mu ε_ij)²),    ε_ij = (d̄_i + d̄_j + d_ij) / 3,
 
@@ -37,6 +37,8 @@ class SNF(MultiViewBaseline):
     Parameters
     ----------
     {n_clusters}
+    {scale}
+    {n_init}
     n_neighbors : int, default=20
         k; reduced to n − 1 where there are fewer.
     mu : float, default=0.5
@@ -45,8 +47,6 @@ class SNF(MultiViewBaseline):
         "paper": W_ij = exp(−d_ij² / (mu ε_ij)), as printed; see the notes.
     n_iter : int, default=20
         Steps of the diffusion.
-    n_init : int, default=10
-        Starts of the final k-means.
     random_state : int, RandomState or None, default=None
         Seed of the final k-means.
     {views}
@@ -87,13 +87,12 @@ class SNF(MultiViewBaseline):
     mu: Positive = 0.5
     kernel: Literal["gaussian", "paper"] = "gaussian"
     n_iter: Natural = 20
-    n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         k = min(self.n_neighbors, views.n - 1)
         full, local = [], []
         for view in views:
-            X = centred(standardize_features(view.array))
+            X = centred(self._scaled(view.array))
             W, nearest = network(squared_distances(X, X), k, self.mu, self.kernel)
             full.append(shared_out(W))
             local.append(local_network(W, nearest))
@@ -103,7 +102,7 @@ class SNF(MultiViewBaseline):
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:
-        # A network per view, their sum, and four while one is diffused; standardised features.
+        # A network per view, their sum, and four while one is diffused; scaled features.
         return 8.0 * (len(views) + 5) * views.n**2 + 2.0 * copy_bytes(views)
 
 
