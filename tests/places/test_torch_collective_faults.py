@@ -156,7 +156,7 @@ def alone(monkeypatch):
 @pytest.mark.usefixtures("alone")
 def test_joined_runs_at_once_are_refused():
     model = Consensus(OMCAL(4, group="world"), n_jobs=2)
-    with pytest.raises(ValueError, match=r"belongs to no group"):
+    with pytest.raises(ValueError, match=r"n_jobs=2 does not go with group"):
         model.fit(VIEWS)
 
 

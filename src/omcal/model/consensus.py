@@ -182,15 +182,15 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             model is as before.
         """
         inner = self._inner()
+        if inner.group is not None and self.n_jobs not in (None, 1):
+            raise ValueError(
+                f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
+                "same run at a time; leave one of them out."
+            )
         with inner._telling():
             self._validate_params()
             inner._validate_params()
             refuse_second_view(y)
-            if inner.group is not None and self.n_jobs not in (None, 1):
-                raise ValueError(
-                    f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
-                    "same run at a time; leave one of them out."
-                )
             if inner.warm_start:
                 raise ValueError("warm_start=True is for OMCAL alone; leave it out.")
             if not inner._random:
