@@ -24,9 +24,21 @@ from gpu_checks import clustered, setting
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal import OMCAL, Consensus
-from omcal.places.gpu import cuda, cuda_graphs, cuda_kmeans, iteration
+from omcal.places.gpu import (
+    batched_roots,
+    cuda,
+    cuda_graphs,
+    cuda_kmeans,
+    cuda_views,
+    devices,
+    iteration,
+    kernel_steps,
+    place,
+    scaling,
+)
+from omcal.places.gpu.batched_roots import LEAST
 from omcal.places.gpu.batched_steps import BatchedSteps
-from omcal.places.gpu.kernel_steps import KernelSteps, in_one_block
+from omcal.places.gpu.plain_pass import PlainPass
 
 WIDE = (342, 1024, 64)
 THREE = (128, 256, 64)
@@ -50,22 +62,77 @@ def never(*given: Any, **more: Any) -> bool:
     return False
 
 
-def without_root(tensors: Any, *given: Any, **more: Any) -> Any:
-    """Return the small steps by batched products where `root.cu` would be needed."""
-    few = in_one_block(tensors.G.shape[1], tensors.G.device)
-    return (KernelSteps if few else BatchedSteps)(tensors, *given, **more)
+class RootByProducts:
+    """The interface of `TiledRoot`, by batched products of the library."""
+
+    at_once = False
+
+    def __init__(self, right: Any, m: int, *, cuts: bool) -> None:
+        self._right, self._cuts = right, cuts
+        shape = (5, len(right), m, m)
+        matrices = torch.empty(shape, dtype=torch.float64, device=right.device)
+        self.begun, (projector, self.inverse, squared) = matrices[:2], matrices[2:]
+        self.projector, self.squared = (projector, None) if cuts else (None, squared)
+        self._unit = torch.eye(m, dtype=torch.float64, device=right.device)
+
+    def __call__(self) -> None:
+        above, less_one = self.begun
+        if self._cuts:
+            kept, sure = batched_roots.projector(above)
+            root, well = batched_roots.inverse_root(less_one @ kept + self._unit, LEAST)
+            self.projector.copy_(kept)
+            torch.bmm(root, kept, out=self.inverse)
+            well = well & sure
+        else:
+            root, well = batched_roots.inverse_root(less_one + self._unit, LEAST)
+            self.inverse.copy_(root)
+            torch.bmm(root, root, out=self.squared)
+        self._right.mul_(well)
+
+
+class PlainSweep(PlainPass):
+    """The interface of `SpreadSweep`, by PyTorch's operations."""
+
+    def __call__(self, small: Any) -> Any:
+        return self._sums(small[None])[0]
+
+    def _sums(self, small: Any, on: Any = None) -> Any:
+        return super()._sums(small.to(self.dtype), on)
+
+
+def plain_gram(self: Any) -> Any:
+    """Return SᵀS by PyTorch's operations."""
+    return PlainPass(self._graphs, self._F).gram()
+
+
+def plain_assign(self: Any, small: Any, limit: float, *, runner_up: bool = False) -> Any:
+    """Return labels by PyTorch's operations."""
+    plain = PlainPass(self._graphs, self._F)
+    width = self._graphs.n_views * self._graphs.n_anchors
+    P, R, G = small[:, : plain.columns].split([width, self.columns, width])
+    small = torch.cat([P, R[: plain.columns], G]).to(plain.dtype)
+    return plain.assign(small, limit, runner_up=runner_up)
 
 
 SWITCHES: dict[str, Callable[[], Any]] = {
     "nothing": off(),
     "seed": off((cuda_kmeans, "seeds", never)),
     "lloyd": off((cuda_kmeans, "iterates", never)),
-    "root": off((iteration, "KernelSteps", without_root)),
-    "small, root": off((iteration, "KernelSteps", BatchedSteps)),
+    "seed,lloyd": off((cuda_kmeans, "seeds", never), (cuda_kmeans, "iterates", never)),
+    "root": off((kernel_steps, "TiledRoot", RootByProducts)),
+    "root,small": off((iteration, "KernelSteps", BatchedSteps)),
+    "batched": off((iteration, "serves", lambda rows, problem: rows.together.in_cuda)),
     "nearest": off((cuda_graphs, "serves", never)),
-    "nearest, closest": off((cuda_graphs, "serves", never), (cuda_graphs, "selects", never)),
-    "sweep, small, root": off((cuda, "in_shared_memory", never)),
-    "sweep, small, root, spread": off((cuda, "serves", never)),
+    "closest": off((cuda_graphs, "selects", never)),
+    "sweep,small,root": off((cuda, "in_shared_memory", never)),
+    "spread": off((cuda, "SpreadSweep", PlainSweep)),
+    "gram": off((cuda.CudaPass, "gram", plain_gram)),
+    "decide": off((cuda.CudaPass, "assign", plain_assign)),
+    "moments": off((cuda_views, "serves", never)),
+    "span": off((place, "span_pays", never)),
+    "kinds": off((scaling, "_kinds", lambda views: {})),
+    "recordings": off((devices.Repeated, "__call__", lambda self: self._work())),
+    "lockstep": off((place.OnDevices, "batch", lambda self, settings: 1)),
 }
 FIXED = {"tol": 0.0, "max_iter": 30, "random_state": 0}
 
@@ -93,7 +160,7 @@ def cases(tiny: bool) -> Iterator[tuple[str, Any, Any, int]]:
     yield "2·10⁵ × 448, float64", OMCAL(10, random_state=0), [x.double() for x in few_X], 5
     leaves = data(1600 * few, (64, 64, 64), torch.float64)
     yield "1600 × 192, c = 100", OMCAL(100, random_state=0), leaves, 5
-    yield "1600 × 192, c = 100, ten runs", ten(OMCAL(100)), leaves, 2
+    yield "1600 × 192, c = 100, ten runs", ten(OMCAL(100)), leaves, 1
     del few_X
     X = data(10**7, THREE)
     yield "10⁷ × 448, 30 iterations", OMCAL(10, n_anchors=100, **FIXED), X, 7
@@ -111,7 +178,7 @@ def once(fit: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    """Print one line a case and switch."""
+    """Print the time of each case, and the ratios without each mechanism."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="small data, for a trial run")
     options = parser.parse_args()
@@ -119,20 +186,26 @@ def main() -> None:
     warnings.simplefilter("ignore", UserWarning)
     for name, model, X, turns in cases(options.tiny):
         fit = partial(model.fit, X)
-        for switch in SWITCHES.values():  # compiles kernels
-            with switch():
-                fit()
         base: list[float] = []
-        times: dict[str, list[float]] = {key: [] for key in SWITCHES}
+        times: dict[str, list[float]] = {}
+        for key, switch in SWITCHES.items():  # compiles kernels
+            try:
+                with switch():
+                    fit()
+                times[key] = []
+            except Exception as error:
+                print(f"{name}, {key}: {type(error).__name__} {error!s:.200}", flush=True)
         for _ in range(1 if options.tiny else turns):
             base.append(once(fit))
-            for key, switch in SWITCHES.items():
-                with switch():
+            for key in times:
+                with SWITCHES[key]():
                     times[key].append(once(fit))
+        ratios = {
+            key: statistics.median(a / b for a, b in zip(some, base, strict=True))
+            for key, some in times.items()
+        }
         print(f"{name}: {statistics.median(base):.2f} ms ({min(base):.2f} to {max(base):.2f})")
-        for key, some in times.items():
-            ratio = statistics.median(a / b for a, b in zip(some, base, strict=True))
-            print(f"  without {key}: {ratio:.3f} ({statistics.median(some):.2f} ms)", flush=True)
+        print("  without", " ".join(f"{key} {x:.3f}" for key, x in ratios.items()), flush=True)
 
 
 if __name__ == "__main__":
