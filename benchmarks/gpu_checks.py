@@ -63,7 +63,7 @@ def run(rows: Any, G: np.ndarray) -> tuple[Any, Any]:
 
 
 def check_all(device: torch.device) -> dict[str, Any]:
-    """Compare with the CPU, and the fused pass with the plain one; stop at the end if they differ."""
+    """Compare with the CPU, and the fused pass with the plain one; raise where they differ."""
     found: dict[str, Any] = {}
     failed = []
     for name, check in _checks(device):
@@ -147,7 +147,7 @@ def check_fit(device: torch.device, dtype: torch.dtype, V: int, c: int) -> dict[
 
 
 def check_joined(device: torch.device, dtype: torch.dtype) -> dict[str, float]:
-    """Count the labels of ten joined runs that differ from the CPU's, from the same data and seed."""
+    """Count the labels of ten joined runs that differ from those of the CPU."""
     tensors = clustered(10_000, (342, 1024, 64), dtype, device, seed=3)
     arrays = [tensor.cpu().numpy() for tensor in tensors]
     here = Consensus(OMCAL(10), random_state=0).fit_predict(arrays)
