@@ -11,7 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Floats, Mask
-from omcal.machine.compiled import abreast_pays, nearest_kernel
 from omcal.machine.simd import registers
 from omcal.machine.tall_skinny import ThinProduct
 from omcal.machine.threads import (
@@ -21,7 +20,7 @@ from omcal.machine.threads import (
     sparse_product,
     sum_blocks,
 )
-from omcal.machine.unrolled import nearest_abreast_kernel
+from omcal.machine.unrolled import nearest_kernel
 from omcal.method.scaling import Scaling
 from omcal.method.span import Span
 from omcal.views.present import stand_in, stand_ins
@@ -32,8 +31,8 @@ _COPY_ENTRIES = 1 << 20
 _FEW_ENTRIES = 1 << 17  # of all rows and their distances: one thread finds the neighbours
 _FOLDED_ENTRIES = 1 << 18  # of the anchors, where these are folded into a product
 MOST_ROUNDING = 1e-4  # of products, relative to the squared distances between anchors
-_FEW_ANCHORS = 32  # so few are sorted whole sooner than in two steps
 _FEW_NEIGHBOURS = 32  # so few of many are found one after another sooner than by sorting
+_IN_REGISTERS = 16  # neighbours of the compiled search
 
 
 @dataclass(frozen=True)
@@ -189,12 +188,8 @@ def _steps(
     """
     tie = _tie_limit(view.dtype)
     m, (n, k) = len(means[0][1]), ties[0][0].shape
-    simd_topk = compiled and abreast_pays(m, k) and not view.sparse
-    nearest: Callable[..., bool] = _nearest
-    if compiled:
-        nearest = (
-            nearest_abreast_kernel(k, registers(), view.dtype) if simd_topk else nearest_kernel()
-        )
+    simd_topk = compiled and k <= _IN_REGISTERS
+    nearest = nearest_kernel(k, registers(), view.dtype) if simd_topk else _nearest
     sound = all(np.isfinite(bias).all() for _, bias in means)
 
     def work(block: slice) -> bool:
@@ -327,21 +322,8 @@ def nearest_columns(d: Array, count: int) -> tuple[Array, Array]:
         nearest, found = _one_by_one(d, count)
         if np.isfinite(found[:, -1]).all():
             return nearest, found
-    if d.shape[1] <= _FEW_ANCHORS:
-        nearest = np.argsort(d, axis=1, kind="stable")[:, :count]
-        return nearest, np.take_along_axis(d, nearest, axis=1)
-    if count < d.shape[1]:
-        some = np.argpartition(d, count - 1, axis=1)[:, :count]
-        limit = np.take_along_axis(d, some[:, -1:], axis=1)
-        # Where the limit is shared, which columns argpartition took is an accident.
-        shared = np.flatnonzero(np.count_nonzero(d <= limit, axis=1) > count)
-        some[shared] = np.argsort(d[shared], axis=1, kind="stable")[:, :count]
-        some.sort(axis=1)
-    else:
-        some = np.broadcast_to(np.arange(count), d.shape)
-    found = np.take_along_axis(d, some, axis=1)
-    order = np.argsort(found, axis=1, kind="stable")
-    return np.take_along_axis(some, order, axis=1), np.take_along_axis(found, order, axis=1)
+    nearest = np.argsort(d, axis=1, kind="stable")[:, :count]
+    return nearest, np.take_along_axis(d, nearest, axis=1)
 
 
 def _one_by_one(d: Array, count: int) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import compiled_pays
-from omcal.machine.compiled import fixed_point as settle_by_loops
+from omcal.machine.compiled import fixed_point as compiled_fixed_point
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.method.anchors import anchors_of_runs
 from omcal.method.graph import AnchorGraphs, anchor_graphs, graphs_in_span
@@ -206,8 +206,9 @@ def indicate(
     P, R = Z.f_step()
     to_P, to_G = (stack_by_view(Z.alpha, M).astype(graphs.weights.dtype) for M in (P, Z.G))
     scale = float(np.abs(P).max())
-    settles = fixed_point_tol(to_P.dtype), MAX_SWEEPS
-    by_loops = settle_by_loops(to_P, R, *settles)
+
+    if compiled:
+        settle = compiled_fixed_point(to_P, R, fixed_point_tol(to_P.dtype), MAX_SWEEPS)
 
     def decided(U: Array, some: AnchorGraphs) -> Array:
         return decide(U, lambda few: some[few].side_by_side() @ to_G, scale).labels
@@ -217,7 +218,7 @@ def indicate(
         if not compiled:
             U = fixed_point(some.side_by_side() @ to_P, R)
             return U, decided(U, some)
-        U, largest, labels = by_loops(some.indices, some.weights)
+        U, largest, labels = settle(some.indices, some.weights)
         few = np.flatnonzero(largest <= zero_tolerance(scale))
         if few.size:
             labels[few] = decided(U[few], some[few])

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from omcal.machine.arrays import Array
-from omcal.machine.compiled import cluster_sums_kernel, member_sums_kernel, two_nearest_kernel
+from omcal.machine.compiled import member_sums_kernel, two_nearest_kernel
 from omcal.machine.tall_skinny import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
@@ -182,8 +182,6 @@ class Vectors(Points):
         size = len(centres)
         if self.n * len(centres) <= _FEW_MEMBERS:
             member = (labels == np.arange(len(centres))[:, None]).astype(self.X.dtype)
-        elif self._compiled and not self._wide(size):
-            return self._means_by_loops(labels, centres)
         else:
             member = members(labels, len(centres), self.X.dtype)
             if max(self.X.size, centres.size) > _MANY_NUMBERS:
@@ -207,13 +205,6 @@ class Vectors(Points):
             member_sums_kernel()(self.X, member.indices, member.indptr, sums)
             return sums
         return np.asarray(safe_sparse_dot(member, self.X, dense_output=True))
-
-    def _means_by_loops(self, labels: Array, centres: Array) -> Array:
-        """Return the means by compiled loops, with sums in the same order."""
-        sums, counts = np.zeros_like(centres), self._counts(labels, len(centres))
-        cluster_sums_kernel()(self.X, labels.astype(np.int32, copy=False), sums)
-        sums /= np.maximum(counts, 1).astype(sums.dtype)
-        return np.where(counts > 0, sums, centres)
 
     def moved(self, before: Array, after: Array) -> float:
         def work(some: slice) -> float:

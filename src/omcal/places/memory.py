@@ -24,7 +24,7 @@ from omcal.method.new_samples import (
     joined_graph,
     learned_in_span,
 )
-from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes, zero_tolerance
+from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Iteration, Problem
@@ -199,30 +199,11 @@ class MemoryRows(AbstractRows):
         scale = float(np.abs(P).max())
 
         def work(rows: slice) -> Assignment:
-            S, _ = self._sparse[rows.start]
+            S = self.graphs[rows].side_by_side() if self._compiled else self._sparse[rows.start][0]
             U = S @ Q + self.F[rows] @ R
             self.F[rows] = np.maximum(U, 0)
             return decide(U, lambda some: S[some] @ basis, scale, runner_up=runner_up)
 
-        def compiled_work(rows: slice) -> Assignment:
-            old = self.F[rows].copy()
-            self._swept(sweep, rows)
-            new = self.F[rows]
-            labels = np.empty(len(new), np.int32)
-            second, share = np.empty(len(new), np.uint16), np.empty(len(new), np.uint8)
-            kernels.decide_kernel()(new, zero_tolerance(scale), labels, second, share)
-            # Where F is zero, the entries below zero decide.
-            zero = np.flatnonzero(labels < 0)
-            S = self.graphs[rows][zero].side_by_side()
-            few = decide(S @ Q + old[zero] @ R, lambda some: S[some] @ basis, scale, runner_up=True)
-            found: list[tuple[Array, Any]]
-            found = [(labels, few.labels), (second, few.second), (share, few.share)]
-            for whole, part in found:
-                whole[zero] = part
-            return Assignment(labels, few.n_undecided, *((second, share) if runner_up else ()))
-
-        if self._compiled:
-            sweep, work = kernels.Sweep(Q, R), compiled_work
         return Assignment.joined(map_blocks(work, self.graphs.n, _BLOCK))
 
     def _stacked(self, alpha: Floats, P: Floats) -> Array:
