@@ -31,8 +31,8 @@ from omcal.model.base import FittedModel
 from omcal.model.consensus_files import parts_of, read_consensus
 from omcal.model.cost import Estimate
 from omcal.model.doubts import (
-    Diagnostic,
     DiagnosticGraphs,
+    Diagnostics,
     cluster_sizes,
     doubts,
     of_few_runs,
@@ -263,7 +263,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         own, joint = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
         self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
         inner.doubts_ = inner._doubts(shown, own)
-        self.doubts_: list[Diagnostic] = self._doubts(shown, joint)
+        self.doubts_: Diagnostics = self._doubts(shown, joint)
         if not interrupted:
             runs.remove_checkpoints()
         return interrupted
@@ -380,13 +380,14 @@ class Consensus(MetaEstimatorMixin, FittedModel):
                 setattr(self, name, getattr(inner, name))
         return best
 
-    def _doubts(self, shown: DiagnosticGraphs, sizes: Array) -> list[Diagnostic]:
+    def _doubts(self, shown: DiagnosticGraphs, sizes: Array) -> Diagnostics:
         converged = [run.solution.converged for run in self.runs_]
         first, *others = [rule.learned.anchors for rule in self._rule.runs]
         same = all(all(map(np.array_equal, first, anchors)) for anchors in others)
         found = doubts(self, shown, sizes)
         found += of_runs(converged, self.estimator_.max_iter, self.stability_)
-        return found + of_few_runs(len(self.runs_), self.n_runs, same_anchors=same)
+        found += of_few_runs(len(self.runs_), self.n_runs, same_anchors=same)
+        return found
 
     @property
     def _silent(self) -> Mask:

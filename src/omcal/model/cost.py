@@ -22,6 +22,7 @@ from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES
 from omcal.method.vectors import FEW_ROWS
 from omcal.model.sizes import ViewSize
+from omcal.model.tabular import html_table
 from omcal.places.memory import TOGETHER
 
 # Copies of the sample: as drawn and side by side; of sparse rows also by columns and by blocks.
@@ -157,6 +158,16 @@ class Estimate:
         listed = ", ".join(f"{stage} {_format_seconds(s)}" for stage, s in self.time.items())
         lines.append(f"Time: at most about {_format_seconds(self.seconds)} ({listed}).")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (stage, name, format_bytes(size))
+            for stage, parts in self.memory.items()
+            for name, size in parts.items()
+            if size
+        ]
+        first, *_, last = str(self).split("\n")
+        return html_table([("stage", "part", "memory"), *rows], [first, last])
 
     @property
     def _dtype(self) -> np.dtype:

@@ -18,6 +18,7 @@ from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
 from omcal.model.structure import Structure
 from omcal.model.subset_fits import cosines_within, explained_shares, fit_graphs, for_views
+from omcal.model.tabular import html_table
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
@@ -44,6 +45,15 @@ class Diagnostic(NamedTuple):
         return f"{self.what}; {self.advice}."
 
 
+class Diagnostics(list[Diagnostic]):
+    """The diagnostics of a model, shown as a table in a notebook."""
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return "<p>Nothing to report.</p>"
+        return html_table([("what was seen", "what to try"), *(found[:2] for found in self)])
+
+
 def __getattr__(name: str) -> Any:
     if name != "Doubt":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -61,9 +71,9 @@ def written(found: list[Diagnostic]) -> list[list[str]]:
     return [[doubt.what, doubt.advice, doubt.warning.__name__] for doubt in found]
 
 
-def read(rows: Any) -> list[Diagnostic]:
+def read(rows: Any) -> Diagnostics:
     """What `written` made; a ValueError or KeyError where it did not."""
-    found = [Diagnostic(what, advice, _WARNINGS[kind]) for what, advice, kind in rows]
+    found = Diagnostics(Diagnostic(what, advice, _WARNINGS[kind]) for what, advice, kind in rows)
     if not all(isinstance(text, str) for doubt in found for text in doubt[:2]):
         raise ValueError("a doubt is no text")
     return found
@@ -91,18 +101,20 @@ class DiagnosticGraphs:
 
 def doubts(
     model: Any, shown: DiagnosticGraphs | None = None, sizes: Array | None = None
-) -> list[Diagnostic]:
+) -> Diagnostics:
     """Return the diagnostics of a fitted model; some of them need its graphs.
 
     `sizes` of the clusters are given where the labels are not those of all samples.
     """
     sizes = cluster_sizes(model.labels_, model.n_clusters_) if sizes is None else sizes
-    found = [
-        *about_structure(model.structure_),
-        *_about_missing(model),
-        *_about_views(model),
-        *_about_sizes(model, sizes),
-    ]
+    found = Diagnostics(
+        [
+            *about_structure(model.structure_),
+            *_about_missing(model),
+            *_about_views(model),
+            *_about_sizes(model, sizes),
+        ]
+    )
     several = len(model.view_names_) > 1 and np.count_nonzero(sizes) > 1
     if several and shown is not None and shown.graphs is not None:
         found += _about_agreement(model, shown.graphs, shown)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from omcal.model.tabular import Tabular
 
 COLUMNS = ("cluster", "view", "feature", "effect", "here", "elsewhere")
 
@@ -58,7 +61,7 @@ class FeatureEffect:
 
 
 @dataclass(frozen=True)
-class ClusterDescription:
+class ClusterDescription(Tabular):
     """What makes each cluster; `print` it for a table.
 
     Attributes
@@ -118,27 +121,11 @@ class ClusterDescription:
         """
         return asdict(self)
 
-    def to_frame(self) -> Any:
-        """A pandas data frame, one row a feature of a cluster.
+    def _table(self) -> list[Sequence[str]]:
+        return [COLUMNS, *map(table_row, self.features)]
 
-        Returns
-        -------
-        pandas.DataFrame
-            With the attributes of `FeatureEffect` as columns.
-        """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError(
-                "to_frame needs pandas: pip install pandas; to_dict does without."
-            ) from error
-        return pd.DataFrame([asdict(feature) for feature in self.features])
-
-    def __str__(self) -> str:
-        rows = [COLUMNS, *(table_row(feature) for feature in self.features)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        padded = (map(str.ljust, row, widths) for row in rows)
-        return "\n".join(["  ".join(row).rstrip() for row in padded] + ["", *self.remarks()])
+    def _items(self) -> Sequence[FeatureEffect]:
+        return self.features
 
     def remarks(self) -> list[str]:
         """What the table does not say, in sentences.

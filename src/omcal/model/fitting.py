@@ -39,8 +39,8 @@ from omcal.model.certainty import typicality
 from omcal.model.checkpoint import Checkpoint, checkpoint_errors, describe_value
 from omcal.model.cost import Estimate
 from omcal.model.doubts import (
-    Diagnostic,
     DiagnosticGraphs,
+    Diagnostics,
     cluster_sizes,
     doubts,
     unconverged,
@@ -320,7 +320,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         shown = DiagnosticGraphs.of(place.sample_graphs(0))
         self._graphs = shown.of_all
         self.outlier_threshold_ = self._threshold(shown)
-        self.doubts_: list[Diagnostic] = self._doubts(shown, sizes[order])
+        self.doubts_: Diagnostics = self._doubts(shown, sizes[order])
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
@@ -417,7 +417,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
 
     def _doubts(
         self, shown: DiagnosticGraphs | None = None, sizes: Array | None = None
-    ) -> list[Diagnostic]:
+    ) -> Diagnostics:
         found = doubts(self, shown, sizes)
         # A callback may have stopped it earlier, which is no surprise to its user.
         if not self.converged_ and self.n_iter_ == self.max_iter:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from omcal.machine.arrays import Floats, Mask
+from omcal.model.tabular import Tabular
 
 Range = tuple[float, float]
 
@@ -73,7 +75,7 @@ class ViewEffect:
 
 
 @dataclass(frozen=True)
-class ViewExplanation:
+class ViewExplanation(Tabular):
     """What the views of a model do; `print` it for a table in words.
 
     Attributes
@@ -142,11 +144,11 @@ class ViewExplanation:
             )
         return lines + [f"Warning: {text}" for text in self.warnings]
 
-    def __str__(self) -> str:
-        rows = [COLUMNS, *(table_row(view) for view in self.views)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        padded = (map(str.ljust, row, widths) for row in rows)
-        return "\n".join(["  ".join(row).rstrip() for row in padded] + ["", *self.remarks()])
+    def _table(self) -> list[Sequence[str]]:
+        return [COLUMNS, *map(table_row, self.views)]
+
+    def _items(self) -> Sequence[ViewEffect]:
+        return self.views
 
 
 @dataclass(frozen=True)
