@@ -25,18 +25,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from omcal import OMCAL, Consensus
 from omcal.places.gpu import (
-    batched_roots,
     cuda,
     cuda_graphs,
     cuda_kmeans,
     cuda_views,
     devices,
     iteration,
-    kernel_steps,
     place,
     scaling,
 )
-from omcal.places.gpu.batched_roots import LEAST
 from omcal.places.gpu.batched_steps import BatchedSteps
 from omcal.places.gpu.plain_pass import PlainPass
 
@@ -60,34 +57,6 @@ def off(*changes: tuple[Any, str, Any]) -> Callable[[], Any]:
 def never(*given: Any, **more: Any) -> bool:
     """Stand in for a function that tells whether a kernel serves."""
     return False
-
-
-class RootByProducts:
-    """The interface of `TiledRoot`, by batched products of the library."""
-
-    at_once = False
-
-    def __init__(self, right: Any, m: int, *, cuts: bool) -> None:
-        self._right, self._cuts = right, cuts
-        shape = (5, len(right), m, m)
-        matrices = torch.empty(shape, dtype=torch.float64, device=right.device)
-        self.begun, (projector, self.inverse, squared) = matrices[:2], matrices[2:]
-        self.projector, self.squared = (projector, None) if cuts else (None, squared)
-        self._unit = torch.eye(m, dtype=torch.float64, device=right.device)
-
-    def __call__(self) -> None:
-        above, less_one = self.begun
-        if self._cuts:
-            kept, sure = batched_roots.projector(above)
-            root, well = batched_roots.inverse_root(less_one @ kept + self._unit, LEAST)
-            self.projector.copy_(kept)
-            torch.bmm(root, kept, out=self.inverse)
-            well = well & sure
-        else:
-            root, well = batched_roots.inverse_root(less_one + self._unit, LEAST)
-            self.inverse.copy_(root)
-            torch.bmm(root, root, out=self.squared)
-        self._right.mul_(well)
 
 
 class PlainSweep(PlainPass):
@@ -119,12 +88,11 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "seed": off((cuda_kmeans, "seeds", never)),
     "lloyd": off((cuda_kmeans, "iterates", never)),
     "seed,lloyd": off((cuda_kmeans, "seeds", never), (cuda_kmeans, "iterates", never)),
-    "root": off((kernel_steps, "TiledRoot", RootByProducts)),
-    "root,small": off((iteration, "KernelSteps", BatchedSteps)),
+    "small": off((iteration, "KernelSteps", BatchedSteps)),
     "batched": off((iteration, "serves", lambda rows, problem: rows.together.in_cuda)),
     "nearest": off((cuda_graphs, "serves", never)),
     "closest": off((cuda_graphs, "selects", never)),
-    "sweep,small,root": off((cuda, "in_shared_memory", never)),
+    "sweep,small": off((cuda, "in_shared_memory", never)),
     "spread": off((cuda, "SpreadSweep", PlainSweep)),
     "gram": off((cuda.CudaPass, "gram", plain_gram)),
     "decide": off((cuda.CudaPass, "assign", plain_assign)),
@@ -181,16 +149,20 @@ def main() -> None:
     """Print the time of each case, and the ratios without each mechanism."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="small data, for a trial run")
+    parser.add_argument("--cases", nargs="+", default=[""], help="parts of the names of cases")
+    parser.add_argument("--only", nargs="+", choices=SWITCHES, default=list(SWITCHES))
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
     for name, model, X, turns in cases(options.tiny):
+        if not any(part in name for part in options.cases):
+            continue
         fit = partial(model.fit, X)
         base: list[float] = []
         times: dict[str, list[float]] = {}
-        for key, switch in SWITCHES.items():  # compiles kernels
+        for key in options.only:  # compiles kernels
             try:
-                with switch():
+                with SWITCHES[key]():
                     fit()
                 times[key] = []
             except Exception as error:

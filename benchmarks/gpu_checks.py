@@ -79,21 +79,24 @@ def check_all(device: torch.device) -> dict[str, Any]:
 
 def _checks(device: torch.device) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield the name of each check and the function that does it."""
-    for V, c in ROUNDS:
-        for dtype in (torch.float32, torch.float64):
-            yield f"fit V={V} c={c} {dtype}", partial(check_fit, device, dtype, V, c)
-        yield f"predict V={V} c={c}", partial(check_predict, device, V, c)
-    for dtype in (torch.float32, torch.float64):
-        yield f"ten joined runs {dtype}", partial(check_joined, device, dtype)
-    if device.type != "cuda":
-        return
-    for sizes in ((100_003, 3, 100, 10), (50_001, 2, 300, 10), (20_001, 3, 60, 40)):
+    cuda = device.type == "cuda"
+    for sizes in ((100_003, 3, 100, 10), (50_001, 2, 300, 10), (20_001, 3, 60, 40)) if cuda else ():
         for real in (np.float32, np.float64):
             for fused in (True, False):
                 name = "pass n={} V={} m={} c={}".format(*sizes)
                 check = partial(check_pass, device, sizes, real, fused=fused)
                 yield f"{name} {real.__name__} fused={fused}", check
-    yield "shapes", check_shapes
+    for m, c in ((100, 10), (200, 40)):  # roots by products; small steps by products
+        for dtype in (torch.float32, torch.float64):
+            yield f"fit m={m} c={c} {dtype}", partial(check_fit, device, dtype, 3, c, m)
+    for dtype in (torch.float32, torch.float64):
+        yield f"ten joined runs {dtype}", partial(check_joined, device, dtype)
+    for V, c in ROUNDS:
+        for dtype in (torch.float32, torch.float64):
+            yield f"fit V={V} c={c} {dtype}", partial(check_fit, device, dtype, V, c)
+        yield f"predict V={V} c={c}", partial(check_predict, device, V, c)
+    if cuda:
+        yield "shapes", check_shapes
 
 
 def check_shapes() -> str:
@@ -124,16 +127,18 @@ def clustered(
     return views
 
 
-def check_fit(device: torch.device, dtype: torch.dtype, V: int, c: int) -> dict[str, float]:
+def check_fit(
+    device: torch.device, dtype: torch.dtype, V: int, c: int, m: int = 60
+) -> dict[str, float]:
     """Labels and objective from the same anchors and start, against the CPU's."""
     tensors = clustered(30_000, WIDTHS[:V], dtype, device, seed=1)
     arrays = [tensor.cpu().numpy() for tensor in tensors]
     host_views = read_views(SimpleNamespace(), arrays)
     rng = np.random.RandomState(0)
     scalings = [Scaling.fit(view, "feature") for view in host_views]
-    anchors = host_anchors(host_views, scalings, 60, "kmeans", [rng])[0]
-    start = np.linalg.qr(rng.standard_normal((60, c)))[0]
-    settings = GraphSettings(c, 60, K, "feature", anchors)
+    anchors = host_anchors(host_views, scalings, m, "kmeans", [rng])[0]
+    start = np.linalg.qr(rng.standard_normal((m, c)))[0]
+    settings = GraphSettings(c, m, K, "feature", anchors)
     host = run(made(InMemory(host_views, PlaceRequest()), settings), start)
     there, again = (run(place(tensors, settings, device), start) for _ in range(2))
     same = there[0].history == again[0].history and there[1].labels.equal(again[1].labels)

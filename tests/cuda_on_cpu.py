@@ -57,8 +57,7 @@ def compiled(name, device, **constants):
         size = (*nvrtc.grid(blocks), threads, ctypes.c_size_t(shared_bytes))
         launch(*size, *map(nvrtc._as_c, arguments))
 
-    call.bound = lambda *given, at_once=False: partial(call, *given)
-    call.most_blocks = lambda *size: 1
+    call.bound = lambda *given: partial(call, *given)
     return call
 
 

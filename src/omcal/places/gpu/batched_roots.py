@@ -60,6 +60,57 @@ def projector(A: Tensor) -> tuple[Tensor, Tensor]:
     return 0.5 * (unit + X), _near(H, linear, cubic)
 
 
+class ProductRoot:
+    """The projector and the inverse root of a batch in fixed tensors, as `small.cu` takes them.
+
+    For matrices too large for the shared memory of a block. The calls are recorded.
+
+    Parameters
+    ----------
+    right : Tensor
+        An entry per matrix, which becomes 0 where a root has not converged.
+    m : int
+    cuts : bool
+        False keeps all eigenvalues; the kernel checks with `squared` that all are above the limit.
+    least : float
+        Smallest eigenvalue to allow for.
+
+    Attributes
+    ----------
+    begun : Tensor
+        Where the matrices are to be, no eigenvalue of A above 1: A less the limit, and A − I.
+    projector : Tensor or None
+        On the eigenvectors that are kept; None: all are.
+    inverse : Tensor
+        A^(−½) there, and 0 elsewhere.
+    squared : Tensor or None
+        The inverse of A, where nothing is cut.
+    """
+
+    def __init__(self, right: Tensor, m: int, *, cuts: bool, least: float) -> None:
+        self._right, self._least = right, least
+        shape = (4, len(right), m, m)
+        matrices = torch.empty(shape, dtype=torch.float64, device=right.device)
+        self.begun, (self.inverse, other) = matrices[:2], matrices[2:]
+        self.projector, self.squared = (other, None) if cuts else (None, other)
+        self._unit = torch.eye(m, dtype=torch.float64, device=right.device)
+
+    def __call__(self) -> None:
+        above, less_one = self.begun
+        if self.projector is None:
+            root, right = inverse_root(less_one + self._unit, self._least)
+            self.inverse.copy_(root)
+            torch.bmm(root, root, out=self.squared)
+        else:
+            kept, sure = projector(above)
+            # Directions that are cut are given the eigenvalue 1, so that a root exists.
+            root, right = inverse_root(less_one @ kept + self._unit, self._least)
+            self.projector.copy_(kept)
+            torch.bmm(root, kept, out=self.inverse)
+            right = right & sure
+        self._right.mul_(right)
+
+
 def soft_threshold(
     A: Tensor, tau: float, *, cuts: bool, least: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

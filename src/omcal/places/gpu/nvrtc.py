@@ -105,41 +105,22 @@ class Kernel:
         """
         self.bound(blocks, threads, shared_bytes, *arguments)()
 
-    def most_blocks(self, threads: int, shared_bytes: int) -> int:
-        """Return the number of blocks that can be resident at once."""
-        found = ctypes.c_int()
-        given = (self._function, threads, ctypes.c_size_t(shared_bytes))
-        query = _driver().cuOccupancyMaxActiveBlocksPerMultiprocessor
-        _check(query(ctypes.byref(found), *given))
-        return found.value * processors(self._device)
-
     def bound(
-        self,
-        blocks: Blocks,
-        threads: int,
-        shared_bytes: int,
-        *arguments: Any,
-        at_once: bool = False,
+        self, blocks: Blocks, threads: int, shared_bytes: int, *arguments: Any
     ) -> Callable[[], None]:
-        """Return a function that launches the kernel with these arguments.
-
-        With `at_once`, all blocks are resident and may wait for one another.
-        """
+        """Return a function that launches the kernel with these arguments."""
         values = [_as_c(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        driver, stream_of = _driver(), torch._C._cuda_getCurrentRawStream
-        run, more = (
-            (driver.cuLaunchCooperativeKernel, ()) if at_once else (driver.cuLaunchKernel, (None,))
-        )
+        run, stream_of = _driver().cuLaunchKernel, torch._C._cuda_getCurrentRawStream
         function, device = self._function, self._device.index
         shape = (*grid(blocks), 1, threads, 1, 1, shared_bytes)
 
         def launch(kept: Any = (arguments, values)) -> None:
             # torch.cuda.current_stream takes as long as the launch.
-            error = run(function, *shape, stream_of(device), pointers, *more)
+            error = run(function, *shape, stream_of(device), pointers, None)
             if error == _NO_CONTEXT:
                 torch.cuda.current_stream(device).synchronize()  # creates a context
-                error = run(function, *shape, stream_of(device), pointers, *more)
+                error = run(function, *shape, stream_of(device), pointers, None)
             _check(error)
 
         return launch
@@ -228,7 +209,6 @@ def _driver() -> Any:
     driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     pointer, number = ctypes.c_void_p, ctypes.c_uint
     driver.cuLaunchKernel.argtypes = [pointer, *(7 * [number]), *(3 * [pointer])]
-    driver.cuLaunchCooperativeKernel.argtypes = [pointer, *(7 * [number]), *(2 * [pointer])]
     return driver
 
 

@@ -8,7 +8,7 @@
 constexpr int FRESH = 16;  // iterations after which eigenvectors start from I again, as rounding accumulates
 constexpr int ANSWER = 3;  // numbers: the objective, whether it is valid, whether the run goes on
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
-// The parts of a launch, in this order. `root.cu` runs in between if M'M is too large for one block.
+// The parts of a launch, in this order. `ProductRoot` runs in between if M'M is too large for one block.
 enum { TURNS = 1, SHRINKS = 2, MULTIPLIES = 4, DECOMPOSES = 8, ENDS = 16 };
 
 // The code runs once per launch, and loading it takes time: loops are not unrolled.
@@ -85,7 +85,7 @@ __device__ void shrink(
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
 // objective, the age of the momentum, whether the run goes on, its iterations so far and at most. So are
 // the eigenvectors of M'M in `vectors`. `given_work` begins with M'M and whether all is valid.
-// `root.cu` starts from `begun` (M'M less tau squared, and M'M less I, both scaled) and returns a
+// `ProductRoot` starts from `begun` (M'M less tau squared, and M'M less I, both scaled) and returns a
 // projector and an inverse root; if no singular value is to be cut, no projector but the square of the
 // inverse root. Tables and states of two runs are `apart` numbers apart.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
