@@ -92,7 +92,8 @@ class ProductRoot:
         shape = (4, len(right), m, m)
         matrices = torch.empty(shape, dtype=torch.float64, device=right.device)
         self.begun, (self.inverse, other) = matrices[:2], matrices[2:]
-        self.projector, self.squared = (other, None) if cuts else (None, other)
+        self.projector: Tensor | None = other if cuts else None
+        self.squared: Tensor | None = None if cuts else other
         self._unit = torch.eye(m, dtype=torch.float64, device=right.device)
 
     def __call__(self) -> None:
