@@ -2,17 +2,30 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from omcal import OCAL, OMCAL, Consensus
 from omcal.datasets import load_views, make_multiview
 from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import indicate
+from omcal.method.solver import Problem, solve
+from omcal.method.weights import normalized
 from omcal.metrics import ari
 from omcal.model.explain import agreement_with
 from omcal.model.files import load
-from omcal.model.subset_fits import explained_shares, fitted_views
+from omcal.model.subset_fits import (
+    explained_shares,
+    fitted_views,
+    for_views,
+    refit,
+    view_products,
+)
+from omcal.places.memory import MemoryRows
 
 
 def fitted(X, c, **parameters):
@@ -205,13 +218,61 @@ def test_prints_and_becomes_json():
     assert stored["views"][0]["weight"] == explanation.views[0].weight
 
 
-def test_a_view_that_beta_removes_alone():
+def test_refits_leave_out_beta():
     data = clusters()
     model = fitted(data.views, 3)
+    before = model.explain_views(n_resamples=1)
     model.beta = 1e6
-    explanation = model.explain_views(data.views, n_resamples=1)
-    assert explanation.views[0].alone is None and explanation.views[0].without is None
-    assert "none" in str(explanation)
+    assert model.explain_views(n_resamples=1) == before
+
+
+@pytest.mark.parametrize("weighting", ["distinct", "adaptive", "uniform"])
+def test_a_refit_is_near_the_solver(weighting):
+    """Without the nuclear norm, in float32, stopped by the labels: nearly the same clusters."""
+    data = make_multiview(600, n_clusters=12, noise=0.7, random_state=0)
+    model = fitted(data.views, 12, weighting=weighting)
+    graphs, problem = model._graphs, model._problem(3)
+    for views in ([0, 1, 2], [1, 2], [0]):
+        some, asked = graphs.of_views(views), for_views(problem, views)
+        rows = MemoryRows(some, 12)
+        if weighting == "adaptive":  # these are kept
+            asked = replace(asked, alpha=normalized(model.view_weights_[views]))
+        Z = solve(rows, rows.gram(), model.basis_, asked).consensus
+        expected = rows.assign(Z.alpha, *Z.f_step(), Z.G).labels
+        found = refit(some, model.basis_, asked, view_products(some))
+        assert ari(expected, found.labels) > 0.95
+        assert found.alpha == pytest.approx(
+            asked.alpha if weighting == "adaptive" else Z.alpha, abs=0.02
+        )
+
+
+@given(seed=st.integers(0, 10**6), c=st.integers(2, 5), V=st.integers(1, 3))
+def test_a_refit_of_any_graphs(seed, c, V):
+    rng = np.random.RandomState(seed)
+    n, m, k = rng.randint(c, 40), c + rng.randint(1, 10), 2
+    indices = np.argsort(rng.rand(n, V, m), axis=2)[:, :, :k].astype(np.uint8)
+    graphs = AnchorGraphs(indices, np.full((n, V, k), 0.5, np.float32), m)
+    problem = Problem(0.3, 0.1, "distinct", np.full(V, 1 / V), 100, 1e-6)
+    G = np.linalg.qr(rng.normal(size=(m, c)))[0]
+    found = refit(graphs, G, problem, view_products(graphs))
+    assert found.labels.shape == (n,) and 0 <= found.labels.min() <= found.labels.max() < c
+    assert np.isfinite(found.F).all() and found.alpha.sum() == pytest.approx(1)
+
+
+def test_products_of_graphs(graphs):
+    expected = np.einsum("uim,vim->uv", dense(graphs), dense(graphs))
+    assert view_products(graphs) == pytest.approx(expected)
+
+
+def test_agreement_by_cluster_is_that_of_its_samples():
+    model = fitted(clusters().views, 3)
+    explanation = model.explain_views(n_resamples=0)
+    U, labels = indicate(model._rule.consensus, model._graphs)
+    for cluster in range(3):
+        rows = np.flatnonzero(labels == cluster)
+        expected = agreement_with(model._graphs[rows], np.maximum(U, 0)[rows], model.basis_)
+        found = [view.agreement_by_cluster[cluster] for view in explanation.views]
+        assert found == pytest.approx(expected)
 
 
 def test_takes_what_fit_takes():

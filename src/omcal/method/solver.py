@@ -20,7 +20,7 @@ from omcal.method.updates import (
     soft_threshold,
     weighted_sum,
 )
-from omcal.method.weights import WEIGHTINGS, WeightInputs, normalized
+from omcal.method.weights import WEIGHTINGS, WeightInputs, normalized, uses_z
 
 _SMALL_STEPS = 3  # Z and alpha steps per sweep when accelerated
 MOST_MOMENTUM = 0.9
@@ -79,8 +79,7 @@ class Problem:
     @property
     def small_steps(self) -> int:
         """Return the number of Z and alpha steps per sweep."""
-        uses_z = self.weighting in WEIGHTINGS and WEIGHTINGS[self.weighting].uses_z
-        return _SMALL_STEPS if self.accelerate and uses_z else 1
+        return _SMALL_STEPS if self.accelerate and uses_z(self.weighting) else 1
 
     def converged(self, history: list[float]) -> bool:
         """Whether the last iteration changed the objective by at most `tol`; tol=0 never stops."""

@@ -80,6 +80,11 @@ def normalized(values: Floats) -> Floats:
     return filled
 
 
+def uses_z(weighting: str) -> bool:
+    """Whether a rule, or "fixed", takes the weights from the consensus graph Z."""
+    return weighting in WEIGHTINGS and WEIGHTINGS[weighting].uses_z
+
+
 WEIGHTINGS: dict[str, Weighting] = {
     "distinct": Weighting(distinct_weights, "by agreement; copies of a view share one weight"),
     "agreement": Weighting(agreement_weights, "by the cosine of each graph with the clustering"),

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations, combinations_with_replacement
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.machine.arrays import Array, Floats, Mask, on_host
+from omcal.machine.arrays import Array, Mask, on_host
 from omcal.machine.threads import sum_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
 from omcal.model.structure import Structure
-from omcal.model.subset_fits import cosines_within, explained_shares, fit_graphs, for_views
+from omcal.model.subset_fits import (
+    cosines_within,
+    explained_shares,
+    for_views,
+    refit,
+    view_products,
+)
 from omcal.model.tabular import html_table
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import SampledGraphs, sample_rows
@@ -310,7 +316,7 @@ def _about_contradictions(
     """
     some = np.linspace(0, graphs.n - 1, min(graphs.n, _ALONE)).astype(int)
     graphs, labels = graphs.of_views(views)[some], labels[some]
-    alike = cosines_within(graphs, _products(graphs), np.zeros_like(labels))
+    alike = cosines_within(graphs, view_products(graphs), np.zeros_like(labels))
     np.fill_diagonal(alike, 0)
     if len(views) < 2 or alike.max(axis=1).min() >= _UNLIKE:
         return
@@ -331,17 +337,10 @@ def _about_contradictions(
 
 
 def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
-    """Clusters of one view.
-
-    Without the nuclear norm, which hardly ever changes them: with 320 anchors its eigenvalues
-    took a quarter of the time of a fit of 250 000 samples.
-    """
-    StS = MemoryRows(graphs, model.n_clusters_).gram()
-    start = spectral_basis(StS[0, 0], model.n_clusters_)
+    """Return the clusters of one view."""
+    start = spectral_basis(MemoryRows(graphs, 1).gram()[0, 0], model.n_clusters_)
     problem = for_views(model._problem(len(model.view_names_)), [0])
-    fit = fit_graphs(graphs, start, replace(problem, beta=0.0), StS)
-    assert fit is not None  # nothing is removed
-    return fit.labels
+    return refit(graphs, start, problem, view_products(graphs)).labels
 
 
 def _about_copies(
@@ -351,7 +350,7 @@ def _about_copies(
     asked = model._weighting  # given weights are arrays
     if not isinstance(asked, str) or asked not in ("agreement", "adaptive", "uniform"):
         return
-    names, within = model.view_names_, cosines_within(graphs, _products(graphs), labels)
+    names, within = model.view_names_, cosines_within(graphs, view_products(graphs), labels)
     for u, v in combinations(views, 2):
         if within[u, v] >= SAME_GRAPH:
             yield Diagnostic(
@@ -362,17 +361,6 @@ def _about_copies(
 
 def _complete(present: Mask) -> Array:
     return np.flatnonzero(present.all(axis=1))
-
-
-def _products(graphs: AnchorGraphs) -> Floats:
-    """(V, V): the inner products of the graphs."""
-    V = graphs.n_views
-    H = np.empty((V, V))
-    weights = graphs.weights.astype(np.float64, copy=False)
-    for u, v in combinations_with_replacement(range(V), 2):
-        same = graphs.indices[:, u, :, None] == graphs.indices[:, v, None, :]
-        H[u, v] = H[v, u] = np.einsum("ik,il,ikl->", weights[:, u], weights[:, v], same)
-    return H
 
 
 def cluster_sizes(labels: Any, n_clusters: int) -> Array:

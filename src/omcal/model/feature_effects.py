@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from omcal.model.tabular import Tabular
@@ -109,7 +110,14 @@ class ClusterDescription(Tabular):
         list of FeatureEffect
             By view, the largest effect first.
         """
-        return [f for f in self.features if f.cluster == cluster and view in (None, f.view)]
+        return [f for f in self._by_cluster.get(cluster, ()) if view in (None, f.view)]
+
+    @cached_property
+    def _by_cluster(self) -> dict[int, list[FeatureEffect]]:
+        found: dict[int, list[FeatureEffect]] = {}
+        for feature in self.features:
+            found.setdefault(feature.cluster, []).append(feature)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and texts, as for JSON.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -15,27 +16,28 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import format_bytes
-from omcal.machine.threads import small_blas
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
-from omcal.method.solver import Problem, Solution, VanishedGraphError, solve
-from omcal.method.updates import ConsensusGraph
-from omcal.places.memory import LARGEST_KEPT, MemoryRows
+from omcal.method.rows import Sums
+from omcal.method.solver import MOST_MOMENTUM, Problem
+from omcal.method.updates import ConsensusGraph, stack_by_view, weighted_sum
+from omcal.method.weights import normalized, uses_z
+from omcal.places.memory import LARGEST_KEPT
 from omcal.views.reading import read_views
 from omcal.views.view import Views
 
+_MOST_STEPS = 30  # of a refit
+_SETTLED = 1e-3  # share of the labels that change in its last step
+
 
 @dataclass(frozen=True)
-class GraphFit:
-    """What a fit to graphs gave."""
+class Refit:
+    """The result of clustering some rows or views of known graphs."""
 
     labels: Array
     F: Array
-    solution: Solution
-
-    @property
-    def basis(self) -> Floats:
-        return self.solution.consensus.G
+    basis: Array
+    alpha: Floats
 
 
 def complete_rows(
@@ -103,28 +105,58 @@ def _stack(blocks: Sequence[Any]) -> Any:
     return sparse.vstack(blocks).tocsr() if sparse.issparse(blocks[0]) else np.concatenate(blocks)
 
 
-def fit_graphs(
-    graphs: AnchorGraphs, G: Floats, problem: Problem, StS: Floats | None = None
-) -> GraphFit | None:
-    """Run the solver from the basis G; None where beta leaves nothing of the graphs."""
-    rows = MemoryRows(graphs, G.shape[1])
-    try:
-        with small_blas(len(G)):
-            solution = solve(rows, rows.gram() if StS is None else StS, G, problem)
-    except VanishedGraphError:
-        return None
-    Z = solution.consensus
-    labels = rows.assign(Z.alpha, *Z.f_step(), Z.G).labels
-    return GraphFit(labels, rows.F, solution)
+def refit(graphs: AnchorGraphs, G: Array, problem: Problem, H: Floats) -> Refit:
+    """Cluster graphs from the basis G on, without the nuclear norm and in float32.
+
+    With beta = 0 the consensus graph is Z = (A(alpha) + γ F Gᵀ) / (1 + γ), so no step needs a
+    matrix of anchors × anchors. Weights that depend on Z ("adaptive") stay as they are, since the
+    nuclear norm is what drives them. H are the products of `view_products`. It stops where at most
+    one label in a thousand changes, or the share `tol` of the problem where it is larger.
+    """
+    if uses_z(problem.weighting):
+        problem = replace(problem, weighting="fixed")
+    V, m, gamma = graphs.n_views, graphs.n_anchors, problem.gamma
+    S = graphs.side_by_side().astype(np.float32)
+    ahead = G = G.astype(np.float32)
+    alpha = problem.alpha
+    F, labels = np.zeros((graphs.n, G.shape[1]), np.float32), np.full(graphs.n, -1)
+    for step in range(min(problem.max_iter, _MOST_STEPS)):
+        U = S @ stack_by_view(alpha, ahead).astype(np.float32)
+        U += gamma * (F @ (G.T @ ahead))
+        before, labels = labels, U.argmax(axis=1)
+        new = np.maximum(U / np.float32(1 + gamma), 0)
+        StF = (S.T @ new).reshape(V, m, -1).astype(np.float64)
+        old, G = G, _polar(weighted_sum(alpha, StF) + gamma * (G @ (F.T @ new)))
+        ahead = G + min(step / (step + 3), MOST_MOMENTUM) * (G - old)
+        F, FtF = new, np.diag(np.square(new, dtype=np.float64).sum(axis=0))
+        alpha = problem.weights(None, H, np.zeros(V), Sums(StF, FtF, FtF), G.astype(np.float64))
+        if (labels != before).mean() <= max(_SETTLED, problem.tol):
+            break
+    return Refit(labels, F, G, alpha)
+
+
+def _polar(M: Array) -> Array:
+    """Return the orthogonal polar factor M (MᵀM)^(−½); zero in directions that M lacks."""
+    squares, Q = np.linalg.eigh(M.T @ M)
+    there = squares > 1e-12 * squares[-1]
+    half = Q[:, there] / squares[there] ** 0.25
+    return np.asarray(M @ (half @ half.T), dtype=np.float32)
 
 
 def for_views(problem: Problem, views: Sequence[int]) -> Problem:
-    """The same problem for some of its views; where all their weights are 0, with equal ones."""
-    alpha = problem.alpha[list(views)]
-    total = alpha.sum()
-    return replace(
-        problem, alpha=alpha / total if total > 0 else np.full(len(alpha), 1.0 / len(alpha))
-    )
+    """Return the problem of some of the views; where all their weights are 0, with equal ones."""
+    return replace(problem, alpha=normalized(problem.alpha[list(views)]))
+
+
+def view_products(graphs: AnchorGraphs) -> Floats:
+    """Return the inner products of the graphs of all pairs of views, (V, V)."""
+    V = graphs.n_views
+    H = np.empty((V, V))
+    weights = graphs.weights.astype(np.float64, copy=False)
+    for u, v in combinations_with_replacement(range(V), 2):
+        same = graphs.indices[:, u, :, None] == graphs.indices[:, v, None, :]
+        H[u, v] = H[v, u] = np.einsum("ik,il,ikl->", weights[:, u], weights[:, v], same)
+    return H
 
 
 def explained_shares(graphs: AnchorGraphs, labels: Array) -> Floats:

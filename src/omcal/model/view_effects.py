@@ -32,20 +32,21 @@ class ViewEffect:
         Of the model.
     agreement : float
         Cosine between the view's graph and the clustering, 0 to 1.
-    without : float or None
+    without : float
         Adjusted Rand index between the result without the view and that of all views: 1 where
-        nothing changes. None where there is none, because beta leaves nothing of the graphs.
-    alone : float or None
+        nothing changes.
+    alone : float
         The same for the result of the view alone.
     explained : float
         Share of the variance of the view's graph that lies between the clusters.
-    explained_alone : float or None
-        What the result of the view alone explains of all views, in the mean.
+    explained_alone : float
+        Share that the result of the view alone explains, as a mean over all views.
     weight_range, agreement_range, without_range : (float, float) or None
-        Of `weight`, `agreement` and `without`; None where nothing was resampled.
+        Of `weight`, `agreement` and `without`; None where nothing was resampled. Weights by the
+        rule "adaptive" are not estimated anew, and have no range.
     agreement_by_cluster : tuple of float
         Agreement on the samples of each cluster.
-    kept_without_by_cluster : tuple of float or None
+    kept_without_by_cluster : tuple of float
         For each cluster its overlap with the most similar cluster of the result without the view:
         shared samples among those in either of the two.
 
@@ -63,15 +64,15 @@ class ViewEffect:
     name: str
     weight: float
     agreement: float
-    without: float | None
-    alone: float | None
+    without: float
+    alone: float
     explained: float
-    explained_alone: float | None
+    explained_alone: float
     weight_range: Range | None
     agreement_range: Range | None
     without_range: Range | None
     agreement_by_cluster: tuple[float, ...]
-    kept_without_by_cluster: tuple[float, ...] | None
+    kept_without_by_cluster: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,8 @@ class ViewFacts:
 
     cosines_within: Floats  # (V, V): of the graphs, less the means of the clusters
     weighting: str  # of the model: adaptive, agreement, distinct or fixed
-    explained_by_agreement: float | None  # the mean share with weighting="agreement"
+    # The mean share with weighting="agreement"; None where the model's rule is not "adaptive".
+    explained_by_agreement: float | None
     uninformative: Mask  # views that are the same for all samples
 
 
@@ -192,12 +194,11 @@ def _leaning(found: ViewExplanation, facts: ViewFacts) -> list[str]:
         return []
     text = (
         f"the weights lean on view {first.name!r}: it has {first.weight:.0%} of the weight, "
-        f"and the other {len(found.views) - 1} views share the rest."
+        f"and the other {len(found.views) - 1} views share the rest. Without it the clusters agree "
+        f"with these by an ARI of {first.without:.2f}."
     )
-    if first.without is not None:
-        text += f" Without it the clusters agree with these by an ARI of {first.without:.2f}."
     score = facts.explained_by_agreement
-    if facts.weighting == "adaptive" and score is not None and score > found.explained + CLEARLY:
+    if score is not None and score > found.explained + CLEARLY:
         text += (
             " That does not make it the best view: adaptive weights prefer the view that falls "
             "most easily into groups (the smoothest graph), even if the other views show "
@@ -208,8 +209,8 @@ def _leaning(found: ViewExplanation, facts: ViewFacts) -> list[str]:
 
 
 def sufficient(found: ViewExplanation) -> list[ViewEffect]:
-    """Views that give the result each by itself: several of them bear each other out."""
-    return [view for view in found.views if view.alone is not None and view.alone >= SAME_RESULT]
+    """Return the views that give the result each by itself; several confirm each other."""
+    return [view for view in found.views if view.alone >= SAME_RESULT]
 
 
 def _sufficient(found: ViewExplanation) -> list[str]:
@@ -237,11 +238,8 @@ def _ignored(found: ViewExplanation, facts: ViewFacts) -> list[str]:
 
 
 def _beaten(found: ViewExplanation, facts: ViewFacts) -> list[str]:
-    scored = [view for view in found.views if view.explained_alone is not None]
-    if not scored:
-        return []
-    best = max(scored, key=lambda view: view.explained_alone or 0.0)
-    if (best.explained_alone or 0.0) <= found.explained + CLEARLY:
+    best = max(found.views, key=lambda view: view.explained_alone)
+    if best.explained_alone <= found.explained + CLEARLY:
         return []
     return [
         f"all views together are worse than view {best.name!r} alone by a score without labels: "
@@ -262,7 +260,5 @@ def table_row(view: ViewEffect) -> tuple[str, ...]:
     )
 
 
-def _cell(value: float | None, interval: Range | None = None) -> str:
-    if value is None:
-        return "none"
+def _cell(value: float, interval: Range | None = None) -> str:
     return f"{value:.2f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")

@@ -45,7 +45,7 @@ def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
     '0 to 1'
     """
     ax = new_axes(ax)
-    series: dict[str, list[tuple[float | None, Range | None]]] = {
+    series: dict[str, list[tuple[float, Range | None]]] = {
         "weight": [(view.weight, view.weight_range) for view in explanation.views],
         "agreement": [(view.agreement, view.agreement_range) for view in explanation.views],
         "ARI without it": [(view.without, view.without_range) for view in explanation.views],
@@ -153,13 +153,12 @@ def settings(trials: Sequence[Trial], ax: Axes | None = None) -> Axes:
 def _dots(
     ax: Any,
     places: Any,
-    values: list[tuple[float | None, Range | None]],
+    values: list[tuple[float, Range | None]],
     title: str,
     colour: str,
     marker: str,
 ) -> None:
-    shown = [np.nan if value is None else value for value, _ in values]
-    ax.plot(shown, places, marker, color=colour, label=title, markersize=5)
+    ax.plot([value for value, _ in values], places, marker, color=colour, label=title, markersize=5)
     for place, (_, interval) in zip(places, values, strict=True):
         if interval is not None:
             ax.plot(interval, (place, place), color=colour, linewidth=1.5)

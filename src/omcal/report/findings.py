@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from inspect import signature
 from typing import Any
@@ -15,19 +14,22 @@ import numpy as np
 from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
 from omcal.method.kinds import ASKED
+from omcal.method.settings import GraphSettings
+from omcal.method.starts import spectral_basis
 from omcal.metrics import evaluate
-from omcal.model.estimators import OMCAL
+from omcal.model.certainty import margins
 from omcal.model.explain import explain_graphs
 from omcal.model.feature_effects import ClusterDescription
 from omcal.model.structure import few_directions, gaussian_like
-from omcal.model.subset_fits import graphs_of
+from omcal.model.subset_fits import refit, view_products
 from omcal.model.view_effects import ViewExplanation
 from omcal.places.data_scan import complete_sample
+from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.plots.clusters import class_counts, diagonal_order
 from omcal.report.columns import Column, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.layout import SampleMap, make_map
-from omcal.views.view import Views
+from omcal.views.view import View, Views
 
 MAP_SAMPLES = 100_000
 EXPLAINED_SAMPLES = 4000
@@ -218,12 +220,16 @@ def sure_by_chance(model: Any, data: Views | None) -> float | None:
         return None
     drawn = gaussian_like(np.hstack(scaled), np.random.default_rng(0))
     views = np.split(drawn, np.cumsum([X.shape[1] for X in scaled])[:-1], axis=1)
-    settings = {"n_anchors": m, "n_neighbors": model.n_neighbors, "scale": None, "random_state": 0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        null = OMCAL(int(model.n_clusters_), **settings).fit(views)
-    margin = find_evidence(null, graphs_of(null, views), np.asarray(null.labels_)).certainty
-    return float((margin > BETWEEN).mean())
+    settings = GraphSettings(model.n_clusters_, m, model.n_neighbors, None, "kmeans")
+    null = Views([View(f"view{v}", X) for v, X in enumerate(views)])
+    (learned,) = learn_in_memory(null, settings, [np.random.RandomState(0)])
+    graphs = learned.graphs(null)
+    AtA = MemoryRows(graphs, 1).gram().sum(axis=(0, 1))
+    problem = model._problem(len(model.view_names_))
+    problem = replace(problem, alpha=np.full(len(views), 1 / len(views)))
+    start = spectral_basis(AtA, model.n_clusters_)
+    fit = refit(graphs, start, problem, view_products(graphs))
+    return float((margins(fit.F, fit.labels)[0] > BETWEEN).mean())
 
 
 def _certainty(model: Any, evidence: Evidence) -> tuple[Array, str]:
@@ -274,13 +280,16 @@ def _view_facts(model: Any, graphs: AnchorGraphs) -> list[ViewFacts]:
 def _explanation(
     model: Any, graphs: AnchorGraphs, rng: np.random.RandomState
 ) -> ViewExplanation | None:
-    """What each view contributes; None for one view, or where no two samples are in all views."""
+    """Explain the views; None for one view, or where no two samples are in all views.
+
+    With many anchors there are many clusters, and a step takes long: fewer samples do.
+    """
     complete = graphs.n if graphs.present is None else int(graphs.present.all(axis=1).sum())
     if graphs.n_views < 2 or complete < 2:
         return None
-    # A resample is a fit for each view, and takes the third power of the number of anchors.
-    resamples = RESAMPLES if graphs.n_anchors <= MANY_ANCHORS else 1
-    return explain_graphs(model, graphs, resamples, EXPLAINED_SAMPLES, rng)
+    many = graphs.n_anchors > MANY_ANCHORS
+    resamples, samples = (1, EXPLAINED_SAMPLES // 2) if many else (RESAMPLES, EXPLAINED_SAMPLES)
+    return explain_graphs(model, graphs, resamples, samples, rng)
 
 
 def _spread_sample(labels: Array, count: int, rng: np.random.RandomState) -> Array:

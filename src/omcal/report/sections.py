@@ -163,7 +163,7 @@ def _effects(f: Findings) -> list[Html]:
     found = f.explanation
     if found is None:
         return [paragraph("No two samples are in all views, and the views cannot be compared.")]
-    largest = max((1 - view.without for view in found.views if view.without is not None), default=1)
+    largest = max(1 - view.without for view in found.views)
     rows: list[TableRow] = [
         [view.name, _shade(view.agreement), _importance(view.without, largest), _shade(view.alone)]
         for view in found.views
@@ -414,14 +414,12 @@ def _names(listed: list[Html]) -> Html:
     return Html('<div class="names">' + "".join(f"<span>{one}</span>" for one in listed) + "</div>")
 
 
-def _shade(value: float | None) -> Cell:
-    return Cell("") if value is None else Cell(f"{value:.3f}", "heat", max(value, 0.0))
+def _shade(value: float) -> Cell:
+    return Cell(f"{value:.3f}", "heat", max(value, 0.0))
 
 
-def _importance(without: float | None, largest: float) -> Cell:
-    """The less is left without a view, the stronger; as a share of the most important one."""
-    if without is None:
-        return Cell("")
+def _importance(without: float, largest: float) -> Cell:
+    """Return a cell that is darker the less is left without a view, relative to the darkest."""
     return Cell(f"{without:.3f}", "heat", (1 - without) / max(largest, 0.1))
 
 

@@ -179,7 +179,7 @@ def decisive_views(f: Findings) -> list[str]:
     if found is None or found.repeated_range is None:
         return []
     low = found.repeated_range[0]
-    return [v.name for v in found.views if v.without is not None and v.without < low - 0.1]
+    return [v.name for v in found.views if v.without < low - 0.1]
 
 
 def count(number: int, what: str) -> str:
