@@ -114,6 +114,8 @@ def cases(tiny: bool) -> Iterator[tuple[str, Any, Any, int]]:
         return clustered(max(n // few, 600), widths, dtype, device)
 
     ten = partial(Consensus, random_state=0)
+    X = data(10**7, THREE)
+    yield "10⁷ × 448, 30 iterations", OMCAL(10, n_anchors=100, **FIXED), X, 7
     X = data(60_000, WIDE)
     yield "60000 × 1430, m = 30, 30 iterations", OMCAL(10, n_anchors=30, **FIXED), X, 15
     yield "60000 × 1430, ten runs", ten(OMCAL(10)), X, 7
@@ -129,9 +131,6 @@ def cases(tiny: bool) -> Iterator[tuple[str, Any, Any, int]]:
     leaves = data(1600 * few, (64, 64, 64), torch.float64)
     yield "1600 × 192, c = 100", OMCAL(100, random_state=0), leaves, 5
     yield "1600 × 192, c = 100, ten runs", ten(OMCAL(100)), leaves, 1
-    del few_X
-    X = data(10**7, THREE)
-    yield "10⁷ × 448, 30 iterations", OMCAL(10, n_anchors=100, **FIXED), X, 7
 
 
 def once(fit: Callable[[], Any]) -> float:
