@@ -93,7 +93,6 @@ MECHANISMS: dict[str, Callable[[], list[Any]]] = {
     "compiled loops of k-means": lambda: [plain_vectors()],
     "compiled rows of the sample": lambda: [without_loops(anchors)],
     "compiled moments": lambda: [patch.object(scaling, "compiled_pays", no)],
-    "inverse root": lambda: [patch("omcal.method.updates._ANCHORS", (10**6, 10**6))],
     "bounds of k-means": lambda: [patch.object(vectors, "_MANY_DISTANCES", 10**15)],
     "inner products": lambda: [
         patch.object(anchors, "inner_products_pay", no),

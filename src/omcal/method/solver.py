@@ -154,20 +154,10 @@ class AbstractIteration(ABC):
 
 
 class Iteration(AbstractIteration):
-    """Iterations whose small matrices are in the memory of this process.
+    """Iterations whose small matrices are in the memory of this process."""
 
-    `inverses` is the compiled function that `soft_threshold` may use.
-    """
-
-    def __init__(
-        self,
-        rows: AbstractRows,
-        StS: Floats,
-        G: Floats,
-        problem: Problem,
-        inverses: Callable[..., None] | None = None,
-    ) -> None:
-        self._rows, self._StS, self._problem, self._inverses = rows, StS, problem, inverses
+    def __init__(self, rows: AbstractRows, StS: Floats, G: Floats, problem: Problem) -> None:
+        self._rows, self._StS, self._problem = rows, StS, problem
         self._H = np.einsum("uvii->uv", StS)
         self._last: Floats | None = None  # the weights of the last update
         self.alpha = problem.alpha
@@ -187,7 +177,7 @@ class Iteration(AbstractIteration):
         for _ in range(p.small_steps):
             AtF = weighted_sum(alpha, sums.StF)
             MtM = fused_gram(alpha, self._StS, AtF, sums.FtF, G, p.gamma)
-            shrunk = soft_threshold(MtM, p.tau, self._inverses)
+            shrunk = soft_threshold(MtM, p.tau)
             if shrunk.squares <= 0:
                 raise VanishedGraphError(_vanished(p.beta, p.gamma, MtM))
             Z = ConsensusGraph(alpha, G, shrunk.T, p.gamma)

@@ -5,7 +5,6 @@ Nothing here has n rows: the rows enter through the sums that one pass over them
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,9 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omcal.machine.arrays import Array, Floats
-from omcal.method.roots import inverse_root
 
-_ANCHORS = (100, 350)  # where a root takes less time than eigenvalues
 MAX_SWEEPS = 10_000  # of `fixed_point`; with R of norm .999 it takes thousands
 
 
@@ -113,22 +110,10 @@ class Shrunk(NamedTuple):
     squares: float  # Σρ²
 
 
-def soft_threshold(MtM: Floats, tau: float, inverses: Callable[..., None] | None = None) -> Shrunk:
-    """Update Z, Eq. 23, from MᵀM; with τ = 0 no eigenvalue is needed.
-
-    Nor is one where nothing is cut, as T = I − τ (MᵀM)^(−½) there. With many anchors, and compiled
-    `inverses` to find the root by, that is looked at first.
-    """
-    m, squared = len(MtM), float(np.trace(MtM))
+def soft_threshold(MtM: Floats, tau: float) -> Shrunk:
+    """Update Z, Eq. 23, from MᵀM; with τ = 0 no eigenvalue is needed."""
     if tau == 0:
-        return Shrunk(np.eye(m), 0.0, squared)
-    if inverses is not None and _ANCHORS[0] <= m <= _ANCHORS[1]:
-        root = inverse_root(MtM, tau**2, inverses)
-        if root is not None:
-            total = float(np.vdot(MtM, root))
-            root *= -tau
-            root[np.diag_indices(m)] += 1.0
-            return Shrunk(root, total - m * tau, squared - 2 * tau * total + m * tau**2)
+        return Shrunk(np.eye(len(MtM)), 0.0, float(np.trace(MtM)))
     squares, Q = np.linalg.eigh(MtM)
     sigma = np.sqrt(np.maximum(squares, 0))
     rho = np.maximum(sigma - tau, 0)

@@ -27,7 +27,6 @@ from omcal.method.new_samples import (
 from omcal.method.rows import AbstractRows, Assignment, Sums, decide, row_bytes
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
-from omcal.method.solver import Iteration, Problem
 from omcal.method.span import shared_rows, span_pays
 from omcal.method.updates import stack_by_view
 from omcal.places.base import OutputKind, Place, SampledGraphs, collect, sample_rows
@@ -166,11 +165,6 @@ class MemoryRows(AbstractRows):
         else:
             total = sum_blocks(self._plain_pass(Q, R), n, _BLOCK)
         return Sums(total.StF.reshape(shape), total.FtF, total.FoldtF)
-
-    def iteration(self, StS: Floats, G: Floats, problem: Problem) -> Iteration | None:
-        if not self._compiled:
-            return None
-        return Iteration(self, StS, G, problem, kernels.inverses_kernel())
 
     def _swept(self, sweep: kernels.Sweep, rows: slice) -> Any:
         graphs = self.graphs[rows]

@@ -7,14 +7,32 @@ matrix, whether it has converged: nothing here depends on a value that the host 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import sqrt
+
 from omcal.machine import torch
 from omcal.machine.torch import Tensor
-from omcal.method.roots import steps
 
+_NEARLY_ONE = 1e-8  # the step from here is off by its square
 LEAST = 1e-8  # smallest eigenvalue, relative to the largest, that a root is ever asked for
 _LEAST_OF_POLAR = 1e-5  # smallest singular value, relative to the largest
 _GAP = 1e-8  # distance of an eigenvalue to the limit for which `projector` tells them apart
 _CLOSE = 1e-6  # distance to the identity from which the last step leaves rounding only
+
+
+def steps(smallest: float) -> Iterator[tuple[float, float]]:
+    """Yield (a, b) of each step x ↦ x (a − b x²), which maps [smallest, 1] nearer to 1.
+
+    Each maps the ends of the interval to the same value, its new lower end (Chen and Chow: A stable
+    scaling of Newton-Schulz for improving the sign function computation, 2014).
+    """
+    while True:
+        last = 1.0 - smallest <= _NEARLY_ONE
+        scale = 1.0 if last else sqrt(3.0 / (1.0 + smallest + smallest**2))
+        yield 1.5 * scale, 0.5 * scale**3
+        if last:
+            return
+        smallest = 0.5 * scale * smallest * (3.0 - (scale * smallest) ** 2)
 
 
 def polar_factor(B: Tensor) -> tuple[Tensor, Tensor]:

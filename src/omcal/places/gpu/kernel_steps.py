@@ -12,10 +12,9 @@ from functools import cache
 import numpy as np
 
 from omcal.machine.torch import Device, Tensor
-from omcal.method.roots import steps
 from omcal.method.solver import MOST_MOMENTUM, Problem
 from omcal.places.gpu import nvrtc
-from omcal.places.gpu.batched_roots import ProductRoot
+from omcal.places.gpu.batched_roots import ProductRoot, steps
 from omcal.places.gpu.batched_steps import RunTensors
 from omcal.places.gpu.devices import send
 

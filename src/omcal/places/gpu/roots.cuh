@@ -1,4 +1,4 @@
-// Compute A^(-1/2) of a symmetric matrix by the steps of `method.roots`, in the shared memory of one block of
+// Compute A^(-1/2) of a symmetric matrix by the steps of `batched_roots.py`, in the shared memory of one block of
 // THREADS threads. Matrices have SIDE rows and columns, of the identity beyond their own, in tiles of
 // 8 × 8 numbers: tensor cores multiply them, one tile per warp.
 constexpr int TILE = 8, DEEP = 4, MOST_STEPS = 24;
