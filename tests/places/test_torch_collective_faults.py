@@ -86,10 +86,11 @@ def test_other_versions(team):
 
 
 @pytest.mark.parametrize("home", ["memory", "files", "tensors"])
-def test_infinity_in_a_share(team, home, tmp_path):
+def test_infinity_beside_nan_in_a_share(team, home, tmp_path):
     """Rank, view and how many there are, wherever the rows are."""
     given = shares()
     X = given[1][1]
+    X["b"][[0, 7, 150], [1, 0, 2]] = np.nan
     X["b"][5, 0] = np.inf
     homes = []
     for rank, (parameters, X) in enumerate(given):
@@ -98,7 +99,7 @@ def test_infinity_in_a_share(team, home, tmp_path):
         homes.append((parameters, list(X.values()), home if rank == 1 else "memory", folder))
     kind, message = said(team, homes, rank_team.fit_at_home)
     assert kind == "ValueError"
-    assert message.startswith("rank 1: view 'view2' contains 0 NaN and 1 infinity (inf) values")
+    assert message.startswith("rank 1: view 'view2' contains 3 NaN and 1 infinity (inf) values")
 
 
 def test_what_is_wrong_with_one_rank_before_they_meet(team):

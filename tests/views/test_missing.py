@@ -1,5 +1,7 @@
 """Cells without a value count as the middle of their feature, wherever the data are."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -195,3 +197,61 @@ def test_tensors_stay_on_their_device():
     assert model.n_missing_ == expected.n_missing_
     assert ari(np.asarray(model.labels_), expected.labels_) == 1
     assert_array_equal(model.predict(tensors).numpy(), model.predict([HOLED, B]))
+
+
+def test_infinity_beside_missing_cells_is_counted_right():
+    from omcal.views.missing import count_missing
+    from omcal.views.view import View, Views
+
+    X = A.copy()
+    X[[0, 7, 15], 1] = np.nan
+    X[5, 1] = np.inf
+    for array in (X, sparse.csr_array(X)):
+        with pytest.raises(ValueError, match="3 NaN and 1 infinity"):
+            count_missing(Views([View("a", array)]))
+    with pytest.raises(ValueError, match="3 NaN and 1 infinity"):
+        fitted([X, B])
+
+
+def test_a_later_fit_without_gaps_says_nothing_of_them():
+    model = fitted([HOLED, B])
+    assert any("lacks" in str(doubt) for doubt in model.doubts_)
+    model.fit([A, B])
+    assert not any("lacks" in str(doubt) for doubt in model.doubts_)
+
+
+def _with_gaps(seed, share_of_first):
+    """Three clusters whose first feature is missing more often in the first of them."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(3, size=240)
+    X = 4 * rng.normal(size=(3, 6))[labels] + rng.normal(size=(240, 6))
+    share = np.where(labels[:, None] == 0, share_of_first, 0.1) * (np.arange(6) == 0)
+    share[:, 1:] = 0.1
+    return np.where(rng.random(X.shape) < share, np.nan, X)
+
+
+def _told(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = OMCAL(3, n_anchors=12, random_state=0).fit(X)
+    return [doubt for doubt in model.doubts_ if "goes with the clusters" in str(doubt)]
+
+
+def test_what_is_missing_with_the_clusters_is_told():
+    (doubt,) = _told(_with_gaps(0, 0.7))
+    assert "'0' in view 'X'" in str(doubt) and "below 0.5 %" in str(doubt)
+
+
+def test_cells_missing_at_random_are_no_doubt():
+    """One false alarm in 200 views; the strength makes it rarer still."""
+    from omcal.model.gaps import linked_gaps
+    from omcal.views.missing import Gaps
+
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(200):
+        missing = rng.random((150, 8)) < rng.uniform(0.02, 0.5)
+        gaps = Gaps(np.arange(150), np.arange(8), missing)
+        alarms += linked_gaps(gaps, rng.integers(4, size=150), 4) is not None
+    assert alarms <= 4
+    assert not [seed for seed in range(4) if _told(_with_gaps(seed, 0.1))]

@@ -108,3 +108,26 @@ def test_a_table_of_numbers_and_booleans_is_one_view():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({name: COLUMNS[name] for name in ("income", "age", "smoker")})
     assert model().fit(frame).view_names_ == ["X"]
+
+
+def test_the_season_of_dates_is_a_feature_where_it_shows():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    summer = np.datetime64("2019-07-01") + rng.integers(0, 40, N) + 365 * rng.integers(0, 4, N)
+    anytime = np.datetime64("2019-01-01") + rng.integers(0, 4 * 365, N)
+    one_year = np.datetime64("2019-06-01") + rng.integers(0, 40, N)
+    for dates, season in ((summer, True), (anytime, False), (one_year, False)):
+        frame = pd.DataFrame({"x": COLUMNS["income"], "city": COLUMNS["city"], "day": dates})
+        fitted = model().fit(frame)
+        assert fitted.n_features_per_view_[0] == (4 if season else 2)
+        assert_array_equal(fitted.predict(frame), fitted.labels_)
+
+
+def test_missing_categories_are_counted_as_cells(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(COLUMNS)
+    frame.loc[:6, "city"] = None
+    doubts = map(str, model().fit(frame).doubts_)
+    assert any(
+        doubt.startswith("view 'X:categories' lacks 7 of its values (1.5%)") for doubt in doubts
+    )

@@ -375,7 +375,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             "_view_columns",
             "_encoding",
         )
-        for name in (*known, "feature_names_in_", "n_missing_", "_missing"):
+        for name in (*known, "feature_names_in_", "n_missing_", "_missing", "_gaps"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         return best

@@ -16,6 +16,7 @@ from omcal.machine.threads import sum_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
+from omcal.model.gaps import linked_gaps
 from omcal.model.structure import Structure
 from omcal.model.subset_fits import (
     cosines_within,
@@ -28,6 +29,7 @@ from omcal.model.tabular import html_table
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
+from omcal.views.named import CATEGORIES
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
@@ -132,19 +134,22 @@ def _about_missing(model: Any) -> Iterator[Diagnostic]:
     for v, cells in enumerate(getattr(model, "_missing", ())):
         if not cells.n_cells:
             continue
-        name, columns = model.view_names_[v], model._view_columns[v]
-        share = cells.n_cells / (cells.n * len(cells.count))
+        name, names = model.view_names_[v], _column_starts(model, v)
+        lost = (cells.n - cells.count)[list(names)]
+        share = lost.sum() / (cells.n * len(lost))
         yield Diagnostic(
-            f"view {name!r} lacks {cells.n_cells} of its values ({share:.1%}), which count as the "
+            f"view {name!r} lacks {lost.sum():.0f} of its values ({share:.1%}), which count as the "
             "middle of their features",
             "impute them if you know better",
         )
-        empty = np.flatnonzero(2 * cells.count < cells.n)
-        if len(empty):
-            some = ", ".join(columns[j] if columns else str(j) for j in empty[:5])
+        empty = [
+            title for title, count in zip(names.values(), lost, strict=True) if 2 * count > cells.n
+        ]
+        if empty:
+            some = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
             yield Diagnostic(
                 f"{len(empty)} features of view {name!r} lack more than half of their values "
-                f"({some}{' …' if len(empty) > 5 else ''})",
+                f"({some})",
                 "leave them out",
             )
         if cells.half_empty > _HALF_EMPTY * cells.n:
@@ -152,6 +157,36 @@ def _about_missing(model: Any) -> Iterator[Diagnostic]:
                 f"{cells.half_empty} samples lack more than half of their values in view {name!r}",
                 "treat them as absent from it: make all of their values NaN",
             )
+        yield from _about_gaps(model, v)
+
+
+def _about_gaps(model: Any, v: int) -> Iterator[Diagnostic]:
+    """Say where what is missing in a view goes with the clusters."""
+    gaps = model._gaps[v]
+    if gaps is None or not gaps.rows.size:
+        return
+    found = linked_gaps(gaps, on_host(model.labels_), model.n_clusters_)
+    if found is not None:
+        starts = _column_starts(model, v)
+        title = starts[max(start for start in starts if start <= found.feature)]
+        yield Diagnostic(
+            f"what is missing goes with the clusters: {title!r} in view {model.view_names_[v]!r} "
+            f"lacks {found.share:.0%} of its values in cluster {found.cluster} and "
+            f"{found.elsewhere:.0%} elsewhere (chance: below 0.5 %)",
+            "ask why they are missing; impute them or leave the feature out, and compare",
+        )
+
+
+def _column_starts(model: Any, v: int) -> dict[int, str]:
+    """Return the title of each column of a view by its first feature; a category has several."""
+    name, titles = model.view_names_[v], model._view_columns[v]
+    plan = model._encoding.get(name.removesuffix(CATEGORIES), {})
+    if not plan or not name.endswith(CATEGORIES):
+        width = model.n_features_per_view_[v]
+        return {j: titles[j] if titles else str(j) for j in range(width)}
+    levels = {title: len(how["levels"]) for title, how in plan.items() if "levels" in how}
+    starts = np.cumsum([0, *levels.values()])[:-1]
+    return dict(zip(starts.tolist(), levels, strict=True))
 
 
 def warn(model: Any) -> None:

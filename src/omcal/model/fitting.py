@@ -72,6 +72,7 @@ from omcal.places.base import Place
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.places.team import facts_of, team_of
 from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.missing import count_missing
 from omcal.views.present import check_present, require_enough
 from omcal.views.reading import fill_missing, read_views, refuse_second_view
 from omcal.views.view import MissingValuesError, Views
@@ -347,8 +348,9 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         team = team_of(self.group)
         with team.reporting_failures():
             views = self._read(X, present)
+            counted = count_missing(views) if fill else None
             if fill and self.group is None:
-                views = fill_missing(self, views, reset=True, total=team.total)
+                views = fill_missing(self, views, True, team.total, counted)
             place = place_for(views, self._asked(), team)
         local = {"device", "memory_limit", "scratch_dir", "group", "verbose"}
         given = {k: v for k, v in self.get_params().items() if k not in local} | more
@@ -358,7 +360,7 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         place.n = n = team.check_same(facts_of(place.views) | facts, place.views.n)
         if fill and self.group is not None:
             # Sums over all ranks, which are known to hold the same features by now.
-            views = fill_missing(self, views, reset=True, total=team.total)
+            views = fill_missing(self, views, True, team.total, counted)
             place = place_for(views, self._asked(), team)
             place.n = n
         return place

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.threads import map_blocks, row_blocks
-from omcal.views.view import Matrix, View, Views
+from omcal.views.view import Matrix, View, Views, require_finite
 
 _BLOCK_ENTRIES = 1 << 20
+_RUNS, _RUN = 16, 128  # runs of consecutive rows whose missing cells are kept
+_FEATURES = 50  # of which they are kept
 _WIDE = 100  # features, from which on whole numbers show counts and must stay whole
 
 
@@ -37,6 +39,8 @@ class MissingCells:
         Number of known values that are not whole.
     half_empty : int
         Samples that lack more than half of their values.
+    infinite : int
+        Number of infinite values, which have no mean.
     """
 
     n: int
@@ -44,6 +48,7 @@ class MissingCells:
     count: Floats
     fractions: Floats
     half_empty: int
+    infinite: int
 
     @classmethod
     def of(cls, block: Matrix) -> MissingCells:
@@ -59,12 +64,14 @@ class MissingCells:
             half = int((2 * by_row > block.shape[1]).sum())
             total = np.bincount(columns, values, block.shape[1]).astype(np.float64)
             fractions = np.bincount(broken, minlength=block.shape[1])
-            return cls(n, total, _floats(n - lost), _floats(fractions), half)
+            infinite = int(np.isinf(values).sum())
+            return cls(n, total, _floats(n - lost), _floats(fractions), half, infinite)
         known = ~np.isnan(block)
         values = np.where(known, block, 0).astype(np.float64)
         half = int((2 * known.sum(axis=1) < block.shape[1]).sum())
         fractions = (values != np.rint(values)).sum(axis=0)
-        return cls(n, values.sum(axis=0), _floats(known.sum(axis=0)), _floats(fractions), half)
+        count, infinite = _floats(known.sum(axis=0)), int(np.isinf(values).sum())
+        return cls(n, values.sum(axis=0), count, _floats(fractions), half, infinite)
 
     def __add__(self, other: MissingCells) -> MissingCells:
         both = zip(vars(self).values(), vars(other).values(), strict=True)
@@ -75,7 +82,7 @@ class MissingCells:
         numbers = [self.n, self.half_empty, *self.total, *self.count, *self.fractions]
         n, half, *sums = total(np.array(numbers, dtype=np.float64))
         known, count, fractions = np.split(np.array(sums), 3)
-        return MissingCells(int(n), known, count, fractions, int(half))
+        return MissingCells(int(n), known, count, fractions, int(half), 0)
 
     @property
     def n_cells(self) -> int:
@@ -98,8 +105,56 @@ def _floats(counts: Array) -> Floats:
     return counts.astype(np.float64)
 
 
-def count_missing(view: View) -> MissingCells:
-    """Count the missing cells of a view, wherever its rows are."""
+def count_missing(views: Views) -> list[MissingCells]:
+    """Count the missing cells of each view, wherever its rows are; refuse infinity."""
+    with np.errstate(invalid="ignore"):
+        found = [_count(view) for view in views]
+    for view, cells in zip(views, found, strict=True):
+        if cells.infinite:
+            require_finite(view.name, cells.n_cells, cells.infinite)
+    return found
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Missing cells of some rows of a view.
+
+    Attributes
+    ----------
+    rows : array
+        Numbers of the rows.
+    features : array
+        The features with most missing cells, at most 50.
+    missing : array of shape (n_rows, n_features)
+        Whether the cell is missing.
+    """
+
+    rows: Array
+    features: Array
+    missing: Mask
+
+
+def sample_gaps(view: View, cells: MissingCells) -> Gaps | None:
+    """Return the missing cells of some rows of a view, read in a few runs; None in Dask."""
+    if not cells.n_cells or view.home == "cluster":
+        return None
+    lost = cells.n - cells.count
+    features = np.sort(np.argsort(-lost, kind="stable")[: min(_FEATURES, np.count_nonzero(lost))])
+    n = int(view.array.shape[0])
+    starts = np.unique(np.linspace(0, max(n - _RUN, 0), _RUNS).astype(int))
+    found = []
+    for start in starts if n > _RUN * _RUNS else [0]:
+        part = slice(int(start), min(n, int(start) + (_RUN if n > _RUN * _RUNS else n)))
+        block = view.array[part]
+        block = block.toarray() if sparse.issparse(block) else np.asarray(block)
+        empty = np.isnan(block) if block.dtype.kind == "f" else np.zeros(block.shape, dtype=bool)
+        there = ~empty.all(axis=1)
+        found.append((np.arange(part.start, part.stop)[there], empty[there][:, features]))
+    rows, missing = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Gaps(rows, features, missing)
+
+
+def _count(view: View) -> MissingCells:
     if view.home == "cluster":
         return _count_in_dask(view.array)
     none = MissingCells.of(np.empty((0, view.width)))
@@ -137,9 +192,11 @@ def _count_in_dask(array: Any) -> MissingCells:
         known.sum(axis=0),
         (values != da.rint(values)).sum(axis=0),
         half,
+        da.isinf(values).sum(),
     )
-    n, total, count, fractions, half = dask.compute(*sums)
-    return MissingCells(int(n), total, _floats(count), _floats(fractions), int(half))
+    n, total, count, fractions, half, infinite = dask.compute(*sums)
+    counts = _floats(count), _floats(fractions)
+    return MissingCells(int(n), total, *counts, int(half), int(infinite))
 
 
 def fill(view: View, middle: Floats) -> View:

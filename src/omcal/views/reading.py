@@ -11,7 +11,7 @@ import numpy as np
 from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, adapt, is_matrix
 from omcal.views.check import check, columns_of_table, require_finite_views
-from omcal.views.missing import count_missing, fill_views
+from omcal.views.missing import MissingCells, count_missing, fill_views, sample_gaps
 from omcal.views.mixed import encode_tables
 from omcal.views.pair import Member, PairingError, pair
 from omcal.views.view import MissingValuesError, View, Views
@@ -50,8 +50,9 @@ def read_views(
         Whether samples may be absent from views: rows of NaN, rows that are None, and, without
         `reset`, views that are None.
     fill : callable, optional
-        Fill missing cells, of which there are some; it sums arrays over all processes of a fit.
-        Without it `home="any"` leaves them as they are.
+        Sums an array over all processes of a fit. If it is given, missing cells are counted and
+        filled. Without it, `home="any"` leaves NaN in the views, and the place that reads the rows
+        raises `MissingValuesError` for it.
 
     Returns
     -------
@@ -82,15 +83,22 @@ def read_views(
 
 
 def fill_missing(
-    estimator: Any, views: Views, reset: bool, total: Callable[[Array], Array]
+    estimator: Any,
+    views: Views,
+    reset: bool,
+    total: Callable[[Array], Array],
+    counted: list[MissingCells] | None = None,
 ) -> Views:
     """Fill missing cells with the middles of their features, which a fit records.
 
-    `total` sums an array over all processes of a fit.
+    `total` sums an array over all processes of a fit; `counted` are the counts of this process.
     """
     if reset:
-        found = [count_missing(view).over_all(total) for view in views]
+        found = [cells.over_all(total) for cells in counted or count_missing(views)]
         estimator._missing = found
+        alone = getattr(estimator, "group", None) is None  # a rank knows its own labels only
+        both = zip(views, found, strict=True)
+        estimator._gaps = [sample_gaps(view, cells) if alone else None for view, cells in both]
         # Where the kind of a view is known, whole numbers need not stay whole to show it.
         estimator._middles = [
             None if not cells.n_cells else cells.middle if view.scale is None else cells.mean
