@@ -51,11 +51,11 @@ def made(place: Place, settings: GraphSettings) -> Any:
     return rows
 
 
-def run(rows: Any, G: np.ndarray) -> tuple[Any, Any]:
+def run(rows: Any, G: np.ndarray, beta: float = 0.3) -> tuple[Any, Any]:
     """All iterations from G, and the labels."""
     StS = rows.gram()
     V = len(StS)
-    problem = Problem(0.3, 0.1, "adaptive", np.full(V, 1 / V), N_ITER, tol=0.0)
+    problem = Problem(beta, 0.1, "adaptive", np.full(V, 1 / V), N_ITER, tol=0.0)
     with small_blas(len(G)):
         solution = solve(rows, StS, G, problem)
     Z = solution.consensus
@@ -89,6 +89,9 @@ def _checks(device: torch.device) -> Iterator[tuple[str, Callable[[], Any]]]:
     for m, c in ((100, 10), (200, 40)):  # roots by products; small steps by products
         for dtype in (torch.float32, torch.float64):
             yield f"fit m={m} c={c} {dtype}", partial(check_fit, device, dtype, 3, c, m)
+    for m, beta in ((60, 2.0), (100, 2.0)):  # singular values are cut
+        check = partial(check_fit, device, torch.float64, 3, 10, m, beta)
+        yield f"fit m={m} beta={beta:g}", check
     for dtype in (torch.float32, torch.float64):
         yield f"ten joined runs {dtype}", partial(check_joined, device, dtype)
     for V, c in ROUNDS:
@@ -128,7 +131,7 @@ def clustered(
 
 
 def check_fit(
-    device: torch.device, dtype: torch.dtype, V: int, c: int, m: int = 60
+    device: torch.device, dtype: torch.dtype, V: int, c: int, m: int = 60, beta: float = 0.3
 ) -> dict[str, float]:
     """Labels and objective from the same anchors and start, against the CPU's."""
     tensors = clustered(30_000, WIDTHS[:V], dtype, device, seed=1)
@@ -139,8 +142,8 @@ def check_fit(
     anchors = host_anchors(host_views, scalings, m, "kmeans", [rng])[0]
     start = np.linalg.qr(rng.standard_normal((m, c)))[0]
     settings = GraphSettings(c, m, K, "feature", anchors)
-    host = run(made(InMemory(host_views, PlaceRequest()), settings), start)
-    there, again = (run(place(tensors, settings, device), start) for _ in range(2))
+    host = run(made(InMemory(host_views, PlaceRequest()), settings), start, beta)
+    there, again = (run(place(tensors, settings, device), start, beta) for _ in range(2))
     same = there[0].history == again[0].history and there[1].labels.equal(again[1].labels)
     assert same, f"V={V} c={c}: a second fit ends elsewhere"
     different = int((there[1].labels.cpu().numpy() != host[1].labels).sum())

@@ -63,7 +63,8 @@ class DeviceIteration(AbstractIteration):
     """Iterations on the device, which starts the next one before the host asks for it.
 
     One launch does an iteration of all runs of a batch. The device cannot finish an iteration where
-    ZᵀF is nearly singular or, with many anchors, where a singular value is next to the threshold.
+    ZᵀF is nearly singular or a singular value is next to the threshold; with few anchors, nor the
+    first one in which a singular value is cut.
     The host then finishes it and does some more: 1, 3, 7, … each time that it happens.
     """
 
@@ -160,10 +161,9 @@ def enter(
         if value == inf:  # F starts at zero
             rows.F.zero_()
         StS_there = together.gram_there(rows.number, StS).to(rows.device)
-        if together.in_cuda and in_one_block(m, rows.device):
-            outlook = False, LEAST  # the kernel handles both cases
-        else:
-            outlook = (True, LEAST) if cuts else together.outlook(_outlook, StS_there, problem)
+        outlook = cuts, LEAST
+        if not cuts and not (together.in_cuda and in_one_block(m, rows.device)):
+            outlook = together.outlook(_outlook, StS_there, problem)
         if together.state is None or not together.state.takes(problem, *outlook):
             shape = (V, m, c, len(faces))
             together.state = _State(together, rows.device, problem, shape, rule, *outlook)

@@ -54,9 +54,7 @@ class KernelSteps:
     ) -> None:
         device, self._problem = tensors.G.device, problem
         (runs, m, c), V, n_faces = tensors.G.shape, tensors.H.shape[1], tensors.faces.shape[1]
-        few, self._t = in_one_block(m, device), tensors
-        side = m + m % 2
-        self._vectors = tensors.sums.new_zeros((runs, side * side + 1))
+        few, self._t = in_one_block(m, device) and not cuts, tensors
         n_work = 2 * m * m + 1 + 5 * m * c + c * c + 3 * V + 3 + max(n_faces, V)
         self._work = tensors.sums.new_zeros((runs, n_work))
         self._plans, n_steps = _plans(device)
@@ -105,7 +103,7 @@ class KernelSteps:
         # Parts of a slot follow one another there: the kernel knows how long each is.
         return self._kernel.bound(
             *((1, len(t.G)), _THREADS, self._bytes + (8 * n_work if whole else 0)),
-            *(t.sums, t.StS, t.H, t.faces, t.given, self._plans, t.alpha_of_Z, self._vectors),
+            *(t.sums, t.StS, t.H, t.faces, t.given, self._plans, t.alpha_of_Z),
             None if whole else self._work,
             *((root.begun, root.projector, root.inverse, root.squared) if root else [None] * 4),
             *(t.packed, t.answers, p.beta, p.gamma, p.tau, p.tol),

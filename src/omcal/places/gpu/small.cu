@@ -3,9 +3,7 @@
 // takes 2.6 of its time (benchmarks/ablations_gpu.py).
 #include "block_sum.cuh"
 #include "roots.cuh"
-#include "eigen.cuh"
 
-constexpr int FRESH = 16;  // iterations after which eigenvectors start from I again, as rounding accumulates
 constexpr int ANSWER = 3;  // numbers: the objective, whether it is valid, whether the run goes on
 enum { FIXED, ADAPTIVE, BY_AGREEMENT };  // RULE of the weights
 // The parts of a launch, in this order. `ProductRoot` runs in between if M'M is too large for one block.
@@ -83,15 +81,15 @@ __device__ void shrink(
 }
 
 // `state` is kept from one iteration to the next: alpha of Z, the last G, alpha, G, T; then the
-// objective, the age of the momentum, whether the run goes on, its iterations so far and at most. So are
-// the eigenvectors of M'M in `vectors`. `given_work` begins with M'M and whether all is valid.
+// objective, the age of the momentum, whether the run goes on, its iterations so far and at most.
+// `given_work` begins with M'M and whether all is valid.
 // `ProductRoot` starts from `begun` (M'M less tau squared, and M'M less I, both scaled) and returns a
 // projector and an inverse root; if no singular value is to be cut, no projector but the square of the
 // inverse root. Tables and states of two runs are `apart` numbers apart.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     const double* __restrict__ sums, const double* __restrict__ StS, const double* __restrict__ H,
     const double* __restrict__ faces, const double* __restrict__ given, const double* __restrict__ steps,
-    double* state, double* vectors, double* given_work,
+    double* state, double* given_work,
     double* begun, const double* projector, const double* inverse, const double* squared,
     REAL* letter, double* answers,
     double beta, double gamma, double tau, double tol,
@@ -100,8 +98,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     extern __shared__ unsigned char memory[];
     double* const shared = reinterpret_cast<double*>(memory);
     double* const partial = shared;  // of sums
-    double* const room = shared + WARPS;  // for roots and decompositions
-    const int mc = m * C, mm = m * m, side = m + m % 2;  // even, for pairs of rows
+    double* const room = shared + WARPS;  // for roots
+    const int mc = m * C, mm = m * m;
     const double s = 1.0 / (1.0 + gamma);
 
     const int run = blockIdx.y, n_runs = gridDim.y;
@@ -109,7 +107,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     const long long shift = (long long)run * apart;
     H += shift, faces += shift, given += shift, state += shift;
     StS += (long long)run * VIEWS * VIEWS * mm;
-    vectors += run * (side * side + 1);
     if (given_work) given_work += (long long)run * work_apart;
     begun += run * mm, inverse += run * mm;
     if (projector) projector += run * mm;
@@ -264,8 +261,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
     }
 
     if (ANCHORS && parts & DECOMPOSES) {
-        // Mostly nothing is cut, and T follows from an inverse root, in a tenth of the time that the
-        // eigenvalues take.
+        // Mostly nothing is cut, and T follows from an inverse root. Else the host takes this step, and
+        // the next ones are done with a projector.
         constexpr int SIDE = ANCHORS ? ANCHORS : TILE;
         auto X = [&](int i) { return tau > 0 ? room[i / m * pitch(SIDE) + i % m] : 0.0; };
         bool whole = true;
@@ -282,42 +279,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) small(
             }
             whole = all_kept(block_sum(partial, squares)) && whole;
         }
-        if (whole) {
-            shrink(A, next_T, totals, partial, tau, m, unit, X);
-        } else {
-            double *const turned = room, *const Q = turned + side * side, *const spare = Q + side * side;
-            double* const cut = spare + side * side;  // of each eigenvalue
-            double* const since = vectors + side * side;  // the iteration that wrote the eigenvectors
-            const double factor = *scale * *scale;
-            const bool fresh = *since != *number || (int)*number % FRESH == 0;
-            each(side * side, [&](int i) { Q[i] = fresh ? i / side == i % side : vectors[i]; });
-            each(side * side, [&](int i) {
-                double sum = 0;
-                for (int k = 0; i / side < m && k < m; ++k) sum += A[i / side * m + k] * Q[k * side + i % side];
-                spare[i] = factor * sum;
-            });
-            each(side * side, [&](int i) {
-                double sum = 0;
-                for (int k = 0; k < side; ++k) sum += Q[k * side + i / side] * spare[k * side + i % side];
-                turned[i] = sum;
-            });
-            const bool well = diagonalise(turned, Q, cut, cut + side / 2, side);
-            auto sigma = [&](int k) { return sqrt(fmax(turned[k * side + k], 0.0)) / *scale; };
-            auto rho = [&](int k) { return fmax(sigma(k) - tau, 0.0); };
-            const double sum = total(partial, m, [&](int k) { return rho(k); });
-            const double squares = total(partial, m, [&](int k) { return rho(k) * rho(k); });
-            if (threadIdx.x == 0) {
-                totals[0] = sum, totals[1] = squares, *since = *number + 1;
-                if (!well) *right = 0;
-            }
-            each(m, [&](int k) { cut[k] = tau / fmax(sigma(k), tau); });
-            each(mm, [&](int i) {
-                double sum = unit(i);
-                for (int k = 0; k < m; ++k) sum -= cut[k] * Q[i / m * side + k] * Q[i % m * side + k];
-                next_T[i] = sum;
-            });
-            each(side * side, [&](int i) { vectors[i] = Q[i]; });
-        }
+        shrink(A, next_T, totals, partial, tau, m, unit, X);
+        if (threadIdx.x == 0 && !whole) *right = 0;
         if (threadIdx.x == 0 && !(totals[1] > 0)) *right = 0;
         __syncthreads();
         weigh();
