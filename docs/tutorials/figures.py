@@ -21,7 +21,7 @@ model = OMCAL(n_clusters=10, random_state=0).fit(data.views)
 # The map of the samples
 # ----------------------
 # Samples that are tied to the same anchors lie together, and clusters are kept whole. Each cluster
-# has its colour and shape: six colours that every eye tells apart, times six shapes.
+# has its colour and shape: ten colours that every eye tells apart, times six shapes.
 
 plots.sample_map(model_layout(model), model.labels_)
 

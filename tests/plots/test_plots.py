@@ -226,18 +226,63 @@ VISION = {
 }
 
 
+def ciede2000(first, second):
+    """The difference of two colours in CIELAB (Sharma, Wu and Dalal 2005)."""
+    (L1, a1, b1), (L2, a2, b2) = first, second
+    mean = ((np.hypot(a1, b1) + np.hypot(a2, b2)) / 2) ** 7
+    stretch = 1.5 - 0.5 * np.sqrt(mean / (mean + 25.0**7))
+    C1, C2 = np.hypot(stretch * a1, b1), np.hypot(stretch * a2, b2)
+    h1, h2 = np.arctan2(b1, stretch * a1), np.arctan2(b2, stretch * a2)
+    turn = (h2 - h1 + np.pi) % (2 * np.pi) - np.pi
+    L, C, h = (L1 + L2) / 2, (C1 + C2) / 2, np.degrees(h1 + turn / 2) % 360
+    waves = ((-0.17, 1, -30), (0.24, 2, 0), (0.32, 3, 6), (-0.2, 4, -63))
+    T = 1 + sum(size * np.cos(np.radians(times * h + shift)) for size, times, shift in waves)
+    dL = (L2 - L1) / (1 + 0.015 * (L - 50) ** 2 / np.sqrt(20 + (L - 50) ** 2))
+    dC = (C2 - C1) / (1 + 0.045 * C)
+    dH = 2 * np.sqrt(C1 * C2) * np.sin(turn / 2) / (1 + 0.015 * C * T)
+    lean = np.radians(60 * np.exp(-(((h - 275) / 25) ** 2)))
+    R = -np.sin(lean) * 2 * np.sqrt(C**7 / (C**7 + 25.0**7))
+    return np.sqrt(dL**2 + dC**2 + dH**2 + R * dC * dH)
+
+
+def test_the_difference_is_the_published_one():
+    assert ciede2000((50, 2.6772, -79.7751), (50, 0, -82.7485)) == pytest.approx(2.0425, abs=1e-4)
+    assert ciede2000((50, 2.49, -0.001), (50, -2.49, 0.0011)) == pytest.approx(7.2195, abs=1e-4)
+    assert ciede2000((2.0776, 0.0795, -1.135), (0.9033, -0.0636, -0.5514)) == pytest.approx(
+        0.9082, abs=1e-4
+    )
+
+
 @pytest.mark.parametrize("vision", VISION)
 @pytest.mark.parametrize("colours", [palette.LIGHT, palette.DARK])
-def test_colours_stay_apart_for_every_eye(colours, vision):
+def test_ten_colours_stay_apart_for_every_eye(colours, vision):
     seen = [simulated(colour, np.array(VISION[vision])) for colour in colours]
-    apart = [np.linalg.norm(a - b) for a, b in combinations(seen, 2)]
-    assert min(apart) > 28
+    assert len(colours) == 10
+    assert min(ciede2000(a, b) for a, b in combinations(seen, 2)) > 19
 
 
-def test_thirty_clusters_have_marks_of_their_own():
-    marks = [(palette.colour_of(c), palette.shape_of(c)) for c in range(36)]
-    assert len(set(marks)) == 36
+def test_shapes_differ_beyond_ten_clusters():
+    marks = [(palette.colour_of(c), palette.shape_of(c)) for c in range(60)]
+    assert len(set(marks)) == 60
+    assert {shape for _, shape in marks[:10]} == {0}
     assert len({shape.marker for shape in palette.SHAPES}) == len(palette.SHAPES) == 6
+
+
+def luminance(rgb):
+    """Relative luminance of sRGB values from 0 to 1 (WCAG)."""
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_numbers_are_readable_on_every_colour(ax):
+    """The box behind a number on the map lets some of the colour through."""
+    xy = np.random.RandomState(0).rand(20, 2)
+    for text in plots.sample_map(xy, np.repeat(np.arange(10), 2), ax).texts:
+        box = text.get_bbox_patch().get_alpha()
+        for colour in palette.LIGHT:
+            rgb = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+            contrast = (luminance(box + (1 - box) * rgb) + 0.05) / 0.05  # of black text
+            assert text.get_color() == "black" and contrast >= 4.5
 
 
 @pytest.mark.parametrize(

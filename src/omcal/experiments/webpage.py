@@ -12,11 +12,12 @@ from omcal import __version__
 from omcal.experiments import document
 from omcal.experiments.document import TITLE, Figure
 from omcal.experiments.tables import Entry, Table
-from omcal.report.html import Cell, Html, Section, TableRow, join, page, paragraph
+from omcal.report.html import Cell, Html, Section, TableRow, bar, join, page, paragraph
 from omcal.report.html import table as html_table
 
 _KINDS = {0: "", 1: "best", 2: "second"}
 _FEW_COLUMNS = 8
+_DRAWN = ("ACC", "NMI", "ARI", "stability", "agreement", "seconds")  # as bars, where there
 _LARGEST_FIGURE = 900_000  # bytes of SVG; larger ones are named, not shown
 
 
@@ -33,12 +34,37 @@ def webpage(sections: list[document.Section]) -> str:
 
 
 def table_page(table: Table) -> str:
-    """Return a page of one table."""
+    """Return a page of one table, with bars of its main columns."""
     bare = replace(table, title="", notes=())
-    body = join(_table(bare), *map(_paragraphs, table.notes))
-    return _page(
-        table.title, "Comparison", Html(""), [Section("table", "Methods", "Methods", body)]
-    )
+    body = join(_table(bare, file="comparison"), *map(_paragraphs, table.notes))
+    charts = [_bars(table, name) for name in _DRAWN if name in table.header]
+    sections = [
+        Section("table", "Methods", "Methods", body),
+        Section("charts", "Scores and times", "Charts", _side_by_side(charts), long=True),
+    ]
+    return _page(table.title, "Comparison", Html(""), sections)
+
+
+def _bars(table: Table, name: str) -> Html:
+    """Return a column as bars: scores on a scale to 1, times on one to the longest."""
+    column = table.header.index(name)
+    texts = [_text(row[column]) for row in table.rows]
+    found = [re.match(r"-?[\d.]+", text) for text in texts]
+    values = [float(one.group()) if one else 0.0 for one in found]
+    largest = max(*values, 1e-12) if name == "seconds" else 1.0
+    rows: list[TableRow] = [
+        [_text(row[0]), _spaced(text), bar(value / largest)]
+        for row, text, value in zip(table.rows, texts, values, strict=True)
+    ]
+    return html_table(("method", name, ""), rows, name, "full", f"comparison-{name.lower()}")
+
+
+def _text(cell: str | Entry) -> str:
+    return cell.text if isinstance(cell, Entry) else cell
+
+
+def _side_by_side(parts: list[Html]) -> Html:
+    return Html(f'<div class="two">{"".join(f"<div>{part}</div>" for part in parts)}</div>')
 
 
 def _page(title: str, kind: str, lead: Html, sections: list[Section]) -> str:
@@ -58,11 +84,12 @@ def _paragraphs(text: str) -> Html:
     return join(*(paragraph(line, "quiet") for line in lines if line.strip()))
 
 
-def _table(table: Table) -> Html:
+def _table(table: Table, file: str = "") -> Html:
     columns = [_column(entries) for entries in zip(*table.rows, strict=True)]
     rows: list[TableRow] = list(zip(*columns, strict=True))
     kind = "dense" if len(table.header) > _FEW_COLUMNS else ""
-    return join(html_table(table.header, rows, table.title, kind), *map(_paragraphs, table.notes))
+    drawn = html_table(table.header, rows, table.title, kind, file)
+    return join(drawn, *map(_paragraphs, table.notes))
 
 
 def _column(entries: Sequence[str | Entry]) -> list[Cell]:

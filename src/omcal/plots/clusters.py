@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from omcal.machine.arrays import Array
 from omcal.model.certainty import margins
 from omcal.model.feature_effects import ClusterDescription
-from omcal.plots.figures import new_axes, open_frame
+from omcal.plots.figures import BLUE, ORANGE, new_axes, open_frame
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def cluster_features(
     found = sorted(found, key=lambda feature: -abs(feature.effect))
     places = np.arange(len(found))
     effects = np.array([feature.effect for feature in found])
-    colours = [LIGHT[4] if effect > 0 else LIGHT[1] for effect in effects]
+    colours = [BLUE if effect > 0 else ORANGE for effect in effects]
     ax.barh(places, effects, height=0.65, color=colours)
     names = [f.feature if view else f"{f.view}: {f.feature}" for f in found]
     ax.set_yticks(places, labels=names)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
+BLUE, ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
 
 
 def convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
@@ -50,7 +50,7 @@ def convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
     iterations = np.arange(1, len(values) + 1)
     # Markers tell single iterations apart as long as there are few of them.
     marker = "o" if len(values) <= 30 else ""
-    ax.plot(iterations, values, color=_BLUE, linewidth=1.8, marker=marker, markersize=4)
+    ax.plot(iterations, values, color=BLUE, linewidth=1.8, marker=marker, markersize=4)
     ax.set(xlabel="iteration", ylabel="objective")
     ax.locator_params(axis="x", integer=True)
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)
@@ -89,7 +89,7 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Axes | None = Non
         )
     ax = new_axes(ax)
     places = np.arange(len(values))
-    bars = ax.barh(places, values, height=0.6, color=_BLUE)
+    bars = ax.barh(places, values, height=0.6, color=BLUE)
     ax.bar_label(bars, fmt="%.3f", padding=4, color=_GREY)
     ax.set_yticks(places, labels=list(names))
     ax.set_ylim(len(values) - 0.4, -0.6)
@@ -132,8 +132,8 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Axes | Non
     ax = new_axes(ax)
     ax.imshow(B, cmap="Blues", vmin=0.0, vmax=_saturation(B), interpolation="nearest")
     for boundary in np.asarray([] if boundaries is None else boundaries):
-        ax.axhline(boundary - 0.5, color=_ORANGE, linewidth=0.5, alpha=0.6)
-        ax.axvline(boundary - 0.5, color=_ORANGE, linewidth=0.5, alpha=0.6)
+        ax.axhline(boundary - 0.5, color=ORANGE, linewidth=0.5, alpha=0.6)
+        ax.axvline(boundary - 0.5, color=ORANGE, linewidth=0.5, alpha=0.6)
     order = "samples" if boundaries is None else "samples, class by class"
     ax.set(xticks=[], yticks=[], xlabel=order, ylabel=order)
     return ax
@@ -289,7 +289,7 @@ def over_anchors(
         raise ValueError(f"n_anchors has shape {x.shape} and values {y.shape}; give one a number.")
     ax = new_axes(ax)
     is_time = name == "seconds"
-    ax.plot(x, y, color=_ORANGE if is_time else _BLUE, linewidth=1.8, marker="o", markersize=4)
+    ax.plot(x, y, color=ORANGE if is_time else BLUE, linewidth=1.8, marker="o", markersize=4)
     ax.set(xlabel="number of anchors m", ylabel=name)
     ax.set_ylim(0, None if is_time else 1.02)
     ax.grid(axis="y", linewidth=0.5, alpha=0.4)

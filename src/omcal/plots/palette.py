@@ -1,15 +1,21 @@
-"""How clusters are told apart: six colours, then six shapes, the same in figures and reports.
+"""Marks of the clusters: ten colours, then six shapes, the same in figures and reports.
 
-The colours differ by at least 30 (CIE 1976) for usual colour vision and for each of its three
-deficiencies, on white as on a dark page; with the shapes there are 36 marks.
+The colours differ by at least 19 (CIEDE2000) for usual colour vision and for each of its three
+deficiencies, on a white page and on a dark one. With the shapes there are 60 marks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-LIGHT = ("#001d47", "#d76900", "#007758", "#925499", "#1cb0ff", "#512300")
-DARK = ("#2f67da", "#d74404", "#3dd681", "#ba5d95", "#dcf5ff", "#f9d40d")
+LIGHT = (
+    *("#0000ff", "#d46a00", "#400015", "#eabfd4", "#6a556a"),
+    *("#950000", "#6a9580", "#aa80ff", "#bfd495", "#2a0055"),
+)
+DARK = (
+    *("#6a15ff", "#eaea2a", "#2affff", "#405500", "#809500"),
+    *("#9595ff", "#40806a", "#eaffd4", "#d495aa", "#6a406a"),
+)
 
 
 @dataclass(frozen=True)
@@ -31,16 +37,16 @@ SHAPES = (
 
 
 def colour_of(cluster: int) -> int:
-    """Which of the colours a cluster has.
+    """Return the number of the colour of a cluster.
 
     Examples
     --------
-    >>> colour_of(0), colour_of(7), shape_of(7)
+    >>> colour_of(0), colour_of(11), shape_of(11)
     (0, 1, 1)
     """
     return int(cluster) % len(LIGHT)
 
 
 def shape_of(cluster: int) -> int:
-    """Which of the shapes a cluster has."""
+    """Return the number of the shape of a cluster; circles up to the tenth."""
     return int(cluster) // len(LIGHT) % len(SHAPES)

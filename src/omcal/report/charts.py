@@ -1,4 +1,4 @@
-"""Charts as SVG, in the colours of the page."""
+"""A line chart as SVG, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from omcal.plots.palette import colour_of, shape_of
 from omcal.report.html import Html
 
-_WIDTH, _HEIGHT = 640, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 12, 14, 40
+_WIDTH, _HEIGHT = 440, 230  # so that text stays readable on a screen of 400 pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 12, 14, 40
 _MARKED = 30  # points up to which each is marked
-_ROW = 22
 
 
 def line_chart(values: Sequence[float], x_title: str, y_title: str) -> Html:
-    """Values over 1, 2, 3 ..., with a text that says what is seen.
+    """Return a line of values over 1, 2, 3 ..., with its first and last value as text.
 
     Examples
     --------
@@ -47,36 +45,6 @@ def line_chart(values: Sequence[float], x_title: str, y_title: str) -> Html:
         f'<text x="{_LEFT + width / 2}" y="{_HEIGHT - 4}" text-anchor="middle">{x_title}</text>'
         f'<text x="14" y="{_TOP + height / 2}" text-anchor="middle" '
         f'transform="rotate(-90 14 {_TOP + height / 2})">{y_title}</text></svg>'
-    )
-
-
-def size_chart(sizes: Sequence[int]) -> Html:
-    """Bars of the sizes of the clusters, the largest first, with their marks.
-
-    Examples
-    --------
-    >>> size_chart([5, 20]).text.count("<rect")
-    2
-    """
-    order = np.argsort(-np.asarray(sizes), kind="stable")
-    largest, n = max(*sizes, 1), max(sum(sizes), 1)
-    left, right = 96, 120
-    width = _WIDTH - left - right
-    rows = "".join(
-        f'<use href="#s{shape_of(c)}" class="k{colour_of(c)}" '
-        f'transform="translate(12 {_ROW * k + 13}) scale(5)"/>'
-        f'<text x="26" y="{_ROW * k + 17}">cluster {c}</text>'
-        f'<rect class="k{colour_of(c)}" x="{left}" y="{_ROW * k + 4}" height="{_ROW - 6}" '
-        f'width="{max(sizes[c] / largest * width, 0.5):.1f}"/>'
-        f'<text x="{left + sizes[c] / largest * width + 8:.1f}" y="{_ROW * k + 17}">'
-        f"{sizes[c]:,} ({sizes[c] / n:.1%})</text>"
-        for k, c in enumerate(order.tolist())
-    )
-    height = _ROW * len(sizes) + 6
-    return Html(
-        f'<svg class="chart" viewBox="0 0 {_WIDTH} {height}" role="img" '
-        f'aria-label="Sizes of {len(sizes)} clusters, from {largest:,} to {min(sizes):,} samples">'
-        f"{rows}</svg>"
     )
 
 

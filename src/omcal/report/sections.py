@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from omcal.model.view_effects import ViewExplanation
-from omcal.report.charts import line_chart, size_chart
+from omcal.report.charts import line_chart
 from omcal.report.features import features
 from omcal.report.findings import ClassTable, Findings, changed
 from omcal.report.html import (
@@ -95,9 +95,19 @@ def clusters(f: Findings) -> Section:
             "</noscript>"
         ),
         Html("<h3>Sizes</h3>"),
-        figure(size_chart(f.sizes.tolist()), "cluster-sizes"),
+        _sizes(f),
     )
     return Section("clusters", "Clusters and a map of the samples", "Clusters", body, long=True)
+
+
+def _sizes(f: Findings) -> Html:
+    """Return the sizes of the clusters as bars, the largest first."""
+    largest, n = max(int(f.sizes.max()), 1), len(f.labels)
+    rows: list[TableRow] = [
+        [cluster_name(c), f"{f.sizes[c]:,}", percent(f.sizes[c] / n), bar(f.sizes[c] / largest)]
+        for c in np.argsort(-f.sizes, kind="stable").tolist()
+    ]
+    return table(("cluster", "samples", "share", ""), rows, kind="full", file="cluster-sizes")
 
 
 def _of_map(f: Findings) -> str:
