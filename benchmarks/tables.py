@@ -1,20 +1,29 @@
 """Tables as analysts have them: missing cells and mixed columns, with standard errors.
 
 python benchmarks/tables.py missing   loss of accuracy with 10 and 30 % of the cells missing
-python benchmarks/tables.py mixed     drawn mixed tables against k-means on one-hot and, if they
-                                      are installed, k-prototypes (kmodes) and FAMD (prince)
+python benchmarks/tables.py mixed     drawn mixed tables: three degrees of overlap, categories that
+                                      carry all, some or none of the clusters
+python benchmarks/tables.py real      mixed tables of palmerpenguins, vega_datasets, statsmodels
+python benchmarks/tables.py million   10⁶ × 20 mixed rows from Parquet by one command
+python benchmarks/tables.py encoders  the encoding of 10⁶ rows against skrub's TableVectorizer
+
+The other methods are k-prototypes (kmodes), FAMD and k-means (prince), Gower distances with average
+linkage, and k-means on one-hot; those whose package is not installed are left out by name.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
+from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from omcal import OMCAL
@@ -24,6 +33,7 @@ from omcal.metrics import clustering_accuracy as accuracy
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = ("MSRCv1", "HW2sources", "Dermatology", "100leaves", "Handwritten")
 SEEDS = 5
+Method = Callable[[Any, int, int], np.ndarray]  # table, number of clusters, seed -> labels
 
 
 def error(values: np.ndarray) -> float:
@@ -49,7 +59,7 @@ def missing() -> None:
         for share, lost in losses.items():
             lost += (np.array(found[0.0]) - found[share]).tolist()
         means = "  ".join(f"{share:.0%}: {np.mean(s):.3f}" for share, s in found.items())
-        print(f"{name:12s} {means}")
+        print(f"{name:12s} {means}", flush=True)
     for share, lost in losses.items():
         print(f"loss at {share:.0%}: {np.mean(lost):+.4f} ± {error(np.array(lost)):.4f}")
 
@@ -73,63 +83,216 @@ def drawn(seed: int, overlap: float, carried: float, n: int = 600) -> tuple[Any,
     return pd.DataFrame(columns), labels
 
 
-def one_hot(table: Any) -> np.ndarray:
-    """Return standardised numbers beside one-hot categories."""
-    numbers = StandardScaler().fit_transform(table.select_dtypes("number"))
-    texts = table.select_dtypes(exclude="number")
-    return np.hstack([numbers, OneHotEncoder(sparse_output=False).fit_transform(texts)])
-
-
-def methods(k: int, seed: int) -> dict[str, Any]:
-    """Return the methods, each a function from a table to labels."""
-
-    def kmeans(X: np.ndarray) -> np.ndarray:
-        return KMeans(k, n_init=10, random_state=seed).fit_predict(X)
-
-    found = {
-        "OMCAL": lambda t: OMCAL(k, random_state=seed).fit(t).labels_,
-        "k-means on one-hot": lambda t: kmeans(one_hot(t)),
-    }
+def real_tables() -> dict[str, tuple[Any, np.ndarray]]:
+    """Return mixed tables with classes by name, without rows that have missing cells."""
+    found = {}
     try:
-        from kmodes.kprototypes import KPrototypes
+        from palmerpenguins import load_penguins
 
-        places = [4, 5, 6, 7]
-        found["k-prototypes"] = lambda t: KPrototypes(k, random_state=seed, n_init=3).fit_predict(
-            t, categorical=places
-        )
-    except ImportError:
-        print("kmodes is not installed: no k-prototypes")
+        penguins = load_penguins().dropna()
+        found["penguins"] = penguins.drop(columns=["species", "year"]), penguins["species"]
+    except ImportError as missing_package:
+        print(missing_package)
     try:
-        import prince
+        from vega_datasets import data
 
-        found["FAMD and k-means"] = lambda t: kmeans(
-            prince.FAMD(n_components=4, random_state=seed).fit(t).row_coordinates(t).to_numpy()
+        cars = data.cars().dropna().drop(columns="Name")
+        cars["Cylinders"] = cars["Cylinders"].astype(str)
+        found["cars"] = cars.drop(columns="Origin"), cars["Origin"]
+    except ImportError as missing_package:
+        print(missing_package)
+    try:
+        from statsmodels.api import datasets
+
+        votes = datasets.anes96.load_pandas().data
+        for name in ("PID", "educ", "TVnews"):
+            votes[name] = "level " + votes[name].astype(int).astype(str)
+        found["anes96"] = votes.drop(columns=["vote", "logpopul"]), votes["vote"]
+        fair = datasets.fair.load_pandas().data.sample(1500, random_state=0)
+        for name in ("occupation", "occupation_husb", "religious"):
+            fair[name] = "level " + fair[name].astype(int).astype(str)
+        found["fair"] = fair.drop(columns="affairs"), fair["affairs"] > 0
+    except ImportError as missing_package:
+        print(missing_package)
+    return {name: (t.reset_index(drop=True), np.asarray(y)) for name, (t, y) in found.items()}
+
+
+def parts(table: Any) -> tuple[np.ndarray, Any]:
+    """Return standardised numbers, and the categories as texts."""
+    import pandas as pd
+
+    numbers = table.select_dtypes(["number", "datetime"]).copy()
+    for name in numbers.select_dtypes("datetime"):
+        numbers[name] = numbers[name].astype("int64")
+    texts = table.drop(columns=list(numbers)).astype(str)
+    return StandardScaler().fit_transform(numbers), pd.DataFrame(texts)
+
+
+def kmeans(X: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Return the clusters of k-means with ten starts."""
+    return KMeans(k, n_init=10, random_state=seed).fit_predict(X)
+
+
+def omcal(table: Any, k: int, seed: int) -> np.ndarray:
+    """Return the clusters of OMCAL with its defaults."""
+    return OMCAL(k, random_state=seed).fit(table).labels_
+
+
+def one_hot(table: Any, k: int, seed: int) -> np.ndarray:
+    """Return the clusters of k-means on standardised numbers beside one-hot categories."""
+    numbers, texts = parts(table)
+    levels = OneHotEncoder(sparse_output=False).fit_transform(texts)
+    return kmeans(np.hstack([numbers, levels]), k, seed)
+
+
+def k_prototypes(table: Any, k: int, seed: int) -> np.ndarray:
+    """Return the clusters of k-prototypes."""
+    from kmodes.kprototypes import KPrototypes
+
+    numbers, texts = parts(table)
+    cells = np.hstack([numbers.astype(object), texts.to_numpy(dtype=object)])
+    places = list(range(numbers.shape[1], cells.shape[1]))
+    model = KPrototypes(k, random_state=seed, n_init=3)
+    return model.fit_predict(cells, categorical=places)
+
+
+def famd(table: Any, k: int, seed: int) -> np.ndarray:
+    """Return the clusters of k-means on the factors of mixed data."""
+    import pandas as pd
+    import prince
+
+    numbers, texts = parts(table)
+    both = pd.concat([pd.DataFrame(numbers).add_prefix("n"), texts], axis=1)
+    both.columns = both.columns.astype(str)
+    model = prince.FAMD(n_components=min(5, both.shape[1] - 1), random_state=seed).fit(both)
+    return kmeans(model.row_coordinates(both).to_numpy(), k, seed)
+
+
+def gower(table: Any, k: int, seed: int) -> np.ndarray:
+    """Return the clusters of average linkage on Gower's distances."""
+    numbers, texts = parts(table)
+    ranges = np.maximum(np.ptp(numbers, axis=0), 1e-12)
+    total = np.zeros((len(numbers), len(numbers)))
+    for j in range(numbers.shape[1]):
+        total += np.abs(numbers[:, j, None] - numbers[None, :, j]) / ranges[j]
+    for _, column in texts.items():
+        codes = np.unique(column, return_inverse=True)[1]
+        total += codes[:, None] != codes[None, :]
+    total /= numbers.shape[1] + texts.shape[1]
+    return AgglomerativeClustering(k, metric="precomputed", linkage="average").fit_predict(total)
+
+
+METHODS: dict[str, Method] = {
+    "OMCAL": omcal,
+    "k-means on one-hot": one_hot,
+    "k-prototypes": k_prototypes,
+    "FAMD and k-means": famd,
+    "Gower, average linkage": gower,
+}
+
+
+def compare(tables: list[tuple[str, Any, np.ndarray, int]]) -> None:
+    """Print the accuracy of each method by name of table, and over all with its time."""
+    scores: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {}
+    by_name: dict[tuple[str, str], list[float]] = {}
+    for name, table, labels, seed in tables:
+        for title, method in METHODS.items():
+            began = time.process_time()
+            try:
+                found = method(table, len(np.unique(labels)), seed)
+            except ImportError:
+                continue
+            seconds.setdefault(title, []).append(time.process_time() - began)
+            score = accuracy(labels, found)
+            scores.setdefault(title, []).append(score)
+            by_name.setdefault((name, title), []).append(score)
+    for name in dict.fromkeys(name for name, *_ in tables):
+        row = "  ".join(f"{title}: {np.mean(by_name[name, title]):.3f}" for title in scores)
+        print(f"{name:28s} {row}")
+    first = np.array(scores["OMCAL"])
+    for title, found in scores.items():
+        values = np.array(found)
+        gap = f"{(first - values).mean():+.3f} ± {error(first - values):.3f}"
+        print(
+            f"{title:24s} {values.mean():.3f} ± {error(values):.3f}  OMCAL before it by {gap}  "
+            f"{np.mean(seconds[title]):.2f} s"
         )
-    except ImportError:
-        print("prince is not installed: no FAMD")
-    return found
 
 
 def mixed() -> None:
-    """Print accuracy and seconds of each method by overlap and by what the categories carry."""
-    scores: dict[str, list[float]] = {}
-    seconds: dict[str, list[float]] = {}
+    """Compare the methods on drawn tables."""
+    tables = []
     for overlap in (0.3, 0.6, 0.9):
         for carried in (0.0, 0.5, 1.0):
-            for seed in range(SEEDS):
-                table, labels = drawn(seed, overlap, carried)
-                for name, method in methods(4, seed).items():
-                    began = time.process_time()
-                    score = accuracy(labels, method(table))
-                    seconds.setdefault(name, []).append(time.process_time() - began)
-                    scores.setdefault(name, []).append(score)
-    for name, found in scores.items():
-        values = np.array(found)
-        print(
-            f"{name:20s} {values.mean():.3f} ± {error(values):.3f}  {np.mean(seconds[name]):.2f} s"
-        )
+            name = f"overlap {overlap}, categories {carried:.0%}"
+            tables += [(name, *drawn(seed, overlap, carried), seed) for seed in range(SEEDS)]
+    compare(tables)
+
+
+def real() -> None:
+    """Compare the methods on real tables."""
+    compare([(n, *pair, seed) for n, pair in real_tables().items() for seed in range(SEEDS)])
+
+
+def large(n: int = 1_000_000) -> Any:
+    """Return a mixed table of 20 columns in five clusters."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    group = rng.integers(5, size=n)
+    centres = 2 * rng.normal(size=(5, 11))
+    columns = {f"x{j}": centres[group, j] + rng.normal(size=n) for j in range(11)}
+    for j, levels in enumerate((3, 5, 8, 12, 20, 4)):
+        usual = rng.integers(levels, size=5)[group]
+        codes = np.where(rng.random(n) < 0.7, usual, rng.integers(levels, size=n))
+        columns[f"c{j}"] = np.array([f"level {i}" for i in range(levels)])[codes]
+    columns["member"] = rng.random(n) < 0.2 + 0.15 * group
+    columns["since"] = np.datetime64("2020-01-01", "ns") + rng.integers(0, 900, n) * 86_400 * 10**9
+    columns["code"] = np.char.add("k", rng.integers(10**9, size=n).astype(str))
+    frame = pd.DataFrame(columns)
+    return frame.mask(rng.random(frame.shape) < 0.01), group
+
+
+def million() -> None:
+    """Print the time and the peak memory of one command on 10⁶ × 20 mixed rows in Parquet."""
+    folder = Path(tempfile.mkdtemp())
+    frame, group = large()
+    frame.to_parquet(folder / "table.parquet", index=False)
+    np.save(folder / "group.npy", group)
+    del frame
+    words = ["cluster", "table.parquet", "--clusters", "5", "--out", "labels.npy", "--runs", "1"]
+    code = (
+        "import resource, sys, time\nbegan = time.process_time()\nfrom omcal.cli.app import run\n"
+        f"code = run({words!r})\nused = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(f'{time.process_time() - began:.1f} s of CPU, {used.ru_maxrss / 2**20:.2f} GiB')\n"
+        "sys.exit(code)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    print(f"accuracy {accuracy(group, np.load(folder / 'labels.npy')):.3f}")
+
+
+def encoders() -> None:
+    """Print the time to encode 10⁶ mixed rows, in turns with skrub's TableVectorizer."""
+    from skrub import TableVectorizer
+
+    from omcal.views.mixed import encode_tables
+
+    frame, _ = large()
+    found: dict[str, list[float]] = {"omcal": [], "skrub": []}
+    for _ in range(3):
+        for name, work in {
+            "omcal": lambda: encode_tables(frame, None, None),
+            "skrub": lambda: TableVectorizer().fit_transform(frame),
+        }.items():
+            began = time.process_time()
+            work()
+            found[name].append(time.process_time() - began)
+    for name, seconds in found.items():
+        print(f"{name}: {np.median(seconds):.2f} s of CPU")
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    {"missing": missing, "mixed": mixed}[sys.argv[1] if len(sys.argv) > 1 else "missing"]()
+    studies = {f.__name__: f for f in (missing, mixed, real, million, encoders)}
+    studies[sys.argv[1] if len(sys.argv) > 1 else "missing"]()

@@ -433,3 +433,11 @@ def test_several_runs_say_how_far_they_agree(mdata, tmp_path):
 def test_n_runs_must_be_positive(mdata):
     with pytest.raises(ValueError, match=r"n_runs=0 must be at least 1"):
         omcal.tl.omcal(mdata, n_clusters=3, n_runs=0)
+
+
+def test_a_frame_of_numbers_and_categories(kinds):
+    frame = pd.DataFrame({"CD3": PROTEIN[:, 0], "tissue": np.array(list("abc"))[MADE.labels]})
+    frame.index = CELLS
+    adata = kinds.plain(COUNTS, CELLS, {"X_pca": RNA, "about": frame})
+    omcal.tl.omcal(adata, 3, use_rep=["X_pca", "about"], random_state=0)
+    assert list(adata.uns["omcal"]["view_weights"]) == ["X_pca", "about", "about:categories"]

@@ -17,6 +17,9 @@ from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL
 from omcal.model.files import load
 from omcal.report.layout import model_layout
+from omcal.views.frames import is_frame
+from omcal.views.mixed import stacked
+from omcal.views.typed import Columns
 
 __all__ = ["model_of", "omcal", "views_of"]
 
@@ -310,7 +313,7 @@ def _part(adata: Any, key: str | None, layer: str | None, name: str) -> Any:
 def _in_memory(part: Any) -> Any:
     if hasattr(part, "to_memory"):  # a sparse matrix that is still in its file
         part = part.to_memory()
-    return part.to_numpy() if hasattr(part, "to_numpy") else part
+    return stacked(Columns.of(part)) if is_frame(part) else part
 
 
 def _scales(data: Any, views: dict[str, Any], use_rep: Keys, layer: Any) -> dict[str, str]:

@@ -274,3 +274,24 @@ def test_mixed_tables_are_converted_as_numbers(customers, tmp_path, ending):
     again = load_views(path)
     for name, view in data.views.items():
         assert_array_equal(again.views[name], view)
+
+
+def test_a_frame_in_anndata_follows_the_same_rules(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    from dataset_files import put_observations
+
+    frame = CUSTOMERS[["spent", "city", "member", "remark"]]
+    with h5py.File(tmp_path / "t.h5ad", "w") as file:
+        put_observations(file, [f"s{i}" for i in range(N)])
+        group = file.create_group("obsm/table", track_order=True)
+        group["_index"] = np.array([f"s{i}" for i in range(N)], dtype=object)
+        group.attrs["_index"] = "_index"
+        for name in frame:
+            values = frame[name].to_numpy()
+            group[name] = values.astype(object) if values.dtype.kind in "OU" else values
+    data = load_views(tmp_path / "t.h5ad")
+    assert list(data.views) == ["table", "table:categories"]
+    assert any("'remark' (120 different texts)" in note for note in data.notes)
+    expected = join_views({"table": frame})
+    for name, view in expected.views.items():
+        assert_array_equal(data.views[name], view)

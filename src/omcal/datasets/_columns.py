@@ -14,7 +14,7 @@ from omcal.datasets._ids import NAMELESS, Ids, choose_ids, numbers_rows, seems_i
 from omcal.datasets._names import is_label_name, listed
 from omcal.machine.arrays import Array
 from omcal.views.columns import by_prefix
-from omcal.views.mixed import Plan, has_texts, make_plan
+from omcal.views.mixed import Plan, has_texts, make_plan, stacked
 from omcal.views.pair import is_id_name
 from omcal.views.typed import Columns, is_numeric
 
@@ -67,7 +67,7 @@ def group_columns(
     groups = _with_left_out(groups, plan)
     taken = {name for view in default for name in groups.get(view, ())}
     others = {name: value for name, value in vectors.items() if name not in taken}
-    joined = {name: Deferred(partial(_stack, table.take(names))) for name, names in groups.items()}
+    joined = {name: Deferred(partial(stacked, table.take(names))) for name, names in groups.items()}
     spare = bare if lists and views is None else []
     numeric = {n: names for n, names in groups.items() if not has_texts(table.take(names))}
     return replace(
@@ -111,7 +111,7 @@ def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
     names = np.array(numeric)
     return replace(
         contents,
-        variables={WHOLE: np.ascontiguousarray(np.asarray(_stack(Columns(samples))).T)},
+        variables={WHOLE: np.ascontiguousarray(np.asarray(stacked(Columns(samples))).T)},
         table=False,
         default_views=(WHOLE,),
         feature_names={} if titles is None else {WHOLE: titles.values},
@@ -216,11 +216,3 @@ def _default(
         f"some columns have a prefix ({listed(groups)}) and some have none ({listed(bare)}); "
         f"choose the views with views=[...], where {WHOLE!r} is all numeric columns."
     )
-
-
-def _stack(table: Columns) -> Array | Columns:
-    """Return the columns of a view: a matrix of their numbers, or a table that has texts."""
-    if has_texts(table):
-        return table
-    columns = list(table.values.values())
-    return np.column_stack([c.astype(np.float64) if c.dtype == object else c for c in columns])

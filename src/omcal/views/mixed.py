@@ -45,6 +45,14 @@ def has_texts(data: Any) -> bool:
     return not all(is_numeric(frame_column(data, j)) for j in suspect)
 
 
+def stacked(table: Columns) -> Array | Columns:
+    """Return the matrix of numbers and booleans that a table is; the table if it has texts."""
+    if has_texts(table):
+        return table
+    columns = list(table.values.values())
+    return np.column_stack([c.astype(np.float64) if c.dtype == object else c for c in columns])
+
+
 def encode_tables(
     X: Any, rule: Any, known: Encoding | None, *, tell: bool = True
 ) -> tuple[Any, Encoding]:

@@ -17,6 +17,8 @@ from omcal.datasets._data import DataError, Matrix, spread_rows
 from omcal.datasets._ids import Ids, as_text
 from omcal.datasets._names import is_label_name, scale_of_key
 from omcal.machine.arrays import Array
+from omcal.views.mixed import stacked
+from omcal.views.typed import Columns, as_column
 
 PREFERRED = "X_pca"
 INDEX_NAMES = {"_index", "index", "__categories"}
@@ -173,8 +175,9 @@ def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
     with reopen(place) as node:
         matrix = node.read_sparse()
         if matrix is None and _is_group(node):
-            columns = [column for column in _columns(node).values() if column.dtype.kind in "biuf"]
-            matrix = np.column_stack(columns) if columns else None
+            # A data frame, to which the rules of any other apply.
+            table = Columns({name: as_column(v) for name, v in _columns(node).items()})
+            matrix = stacked(table) if table.values else None
         elif matrix is None:
             matrix = node.read()
     if matrix is None or matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
