@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -111,12 +112,16 @@ def learned_in_span(
     return [GraphModel(scalings, anchors, k) for anchors in anchors_of]
 
 
-@dataclass(frozen=True)
-class Predictor:
+class AbstractPredictor(ABC):
     """The state that turns samples into rows of F, with the fitted model unchanged."""
 
-    learned: GraphModel
     consensus: ConsensusGraph
+
+    @abstractmethod
+    def graphs(
+        self, views: Views, rows: slice = slice(None), *, compiled: bool = False
+    ) -> AnchorGraphs:
+        """Return the graphs of the samples that the consensus graph is made of."""
 
     @property
     def n_clusters(self) -> int:
@@ -124,9 +129,9 @@ class Predictor:
 
     def blocks(self, views: Views) -> Iterator[tuple[Array, Array]]:
         """Yield unclipped indicator and labels of consecutive blocks of samples."""
+        compiled = compiled_pays(views.n)
         for rows in row_blocks(views.n, BLOCK):
-            compiled = compiled_pays(views.n)
-            graphs = self.learned.graphs(views, rows, compiled=compiled)
+            graphs = self.graphs(views, rows, compiled=compiled)
             yield indicate(self.consensus, graphs, compiled=compiled)
 
     def labels(self, views: Views) -> NDArray[np.int32]:
@@ -139,37 +144,42 @@ class Predictor:
 
 
 @dataclass(frozen=True)
-class ConsensusPredictor:
-    """The state that turns samples into rows of the joined F, by their clusters in several runs.
+class Predictor(AbstractPredictor):
+    """The state of one run."""
 
-    The clusters of the runs are the anchors of one more graph, in which a sample is tied to two
-    clusters of each run.
+    learned: GraphModel
+    consensus: ConsensusGraph
+
+    def graphs(
+        self, views: Views, rows: slice = slice(None), *, compiled: bool = False
+    ) -> AnchorGraphs:
+        return self.learned.graphs(views, rows, compiled=compiled)
+
+
+@dataclass(frozen=True)
+class ConsensusPredictor(AbstractPredictor):
+    """The state of several runs, whose clusters are the anchors of one more graph.
+
+    A sample is tied to two clusters of each run.
     """
 
     runs: list[Predictor]
     consensus: ConsensusGraph
 
-    @property
-    def n_clusters(self) -> int:
-        return int(self.consensus.G.shape[1])
+    def assignments(
+        self, views: Views, rows: slice = slice(None), *, compiled: bool = False
+    ) -> list[Assignment]:
+        """Return label, runner-up and share of each sample in each run."""
+        found = (
+            indicate(run.consensus, run.graphs(views, rows, compiled=compiled), compiled=compiled)
+            for run in self.runs
+        )
+        return [Assignment(labels, 0, *second(U)) for U, labels in found]
 
-    def blocks(self, views: Views) -> Iterator[tuple[Array, Array]]:
-        """Yield unclipped indicator and labels of consecutive blocks of samples."""
-        for parts in zip(*(run.blocks(views) for run in self.runs), strict=True):
-            runs = [Assignment(labels, 0, *second(U)) for U, labels in parts]
-            yield self.decide(runs, compiled=compiled_pays(views.n))
-
-    def decide(self, runs: Sequence[Assignment], *, compiled: bool = False) -> tuple[Array, Array]:
-        """Return unclipped indicator and labels from the clusters of the runs."""
-        return indicate(self.consensus, joined_graph(runs, self.n_clusters), compiled=compiled)
-
-    def labels(self, views: Views) -> NDArray[np.int32]:
-        """Return the cluster of each sample."""
-        return np.concatenate([labels for _, labels in self.blocks(views)])
-
-    def indicator(self, views: Views) -> Array:
-        """Return F of each sample."""
-        return np.concatenate([np.maximum(U, 0) for U, _ in self.blocks(views)])
+    def graphs(
+        self, views: Views, rows: slice = slice(None), *, compiled: bool = False
+    ) -> AnchorGraphs:
+        return joined_graph(self.assignments(views, rows, compiled=compiled), self.n_clusters)
 
 
 def joined_graph(runs: Sequence[Assignment], n_clusters: int) -> AnchorGraphs:

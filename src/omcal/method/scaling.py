@@ -43,6 +43,10 @@ class Scaling:
     unit: Floats | None = None  # damped: log(1 + x / unit)
     weight: Floats | None = None
     kind: Kind = ASKED
+    # Moments of the prepared features over the fitted rows (of "tfidf": of their presence), that
+    # later samples are compared with.
+    mean: Floats | None = None
+    variance: Floats | None = None
 
     @classmethod
     def fit(cls, view: View, scale: Scale) -> Scaling:
@@ -177,13 +181,15 @@ class ScalingPlan:
         if name == "tfidf":
             present = np.rint(found.mean * found.n)
             idf = np.log((1 + found.n) / (1 + present)) + 1
-            return self._balanced(replace(self.steps, weight=idf))
+            steps = self._balanced(replace(self.steps, weight=idf))
+            return replace(steps, mean=found.mean, variance=found.mean * (1 - found.mean))
+        steps = replace(self.steps, mean=found.mean, variance=found.variance)
         if name in ("unit", "view"):
-            return replace(self.steps, factor=_same(float(found.variance.sum()), len(found.mean)))
+            return replace(steps, factor=_same(float(found.variance.sum()), len(found.mean)))
         factor = _inverse_deviation(found)
         if name != "feature":
             factor = factor / np.sqrt(max(int(np.count_nonzero(factor)), 1))
-        return replace(self.steps, center=found.mean if self.centred else None, factor=factor)
+        return replace(steps, center=found.mean if self.centred else None, factor=factor)
 
     def _balanced(self, steps: Scaling) -> Scaling:
         """Return the steps with one factor that gives the sample total variance 1."""

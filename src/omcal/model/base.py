@@ -1,4 +1,4 @@
-"""What a fitted model is asked: clusters of new samples, a report, explanations, a file."""
+"""Methods of every fitted model: predictions, drift, report, explanations, file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from omcal.views.view import MissingValuesError
 
 if TYPE_CHECKING:
     from omcal.method.graph import AnchorGraphs
+    from omcal.model.drift import Drift, Reference
     from omcal.model.feature_effects import ClusterDescription
+    from omcal.model.stream import StreamSums
     from omcal.model.structure import Structure
     from omcal.model.view_effects import ViewExplanation
     from omcal.report import ReportOptions
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 class FittedModel(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC
 ):
-    """What OMCAL, OCAL and Consensus answer once they are fitted."""
+    """The methods that OMCAL, OCAL and Consensus share once they are fitted."""
 
     _rule: Any  # a Predictor or a ConsensusPredictor
     _graphs: AnchorGraphs | None = None
@@ -48,6 +50,8 @@ class FittedModel(
     selection_: ClusterNumber | None = None
     _cluster_names: list[str] | None = None
     outlier_threshold_: float | None = None
+    _sums: StreamSums | None = None
+    _reference: Reference | None = None
 
     @property
     def cluster_names_(self) -> list[str]:
@@ -361,6 +365,28 @@ class FittedModel(
         from omcal.model.describe import describe_clusters
 
         return describe_clusters(self._described, X, feature_names, top, present)
+
+    def drift(self, X: ViewsLike, present: PresentLike | None = None) -> Drift:
+        """Compare new samples with those of the fit: which views, features and clusters moved.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            New samples, with every view of the fit.
+        present : as in `fit`
+            Which samples are in which view.
+
+        Returns
+        -------
+        omcal.model.drift.Drift
+            `print` it, or take it as a data frame with `to_frame()`; `refit` says whether to fit
+            again. Where nothing has moved, anything is said to have with a probability of at most
+            1 %.
+        """
+        check_is_fitted(self)
+        from omcal.model.drift import find_drift
+
+        return find_drift(self, X, present)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `omcal.load` reads; it holds no data.

@@ -20,7 +20,7 @@ from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.scikit import HasMethods, Interval
 from omcal.machine.threads import small_blas
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import ConsensusPredictor, Predictor
+from omcal.method.new_samples import ConsensusPredictor, Predictor, indicate, joined_graph
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
@@ -40,18 +40,31 @@ from omcal.model.doubts import (
     warn,
 )
 from omcal.model.estimators import OMCAL
-from omcal.model.fitting import AnchorClusterer, all_or_nothing, numbers_of
-from omcal.model.numbering import names_like, old_labels, renumbered
+from omcal.model.fitting import AnchorClusterer
+from omcal.model.numbering import names_like, numbers_of, old_labels, renumbered
 from omcal.model.progress import (
     FitMonitor,
     Optimised,
+    all_or_nothing,
     best_of_starts,
     plain_interrupts,
     shown,
 )
-from omcal.model.runs import Finished, Run, RunsAtWork, certainty, run_tables, runs_of
+from omcal.model.runs import (
+    Finished,
+    Run,
+    RunsAtWork,
+    certainty,
+    run_table,
+    run_tables,
+    runs_of,
+)
+from omcal.model.stream import StreamSums
 from omcal.model.structure import Structure, structure_at
-from omcal.places.base import Place
+from omcal.model.subset_fits import views_in_memory
+from omcal.model.updating import add_batch, batch_views
+from omcal.places.base import Place, sample_rows
+from omcal.places.memory import MemoryRows
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
 
@@ -259,7 +272,8 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         best = self._keep_most_similar(inner)
         shown = DiagnosticGraphs.of(place.sample_graphs(best))
         inner._graphs = shown.of_all
-        self.outlier_threshold_ = inner.outlier_threshold_ = inner._threshold(shown)
+        self._reference = inner._summarise(shown, place.n, self.labels_)
+        self.outlier_threshold_ = inner.outlier_threshold_
         own, joint = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
         self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
         inner.doubts_ = inner._doubts(shown, own)
@@ -305,6 +319,11 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         labels = renumbered(labels, order)
         tables = [table[:, order] for table in tables]
         Z = replace(solution.consensus, G=solution.consensus.G[:, order])
+        if isinstance(rows, MemoryRows):
+            some = sample_rows(rows.graphs.n)
+            graphs = rows.graphs[some]
+            F = np.maximum(indicate(Z, graphs)[0], 0)
+            self._sums = StreamSums.of(Z, graphs, F) * (place.n / len(some))
         solution, rules = replace(solution, consensus=Z), [rule for rule, _, _ in finished]
         agreed = certainty(found, labels, tables)
         assignment = Assignment(labels, assignment.n_undecided)
@@ -453,6 +472,60 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             setattr(model, name, getattr(self, name))
         model._cluster_names, model.joined_by = self._cluster_names, self
         return model
+
+    @all_or_nothing
+    def partial_fit(
+        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+    ) -> Self:
+        """Add a batch of samples to the fit; clusters keep their numbers.
+
+        The runs stay; the sums of the joint fit are carried on.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The batch. Views in files are read in blocks, each of which is a batch.
+        y : None
+            Ignored; clustering knows no classes.
+        present : as in `fit`
+            Which samples are in which view.
+
+        Returns
+        -------
+        self
+            `labels_`, `certainty_`, `stability_` and `runs_` are those of the batch.
+        """
+        refuse_second_view(y)
+        if not hasattr(self, "_rule"):
+            raise ValueError("Consensus.partial_fit goes on from a fit; call fit first.")
+        inner = self.estimator_
+        inner._require_host()
+        labels, of_runs = [], []
+        for views in views_in_memory(batch_views(inner, X, present, reset=False)):
+            runs = self._rule.assignments(views)
+            graphs = joined_graph(runs, self.n_clusters_)
+            how = (inner.beta, inner.gamma, inner.half_life)
+            Z, own = add_batch(self, graphs, *how)
+            self._rule = replace(self._rule, consensus=Z)
+            labels.append(own)
+            of_runs.append(runs)
+        self._set_batch(np.concatenate(labels), list(zip(*of_runs, strict=True)))
+        return self
+
+    def _set_batch(self, labels: Array, of_runs: Sequence[Sequence[Assignment]]) -> None:
+        """Set the attributes that speak of samples to those of a batch."""
+        few = np.min_scalar_type(self.n_clusters_ - 1)
+        runs = [
+            replace(run, labels=np.concatenate([part.labels for part in parts]).astype(few))
+            for run, parts in zip(self.runs_, of_runs, strict=True)
+        ]
+        tables = [run_table(run.labels, labels, self.n_clusters_) for run in runs]
+        history = self.objective_.tolist()
+        solution = Solution(np.ones(1), self._rule.consensus, history, self.converged_)
+        agreed = certainty([run.labels for run in runs], labels, tables)
+        self._publish(self._rule.runs, runs, tables, solution, Assignment(labels, 0), agreed)
+        self._keep_most_similar(self.estimator_)
+        self.estimator_._graphs = None
 
     def score_samples(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
         """How well each sample of X is explained, by the run that is most like the result.

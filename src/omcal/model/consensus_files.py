@@ -15,6 +15,7 @@ from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
 from omcal.model.header import flag, integer, names, number, optional_integer
 from omcal.model.numbering import read_matches
+from omcal.model.run_files import read_stream, stream_arrays, stream_values
 from omcal.model.runs import Run, certainty, run_table
 
 
@@ -36,11 +37,12 @@ def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         "matched": list(map(list, model.matched_)),
         "cluster_names": model._cluster_names,
         "runs": [[run.solution.converged, run.objective] for run in model.runs_],
+        **stream_values(model),
     }
     # Of a fit that other processes shared, the labels do not tell them.
     if any(found.sum() != len(model.labels_) for found in model._tables):
         header["tables"] = [found.tolist() for found in model._tables]
-    return header, arrays
+    return header, arrays | stream_arrays(model, "joint.")
 
 
 def read_consensus(kind: Any, inner: Any, header: dict[str, Any], archive: Archive) -> Any:
@@ -84,6 +86,7 @@ def read_consensus(kind: Any, inner: Any, header: dict[str, Any], archive: Archi
     model.structure_, model.outlier_threshold_ = inner.structure_, inner.outlier_threshold_
     model.matched_ = read_matches(header.get("matched", []))
     model._cluster_names = names(header.get("cluster_names"), c)
+    read_stream(model, header, archive, "joint.")
     return model
 
 

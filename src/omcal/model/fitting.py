@@ -1,43 +1,34 @@
-"""What OMCAL and OCAL do: fit, predict, transform, and what surrounds them."""
+"""Fit OMCAL and OCAL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from functools import wraps
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, Floats, Mask, on_host
 from omcal.machine.declaring import declared
-from omcal.machine.memory import parse_bytes
 from omcal.machine.scikit import (
     CallbackSupportMixin,
     scikit_constraints,
     with_callbacks,
 )
 from omcal.machine.threads import one_blas_thread, small_blas
-from omcal.machine.versions import versions
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import GraphModel, Predictor, indicate
 from omcal.method.rows import AbstractRows, Assignment
-from omcal.method.scaling import check_scale
-from omcal.method.settings import GraphSettings, resolve_n_anchors, start_weights
+from omcal.method.settings import GraphSettings, start_weights
 from omcal.method.solver import Problem, Solution
-from omcal.method.starts import check_init, starts
+from omcal.method.starts import starts
 from omcal.method.updates import weighted_sum
-from omcal.model.base import FittedModel
 from omcal.model.certainty import typicality
-from omcal.model.checkpoint import Checkpoint, checkpoint_errors, describe_value
-from omcal.model.cost import Estimate
+from omcal.model.checkpoint import Checkpoint, checkpoint_errors
 from omcal.model.doubts import (
     DiagnosticGraphs,
     Diagnostics,
@@ -46,36 +37,24 @@ from omcal.model.doubts import (
     unconverged,
     warn,
 )
-from omcal.model.numbering import (
-    UNKNOWN,
-    Match,
-    as_before,
-    by_size,
-    moved_anchors,
-    names_like,
-    old_labels,
-    overlaps,
-    renumbered,
-)
-from omcal.model.parameters import SharedParameters
+from omcal.model.drift import Reference
+from omcal.model.numbering import moved_anchors, names_like, numbers_of, old_labels, renumbered
 from omcal.model.progress import (
     FitMonitor,
     Optimised,
+    all_or_nothing,
     best_of_starts,
     plain_interrupts,
     shown,
 )
 from omcal.model.run_files import arrays_of, read_run, values_of
-from omcal.model.sizes import ViewSize, view_sizes
+from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
-from omcal.places.base import Place
-from omcal.places.choose import PlaceRequest, place_for
-from omcal.places.team import facts_of, team_of
+from omcal.model.updating import UpdatedEstimator
+from omcal.places.base import Place, sample_rows
 from omcal.views.like import PresentLike, ViewsLike
-from omcal.views.missing import count_missing
-from omcal.views.present import check_present, require_enough
-from omcal.views.reading import fill_missing, read_views, refuse_second_view
-from omcal.views.view import MissingValuesError, Views
+from omcal.views.reading import refuse_second_view
+from omcal.views.view import Views
 
 _ATTRIBUTES = """\
 labels_ : array of shape (n,)
@@ -122,36 +101,8 @@ labels_ : array of shape (n,)
         Names of the views: those of a mapping, else view1, view2 ..."""
 
 
-def numbers_of(
-    team: Any, sizes: Array, labels: Any, old: Array | None, order: Array | None = None
-) -> tuple[Array, list[Match]]:
-    """Return the order of the clusters, by size or by earlier labels, and the matches to these."""
-    if old is None:
-        return by_size(sizes, order), []
-    # The sum over all processes is at least the largest, and the same for all.
-    n_old = int(team.total(np.array([old.max(initial=UNKNOWN) + 1]))[0])
-    table = team.total(overlaps(old, on_host(labels), len(sizes), n_old))
-    return as_before(table, sizes)
-
-
-def all_or_nothing(method: Callable[..., bool]) -> Callable[..., bool]:
-    """Give the attributes back as they were where the method fails or is interrupted."""
-
-    @wraps(method)
-    def guarded(self: Any, *args: Any, **kwargs: Any) -> bool:
-        before = dict(vars(self))
-        try:
-            return method(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-
-    return guarded
-
-
-class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
-    """What OMCAL and OCAL share: everything but the parameters that speak of several views."""
+class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
+    """Everything that OMCAL and OCAL share: all but the parameters for several views."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -160,7 +111,6 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
             cls.__doc__ = cls.__doc__.replace("{attributes}", _ATTRIBUTES)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
-    _single_view: ClassVar[bool] = False
 
     def fit(
         self,
@@ -218,10 +168,6 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
             raise KeyboardInterrupt
         return self
 
-    def _working(self) -> AbstractContextManager[Any]:
-        """Around the work: the client that was asked for is the current one."""
-        return self.client.as_current() if self.client is not None else nullcontext()
-
     @all_or_nothing
     @with_callbacks  # type: ignore[untyped-decorator]
     def _fit(
@@ -244,25 +190,10 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
                 interrupted = self._fit_at(place, settings, watch, old, before)
             if before is None:
                 self._cluster_names = names_like(like, self.matched_)
+            self._reservoir = None
             return interrupted
 
         return self._at_place(work, X, present)
-
-    def _at_place(
-        self,
-        work: Callable[[Place], bool],
-        X: ViewsLike,
-        present: PresentLike | None,
-        **more: Any,
-    ) -> bool:
-        """Do the work at the place of the views; once more with filled cells if some are missing.
-
-        Ranks must agree on it, so they count missing cells before the work.
-        """
-        try:
-            return work(self._place(X, present, fill=self.group is not None, **more))
-        except MissingValuesError:
-            return work(self._place(X, present, fill=True, **more))
 
     def _last_model(self, views: Views) -> GraphModel | None:
         """Return the scalings and anchors of the last fit, where there was one to go on from."""
@@ -284,11 +215,14 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         settings: GraphSettings,
         watch: FitMonitor,
         old: Array | None,
-        before: GraphModel | None,
+        before: GraphModel | None = None,
+        *,
+        described: bool = True,
     ) -> bool:
         """Fit to views that were read, and for which there is room.
 
         `old` are earlier labels whose numbers are kept, `before` is the model to start from.
+        Without `described` there are no diagnostics.
         """
         team = place.team
         random_state = team.on_leader(lambda: check_random_state(self.random_state))
@@ -317,64 +251,39 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         Z = replace(best.consensus, G=best.consensus.G[:, order])
         assignment = replace(assignment, labels=renumbered(assignment.labels, order))
         self._publish(Predictor(graph_model, Z), best, assignment)
-        self.structure_ = structure_at(place, self._rule, self.labels_)
         shown = DiagnosticGraphs.of(place.sample_graphs(0))
         self._graphs = shown.of_all
-        self.outlier_threshold_ = self._threshold(shown)
-        self.doubts_: Diagnostics = self._doubts(shown, sizes[order])
+        self._summarise(shown, place.n)
+        self.structure_ = structure_at(place, self._rule, self.labels_) if described else None
+        self.doubts_: Diagnostics = Diagnostics()
+        if described:
+            self.doubts_ = self._doubts(shown, sizes[order])
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
         return watch.interrupted
 
-    def _threshold(self, shown: DiagnosticGraphs) -> float | None:
-        """Return the score below which a share `contamination` of some samples of the fit lies."""
+    def _summarise(
+        self, shown: DiagnosticGraphs, n: int, labels: Array | None = None
+    ) -> Reference | None:
+        """Set the sums and the scores of sampled graphs, to which later samples are compared.
+
+        Return the sums by cluster, of other labels where they are given.
+        """
+        self._reference, self._sums, self.outlier_threshold_ = None, None, None
         if shown.graphs is None or not shown.graphs.n:
             return None
-        F = np.maximum(indicate(self._rule.consensus, shown.graphs)[0], 0)
-        return float(np.quantile(typicality(F), self.contamination))
-
-    def _telling(self) -> AbstractContextManager[None]:
-        """Tell the other ranks of a group of an error in the block, before they have met."""
-        return team_of(self.group).reporting_failures()
-
-    def _place(
-        self, X: ViewsLike, present: PresentLike | None, *, fill: bool = False, **more: Any
-    ) -> Place:
-        """Return the place of the views; all processes of the fit must have the same parameters.
-
-        So must be the values of `more`.
-        """
-        team = team_of(self.group)
-        with team.reporting_failures():
-            views = self._read(X, present)
-            counted = count_missing(views) if fill else None
-            if fill and self.group is None:
-                views = fill_missing(self, views, True, team.total, counted)
-            place = place_for(views, self._asked(), team)
-        local = {"device", "memory_limit", "scratch_dir", "group", "verbose"}
-        given = {k: v for k, v in self.get_params().items() if k not in local} | more
-        given |= {f"the version of {name}": version for name, version in versions().items()}
-        given["the columns of X"] = ", ".join(map(str, getattr(self, "feature_names_in_", [])))
-        facts = {name: describe_value(value) for name, value in given.items()}
-        place.n = n = team.check_same(facts_of(place.views) | facts, place.views.n)
-        if fill and self.group is not None:
-            # Sums over all ranks, which are known to hold the same features by now.
-            views = fill_missing(self, views, True, team.total, counted)
-            place = place_for(views, self._asked(), team)
-            place.n = n
-        return place
-
-    def _read(self, X: ViewsLike, present: PresentLike | None) -> Views:
-        views = read_views(self, X, min_samples=2 if self.group is None else 0, present=present)
-        if self._single_view and len(views) > 1:
-            raise ValueError(
-                f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
-                "pass one of them."
-            )
-        check_scale(self.scale, views.names)
-        check_present(views.present, views.names)
-        return views
+        some = sample_rows(shown.graphs.n)
+        graphs, Z = shown.graphs[some], self._rule.consensus
+        U, own = indicate(Z, graphs)
+        F = np.maximum(U, 0)
+        self.outlier_threshold_ = float(np.quantile(typicality(F), self.contamination))
+        self._sums = StreamSums.of(Z, graphs, F) * (n / len(some))
+        self._reference = Reference.of(graphs, own, Z.G.shape[1], n)
+        if labels is None:
+            return self._reference
+        rows = some if shown.rows is None else shown.rows[some]
+        return Reference.of(graphs, on_host(labels)[rows], Z.G.shape[1], n)
 
     def _optimise(
         self,
@@ -398,14 +307,6 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
         leading = rows[0].leading_eigenvectors
         bases = starts(init, self.n_init, np.stack(AtA), self.n_clusters_, states, leading)
         return best_of_starts(place, bases, rows, grams, problems, watch, runner_up=runner_up)
-
-    def _require_room(self, place: Place, settings: GraphSettings) -> None:
-        name, n = type(self).__name__, place.views.n
-        expected = self._estimate_of(place.views, settings)
-        place.require_room(expected.bytes, f"{name} on {n} samples")
-
-    def _estimate_of(self, views: Views, settings: GraphSettings) -> Estimate:
-        return self._estimate(views.n, tuple(map(ViewSize.of, views)), settings.n_anchors)
 
     def _publish(self, rule: Predictor, best: Solution, assignment: Assignment) -> None:
         """The attributes of a fitted model."""
@@ -452,14 +353,6 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
     def _described(self) -> Self:
         return self
 
-    def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:
-        """Where new samples are worked on; a limit of memory or a client is for `fit` alone."""
-        check_is_fitted(self)
-        total = np.asarray if fill else None
-        views = read_views(self, X, reset=False, present=present, fill=total)
-        check_present(views.present, views.names)
-        return place_for(views, PlaceRequest("cpu" if views.home == "cluster" else self.device))
-
     def _parts(self) -> tuple[Self, dict[str, Any], dict[str, Array]]:
         """Return the run, its fitted state for the header of a file, and its arrays."""
         return self, values_of(self), arrays_of(self)
@@ -467,70 +360,6 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
     def _read_parts(self, header: dict[str, Any], archive: Archive) -> None:
         """Set the fitted state from a file."""
         read_run(self, header, archive)
-
-    def estimate(
-        self,
-        n: int,
-        dims: int | Sequence[int],
-        *,
-        dtype: DTypeLike = np.float64,
-        density: float | Sequence[float | None] | None = None,
-    ) -> Estimate:
-        """What `fit` on n samples would take: memory, time, and where the rows would live.
-
-        Parameters
-        ----------
-        n : int
-            Number of samples.
-        dims : list of int
-            Number of features of each view.
-        dtype : dtype, default=float64
-            Of the views.
-        density : float or list of float or None, optional
-            Share of stored entries of sparse views, for all or for each; None is dense.
-
-        Returns
-        -------
-        omcal.model.cost.Estimate
-            `print` it, or read its `bytes` and `seconds`.
-
-        Examples
-        --------
-        >>> from omcal import OMCAL
-        >>> expected = OMCAL(n_clusters=10).estimate(1_000_000, [50, 30], dtype="float32")
-        >>> 1e8 < expected.bytes < 1e9
-        True
-        """
-        self._validate_params()
-        if not isinstance(n, Integral) or n < 2:
-            raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
-        sizes = view_sizes(dims, dtype, density)
-        return self._estimate(int(n), sizes, self._resolve_n_anchors(n))
-
-    def _estimate(self, n: int, sizes: tuple[ViewSize, ...], m: int) -> Estimate:
-        c, k = self._wanted, int(self.n_neighbors)
-        how = self.anchors if isinstance(self.anchors, str) else "given"
-        asked = self._asked()
-        return Estimate(
-            *(n, sizes, m, c, k, how, self._n_starts, int(self.max_iter)),
-            memory_limit=asked.memory_limit,
-            on_cluster=asked.client is not None,
-            device=self.device,
-            scale=self.scale,
-        )
-
-    @property
-    def _wanted(self) -> int:
-        """Return the number of clusters as given or, with "auto", as `fit` chose it."""
-        if self.n_clusters != "auto":
-            return int(self.n_clusters)
-        if not hasattr(self, "n_clusters_"):
-            raise ValueError('n_clusters="auto" is chosen by fit; give a number for an estimate.')
-        return self.n_clusters_
-
-    @property
-    def _n_starts(self) -> int:
-        return int(self.n_init) if isinstance(self.init, str) else 1
 
     @property
     def _random(self) -> bool:
@@ -541,25 +370,6 @@ class AnchorClusterer(CallbackSupportMixin, FittedModel, SharedParameters):
     @property
     def _n_features_out(self) -> int:
         return self.n_clusters_
-
-    def _resolve_n_anchors(self, n: int) -> int:
-        return resolve_n_anchors(n, self._wanted, self.n_neighbors, self.n_anchors, self.anchors)
-
-    def _graph_settings(self, place: Place) -> GraphSettings:
-        m = self._resolve_n_anchors(place.n)
-        views, c, k = place.views, self.n_clusters_, int(self.n_neighbors)
-        here = np.full(len(views), views.n) if views.present is None else views.present.sum(axis=0)
-        require_enough(views.names, place.team.total(here), m)
-        check_init(self.init, m, c)
-        return GraphSettings(c, m, k, self.scale, self.anchors)
-
-    def _asked(self) -> PlaceRequest:
-        limit = self.memory_limit
-        try:
-            n_bytes = None if limit is None else parse_bytes(limit)
-        except ValueError as error:
-            raise ValueError(f"memory_limit: {error}") from error
-        return PlaceRequest(self.device, n_bytes, self.scratch_dir, self.client, self.group)
 
     def _checkpoint(self, place: Place, settings: GraphSettings, **more: Any) -> Checkpoint | None:
         """The one that was asked for; it is of use for the same data, parameters and `more`."""

@@ -119,6 +119,18 @@ def as_before(table: Array, sizes: Array) -> tuple[Array, list[Match]]:
     ]
 
 
+def numbers_of(
+    team: Any, sizes: Array, labels: Any, old: Array | None, order: Array | None = None
+) -> tuple[Array, list[Match]]:
+    """Return the order of the clusters, by size or by earlier labels, and the matches to these."""
+    if old is None:
+        return by_size(sizes, order), []
+    # The sum over all processes is at least the largest, and the same for all.
+    n_old = int(team.total(np.array([old.max(initial=UNKNOWN) + 1]))[0])
+    table = team.total(overlaps(old, on_host(labels), len(sizes), n_old))
+    return as_before(table, sizes)
+
+
 def renumbered(labels: Any, order: Array) -> Any:
     """Return labels, wherever they are, in which cluster order[j] has the number j."""
     number = np.argsort(order).astype(np.int32)

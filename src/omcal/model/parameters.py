@@ -198,6 +198,13 @@ class SharedParameters(Declares):
         help="""Share of the samples of the fit that ``predict(X, outliers=-1)`` would call
         outliers: the rate of false alarms among new samples of the same kind.""",
     )
+    half_life: float | None = parameter(
+        default=None,
+        constraint=(Range(Real, 0, None, "neither"), None),
+        kind="float",
+        help="""Number of later samples after which a sample counts half in `partial_fit`. By
+        default all count the same.""",
+    )
     warm_start: bool = parameter(
         default=False,
         help="""Whether `fit` starts from the anchors and the basis of the last fit, and keeps the

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
+from functools import wraps
 from types import FrameType
 from typing import Any, Self, TextIO
 
@@ -139,6 +140,22 @@ def plain_interrupts() -> Iterator[None]:
                 raise KeyboardInterrupt from error
             cause = cause.__cause__ or cause.__context__
         raise
+
+
+def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the attributes back as they were where the method fails or is interrupted."""
+
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return guarded
 
 
 class FitMonitor:

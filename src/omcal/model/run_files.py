@@ -13,13 +13,15 @@ from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.scaling import SCALES, Scaling
 from omcal.method.updates import ConsensusGraph
 from omcal.model import doubts
+from omcal.model.drift import Reference
 from omcal.model.header import ModelError, flag, integer, names, number, text
 from omcal.model.numbering import read_matches
+from omcal.model.stream import StreamSums
 from omcal.model.structure import Structure
 from omcal.views.columns import split_columns
 from omcal.views.mixed import check_encoding
 
-_SCALING_PARTS = ("center", "factor", "unit", "weight")
+_SCALING_PARTS = ("center", "factor", "unit", "weight", "mean", "variance")
 
 
 def values_of(model: Any) -> dict[str, Any]:
@@ -63,6 +65,7 @@ def values_of(model: Any) -> dict[str, Any]:
         "cluster_names": model._cluster_names,
         "outlier_threshold": model.outlier_threshold_,
         "structure": None if model.structure_ is None else list(model.structure_),
+        **stream_values(model),
     }
 
 
@@ -86,7 +89,48 @@ def arrays_of(model: Any) -> dict[str, Array]:
         for part in _SCALING_PARTS:
             if getattr(scaling, part) is not None:
                 arrays[f"{part}.{v}"] = getattr(scaling, part)
-    return arrays
+    return arrays | stream_arrays(model)
+
+
+def stream_values(model: Any) -> dict[str, Any]:
+    """Return the numbers of samples in the sums for later samples, where there are such sums."""
+    sums, reference = model._sums, model._reference
+    return {
+        "n_sums": None if sums is None else float(sums.n),
+        "n_reference": None if reference is None else float(reference.n_fit),
+    }
+
+
+def stream_arrays(model: Any, name: str = "") -> dict[str, Array]:
+    """Return the sums for later samples under the names of their members."""
+    known = {"sums": model._sums, "reference": model._reference}
+    return {
+        f"{name}{key}.{number}": part
+        for key, sums in known.items()
+        if sums is not None
+        for number, part in enumerate(sums.parts)
+    }
+
+
+def read_stream(model: Any, header: dict[str, Any], archive: Archive, name: str = "") -> None:
+    """Read the sums for later samples; models of earlier versions have none."""
+    m, c = model._rule.consensus.G.shape
+    V, own = len(model.view_names_), len(model._described.basis_)
+
+    def take(key: str, *shapes: tuple[int, ...]) -> list[Array]:
+        found = [archive.take(f"{name}{key}.{i}", shape) for i, shape in enumerate(shapes)]
+        if not all(np.isfinite(part).all() for part in found):
+            raise ModelError(f"its {key} are not finite; the file is damaged.")
+        return found
+
+    n_sums, n_reference = header.get("n_sums"), header.get("n_reference")
+    if n_sums is not None:
+        n = number(n_sums, "n_sums", least=1)
+        model._sums = StreamSums(n, *take("sums", (m, m), (m, c), (c, c)))
+    if n_reference is not None:
+        n = number(n_reference, "n_reference", least=1)
+        shape = (V, c, own)
+        model._reference = Reference(n, *take("reference", (c,), shape, shape))
 
 
 def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
@@ -140,6 +184,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     limit = header.get("outlier_threshold")
     model.outlier_threshold_ = None if limit is None else number(limit, "threshold", least=0)
     model.structure_ = _structure(header.get("structure"))  # 0.2 had none
+    read_stream(model, header, archive)
 
 
 def _structure(stored: Any) -> Structure | None:

@@ -1,0 +1,299 @@
+"""Compare new samples with those of a fit: which views, features and clusters have moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from omcal.machine.arrays import Array, Floats
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import indicate
+from omcal.method.scaling import Scaling
+from omcal.model.certainty import typicality
+from omcal.views.present import check_present
+from omcal.views.reading import read_views
+from omcal.views.view import Matrix, Views
+
+ALARM_RATE = 0.01  # of false alarms, over all comparisons of a call
+_FAMILIES = 4  # views, features, clusters, outliers: each has its share of the rate
+_MUCH = 0.1  # of the weight lies at other anchors: refit
+_MOST_FEATURES = 20  # listed per view
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Sums over the samples of a fit; those of two sets of samples add up."""
+
+    n_fit: float  # samples of the fit, whose moments the scalings have; the sums are of some
+    sizes: Floats  # (c,), samples by cluster
+    mass: Floats  # (V, c, m), sums of the graph weights by cluster
+    squares: Floats  # (V, c, m), sums of their squares
+
+    @classmethod
+    def of(
+        cls, graphs: AnchorGraphs, labels: Array, n_clusters: int, n_fit: float = 0.0
+    ) -> Reference:
+        """Return the sums of samples with these graphs and labels."""
+        V, c, m = graphs.n_views, n_clusters, graphs.n_anchors
+        mass, squares = np.empty((2, V, c * m))
+        offset = labels.astype(np.intp)[:, None] * m
+        for v in range(V):
+            cells = (offset + graphs.indices[:, v]).ravel()
+            weights = graphs.weights[:, v].astype(np.float64).ravel()
+            mass[v] = np.bincount(cells, weights, c * m)
+            squares[v] = np.bincount(cells, weights**2, c * m)
+        sizes = np.bincount(labels, minlength=c).astype(np.float64)
+        return cls(n_fit, sizes, mass.reshape(V, c, m), squares.reshape(V, c, m))
+
+    def __add__(self, other: Reference) -> Reference:
+        sums = (one + more for one, more in zip(self.parts, other.parts, strict=True))
+        return Reference(self.n_fit + other.n_fit, *sums)
+
+    @property
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        return self.sizes, self.mass, self.squares
+
+    @property
+    def n(self) -> float:
+        return float(self.sizes.sum())
+
+
+class Moved(NamedTuple):
+    """One comparison of new samples with those of the fit.
+
+    Attributes
+    ----------
+    kind : {"view", "feature", "cluster size", "cluster place", "outliers"}
+        The quantity that is compared.
+    name : str
+        Name of the view, of the view and the feature, or of the cluster.
+    before, now : float
+        Its value in the fit and in the new samples: share of samples, mean of a feature. None
+        where it is no number.
+    change : float
+        Of a view or the place of a cluster: share of the weights that lies at other anchors. Of a
+        feature: difference of the means in standard deviations. Else `now` − `before`.
+    p : float
+        Upper bound of the probability of such a difference by chance, corrected for the number of
+        comparisons.
+    """
+
+    kind: str
+    name: str
+    before: float | None
+    now: float | None
+    change: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """New samples compared with those of the fit; `print` it.
+
+    Attributes
+    ----------
+    comparisons : list of Moved
+        Every view and cluster, the outliers, and of each view the features that moved most.
+    n_samples : int
+        Number of new samples.
+    alarm_rate : float
+        Probability that anything is said to have moved where nothing has.
+    notes : list of str
+        Comparisons that were not possible.
+
+    Examples
+    --------
+    >>> from omcal import OMCAL
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(600, n_clusters=3, random_state=0)
+    >>> model = OMCAL(3, random_state=0).fit([view[:400] for view in data.views.values()])
+    >>> new = [view[400:] for view in data.views.values()]
+    >>> model.drift(new).moved
+    []
+    >>> new[0] = new[0] + 3
+    >>> sorted({one.name for one in model.drift(new).moved if one.kind == "view"})
+    ['view1']
+    """
+
+    comparisons: list[Moved]
+    n_samples: int
+    alarm_rate: float = ALARM_RATE
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def moved(self) -> list[Moved]:
+        """Return the comparisons whose difference is not chance."""
+        return [one for one in self.comparisons if one.p <= self.alarm_rate]
+
+    @property
+    def refit(self) -> bool:
+        """Whether to fit again: a cluster lies elsewhere, or there are more outliers."""
+        return any(
+            one.kind == "outliers" or (one.kind == "cluster place" and one.change > _MUCH)
+            for one in self.moved
+        )
+
+    def to_frame(self) -> Any:
+        """Return the comparisons as a pandas data frame."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.comparisons, columns=list(Moved._fields))
+        return frame.assign(moved=frame["p"] <= self.alarm_rate)
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_samples} new samples against the fit:"]
+        if not self.moved:
+            lines[0] += f" nothing has moved (false alarms: {self.alarm_rate:.0%})."
+        for one in self.moved:
+            values = "" if one.before is None else f", {one.before:.3g} -> {one.now:.3g}"
+            lines.append(f"  {one.kind} {one.name}{values}: {_CHANGES[one.kind](one.change)}")
+        lines += self.notes
+        if self.refit:
+            lines.append("Fit again: omcal cluster with --like, or fit(X, like=model).")
+        return "\n".join(lines)
+
+
+_CHANGES: dict[str, Any] = {
+    "view": "{:.0%} of its weights lie at other anchors".format,
+    "cluster place": "{:.0%} of its weights lie at other anchors".format,
+    "cluster size": "{:+.1%} of the samples".format,
+    "outliers": "{:+.1%} of the samples".format,
+    "feature": "{:+.2f} standard deviations".format,
+}
+
+
+def chance(delta: Floats, variance: Floats, n: Any, n_new: Any, largest: Any = 1.0) -> Floats:
+    """Return a bound of the probability of a difference of two means by chance (Bernstein).
+
+    `variance` is that of one value, `largest` its largest distance from the mean.
+    """
+    spread = variance * (1 / n + 1 / n_new)
+    size = np.abs(delta)
+    bound = spread + size * largest / (3 * np.minimum(n, n_new))
+    exponent = np.divide(size**2, 2 * bound, out=np.zeros_like(size), where=bound > 0)
+    return np.asarray(np.minimum(2 * np.exp(-exponent), 1.0))
+
+
+def compare_views(old: Reference, new: Reference) -> tuple[Floats, Floats]:
+    """Return the change of each view, and a bound of the probability that it is chance."""
+    return _compare(*((one.mass.sum(axis=1), one.squares.sum(axis=1), one.n) for one in (old, new)))
+
+
+def compare_places(old: Reference, new: Reference, cluster: int) -> tuple[float, float]:
+    """Return the largest change of a cluster in any view, and the bound of its probability."""
+    n, n_new = old.sizes[cluster], new.sizes[cluster]
+    if not n or not n_new:
+        return 0.0, 1.0
+    change, p = _compare(
+        *((one.mass[:, cluster], one.squares[:, cluster], one.sizes[cluster]) for one in (old, new))
+    )
+    return float(change.max()), min(1.0, float(p.min()) * len(p))
+
+
+def _compare(old: Any, new: Any) -> tuple[Floats, Floats]:
+    """Compare means of graph rows, from sums, sums of squares and the numbers of rows."""
+    (mass, squares, n), (mass_new, squares_new, n_new) = old, new
+    delta = mass_new / n_new - mass / n
+    mean = (mass + mass_new) / (n + n_new)
+    variance = np.maximum((squares + squares_new) / (n + n_new) - mean**2, 0)
+    p = chance(delta, variance, n, n_new)
+    change = np.abs(delta).sum(axis=-1) / 2
+    return change, np.minimum(1.0, p.min(axis=-1) * p.shape[-1])
+
+
+def compare_all(
+    old: Reference, new: Reference, names: list[str], cluster_names: list[str]
+) -> Iterator[Moved]:
+    """Yield the comparisons of views and clusters."""
+    V, c = len(names), len(cluster_names)
+    for name, change, p in zip(names, *compare_views(old, new), strict=True):
+        yield _corrected("view", name, None, None, float(change), p, V)
+    share, now = old.sizes / old.n, new.sizes / new.n
+    pooled = (old.sizes + new.sizes) / (old.n + new.n)
+    p = chance(now - share, pooled * (1 - pooled), old.n, new.n)
+    for j, name in enumerate(cluster_names):
+        sizes = float(share[j]), float(now[j])
+        yield _corrected("cluster size", name, *sizes, sizes[1] - sizes[0], float(p[j]), 2 * c)
+        yield _corrected("cluster place", name, None, None, *compare_places(old, new, j), 2 * c)
+
+
+def compare_outliers(share: float, n: float, found: int, n_new: int) -> Moved:
+    """Compare the share of outliers among new samples with that of the fit."""
+    now = found / n_new
+    pooled = np.array((share * n + found) / (n + n_new))
+    p = chance(np.array(now - share), pooled * (1 - pooled), n, n_new)
+    p = p if now > share else np.ones(())
+    return _corrected("outliers", "", share, now, now - share, float(p), 1)
+
+
+def compare_features(
+    views: Views, scalings: list[Scaling], columns: list[Any], n: float
+) -> Iterator[Moved]:
+    """Yield the features of each view that differ most; those of scalings that know their means."""
+    for view, scaling, names in zip(views, scalings, columns, strict=True):
+        if scaling.mean is None or scaling.variance is None:
+            continue
+        rows = view.array if view.present is None else view.array[view.present]
+        n_new = rows.shape[0]
+        if not n_new:
+            continue
+        block = rows.astype(view.dtype, copy=False)
+        binary = scaling.kind.name == "tfidf"
+        mean, own, largest = _moments(block != 0 if binary else scaling.prepare(block))
+        variance = (n * scaling.variance + n_new * own) / (n + n_new)
+        delta = mean - scaling.mean
+        variance += n * n_new / (n + n_new) ** 2 * delta**2
+        p = chance(delta, variance, n, n_new, np.maximum(largest, np.abs(delta)))
+        deviation = np.sqrt(np.maximum(variance, 0))
+        change = np.divide(delta, deviation, out=np.zeros_like(delta), where=deviation > 0)
+        for j in np.argsort(p, kind="stable")[:_MOST_FEATURES]:
+            name = f"{view.name}: {names[j] if names else j}"
+            values = float(scaling.mean[j]), float(mean[j]), float(change[j]), float(p[j])
+            yield _corrected("feature", name, *values, len(views) * view.width)
+
+
+def _moments(block: Matrix) -> tuple[Floats, Floats, Floats]:
+    """Return mean, variance and largest distance from the mean (sparse: from zero) by feature."""
+    if sparse.issparse(block):
+        mean, variance = mean_variance_axis(sparse.csr_array(block, dtype=np.float64), axis=0)
+        return mean, variance, abs(block).max(axis=0).toarray().ravel().astype(np.float64)
+    wide = np.asarray(block, dtype=np.float64)
+    mean = wide.mean(axis=0)
+    return mean, wide.var(axis=0), np.abs(wide - mean).max(axis=0)
+
+
+def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
+    """Compare the samples of X with those that a model was fitted to."""
+    run, old = model._described, model._reference
+    if old is None:
+        raise ValueError(
+            "drift needs sums of the fit, which this model does not have: it was fitted on a "
+            "device or by ranks, or saved by an earlier version; fit it again on the CPU."
+        )
+    views = read_views(run, X, reset=False, present=present, home="memory")
+    check_present(views.present, views.names)
+    learned, Z = run._rule.learned, run._rule.consensus
+    graphs = learned.graphs(views)
+    new = Reference.of(graphs, model._rule.labels(views), len(old.sizes))
+    found = list(compare_all(old, new, list(views.names), model.cluster_names_))
+    found += compare_features(views, learned.scalings, run._view_columns, old.n_fit)
+    scores = typicality(np.maximum(indicate(Z, graphs)[0], 0))
+    strange = int(np.count_nonzero(scores < model.outlier_threshold_))
+    found.append(compare_outliers(run.contamination, old.n, strange, views.n))
+    without = [v.name for v, s in zip(views, learned.scalings, strict=True) if s.mean is None]
+    notes = [
+        f"features of the view {name} are not compared: their means are not known"
+        for name in without
+    ]
+    return Drift(found, views.n, notes=notes)
+
+
+def _corrected(
+    kind: str, name: str, before: Any, now: Any, change: float, p: float, number: int
+) -> Moved:
+    return Moved(kind, name, before, now, change, min(1.0, float(p) * number * _FAMILIES))

@@ -1,0 +1,202 @@
+"""Preparation of a fit: read the views, choose their place, estimate the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.machine.memory import parse_bytes
+from omcal.machine.versions import versions
+from omcal.method.scaling import check_scale
+from omcal.method.settings import GraphSettings, resolve_n_anchors
+from omcal.method.starts import check_init
+from omcal.model.base import FittedModel
+from omcal.model.checkpoint import describe_value
+from omcal.model.cost import Estimate
+from omcal.model.parameters import SharedParameters
+from omcal.model.sizes import ViewSize, view_sizes
+from omcal.places.base import Place
+from omcal.places.choose import PlaceRequest, place_for
+from omcal.places.team import facts_of, team_of
+from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.missing import count_missing
+from omcal.views.present import check_present, require_enough
+from omcal.views.reading import fill_missing, read_views
+from omcal.views.view import MissingValuesError, Views
+
+
+class PlacedEstimator(FittedModel, SharedParameters):
+    """The part of OMCAL and OCAL that comes before the work of a fit."""
+
+    _single_view: ClassVar[bool] = False
+
+    def _working(self) -> AbstractContextManager[Any]:
+        """Around the work: the client that was asked for is the current one."""
+        return self.client.as_current() if self.client is not None else nullcontext()
+
+    def _telling(self) -> AbstractContextManager[None]:
+        """Tell the other ranks of a group of an error in the block, before they have met."""
+        return team_of(self.group).reporting_failures()
+
+    def _at_place(
+        self,
+        work: Callable[[Place], bool],
+        X: ViewsLike,
+        present: PresentLike | None,
+        **more: Any,
+    ) -> bool:
+        """Do the work at the place of the views; once more with filled cells if some are missing.
+
+        Ranks must agree on it, so they count missing cells before the work.
+        """
+        try:
+            return work(self._place(X, present, fill=self.group is not None, **more))
+        except MissingValuesError:
+            return work(self._place(X, present, fill=True, **more))
+
+    def _place(
+        self, X: ViewsLike, present: PresentLike | None, *, fill: bool = False, **more: Any
+    ) -> Place:
+        """Return the place of the views; all processes of the fit must have the same parameters.
+
+        So must be the values of `more`.
+        """
+        team = team_of(self.group)
+        with team.reporting_failures():
+            views = self._read(X, present)
+            counted = count_missing(views) if fill else None
+            if fill and self.group is None:
+                views = fill_missing(self, views, True, team.total, counted)
+            place = place_for(views, self._asked(), team)
+        local = {"device", "memory_limit", "scratch_dir", "group", "verbose"}
+        given = {k: v for k, v in self.get_params().items() if k not in local} | more
+        given |= {f"the version of {name}": version for name, version in versions().items()}
+        given["the columns of X"] = ", ".join(map(str, getattr(self, "feature_names_in_", [])))
+        facts = {name: describe_value(value) for name, value in given.items()}
+        place.n = n = team.check_same(facts_of(place.views) | facts, place.views.n)
+        if fill and self.group is not None:
+            # Sums over all ranks, which are known to hold the same features by now.
+            views = fill_missing(self, views, True, team.total, counted)
+            place = place_for(views, self._asked(), team)
+            place.n = n
+        return place
+
+    def _read(self, X: ViewsLike, present: PresentLike | None) -> Views:
+        views = read_views(self, X, min_samples=2 if self.group is None else 0, present=present)
+        self._check_views(views)
+        check_present(views.present, views.names)
+        return views
+
+    def _check_views(self, views: Views) -> None:
+        """Refuse several views for OCAL, and a scale for an unknown view."""
+        if self._single_view and len(views) > 1:
+            raise ValueError(
+                f"{type(self).__name__} takes one view and X holds {len(views)}; use OMCAL, or "
+                "pass one of them."
+            )
+        check_scale(self.scale, views.names)
+
+    def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:
+        """Where new samples are worked on; a limit of memory or a client is for `fit` alone."""
+        check_is_fitted(self)
+        total = np.asarray if fill else None
+        views = read_views(self, X, reset=False, present=present, fill=total)
+        check_present(views.present, views.names)
+        return place_for(views, PlaceRequest("cpu" if views.home == "cluster" else self.device))
+
+    def _resolve_n_anchors(self, n: int) -> int:
+        return resolve_n_anchors(n, self._wanted, self.n_neighbors, self.n_anchors, self.anchors)
+
+    def _graph_settings(self, place: Place) -> GraphSettings:
+        m = self._resolve_n_anchors(place.n)
+        views, c, k = place.views, self.n_clusters_, int(self.n_neighbors)
+        here = np.full(len(views), views.n) if views.present is None else views.present.sum(axis=0)
+        require_enough(views.names, place.team.total(here), m)
+        check_init(self.init, m, c)
+        return GraphSettings(c, m, k, self.scale, self.anchors)
+
+    def _asked(self) -> PlaceRequest:
+        limit = self.memory_limit
+        try:
+            n_bytes = None if limit is None else parse_bytes(limit)
+        except ValueError as error:
+            raise ValueError(f"memory_limit: {error}") from error
+        return PlaceRequest(self.device, n_bytes, self.scratch_dir, self.client, self.group)
+
+    def _require_room(self, place: Place, settings: GraphSettings) -> None:
+        name, n = type(self).__name__, place.views.n
+        expected = self._estimate_of(place.views, settings)
+        place.require_room(expected.bytes, f"{name} on {n} samples")
+
+    def _estimate_of(self, views: Views, settings: GraphSettings) -> Estimate:
+        return self._estimate(views.n, tuple(map(ViewSize.of, views)), settings.n_anchors)
+
+    def estimate(
+        self,
+        n: int,
+        dims: int | Sequence[int],
+        *,
+        dtype: DTypeLike = np.float64,
+        density: float | Sequence[float | None] | None = None,
+    ) -> Estimate:
+        """What `fit` on n samples would take: memory, time, and where the rows would live.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+        dims : list of int
+            Number of features of each view.
+        dtype : dtype, default=float64
+            Of the views.
+        density : float or list of float or None, optional
+            Share of stored entries of sparse views, for all or for each; None is dense.
+
+        Returns
+        -------
+        omcal.model.cost.Estimate
+            `print` it, or read its `bytes` and `seconds`.
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> expected = OMCAL(n_clusters=10).estimate(1_000_000, [50, 30], dtype="float32")
+        >>> 1e8 < expected.bytes < 1e9
+        True
+        """
+        self._validate_params()
+        if not isinstance(n, Integral) or n < 2:
+            raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
+        sizes = view_sizes(dims, dtype, density)
+        return self._estimate(int(n), sizes, self._resolve_n_anchors(n))
+
+    def _estimate(self, n: int, sizes: tuple[ViewSize, ...], m: int) -> Estimate:
+        c, k = self._wanted, int(self.n_neighbors)
+        how = self.anchors if isinstance(self.anchors, str) else "given"
+        asked = self._asked()
+        return Estimate(
+            *(n, sizes, m, c, k, how, self._n_starts, int(self.max_iter)),
+            memory_limit=asked.memory_limit,
+            on_cluster=asked.client is not None,
+            device=self.device,
+            scale=self.scale,
+        )
+
+    @property
+    def _wanted(self) -> int:
+        """Return the number of clusters as given or, with "auto", as `fit` chose it."""
+        if self.n_clusters != "auto":
+            return int(self.n_clusters)
+        if not hasattr(self, "n_clusters_"):
+            raise ValueError('n_clusters="auto" is chosen by fit; give a number for an estimate.')
+        return self.n_clusters_
+
+    @property
+    def _n_starts(self) -> int:
+        return int(self.n_init) if isinstance(self.init, str) else 1

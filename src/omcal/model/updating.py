@@ -1,0 +1,194 @@
+"""`partial_fit`: update a fitted model by batches, or fit a stream from its first batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from omcal.machine.arrays import Array
+from omcal.machine.compiled import compiled_pays
+from omcal.machine.threads import small_blas
+from omcal.method.graph import AnchorGraphs
+from omcal.method.new_samples import Predictor, indicate
+from omcal.method.settings import default_n_anchors
+from omcal.model.drift import Reference, compare_views
+from omcal.model.preparation import PlacedEstimator
+from omcal.model.progress import FitMonitor, all_or_nothing, plain_interrupts, shown
+from omcal.model.sizes import ViewSize
+from omcal.model.stream import Reservoir, StreamSums
+from omcal.model.subset_fits import views_in_memory
+from omcal.places.choose import PlaceRequest, place_for
+from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.present import check_present
+from omcal.views.reading import fill_missing, read_views, refuse_second_view
+from omcal.views.view import Views
+
+_REFIT_RATE = 0.001  # of refits without need, per comparison and view
+
+
+def add_batch(
+    model: Any, graphs: AnchorGraphs, beta: float, gamma: float, half_life: float | None
+) -> tuple[Any, Array]:
+    """Add samples to the sums of a model; return its next consensus graph and their labels."""
+    if model._sums is None:
+        raise ValueError(
+            "partial_fit goes on from the sums of a fit, which this model does not have: it was "
+            "fitted on a device or by ranks, or saved by an earlier version. Fit it again on the "
+            "CPU, or begin with partial_fit."
+        )
+    Z = model._rule.consensus
+    U, labels = indicate(Z, graphs, compiled=compiled_pays(graphs.n))
+    new = StreamSums.of(Z, graphs, np.maximum(U, 0))
+    model._sums = model._sums.decayed(graphs.n, half_life) + new
+    return model._sums.step(Z, beta, gamma), labels
+
+
+def batch_views(model: Any, X: ViewsLike, present: PresentLike | None, *, reset: bool) -> Views:
+    """Read a batch of a stream; missing cells are filled."""
+    views = read_views(model, X, reset=reset, present=present, home="host")
+    if views.distributed:
+        raise ValueError(
+            "partial_fit takes batches in the memory or in files of this machine, and X is in "
+            "Dask; pass computed blocks of rows, or use fit."
+        )
+    if views.stored:  # values in memory were looked at already
+        views = fill_missing(model, views, reset, np.asarray)
+    check_present(views.present, views.names)
+    return views
+
+
+class UpdatedEstimator(PlacedEstimator):
+    """The part of OMCAL and OCAL that fits a stream."""
+
+    _sums: StreamSums | None = None
+    _reference: Reference | None = None
+    _recent: Reference | None = None  # samples since the last comparison
+    _next_look: float = 0.0  # length of the stream to compare with the last fit at
+    _was_full: bool = False  # the reservoir, at the last fit
+    _reservoir: Reservoir | None = None
+
+    _fit_at: ClassVar[Callable[..., bool]]
+    _set_rule: ClassVar[Callable[..., None]]
+
+    def partial_fit(
+        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
+    ) -> Self:
+        """Add a batch of samples to the fit; clusters keep their numbers.
+
+        A model that begins with it keeps a random sample of all batches: 128 rows per anchor, or
+        as many as 16 MiB hold, but at least 1000. It is fitted to the sample again while the
+        sample fills, and later where the last tenth of the stream lies elsewhere than the samples
+        of the last fit. In between, and for models of `fit` and of files, scalings, anchors and
+        view weights stay, and the sums of the solver are carried on. Memory does not grow with
+        the stream. The page "Living clusters" has the details.
+
+        Parameters
+        ----------
+        X : as in `fit`
+            The batch; the first has at least as many samples as `fit` needs. Views in files are
+            read in blocks, each of which is a batch. Tensors are copied to the memory of the host.
+        y : None
+            Ignored; clustering knows no classes.
+        present : as in `fit`
+            Which samples are in which view.
+
+        Returns
+        -------
+        self
+            `labels_` are those of the batch, as it came.
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> from omcal.datasets import make_multiview
+        >>> data = make_multiview(900, n_clusters=3, noise=0.5, random_state=0)
+        >>> model = OMCAL(3, random_state=0)
+        >>> for week in range(3):
+        ...     rows = slice(300 * week, 300 * week + 300)
+        ...     _ = model.partial_fit({name: view[rows] for name, view in data.views.items()})
+        >>> bool((model.predict(data.views)[600:] == model.labels_).mean() > 0.95)
+        True
+        """
+        self._validate_params()
+        refuse_second_view(y)
+        self._require_host()
+        with shown(self.verbose), plain_interrupts():
+            self._partial_fit(X, present)
+        return self
+
+    def _require_host(self) -> None:
+        """Refuse places that cannot carry the sums of a stream."""
+        given = {"client": self.client, "group": self.group, "checkpoint": self.checkpoint}
+        given["device"] = None if self.device == "cpu" else self.device
+        listed = [f"{name}={value!r:.50}" for name, value in given.items() if value is not None]
+        if listed:
+            raise ValueError(
+                f"partial_fit works in the memory of this process; leave out {', '.join(listed)}, "
+                "or use fit."
+            )
+
+    @all_or_nothing
+    def _partial_fit(self, X: ViewsLike, present: PresentLike | None) -> None:
+        first = not hasattr(self, "_rule")
+        if first:
+            self._choose_number(self, X, present)
+        views = batch_views(self, X, present, reset=first)
+        if first:
+            self._check_views(views)
+        labels = [self._add_batch(block) for block in views_in_memory(views)]
+        self.labels_: Array = np.concatenate(labels)
+        self._graphs = None
+
+    def _add_batch(self, views: Views) -> Array:
+        """Add a batch in memory; return its labels."""
+        if not hasattr(self, "_rule"):
+            self._reservoir = self._new_reservoir(views)
+            self._reservoir.add(views)
+            self._refit(None)
+            return np.asarray(self._rule.labels(views))
+        kept = self._reservoir
+        compiled = compiled_pays(views.n if kept is None else kept.n_seen + views.n)
+        graphs = self._rule.graphs(views, compiled=compiled)
+        Z, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life)
+        self._set_rule(Predictor(self._rule.learned, Z))
+        if kept is not None:
+            kept.add(views)
+            recent = Reference.of(graphs, labels, self.n_clusters_)
+            recent = self._recent = recent if self._recent is None else self._recent + recent
+            if kept.n_seen >= self._next_look:
+                self._recent, self._next_look = None, kept.next_comparison(self.half_life)
+                if not self._was_full or self._moved(recent):
+                    self._refit(self._rule.labels(kept.views))
+                    return np.asarray(self._rule.labels(views))
+        return labels
+
+    def _new_reservoir(self, views: Views) -> Reservoir:
+        """Return an empty reservoir for a stream that begins with these views."""
+        m = self.n_anchors or default_n_anchors(10**9, self.n_clusters_)
+        seed = self.random_state if isinstance(self.random_state, int) else 0
+        sizes = (ViewSize.of(view).row_bytes for view in views)
+        how = (self.half_life, seed, float(sum(sizes)))
+        return Reservoir(max(m, self._resolve_n_anchors(views.n)), *how)
+
+    def _moved(self, recent: Reference) -> bool:
+        """Whether recent samples lie at other anchors than those of the last fit."""
+        old = self._reference
+        return old is None or bool((compare_views(old, recent)[1] <= _REFIT_RATE).any())
+
+    def _refit(self, old: Array | None) -> None:
+        """Fit to the sample of the stream, with the numbers of earlier labels."""
+        kept, names = self._reservoir, self._cluster_names
+        assert kept is not None and kept.views is not None
+        n = kept.n_seen if self._sums is None else self._sums.n
+        place = place_for(kept.views, PlaceRequest())
+        settings = self._graph_settings(place)
+        with small_blas(settings.n_anchors):
+            self._fit_at(place, settings, FitMonitor(self, None, None), old, described=False)
+        if self._sums is not None:
+            self._sums = self._sums * (n / self._sums.n)
+        self._cluster_names = names
+        self._recent, self._next_look = None, kept.next_comparison(self.half_life)
+        self._was_full = kept.full
