@@ -190,7 +190,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
                 interrupted = self._fit_at(place, settings, watch, old, before)
             if before is None:
                 self._cluster_names = names_like(like, self.matched_)
-            self._reservoir = None
+            vars(self).pop("_reservoir", None)
             return interrupted
 
         return self._at_place(work, X, present)

@@ -20,7 +20,7 @@ from omcal.views.view import View, Views
 
 _BLOCK = 4096  # rows of A that are dense at a time
 # Rows of the reservoir: this many per anchor if they take few bytes, and at least some.
-_ROWS_PER_ANCHOR, _FEW_BYTES, _LEAST_ROWS = 128, 1 << 24, 1000
+_ROWS_PER_ANCHOR, _FEW_BYTES, _LEAST_ROWS = 128, 1 << 24, 2000
 _GROWTH = 1.1  # of the stream from one comparison with the last fit to the next
 
 

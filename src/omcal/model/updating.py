@@ -79,7 +79,7 @@ class UpdatedEstimator(PlacedEstimator):
         """Add a batch of samples to the fit; clusters keep their numbers.
 
         A model that begins with it keeps a random sample of all batches: 128 rows per anchor, or
-        as many as 16 MiB hold, but at least 1000. It is fitted to the sample again while the
+        as many as 16 MiB hold, but at least 2000. It is fitted to the sample again while the
         sample fills, and later where the last tenth of the stream lies elsewhere than the samples
         of the last fit. In between, and for models of `fit` and of files, scalings, anchors and
         view weights stay, and the sums of the solver are carried on. Memory does not grow with
