@@ -129,7 +129,9 @@ def test_a_reservoir_is_uniform_or_forgets():
     "kind", [sparse.csr_array, np.float32, np.asfortranarray], ids=["sparse", "float32", "fortran"]
 )
 def test_other_kinds_of_arrays_are_streamed(kind):
-    model = streamed(OMCAL(4, random_state=0), [rows(s, s + 300, kind) for s in range(0, 1500, 300)])
+    model = streamed(
+        OMCAL(4, random_state=0), [rows(s, s + 300, kind) for s in range(0, 1500, 300)]
+    )
     assert ari(DATA.labels, model.predict(rows(0, 1500, kind))) > 0.8
 
 
