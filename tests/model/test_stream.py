@@ -214,4 +214,4 @@ def test_a_fit_after_a_stream_begins_anew():
     model = streamed(OMCAL(4, random_state=0), [rows(0, 300), rows(300, 600)]).fit(rows(0, 500))
     alone = OMCAL(4, random_state=0).fit(rows(0, 500))
     assert_array_equal(model.labels_, alone.labels_)
-    assert model._sums.n == 500 and model._reservoir is None
+    assert model._sums.n == 500 and not hasattr(model, "_reservoir")

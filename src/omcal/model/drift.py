@@ -27,28 +27,30 @@ _MOST_FEATURES = 20  # listed per view
 
 @dataclass(frozen=True)
 class Reference:
-    """Sums over the samples of a fit; those of two sets of samples add up."""
+    """Sums over the samples of a fit; those of two sets of samples add up.
+
+    Anchors are grouped by the cluster that they count most for. Within a cluster, samples of the
+    fit are nearer to the anchors than later ones, as these are means of them.
+    """
 
     n_fit: float  # samples of the fit, whose moments the scalings have; the sums are of some
     sizes: Floats  # (c,), samples by cluster
-    mass: Floats  # (V, c, m), sums of the graph weights by cluster
-    squares: Floats  # (V, c, m), sums of their squares
+    mass: Floats  # (V, c, g), weights of the samples of a cluster at each group of anchors
+    squares: Floats  # (V, c, g), sums of their squares
 
     @classmethod
-    def of(
-        cls, graphs: AnchorGraphs, labels: Array, n_clusters: int, n_fit: float = 0.0
-    ) -> Reference:
-        """Return the sums of samples with these graphs and labels."""
-        V, c, m = graphs.n_views, n_clusters, graphs.n_anchors
-        mass, squares = np.empty((2, V, c * m))
-        offset = labels.astype(np.intp)[:, None] * m
+    def of(cls, graphs: AnchorGraphs, labels: Array, G: Floats, n_fit: float = 0.0) -> Reference:
+        """Return the sums of samples with these graphs and labels; G is the basis."""
+        n, V, c = graphs.n, graphs.n_views, G.shape[1]
+        groups = G.argmax(axis=1)
+        member = sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(c, n))
+        mass, squares = np.empty((2, V, c, c))
         for v in range(V):
-            cells = (offset + graphs.indices[:, v]).ravel()
+            cells = np.arange(n)[:, None] * c + groups[graphs.indices[:, v]]
             weights = graphs.weights[:, v].astype(np.float64).ravel()
-            mass[v] = np.bincount(cells, weights, c * m)
-            squares[v] = np.bincount(cells, weights**2, c * m)
-        sizes = np.bincount(labels, minlength=c).astype(np.float64)
-        return cls(n_fit, sizes, mass.reshape(V, c, m), squares.reshape(V, c, m))
+            at_groups = np.bincount(cells.ravel(), weights, n * c).reshape(n, c)
+            mass[v], squares[v] = member @ at_groups, member @ at_groups**2
+        return cls(n_fit, np.bincount(labels, minlength=c).astype(np.float64), mass, squares)
 
     def __add__(self, other: Reference) -> Reference:
         sums = (one + more for one, more in zip(self.parts, other.parts, strict=True))
@@ -76,8 +78,9 @@ class Moved(NamedTuple):
         Its value in the fit and in the new samples: share of samples, mean of a feature. None
         where it is no number.
     change : float
-        Of a view or the place of a cluster: share of the weights that lies at other anchors. Of a
-        feature: difference of the means in standard deviations. Else `now` − `before`.
+        Of a view or the place of a cluster: share of the weights that lies at anchors of other
+        clusters. Of a feature: difference of the means in standard deviations. Else `now` −
+        `before`.
     p : float
         Upper bound of the probability of such a difference by chance, corrected for the number of
         comparisons.
@@ -159,8 +162,8 @@ class Drift:
 
 
 _CHANGES: dict[str, Any] = {
-    "view": "{:.0%} of its weights lie at other anchors".format,
-    "cluster place": "{:.0%} of its weights lie at other anchors".format,
+    "view": "{:.0%} of its weights lie at anchors of other clusters".format,
+    "cluster place": "{:.0%} of its weights lie at anchors of other clusters".format,
     "cluster size": "{:+.1%} of the samples".format,
     "outliers": "{:+.1%} of the samples".format,
     "feature": "{:+.2f} standard deviations".format,
@@ -279,7 +282,7 @@ def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
     check_present(views.present, views.names)
     learned, Z = run._rule.learned, run._rule.consensus
     graphs = learned.graphs(views)
-    new = Reference.of(graphs, model._rule.labels(views), len(old.sizes))
+    new = Reference.of(graphs, model._rule.labels(views), Z.G)
     found = list(compare_all(old, new, list(views.names), model.cluster_names_))
     found += compare_features(views, learned.scalings, run._view_columns, old.n_fit)
     scores = typicality(np.maximum(indicate(Z, graphs)[0], 0))

@@ -190,7 +190,8 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
                 interrupted = self._fit_at(place, settings, watch, old, before)
             if before is None:
                 self._cluster_names = names_like(like, self.matched_)
-            vars(self).pop("_reservoir", None)
+            if hasattr(self, "_reservoir"):
+                del self._reservoir
             return interrupted
 
         return self._at_place(work, X, present)
@@ -279,11 +280,11 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         F = np.maximum(U, 0)
         self.outlier_threshold_ = float(np.quantile(typicality(F), self.contamination))
         self._sums = StreamSums.of(Z, graphs, F) * (n / len(some))
-        self._reference = Reference.of(graphs, own, Z.G.shape[1], n)
+        self._reference = Reference.of(graphs, own, Z.G, n)
         if labels is None:
             return self._reference
         rows = some if shown.rows is None else shown.rows[some]
-        return Reference.of(graphs, on_host(labels)[rows], Z.G.shape[1], n)
+        return Reference.of(graphs, on_host(labels)[rows], Z.G, n)
 
     def _optimise(
         self,

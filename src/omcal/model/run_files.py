@@ -115,7 +115,6 @@ def stream_arrays(model: Any, name: str = "") -> dict[str, Array]:
 def read_stream(model: Any, header: dict[str, Any], archive: Archive, name: str = "") -> None:
     """Read the sums for later samples; models of earlier versions have none."""
     m, c = model._rule.consensus.G.shape
-    V, own = len(model.view_names_), len(model._described.basis_)
 
     def take(key: str, *shapes: tuple[int, ...]) -> list[Array]:
         found = [archive.take(f"{name}{key}.{i}", shape) for i, shape in enumerate(shapes)]
@@ -129,7 +128,7 @@ def read_stream(model: Any, header: dict[str, Any], archive: Archive, name: str 
         model._sums = StreamSums(n, *take("sums", (m, m), (m, c), (c, c)))
     if n_reference is not None:
         n = number(n_reference, "n_reference", least=1)
-        shape = (V, c, own)
+        shape = (len(model.view_names_), c, c)
         model._reference = Reference(n, *take("reference", (c,), shape, shape))
 
 

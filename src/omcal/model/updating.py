@@ -24,7 +24,7 @@ from omcal.places.choose import PlaceRequest, place_for
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present
 from omcal.views.reading import fill_missing, read_views, refuse_second_view
-from omcal.views.view import Views
+from omcal.views.view import MissingValuesError, Views
 
 _REFIT_RATE = 0.001  # of refits without need, per comparison and view
 
@@ -46,9 +46,13 @@ def add_batch(
     return model._sums.step(Z, beta, gamma), labels
 
 
-def batch_views(model: Any, X: ViewsLike, present: PresentLike | None, *, reset: bool) -> Views:
-    """Read a batch of a stream; missing cells are filled."""
-    views = read_views(model, X, reset=reset, present=present, home="host")
+def batch_views(
+    model: Any, X: ViewsLike, present: PresentLike | None, *, reset: bool, fill: bool = True
+) -> Views:
+    """Read a batch of a stream; missing cells are filled, unless values in memory are trusted."""
+    views = read_views(model, X, reset=reset, present=present, home="host" if fill else "any")
+    if views.home == "device":
+        views = read_views(model, X, reset=reset, present=present, home="host")
     if views.distributed:
         raise ValueError(
             "partial_fit takes batches in the memory or in files of this machine, and X is in "
@@ -68,7 +72,6 @@ class UpdatedEstimator(PlacedEstimator):
     _recent: Reference | None = None  # samples since the last comparison
     _next_look: float = 0.0  # length of the stream to compare with the last fit at
     _was_full: bool = False  # the reservoir, at the last fit
-    _reservoir: Reservoir | None = None
 
     _fit_at: ClassVar[Callable[..., bool]]
     _set_rule: ClassVar[Callable[..., None]]
@@ -135,28 +138,33 @@ class UpdatedEstimator(PlacedEstimator):
         first = not hasattr(self, "_rule")
         if first:
             self._choose_number(self, X, present)
-        views = batch_views(self, X, present, reset=first)
+        views = batch_views(self, X, present, reset=first, fill=first)
         if first:
             self._check_views(views)
-        labels = [self._add_batch(block) for block in views_in_memory(views)]
+        try:
+            labels = [self._add_batch(block) for block in views_in_memory(views)]
+        except MissingValuesError:  # found in the graphs, before anything was changed
+            views = batch_views(self, X, present, reset=False)
+            labels = [self._add_batch(block) for block in views_in_memory(views)]
         self.labels_: Array = np.concatenate(labels)
         self._graphs = None
 
     def _add_batch(self, views: Views) -> Array:
         """Add a batch in memory; return its labels."""
         if not hasattr(self, "_rule"):
-            self._reservoir = self._new_reservoir(views)
+            self._reservoir: Reservoir = self._new_reservoir(views)
             self._reservoir.add(views)
             self._refit(None)
             return np.asarray(self._rule.labels(views))
-        kept = self._reservoir
-        compiled = compiled_pays(views.n if kept is None else kept.n_seen + views.n)
+        kept: Reservoir | None = getattr(self, "_reservoir", None)
+        # Small batches save little each: the compiled code is loaded for long streams.
+        compiled = compiled_pays(views.n if kept is None else max(views.n, kept.n_seen // 8))
         graphs = self._rule.graphs(views, compiled=compiled)
         Z, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life)
         self._set_rule(Predictor(self._rule.learned, Z))
         if kept is not None:
             kept.add(views)
-            recent = Reference.of(graphs, labels, self.n_clusters_)
+            recent = Reference.of(graphs, labels, self._rule.consensus.G)
             recent = self._recent = recent if self._recent is None else self._recent + recent
             if kept.n_seen >= self._next_look:
                 self._recent, self._next_look = None, kept.next_comparison(self.half_life)
@@ -181,7 +189,7 @@ class UpdatedEstimator(PlacedEstimator):
     def _refit(self, old: Array | None) -> None:
         """Fit to the sample of the stream, with the numbers of earlier labels."""
         kept, names = self._reservoir, self._cluster_names
-        assert kept is not None and kept.views is not None
+        assert kept.views is not None
         n = kept.n_seen if self._sums is None else self._sums.n
         place = place_for(kept.views, PlaceRequest())
         settings = self._graph_settings(place)
