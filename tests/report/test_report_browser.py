@@ -51,6 +51,8 @@ CUT_CHART_TEXT = """Array.from(document.querySelectorAll("svg.chart text")).filt
   const a = t.getBoundingClientRect(), b = t.ownerSVGElement.getBoundingClientRect();
   const right = Math.min(b.right + 1, innerWidth);
   return a.left < b.left - 1 || a.right > right || a.bottom > b.bottom + 1; }).length"""
+CUT_CARDS = """Array.from(document.querySelectorAll(".cards .scroll")).filter(
+  s => s.scrollWidth > s.clientWidth + 1).length"""
 DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 # A page scrolls in many small steps, however long a busy machine takes for them.
 STILL = """new Promise(done => { let last = -1, same = 0;
@@ -108,6 +110,7 @@ def test_everything_is_shown_on_any_screen(browser, made, width, dark):
     assert page.run("document.documentElement.scrollWidth - innerWidth") <= 0
     assert page.run(INK) > 0.005
     assert page.run(BARS_IN_PROPORTION) < 0.02
+    assert page.run(CUT_CARDS) == 0
     assert page.run(SMALLEST_CHART_TEXT) > 9 and page.run(CUT_CHART_TEXT) == 0
     colour = "getComputedStyle(document.body).backgroundColor"
     assert (sum(map(int, re.findall(r"\d+", page.run(colour)))) < 200) == dark

@@ -290,6 +290,7 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
     if hasattr(one, "basis_"):
         parameters["n_anchors"] = len(one.basis_)
     objective = np.ravel(getattr(model, "objective_", []))
+    n_clusters = getattr(model, "n_clusters_", model.n_clusters)
     return {
         "n_samples": len(model.labels_),
         "views": [
@@ -300,7 +301,7 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
         "stability": getattr(model, "stability_", None),
         "doubts": [str(doubt) for doubt in getattr(model, "doubts_", [])],
         "parameters": parameters,
-        "cluster_sizes": np.bincount(model.labels_, minlength=model.n_clusters_).tolist(),
+        "cluster_sizes": np.bincount(model.labels_, minlength=n_clusters).tolist(),
         "converged": getattr(model, "converged_", None),
         "n_iter": getattr(model, "n_iter_", None),
         "objective": float(objective[-1]) if objective.size else None,

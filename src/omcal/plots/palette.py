@@ -1,6 +1,6 @@
 """Marks of the clusters: ten colours, then six shapes, the same in figures and reports.
 
-The colours differ by at least 19 (CIEDE2000) for usual colour vision and for each of its three
+The colours differ by at least 17 (CIEDE2000) for usual colour vision and for each of its three
 deficiencies, on a white page and on a dark one. With the shapes there are 60 marks.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LIGHT = (
-    *("#0000ff", "#d46a00", "#400015", "#eabfd4", "#6a556a"),
-    *("#950000", "#6a9580", "#aa80ff", "#bfd495", "#2a0055"),
+    *("#0000ff", "#eabf15", "#801500", "#40d4ea", "#156a55"),
+    *("#808000", "#bf6a95", "#95aa80", "#55406a", "#6a80ff"),
 )
 DARK = (
-    *("#6a15ff", "#eaea2a", "#2affff", "#405500", "#809500"),
-    *("#9595ff", "#40806a", "#eaffd4", "#d495aa", "#6a406a"),
+    *("#aa80ff", "#955500", "#eaff00", "#006a6a", "#95ffff"),
+    *("#95aa00", "#ffbfaa", "#9515d4", "#6aaaaa", "#95806a"),
 )
 
 

@@ -73,7 +73,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
             ]
             for k, feature in enumerate(best)
         ]
-    header = ("view", "feature", "effect", "here", "elsewhere", "distribution")
+    header = ("view", "feature", "effect", "here", "elsewhere", "values")
     listed = html_table(header, rows) if rows else Html("")
     unnamed = [view.name for view in f.views if view.name not in found.named]
     typical = "".join(

@@ -29,7 +29,7 @@ from omcal.report.html import (
     table,
 )
 from omcal.report.runs import runs
-from omcal.report.summary import cluster_list, count, decisive_views
+from omcal.report.summary import STEADY, cluster_list, count, decisive_views, interval
 
 # Shares are written as percentages, indices and cosines as numbers.
 SHARES = {"accuracy": "accuracy", "purity": "purity", "precision": "precision"}
@@ -200,12 +200,13 @@ def _effects(f: Findings) -> list[Html]:
 def _verdict(f: Findings, found: ViewExplanation) -> str:
     if found.repeated_range is None:
         return "The fits could not be compared."
-    low, high = found.repeated_range
     chance = (
-        f"With all views, random resamples give the result again up to an ARI of {low:.2f} to "
-        f"{high:.2f}; only lower values mean a change."
+        "With all views, random resamples agree with the result by an ARI of "
+        f"{interval(found.repeated_range)}; only lower values mean a change."
     )
     matters = decisive_views(f)
+    if not matters and found.repeated_range[0] < STEADY:
+        return f"The result is too unstable to say which view decides it. {chance}"
     if not matters:
         return f"No single view decides the result. {chance}"
     listed, which = ", ".join(matters), "it" if len(matters) == 1 else "any one of them"

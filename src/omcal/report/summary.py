@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from omcal.machine.arrays import Mask
-from omcal.model.view_effects import sufficient
+from omcal.model.view_effects import Range, sufficient
 from omcal.report.findings import BETWEEN, Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
 
@@ -15,7 +15,7 @@ _HALF = 0.5  # certainty over runs up to which a sample lies between two cluster
 _LISTED = 12  # clusters that a sentence names
 _MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
 _CLEARLY = 0.05  # share of the samples that is more than chance
-_STEADY = 0.9  # adjusted Rand index from which a result is called the same
+STEADY = 0.9  # adjusted Rand index from which a result is called the same
 
 Diagnostic = tuple[str, str]  # what, and one thing to try
 
@@ -26,8 +26,9 @@ def lead(f: Findings) -> Html:
     used = f.sizes[f.sizes > 0]
     least, most = percent(used.min() / n), percent(used.max() / n)
     sentence = (
-        f"{n:,} samples, seen through {count(len(f.views), 'view')}, were put into "
-        f"{count(found, 'cluster')} of {least if least == most else f'{least} to {most}'} of them."
+        f"{n:,} samples in {count(len(f.views), 'view')} were divided into "
+        f"{count(found, 'cluster')}, each with {least if least == most else f'{least} to {most}'} "
+        "of the samples."
     )
     trusted = "".join(f"<li>{escape(text)}</li>" for text in trust(f))
     doubted = "".join(
@@ -83,13 +84,12 @@ def trust(f: Findings) -> list[str]:
             f"next; in data without clusters it is {percent(f.null_sure)}."
         )
     repeated = f.explanation and f.explanation.repeated_range
-    if repeated and repeated[0] >= _STEADY:
+    if repeated and repeated[0] >= STEADY:
         found.append(
-            "Random resamples of the data give the same clusters: ARI "
-            f"{repeated[0]:.2f} to {repeated[1]:.2f}."
+            f"Random resamples of the data give the same clusters: ARI {interval(repeated)}."
         )
     stability = getattr(f.model, "stability_", None)
-    if stability is not None and stability >= _STEADY:
+    if stability is not None and stability >= STEADY:
         found.append(
             f"The {len(f.model.runs_)} runs agree with the result: ARI {stability:.2f} in the mean."
         )
@@ -112,11 +112,10 @@ def doubts(f: Findings) -> list[Diagnostic]:
     """What speaks against the result, with one thing to try for each."""
     found = [(doubt.what, doubt.advice) for doubt in f.model.doubts_]
     repeated = f.explanation and f.explanation.repeated_range
-    if repeated and repeated[0] < _STEADY:
+    if repeated and repeated[0] < STEADY:
         found.append(
             (
-                "random resamples of the data give other clusters: ARI "
-                f"{repeated[0]:.2f} to {repeated[1]:.2f}.",
+                f"random resamples of the data give other clusters: ARI {interval(repeated)}.",
                 "ask for another number of clusters"
                 + ("." if hasattr(f.model, "runs_") else ", or join several runs (Consensus)."),
             )
@@ -191,6 +190,18 @@ def count(number: int, what: str) -> str:
     ('1 view', '1,200 samples')
     """
     return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def interval(found: Range) -> str:
+    """Return a range as text.
+
+    Examples
+    --------
+    >>> interval((0.5, 0.75)), interval((0.5, 0.5))
+    ('0.50 to 0.75', '0.50')
+    """
+    low, high = (f"{end:.2f}" for end in found)
+    return low if low == high else f"{low} to {high}"
 
 
 def cluster_list(numbers: list[int]) -> str:
