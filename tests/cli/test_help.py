@@ -9,7 +9,8 @@ import pytest
 from omcal.datasets import make_multiview
 
 COMMANDS = (
-    *("demo", "inspect", "convert", "cluster", "explain", "predict", "score", "tune", "compare"),
+    *("demo", "inspect", "convert", "cluster", "explain", "predict", "update", "score"),
+    *("tune", "compare"),
     "reproduce",
 )
 

@@ -25,6 +25,7 @@ from omcal.cli.predict import predict
 from omcal.cli.reproduce import reproduce
 from omcal.cli.score import score
 from omcal.cli.tune import tune
+from omcal.cli.update import update
 
 # The modules of the commands load the rest of omcal only when they run: help, completion and
 # mistyped words are answered at once.
@@ -43,6 +44,7 @@ for _command in (
     cluster,
     explain,
     predict,
+    update,
     score,
     tune,
     compare,

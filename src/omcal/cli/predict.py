@@ -49,21 +49,14 @@ def predict(
     """
     import numpy as np
 
-    from omcal.views.mixed import raw_names
-
     model = omcal.load(model_file)
     fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
     fitted.set_params(**{"device": "cpu", **parameters})
     outputs = Outputs([*reading.inputs, model_file], {"--out": out}, as_json=as_json)
     require_label_format(out)
-    fitted_names = raw_names(model.view_names_, model._encoding)
-    data = reading.load() if views is not None else _load(reading, fitted_names)
-    X = data.views.raw()  # mixed tables are encoded as in the fit
-    absent = [] if views is not None else [name for name in fitted_names if name not in X]
-    X.update(dict.fromkeys(absent))  # a view that is None is absent from all samples
-    # The views of --views are in the order of the model's, whatever they are called.
+    data, X, absent = load_for(model, reading, views)
     with collected_warnings() as warned:
-        clusters = model.predict(X if views is None else X.renamed(fitted_names))
+        clusters = model.predict(X)
     written = outputs.write(
         "--out",
         lambda path: write_labels(path, clusters, data, names_of(model, clusters)),
@@ -92,6 +85,22 @@ def predict(
     elif not quiet:
         _show(result)
     outputs.finish()
+
+
+def load_for(
+    model: Any, reading: Reading, views: str | None
+) -> tuple[MultiViewData, Any, list[str]]:
+    """Load the views of a model; return the data, the views, and the names of absent views."""
+    from omcal.views.mixed import raw_names
+
+    fitted = raw_names(model.view_names_, model._encoding)
+    data = reading.load() if views is not None else _load(reading, fitted)
+    X = data.views.raw()  # mixed tables are encoded as in the fit
+    if views is not None:  # in the order of the model's, whatever they are called
+        return data, X.renamed(fitted), []
+    absent = [name for name in fitted if name not in X]
+    X.update(dict.fromkeys(absent))  # a view that is None is absent from all samples
+    return data, X, absent
 
 
 def _load(reading: Reading, fitted: list[str]) -> MultiViewData:

@@ -83,7 +83,9 @@ class Moved(NamedTuple):
         `before`.
     p : float
         Upper bound of the probability of such a difference by chance, corrected for the number of
-        comparisons.
+        comparisons. That of a view is at most that of its features.
+    view : str
+        Name of the view of a feature.
     """
 
     kind: str
@@ -92,6 +94,7 @@ class Moved(NamedTuple):
     now: float | None
     change: float
     p: float
+    view: str = ""
 
 
 @dataclass(frozen=True)
@@ -257,7 +260,7 @@ def compare_features(
         for j in np.argsort(p, kind="stable")[:_MOST_FEATURES]:
             name = f"{view.name}: {names[j] if names else j}"
             values = float(scaling.mean[j]), float(mean[j]), float(change[j]), float(p[j])
-            yield _corrected("feature", name, *values, len(views) * view.width)
+            yield _corrected("feature", name, *values, len(views) * view.width, view.name)
 
 
 def _moments(block: Matrix) -> tuple[Floats, Floats, Floats]:
@@ -283,8 +286,13 @@ def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
     learned, Z = run._rule.learned, run._rule.consensus
     graphs = learned.graphs(views)
     new = Reference.of(graphs, model._rule.labels(views), Z.G)
-    found = list(compare_all(old, new, list(views.names), model.cluster_names_))
-    found += compare_features(views, learned.scalings, run._view_columns, old.n_fit)
+    features = list(compare_features(views, learned.scalings, run._view_columns, old.n_fit))
+    best = {name: [one.p for one in features if one.view == name] for name in views.names}
+    found = [
+        one._replace(p=min([one.p, *best[one.name]])) if one.kind == "view" else one
+        for one in compare_all(old, new, list(views.names), model.cluster_names_)
+    ]
+    found += features
     scores = typicality(np.maximum(indicate(Z, graphs)[0], 0))
     strange = int(np.count_nonzero(scores < model.outlier_threshold_))
     found.append(compare_outliers(run.contamination, old.n, strange, views.n))
@@ -297,6 +305,13 @@ def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
 
 
 def _corrected(
-    kind: str, name: str, before: Any, now: Any, change: float, p: float, number: int
+    kind: str,
+    name: str,
+    before: Any,
+    now: Any,
+    change: float,
+    p: float,
+    number: int,
+    view: str = "",
 ) -> Moved:
-    return Moved(kind, name, before, now, change, min(1.0, float(p) * number * _FAMILIES))
+    return Moved(kind, name, before, now, change, min(1.0, float(p) * number * _FAMILIES), view)

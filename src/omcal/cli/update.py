@@ -1,0 +1,130 @@
+"""`omcal update`: add the samples of a file to a saved model, and say what has moved."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import omcal
+from omcal.cli import options
+from omcal.cli.cluster import Out, ReportFile
+from omcal.cli.console import collected_warnings, print_json, print_notes, report_notes, stdout
+from omcal.cli.files import (
+    names_of,
+    remarks,
+    require_ending,
+    require_label_format,
+    samples_of,
+    write_labels,
+)
+from omcal.cli.outputs import Outputs
+from omcal.cli.predict import ModelFile, OrderedViews, load_for
+from omcal.cli.reading import Reading, reads
+from omcal.cli.scores import print_clusters
+
+if TYPE_CHECKING:
+    from omcal.datasets import MultiViewData
+
+SavedAs = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-model", metavar="FILE", help="Write the new model here; by default to MODEL."
+    ),
+]
+HalfLife = Annotated[
+    float | None,
+    typer.Option(
+        "--half-life", metavar="N", help="After N later samples a sample counts half; 0: never."
+    ),
+]
+
+
+@reads()
+def update(
+    model_file: ModelFile,
+    reading: Reading,
+    out: Out = None,
+    report: ReportFile = None,
+    save_model: SavedAs = None,
+    half_life: HalfLife = None,
+    views: OrderedViews = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Add the samples of FILE to MODEL; clusters keep their numbers.
+
+    Before that, the samples are compared with those of the fit: which views, features and clusters
+    have moved, and whether to fit again. FILE has all views that MODEL was fitted to.
+    """
+    import numpy as np
+
+    model: Any = omcal.load(model_file)
+    if half_life is not None:
+        fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
+        fitted.set_params(half_life=half_life or None)._validate_params()
+    target = model_file if save_model is None else save_model
+    files = {"--out": out, "--report": report, "--save-model": target}
+    outputs = Outputs(reading.inputs, files, as_json=as_json)
+    require_label_format(out)
+    require_ending(report, "--report", (".html", ".htm"))
+    data, X, absent = load_for(model, reading, views)
+    if absent:
+        raise omcal.datasets.DataError(
+            f"the views {', '.join(absent)} of the model are missing, and an update needs all; "
+            "omcal predict does without them."
+        )
+    with collected_warnings() as warned:
+        drift = model.drift(X)
+        model.partial_fit(X)
+    clusters = model.labels_
+    written = {
+        "out": outputs.write(
+            "--out",
+            lambda path: write_labels(path, clusters, data, names_of(model, clusters)),
+            elsewhere=True,
+        ),
+        "report": outputs.write("--report", lambda p: _write_report(model, p, X, data, reading)),
+        "model": outputs.write("--save-model", model.save),
+    }
+    result = {
+        **{name: None if path is None else str(path) for name, path in written.items()},
+        "file": reading.source,
+        "n_samples": data.n_samples,
+        "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters_).tolist(),
+        "drift": [one._asdict() for one in drift.moved],
+        "alarm_rate": drift.alarm_rate,
+        "refit": drift.refit,
+        "samples": samples_of(data, clusters),
+        "notes": remarks(data, new=True),
+        "warnings": warned,
+        "version": omcal.__version__,
+    }
+    if as_json:
+        print_json(result)
+    elif outputs.to_stdout:
+        report_notes([*result["notes"], *str(drift).splitlines()])
+    elif not quiet:
+        print_notes(result["notes"])
+        print_clusters(result["cluster_sizes"])
+        console = stdout()
+        console.print(str(drift), soft_wrap=True)
+        for title, path in written.items():
+            if path is not None:
+                console.print(f"{'Labels' if title == 'out' else title.capitalize()}: {path}")
+    outputs.finish()
+
+
+def _write_report(model: Any, path: Path, X: Any, data: MultiViewData, reading: Reading) -> None:
+    """Write a report of the samples of the update."""
+    model.report(
+        path,
+        X,
+        data.labels,
+        title=f"{reading.title}: {data.n_samples:,} samples of an update",
+        source=reading.source,
+        names=data.ids,
+        command=shlex.join(["omcal", "update", *reading.words()]),
+    )

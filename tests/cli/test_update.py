@@ -1,0 +1,64 @@
+"""`omcal update`: labels, model, drift and report of new samples."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from omcal import OMCAL, Consensus, load
+from omcal.datasets import make_multiview
+
+DATA = make_multiview(600, n_clusters=3, noise=0.5, random_state=0)
+
+
+def part(start, stop, shift=0.0):
+    views = {name: view[start:stop] for name, view in DATA.views.items()}
+    return {**views, "view1": views["view1"] + shift}
+
+
+@pytest.fixture(params=["one run", "consensus"])
+def week(request, tmp_path):
+    model = OMCAL(3, random_state=0)
+    if request.param == "consensus":
+        model = Consensus(OMCAL(3), n_runs=3, random_state=0)
+    model = model.fit(part(0, 300))
+    model.cluster_names_ = ["a", "b", "c"]
+    model.save(tmp_path / "model.omcal")
+    np.savez(tmp_path / "new.npz", **part(300, 600))
+    return tmp_path, model
+
+
+def test_labels_model_and_report_of_an_update(omcal, week):
+    folder, model = week
+    out, page = folder / "labels.csv", folder / "report.html"
+    files = ("--out", out, "--report", page)
+    done = omcal("update", folder / "model.omcal", folder / "new.npz", *files)
+    assert done.code == 0, done.err
+    assert "nothing has moved (false alarms: 1%)" in done.out
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    expected = model.predict(part(300, 600))
+    assert np.mean([int(row["cluster"]) for row in rows] == expected) > 0.99
+    assert all("abc"[int(row["cluster"])] == row["name"] for row in rows)
+    again = load(folder / "model.omcal")
+    assert again._sums.n == 600 and again.cluster_names_ == ["a", "b", "c"]
+    assert "samples of an update" in page.read_text(encoding="utf-8")
+
+
+def test_drift_is_said_and_the_model_may_go_elsewhere(omcal, week):
+    folder, _ = week
+    np.savez(folder / "new.npz", **part(300, 600, shift=3.0))
+    words = ("--save-model", folder / "other.omcal", "--half-life", 200, "--json")
+    done = omcal("update", folder / "model.omcal", folder / "new.npz", *words)
+    assert done.code == 0, done.err
+    result = json.loads(done.out)
+    assert {"view1"} == {one["name"] for one in result["drift"] if one["kind"] == "view"}
+    assert load(folder / "model.omcal")._sums.n == 300
+    assert load(folder / "other.omcal")._sums.n == pytest.approx(300 * 0.5**1.5 + 300)
+
+
+def test_all_views_are_needed(omcal, week):
+    folder, _ = week
+    np.savez(folder / "new.npz", view1=DATA.views["view1"], view2=DATA.views["view2"])
+    done = omcal("update", folder / "model.omcal", folder / "new.npz")
+    assert done.code == 2 and "an update needs all" in done.err
