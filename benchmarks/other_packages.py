@@ -117,7 +117,10 @@ def concat_leiden(views: Views, c: int, seed: int) -> Any:
 
 
 def wnn_leiden(views: Views, c: int, seed: int) -> Any:
-    """Weighted nearest neighbours of muon, then Leiden at resolution 1."""
+    """Weighted nearest neighbours of muon, then Leiden at resolution 1.
+
+    The default of 200 neighbours per modality ends the process where there are fewer samples.
+    """
     import anndata
     import mudata
     import muon
@@ -129,7 +132,8 @@ def wnn_leiden(views: Views, c: int, seed: int) -> Any:
             scanpy.pp.pca(cells, random_state=seed)
         scanpy.pp.neighbors(cells, random_state=seed)
     joined = mudata.MuData(modalities)
-    muon.pp.neighbors(joined, random_state=seed)
+    most = min(200, len(views[0]) - 1)
+    muon.pp.neighbors(joined, n_multineighbors=most, random_state=seed)
     return _leiden(joined, seed)
 
 
