@@ -127,7 +127,7 @@ ax.spines[["top", "right"]].set_visible(False)
 # ----------------
 # 1. The class goes to a file of its own, ``src/omcal/baselines/vote.py``. Its docstring names the
 # paper and every departure from it: where a formula was ambiguous, what was chosen, and why. 2. An
-# entry in ``METHODS`` of ``omcal.baselines.registry``, and the name in ``__all__``::
+# entry in ``METHODS`` of ``omcal/baselines/__init__.py``, and the name in ``__all__``::
 #
 #        "vote": Method("k-means, vote", KMeansVote, "", "t n c d", False, True),
 #

@@ -121,12 +121,13 @@ class Baseline(_Fitted, Declares, ABC):
         self.labels_ = self._cluster(views, check_random_state(self.random_state))
         found = len(np.unique(self.labels_))
         if found != self.n_clusters:
-            warnings.warn(
-                f"{name} found {found} clusters, not n_clusters={self.n_clusters}.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn(f"found {found} clusters, not n_clusters={self.n_clusters}", 3)
         return self
+
+    def _warn(self, found: str, stacklevel: int = 4) -> None:
+        """Warn of a result that the method does not aim at."""
+        text = f"{type(self).__name__} {found}."
+        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
 
     def _iterate(
         self,
@@ -146,11 +147,10 @@ class Baseline(_Fitted, Declares, ABC):
                 break
         else:
             if warn:
-                warnings.warn(
-                    f"{type(self).__name__} did not converge to tol={self.tol} in "
-                    f"max_iter={self.max_iter} rounds; raise one of them.",
-                    ConvergenceWarning,
-                    stacklevel=4,
+                self._warn(
+                    f"did not converge to tol={self.tol:g} in max_iter={self.max_iter} rounds; "
+                    "raise one of them",
+                    5,
                 )
         self.objective_ = np.array(objective)
         self.n_iter_ = len(objective)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_laplacian
@@ -101,11 +98,7 @@ class AMGL(MultiViewBaseline):
             if len(objective) > 2 and objective[-2] - objective[-1] < self.tol * objective[-2]:
                 break
         else:
-            warnings.warn(
-                f"AMGL did not converge in max_iter={self.max_iter} iterations; raise it or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._warn(f"did not converge in max_iter={self.max_iter} iterations; raise it or tol")
         self.view_weights_ = weights
         self.embedding_ = F
         self.objective_ = np.array(objective)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
 from omcal.baselines._base import Baseline, copy_bytes
@@ -97,11 +95,7 @@ class BKM(Baseline):
         p, q = start(X, self.n_clusters, self.init, random_state)
         solution = fit_blocks(problem, p, q, self.n_clusters, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(
-                f"BKM still changed labels after max_iter={self.max_iter} sweeps.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._warn(f"still changed labels after max_iter={self.max_iter} sweeps")
         self.feature_labels_: Array = solution.q
         self.block_means_: Array = solution.s
         self.objective_ = np.array(solution.objective)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._base import Baseline
 from omcal.baselines._distances import squared_distances
@@ -100,11 +98,7 @@ class CGFKM(Baseline):
         )
         # Fewer than three rounds are asked for to repeat the published program, not to converge.
         if not solution.converged and self.max_iter > 2:
-            warnings.warn(
-                f"CGFKM did not converge to tol={self.tol:g} in max_iter={self.max_iter} rounds.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._warn(f"did not converge to tol={self.tol:g} in max_iter={self.max_iter} rounds")
         self.filter_weights_: Array = solution.beta
         self.objective_ = np.array(solution.objective)
         self.n_iter_ = len(solution.objective) // 2

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._base import Baseline, copy_bytes
 from omcal.baselines._distances import as_floats, squared_norms
@@ -100,11 +98,7 @@ class FNMTF(Baseline):
             g = random_state.randint(width, size=d)
         solution = tri_factorize(X, f, g, c, width, max_iter=self.max_iter)
         if not solution.converged:
-            warnings.warn(
-                f"FNMTF still changed labels after max_iter={self.max_iter} sweeps.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            self._warn(f"still changed labels after max_iter={self.max_iter} sweeps")
         self.feature_labels_: Array = solution.g
         self.block_means_: Array = solution.S
         self.objective_ = np.array(solution.objective)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._base import MultiViewBaseline, copy_bytes
 from omcal.baselines._components import RankPenalty, component_labels
@@ -102,7 +100,7 @@ class MLAN(MultiViewBaseline):
     tol: Positive = 1e-10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
-        X = self._scaled(views)
+        X, c = self._scaled(views), self.n_clusters
         nearest, mean_distances = nearest_samples(X, self.n_neighbors)
         neighbors = nearest[:, :-1]
         s, regularizers = closed_form_weights(mean_distances)
@@ -110,9 +108,9 @@ class MLAN(MultiViewBaseline):
         alpha = regularizers.mean() or 1.0
         given = np.stack([distances_to(view, neighbors) for view in X])
         S = symmetrized(graph_of_rows(neighbors, s))
-        rank = RankPenalty(S, self.n_clusters, weight=self.lambda0, tol=self.tol)
+        rank = RankPenalty(S, c, weight=self.lambda0, tol=self.tol)
         if rank.surplus > 0:
-            self._warn("starts from a graph with more components; raise n_neighbors")
+            self._warn(f"aims at {c} components and starts from more; raise n_neighbors")
         samples = np.arange(views.n)[:, None]
         weights = np.ones(len(views))
         objective: list[float] = []
@@ -127,7 +125,7 @@ class MLAN(MultiViewBaseline):
             if rank.update(S):
                 break
         else:
-            self._warn(f"did not reach them in max_iter={self.max_iter} iterations")
+            self._warn(f"did not reach {c} components in max_iter={self.max_iter} iterations")
         self.graph_ = S
         self.view_weights_ = weights
         self.objective_ = np.array(objective)
@@ -146,13 +144,6 @@ class MLAN(MultiViewBaseline):
         edges = (3 + len(views)) * graph_bytes(views.n, self.n_neighbors)
         differences = difference_bytes(views.n, self.n_neighbors, max(views.widths))
         return 2.0 * features + edges + differences
-
-    def _warn(self, found: str) -> None:
-        warnings.warn(
-            f"MLAN aims at {self.n_clusters} components and {found}.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
 
 
 def _spread(distances: Array, s: Array) -> Floats:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._smc import AbstractSMC, anchor_codes
 from omcal.machine.arrays import Array, Floats
@@ -123,11 +120,9 @@ class SMCOCL(AbstractSMC):
         self.objective_ = np.array(solution.history)
         self.n_iter_ = solution.n_iter
         if not solution.converged:
-            warnings.warn(
-                f"SMCOCL: the objective still changes by more than tol={self.tol:g} after "
-                f"max_iter={self.max_iter} iterations; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
+            self._warn(
+                f"has an objective that still changes by more than tol={self.tol:g} after "
+                f"max_iter={self.max_iter} iterations; raise max_iter or tol"
             )
         return np.unique(labels, return_inverse=True)[1]
 
