@@ -1,7 +1,7 @@
 """A file of one JSON header and plain arrays, written whole or not at all, read without trust.
 
-The file is a zip archive of stored, that is unpacked, members, so that what a member declares can
-be compared with the bytes that are there before anything is read. NumPy opens it as an .npz. Its
+The file is a zip archive of stored, that is unpacked, members, so that the declared size of a
+member can be compared with its stored bytes before anything is read. NumPy opens it as an .npz. Its
 last member is a checksum over the names and the bytes of all others.
 """
 

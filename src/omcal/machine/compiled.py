@@ -57,7 +57,7 @@ class Sweep:
         self._width = self._R.shape[1]
 
     def __call__(self, indices: Any, weights: Any, F: Any) -> Any:
-        """Change F, and return the float64 sums over its rows; those of blocks add up."""
+        """Change F, and return the float64 sums over its rows; the sums of blocks add up."""
         if not self._few:
             return wide_sweep_kernel()(indices, weights, F, self._stacked, self._R)
         k = _UNROLLED if indices.shape[2] == _UNROLLED else None

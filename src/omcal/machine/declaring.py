@@ -39,13 +39,13 @@ class Range(NamedTuple):
 
 
 class Words(NamedTuple):
-    """Constraint: one of these words."""
+    """Constraint: one of some words."""
 
     words: Collection[str]  # also a view of a table that may grow
 
 
 class Methods(NamedTuple):
-    """Constraint: an object with these methods."""
+    """Constraint: an object with some methods."""
 
     names: tuple[str, ...]
 

@@ -40,7 +40,7 @@ def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -
     Parameters
     ----------
     path : str or path-like
-        A link is followed: what it points to is replaced.
+        A link is followed: its target is replaced.
     size : int, optional
         About how many bytes it will have, for the message where there is no room for them.
     folder : bool
@@ -91,7 +91,7 @@ def write_whole(path: AnyPath, content: bytes | str) -> None:
     >>> path.read_text()
     'hello'
     """
-    # Names of files may hold bytes that are no UTF-8: they must not cost what stands around them.
+    # Names of files may hold bytes that are no UTF-8: that must not spoil the rest of the message.
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     with replacing(path, size=len(data)) as temporary:
         temporary.write_bytes(data)

@@ -49,7 +49,8 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) -> Callable[..., Any]:
     """Compile the function `name` in a source text of a module, as by `jit`.
 
-    What it calls is found in the module, given by its `globals()`, whose file Numba keeps it with.
+    `module` holds the `globals()` of the module: the names that the text uses, and the file beside
+    which Numba caches the code.
     """
     names = {**module, "np": np}
     exec(compile(text, module["__file__"], "exec"), names)
@@ -59,10 +60,10 @@ def jit_text(name: str, text: str, module: Mapping[str, Any], **options: Any) ->
 def repeated(text: str, numbers: Mapping[str, Iterable[int]]) -> str:
     """Repeat each line that holds a letter, once per number of that letter."""
     lines = text.splitlines()
-    for letter, those in numbers.items():
+    for letter, values in numbers.items():
         lines = [
             line.replace(letter, str(number))
             for line in lines
-            for number in (those if letter in line else [0])
+            for number in (values if letter in line else [0])
         ]
     return "\n".join(lines)

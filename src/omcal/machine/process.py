@@ -23,9 +23,9 @@ class ProcessSetting:
     read : callable
         Returns the setting as it is.
     change : callable
-        Sets what the blocks need.
+        Changes the setting to the value that the blocks need.
     restore : callable
-        Sets what `read` returned; doing it twice must do no harm.
+        Sets the value that `read` returned; calling it twice must do no harm.
 
     Examples
     --------

@@ -21,7 +21,7 @@ _ZEROS = bytes(1 << 20)
 class Scratch:
     """Memory-mapped arrays in a folder, the system's folder for temporary files by default.
 
-    The files are deleted as they are made; what they hold is freed with the last array that uses
+    The files are deleted as they are made; their space is freed with the last array that uses
     it, after an error, an interrupt or a kill as well.
     """
 

@@ -1,7 +1,7 @@
 """Vectors of numbers, each in a register of the processor, as variables of compiled code.
 
-Numba has none. It leaves to LLVM which numbers share a register, and LLVM leaves half of each of
-the largest registers empty.
+Numba has no such type. It leaves vectorisation to LLVM, which fills half of each of the largest
+registers only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LINE = 64  # bytes
 
 @cache
 def registers() -> tuple[int, int]:
-    """How many registers for vectors the processor has, and how many bytes are in each."""
+    """Return the number of vector registers of the processor, and the bytes of each."""
     from llvmlite import binding
 
     has = binding.get_host_cpu_features().get
@@ -30,7 +30,7 @@ def registers() -> tuple[int, int]:
 
 
 def aligned(shape: tuple[int, int], dtype: np.dtype) -> Array:
-    """Zeros that begin where a line of the cache does, so that no vector is read from two."""
+    """Return zeros aligned to cache lines, so that no vector spans two lines."""
     size = shape[0] * shape[1] * dtype.itemsize
     room = np.zeros(size + _LINE, np.uint8)
     start = -room.ctypes.data % _LINE
@@ -39,13 +39,13 @@ def aligned(shape: tuple[int, int], dtype: np.dtype) -> Array:
 
 @once
 def vector_steps(length: int, dtype: str) -> dict[str, Step]:
-    """Steps with vectors of so many numbers, float32 or float64, by their names in texts.
+    """Return the operations on vectors of `length` float32 or float64 numbers, by name.
 
     ``zeros()``; ``everywhere(x)``, one number in all places; ``load(address)``, a vector, and
     ``number(address)``, a number; ``store(address, x)``; ``plus(x, y)``, ``minus(x, y)``;
-    ``positive(x)``, with zero for what is below it; ``add_product(x, y, total)``, total + x y,
-    rounded once where the processor can; ``less(x, y)`` and ``more(x, y)``, of two numbers the
-    smaller and the larger. Vectors of int32 are ``whole(i)``, one number in all places;
+    ``positive(x)``, with zero for negative numbers; ``add_product(x, y, total)``, total + x y,
+    rounded once where the processor can; ``less(x, y)`` and ``more(x, y)``, the smaller and
+    the larger of two numbers. Vectors of int32 are ``whole(i)``, one number in all places;
     ``where_less(x, y, i, j)``, i where x < y, else j; and ``store_whole(address, i)``.
     """
     from llvmlite import ir

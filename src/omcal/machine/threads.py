@@ -209,11 +209,12 @@ def _pool(workers: int, process: int) -> ThreadPoolExecutor:
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread: inside our own threads, and for matrices too small to share out.
 
-    Its threads go on waiting for work for some 25 ms, and keep a core from ours all that time: so
-    this is also for what comes between one sharing out and the next.
+    Its threads keep a core busy for some 25 ms after each product, so this also covers the work
+    between two of our own parallel parts. Off, fits take 5 to 120 % more CPU time (benchmarks/
+    ablations.py).
 
     Some libraries have one number for the process, others one for each thread. Both are the user's
-    again when all blocks have ended, since each takes back what it changed itself. A thread may so
+    again when all blocks have ended, since each block restores its own changes. A thread may thus
     lift the limit of another; the next block of that sets it again.
     """
     with blas_as_before():
@@ -228,8 +229,8 @@ def one_blas_thread() -> Iterator[None]:
 def blas_as_before() -> Iterator[None]:
     """Restore at the end the settings that blocks of `one_blas_thread` inside have changed.
 
-    For the whole of what a user calls: Ctrl-C in the last product of a block is noticed where that
-    is left, and then it has no end of its own.
+    It surrounds each public call: Ctrl-C in the last product of an inner block is raised as that
+    block is left, and would skip its end.
     """
     outer = len(_own.changed)
     try:

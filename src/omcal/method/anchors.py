@@ -72,7 +72,7 @@ def anchors_of_runs(
 ) -> list[list[Array]]:
     """Return the anchors of each run from the rows that `sample_rows` drew for it.
 
-    None stands for all that these views have: they are prepared once for all runs.
+    None stands for all rows of the views, which are prepared once for all runs.
     """
     if method != "random" and not sampled and all(rows is None for rows in samples):
         whole = Sample(views, scalings, None, sampled=False)
@@ -164,8 +164,8 @@ class Sample:
 def distinct_rows(X: Matrix, most: int, rows: Array | None) -> Array | None:
     """Return the positions of the distinct rows of X, or None where there are more than `most`.
 
-    They are in the order of `rows`, the numbers of the samples. Of so few distinct points, as in
-    one-hot views, k-means would repeat those that rounding prefers.
+    They are in the order of `rows`, the numbers of the samples. With so few distinct points, as in
+    one-hot views, k-means would repeat the points that rounding prefers.
     """
     for part in (X[: 4 * most], X):
         first = np.unique(_row_keys(part), return_index=True)[1]

@@ -85,7 +85,7 @@ class Facts(Protocol):
 
     @property
     def unit_length(self) -> bool:
-        """Whether rows have length 1, but for those of zeros alone."""
+        """Whether all rows but zero rows have length 1."""
 
     @property
     def tail(self) -> float:
@@ -94,16 +94,16 @@ class Facts(Protocol):
 
 def recognise(sample: Matrix) -> Kind:
     """Return the kind of numbers in the rows."""
-    if not sample.size:  # of a sparse one: what it stores
+    if not sample.size:  # of a sparse sample: its stored entries
         return Kind("standard", "no value to go by")
     return kind_of(_OfMatrix(sample))
 
 
 def kind_of(facts: Facts) -> Kind:
-    """Return the kind of numbers in rows with these statistics.
+    """Return the kind of numbers in rows with the given statistics.
 
     Mostly zero and wide: counts, terms or links without negative values ("tfidf"), or something
-    else with them ("unit"). Rows of length 1 are left as they are ("view"). Long tails are those of
+    else with them ("unit"). Rows of length 1 are left as they are ("view"). Long tails mean
     counts where whole numbers are wide ("tfidf": how much was counted in a row says nothing), else
     damped ("log"). Everything else, binary and one-hot columns too, has its features standardised.
     """
@@ -170,7 +170,7 @@ def typical_values(sample: Matrix) -> Floats:
 
 
 def of_length_one(squares: Floats) -> bool | None:
-    """Whether rows with these squared lengths have length 1; None where all are zero."""
+    """Whether rows with the given squared lengths have length 1; None where all are zero."""
     there = squares[squares > 0]
     return bool((np.abs(np.sqrt(there) - 1) <= _UNIT_LENGTH).all()) if there.size else None
 

@@ -29,7 +29,7 @@ class Moments:
             values = block.data.astype(np.float64, copy=False)
             wide = sparse.csr_array((values, block.indices, block.indptr), block.shape)
             mean, variance = mean_variance_axis(wide, axis=0)
-            # Scikit-learn leaves out what is not a number.
+            # Scikit-learn skips NaN.
             return cls(n, mean, np.where(np.isnan(values).any(), np.nan, variance * n))
         if compiled:
             total, squares = np.zeros((2, block.shape[1]))

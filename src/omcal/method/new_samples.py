@@ -31,7 +31,7 @@ from omcal.method.updates import (
 from omcal.views.view import Views
 
 BLOCK = 1 << 16  # new samples at a time
-_SETTLED = 4096  # of these together, so that they stay in the cache
+_SETTLED = 4096  # new samples per block of the fixed point, which stays in the cache
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class GraphModel:
     scalings: list[Scaling]
     anchors: list[Array]
     n_neighbors: int
-    # The span that the anchors share with those of other runs, or what a device knows of them.
+    # The span that the anchors share with the anchors of other runs, or anchors on a device.
     shared_span: Any = None
 
     @property
@@ -98,7 +98,7 @@ def learned_in_span(
 ) -> list[GraphModel]:
     """Return the models of several runs from the rows of `shared_rows`; None: all rows.
 
-    What is absent has no coordinates: where the rows have gaps, each run works with all features.
+    Absent features have no coordinates: where the rows have gaps, each run works with all features.
     """
     m, k = settings.n_anchors, settings.n_neighbors
     present = views.present if views.present is None or rows is None else views.present[rows]

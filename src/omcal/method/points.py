@@ -19,7 +19,7 @@ _SAME_UNITS = 16  # in the last place, by which distances that are equal differ 
 class Points(ABC):
     """Points of k-means: distances and means.
 
-    What stands for the centres is the business of each kind of points.
+    Each kind of points represents centres in its own way.
     """
 
     n: int
@@ -80,7 +80,7 @@ def span_basis(K: Array) -> Array:
     """Return B such that K B are coordinates of the centres, for their inner products K."""
     with small_blas(len(K)):
         values, vectors = np.linalg.eigh(K.astype(np.float64))
-    # What is left of centres that are alike is rounding.
+    # Directions of centres that are alike are rounding.
     there = values > 4 * len(K) * np.finfo(K.dtype).eps * values[-1]
     return np.asarray((vectors[:, there] / np.sqrt(values[there])).astype(K.dtype))
 

@@ -91,7 +91,7 @@ def standard_rows(block: Matrix) -> Matrix:
     # Twice, because the first mean of a wide row is off by many roundings.
     centred -= centred.mean(axis=1, keepdims=True, dtype=np.float64).astype(block.dtype)
     variance = np.einsum("ij,ij->i", centred, centred, dtype=np.float64) / max(width - 1, 1)
-    # What is left of a constant row is rounding, not a direction.
+    # The remainder of a constant row is rounding, not a direction.
     size = np.abs(block).max(axis=1).astype(np.float64)
     variance[variance <= (np.finfo(block.dtype).eps * size) ** 2] = 0
     centred *= _inverse_root(variance).astype(block.dtype)[:, None]

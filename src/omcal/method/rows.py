@@ -15,7 +15,7 @@ from omcal.machine.arrays import Array, Floats
 
 @dataclass(frozen=True)
 class Sums:
-    """The float64 sums of one sweep; those of two sets of rows add up."""
+    """The float64 sums of one sweep; the sums of two sets of rows add up."""
 
     StF: Floats  # (V, m, c): S_vᵀ F⁺
     FtF: Floats  # (c, c): F⁺ᵀ F⁺
@@ -91,7 +91,7 @@ def decide(
 
     Where U has a positive entry its arg max is that of F = max(U, 0). Where it has none, F is zero
     and the least negative entry of U decides; where U is zero to rounding (`scale` is the size
-    of P), Z has no row there and A G decides, which is asked for these rows alone.
+    of P), Z has no row there and A G decides, which is computed for such rows alone.
     """
     labels = U.argmax(axis=1)
     largest = np.take_along_axis(U, labels[:, None], axis=1)[:, 0]

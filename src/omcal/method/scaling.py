@@ -32,7 +32,7 @@ _COMPILED_ENTRIES = 1 << 20  # the compiled loop makes no copy
 
 @dataclass(frozen=True)
 class Scaling:
-    """x -> (row(weight · damped(x)) − center) · factor; what is None is left out.
+    """x -> (row(weight · damped(x)) − center) · factor; steps that are None are skipped.
 
     `unit`, `weight`, `center` and `factor` have one float64 entry a feature.
     """
@@ -168,7 +168,7 @@ class ScalingPlan:
         return replace(self, sample=None)
 
     def scan(self, block: Matrix, *, compiled: bool = False) -> Moments:
-        """Return the statistics of some rows; those of other rows are added to them."""
+        """Return the statistics of some rows; statistics of other rows can be added."""
         if self.steps.kind.name == "tfidf":
             return Moments.of_presence(block)
         return Moments.of(self.steps.prepare(block), compiled=compiled)

@@ -25,12 +25,13 @@ from omcal.method.scaling import Scaling
 from omcal.method.vectors import Vectors
 from omcal.views.view import Matrix, Views
 
-# Runs that look at the same rows have too much in common: of this many times the rows that a run
-# looks at, each draws its own.
+# Runs on the same rows have too much in common: each run draws its rows from a shared sample that
+# is this many times as large. Off, ten joined runs of 5000 × 1430 take 3.6 of their CPU time,
+# of 60000 × 448 1.3 (benchmarks/ablations.py).
 SHARED_SAMPLES = 2
 MOST_LOST = 0.1  # of the variance of the means, by which they may move into the span
 POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
-_FEATURES_PER_ANCHOR = 4  # with fewer features, a span would leave as many numbers a row
+_FEATURES_PER_ANCHOR = 4  # with fewer features, a span saves no numbers per row
 _BLOCK_ENTRIES = 1 << 18
 _SUMMED_AT_A_TIME = 8  # blocks: sums of the clusters of all runs are more numbers than a block has
 _PARTS = 8  # of the rows whose sums are taken at a time
@@ -43,11 +44,11 @@ class Span:
     A sample's products with the e_i are all that its distances to any such points need.
     """
 
-    origin: list[Array]  # (d_v,) a view
-    directions: list[Array]  # (r_v, d_v) a view
+    origin: list[Array]  # (d_v,) per view
+    directions: list[Array]  # (r_v, d_v) per view
 
     def points(self, coordinates: Sequence[Array]) -> list[Array]:
-        """Return the points with these coordinates, one array per view."""
+        """Return the points with the given coordinates, one array per view."""
         given = zip(self.origin, coordinates, self.directions, strict=True)
         with one_blas_thread():
             return [origin + Z @ E for origin, Z, E in given]
@@ -58,7 +59,7 @@ class InSpan:
     """Anchors by their coordinates in a span that several runs share."""
 
     span: Span
-    coordinates: list[Array]  # (m, r_v) a view
+    coordinates: list[Array]  # (m, r_v) per view
 
     @property
     def anchors(self) -> list[Array]:
@@ -189,7 +190,7 @@ def _means(
 ) -> Array:
     """Return the means of the clusters of all runs, stacked; an empty one keeps its start.
 
-    Of the n rows so many are taken at a time.
+    `size` of the n rows are read at a time.
     """
     n_clusters = len(starts) // len(runs)
     columns = np.concatenate([b * n_clusters + labels for b, (_, labels) in enumerate(runs)])
@@ -223,9 +224,8 @@ def anchors_of_means(
 ) -> list[tuple[list[Array], InSpan | None]]:
     """Project the stacked means of all runs to one span per view.
 
-    It has as many directions as a run has anchors: mostly the means of a run differ from those of
-    another by hardly more than the rows that were drawn. Where they do not, as of rare links and
-    words, they are left as they are.
+    It has as many directions as a run has anchors, as the means of two runs mostly differ by the
+    drawn rows alone. Where the projection loses more, as of rare links and words, the means stay.
     """
     m, by_view, parts = len(means) // n_runs, np.split(means, np.cumsum(widths)[:-1], axis=1), []
     for points in by_view:

@@ -48,7 +48,7 @@ def spectral_basis(AtA: Floats, n_clusters: int) -> Floats:
 
     Any rotation of them spans the same space, but only one near an indicator survives the clipping
     of Eq. 13. It takes c anchors whose rows are as perpendicular as a QR factorisation with
-    pivoting finds them, and brings these rows as near to unit vectors as a rotation can (Damle,
+    pivoting finds them, and brings the pivot rows as near to unit vectors as a rotation can (Damle,
     Minden, Ying: Simple, direct and efficient multi-way spectral clustering, 2019).
     """
     return spectral_bases(AtA[None], n_clusters)[0]

@@ -238,7 +238,7 @@ class IncompleteVectors(Vectors):
         return IncompleteVectors(X, self._present[some], self._widths, self._norms[some])
 
     def span_pays(self, n_clusters: int) -> bool:
-        return False  # what is absent has no coordinates
+        return False  # absent features have no coordinates
 
     def search(self, n_clusters: int) -> Callable[[Array], Array]:
         return Points.search(self, n_clusters)  # nor a distance to centres that bounds could hold

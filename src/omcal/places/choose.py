@@ -26,7 +26,7 @@ _DEVICES = re.compile(r"mps|cuda|cuda:\d+(,cuda:\d+)*")
 
 @dataclass(frozen=True)
 class PlaceRequest:
-    """Where a user wants the work to be done; the views decide what is left open."""
+    """Where a user wants the work to be done; the views decide on open options."""
 
     device: str = "cpu"
     memory_limit: int | None = None  # bytes

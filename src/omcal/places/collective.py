@@ -31,7 +31,7 @@ from omcal.places.ranks import Ranks
 from omcal.places.team import Result
 from omcal.views.view import Views
 
-_CHECKSUM_BITS = 20  # squares of so few bits sum exactly over a thousand ranks
+_CHECKSUM_BITS = 20  # squares of 20 bits sum exactly over a thousand ranks
 
 
 class OnRanks(Place):
@@ -74,7 +74,7 @@ class OnRanks(Place):
         return learned
 
     def _drafts(self, scale: Scale) -> list[ScalingPlan]:
-        """Return plans of the scalings; those of the leader alone have all the statistics."""
+        """Return plans of the scalings; only the plans of the leader have all statistics."""
         blocks: list[Views] = []
         if needs_samples(self.views, scale):
             blocks = reduce(add, self._collected(self._sample), blocks)

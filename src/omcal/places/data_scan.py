@@ -30,7 +30,7 @@ class NonFiniteBlockError(ValueError):
 
 @dataclass(frozen=True)
 class BlockStats:
-    """Statistics of some blocks; those of later blocks are added to them."""
+    """Statistics of some blocks, to which later blocks can be added."""
 
     moments: tuple[Moments | None, ...] = ()  # of each view; None where not needed
     sample: tuple[tuple[Matrix, ...], ...] = ()
@@ -52,8 +52,8 @@ class BlockStats:
 class DataScan:
     """The rows to scan, and the scalings and anchors that follow from them.
 
-    The moments are those of all rows, and the samples for the anchors are those that are taken
-    from views in memory: where the rows live does not show in the result.
+    The moments cover all rows, and the samples for the anchors are the same as from views in
+    memory: where the rows live does not show in the result.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class DataScan:
         self._drafts = drafts
         self.shared: list[ScalingPlan] = [
             draft.shared for draft in drafts
-        ]  # what a look needs of them
+        ]  # the parts that a scan needs
         self._rows: Array | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
         self._drawn: list[Array | None] = []
         how = (settings.n_anchors, settings.anchors)

@@ -81,7 +81,7 @@ class InMemory(Place):
         return views.n * size["graphs"]
 
     def sample_graphs(self, number: int) -> SampledGraphs:
-        """Return all graphs up to 256 MB: those that were kept, or built once more."""
+        """Return all graphs up to 256 MB: kept ones, or built once more."""
         if self._kept:
             return SampledGraphs(self._kept[number], None)
         model = self._built[number].alone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.torch import Tensor
 from omcal.places.team import Team
 
 Result = TypeVar("Result")
@@ -122,37 +120,21 @@ class Ranks(Team):
 
     def collected(self, work: Callable[[], Result]) -> list[Result]:
         """Return the result of each rank's work on the leader; an empty list on the others."""
-        data, error = _done(lambda: pickle.dumps(work()))
-        sizes = self.each(lambda: _reraise(error) if error else len(data))
-        if not self.is_leader:
-            with self._explaining():
-                self._dist.send(self._tensor(data), self._number(self.leader), self._group)
-            return []
-        found = []
-        for rank, size in enumerate(sizes):
-            if rank != self.rank:
-                tensor = self._tensor(bytes(size))
-                with self._explaining():
-                    self._dist.recv(tensor, self._number(rank), self._group)
-                data_there = tensor.cpu().numpy().tobytes()
-            else:
-                data_there = data
-            found.append(pickle.loads(data_there))
-        return found
+        value, error = _done(work)
+        self.each(lambda: _reraise(error) if error else None)
+        found: list[Any] = [None] * self.size
+        with self._explaining():
+            place = found if self.is_leader else None
+            self._dist.gather_object(value, place, self._number(self.leader), self._group)
+        return found if self.is_leader else []
 
     def on_leader(self, work: Callable[[], Result]) -> Result:
         value, error = _done(work) if self.is_leader else (None, None)
-        told: Any = value if error is None else Failure.of(error)
-        data = pickle.dumps(told) if self.is_leader else b""
-        size = torch.tensor([len(data)], device=self._device)
+        told: list[Any] = [value if error is None else Failure.of(error)]
         with self._explaining():
-            self._dist.broadcast(size, self._number(self.leader), self._group)
-            tensor = self._tensor(data if self.is_leader else bytes(int(size)))
-            self._dist.broadcast(tensor, self._number(self.leader), self._group)
-        if not self.is_leader:
-            told = pickle.loads(tensor.cpu().numpy().tobytes())
-        _raise_failures({self.leader: told}, error)
-        result: Result = told
+            self._dist.broadcast_object_list(told, self._number(self.leader), self._group)
+        _raise_failures({self.leader: told[0]}, error)
+        result: Result = told[0]
         return result
 
     def sum(self, work: Callable[[], Array], shape: tuple[int, ...]) -> Floats:
@@ -173,10 +155,6 @@ class Ranks(Team):
         if summed[0]:
             self.each(lambda: _reraise(error) if error else None)
         return summed[1:].reshape(shape)
-
-    def _tensor(self, data: bytes) -> Tensor:
-        """Return the bytes as a tensor to send, or to receive into."""
-        return torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8).to(self._device)
 
     def _number(self, rank: int) -> int:
         """Return the global number of a rank of this group."""

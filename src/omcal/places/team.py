@@ -19,7 +19,7 @@ class Team:
     performs them over a group of torch.distributed.
     """
 
-    is_leader: bool = True  # whether this process writes what is written once
+    is_leader: bool = True  # whether this process does the work that is done once
 
     def check_same(self, facts: Mapping[str, str], n_rows: int) -> int:
         """Raise where processes state different facts; return the number of rows of all."""

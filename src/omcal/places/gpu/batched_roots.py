@@ -137,7 +137,7 @@ def soft_threshold(
 
     `least` bounds the eigenvalues of A that are kept from below, relative to its row sums. Where
     nothing `cuts`, T = I − τ A^(−½); this is right only if all singular values are above τ,
-    which Σ (τ/σ)⁴ < 1 proves. Else the projector on those above τ takes the place of I.
+    which Σ (τ/σ)⁴ < 1 proves. Else the projector on the kept vectors takes the place of I.
     """
     unit = torch.eye(A.shape[2], dtype=A.dtype, device=A.device)
     if tau == 0:

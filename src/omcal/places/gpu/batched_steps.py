@@ -1,6 +1,6 @@
 """The small steps of an iteration as batched products, for any number of anchors and clusters.
 
-They are those of `small.cu`, which is quicker where its matrices fit in shared memory.
+`small.cu` does the same steps, faster, where its matrices fit in shared memory.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class BatchedSteps:
         size = (t.H.diagonal(dim1=1, dim2=2) * _trace(FtF)[:, None]).sqrt()
         inner = (StF * G[:, None]).sum(dim=(2, 3))
         values = (inner / torch.where(size == 0, 1.0, size)).clamp(min=0) * t.given
-        total, heard = values.sum(dim=1, keepdim=True), (t.given > 0).to(values)
-        equal = heard / heard.sum(dim=1, keepdim=True)
+        total, active = values.sum(dim=1, keepdim=True), (t.given > 0).to(values)
+        equal = active / active.sum(dim=1, keepdim=True)
         return torch.where(total > 0, values / torch.where(total > 0, total, 1.0), equal)
 
     def _keep(

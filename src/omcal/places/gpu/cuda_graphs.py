@@ -29,7 +29,7 @@ def serves(device: Device, dtype: np.dtype, n_anchors: int, k: int) -> bool:
 
 
 def selects(products: Tensor, k: int) -> bool:
-    """Whether `select_nearest` takes these products."""
+    """Whether `select_nearest` takes the products."""
     known = str(products.dtype) in ("torch.float32", "torch.float64")
     return known and k < _WARP and nvrtc.available(products.device)
 
@@ -69,7 +69,7 @@ class NearestAnchors:
         self._limits = (tie, largest_bias)
 
     def takes(self, X: Tensor | None) -> bool:
-        """Whether the kernel reads these rows without a copy."""
+        """Whether the kernel reads the rows without a copy."""
         return X is not None and str(X.dtype) in _TAKEN and X.stride(1) == 1
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:

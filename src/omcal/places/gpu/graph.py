@@ -75,12 +75,12 @@ class TorchGraphs:
         return TorchGraphs(self.indices[number], self.weights[number], self.n_anchors)
 
     def columns(self, rows: slice) -> Tensor:
-        """Return (…, rows, V·k): where the entries of these rows are in [S_1 … S_V]."""
+        """Return (…, rows, V·k): the columns of the entries of the rows in [S_1 … S_V]."""
         shift = torch.arange(self.n_views, device=self.device)[:, None, None] * self.n_anchors
         return (self.indices[..., rows].long() + shift).flatten(-3, -2).mT
 
     def dense(self, rows: slice, dtype: Any) -> Tensor:
-        """Return these rows of [S_1 … S_V] as dense matrices: for a block of rows only."""
+        """Return rows of [S_1 … S_V] as dense matrices; use it for a block of rows only."""
         columns = self.columns(rows)
         shape = (*columns.shape[:-1], self.n_views * self.n_anchors)
         weights = self.weights[..., rows].flatten(-3, -2).mT.to(dtype)
@@ -90,14 +90,14 @@ class TorchGraphs:
 class GraphMaker:
     """`omcal.method.graph.anchor_graphs` of several runs on the device, for any rows of the views.
 
-    Each view is read once; no more distances than those of a block exist at a time.
+    Each view is read once; only the distances of one block exist at a time.
     """
 
     def __init__(self, views: DeviceViews, learned: Sequence[GraphModel]) -> None:
         self._views = views
         self._learned = learned
         k = learned[0].n_neighbors
-        self._nearest: list[list[tuple[Any, Tensor | None]]] = []  # of each view those of the runs
+        self._nearest: list[list[tuple[Any, Tensor | None]]] = []  # per view and run
         for view, of_view in zip(views, relative_distances(views, learned), strict=True):
             m, tie = int(of_view.bias.shape[1]), 16 * float(np.finfo(view.dtype).eps)
             on_cores = not view.sparse and cuda_graphs.serves(views.device, view.dtype, m, k)
@@ -109,7 +109,7 @@ class GraphMaker:
         self._weight = torch.zeros(len(views), dtype=wide_type(views.device), device=views.device)
 
     def __call__(self, rows: slice) -> TorchGraphs:
-        """Return the graphs of these rows; the first axis is the run."""
+        """Return the graphs of the rows; the first axis is the run."""
         views, first = self._views, self._learned[0]
         start, stop, _ = rows.indices(views.n)
         size = (stop - start, len(views), first.n_neighbors, len(first.anchors[0]))
@@ -152,7 +152,7 @@ class GraphMaker:
 def anchor_graphs(
     views: DeviceViews, learned: Sequence[GraphModel], rows: slice = slice(None)
 ) -> TorchGraphs:
-    """Return the graphs of these rows of each run, checked."""
+    """Return the checked graphs of the rows in each run."""
     make = GraphMaker(views, learned)
     graphs = make(rows)
     make.check()
@@ -198,7 +198,7 @@ def _nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weight
 
 
 def _nearest_columns(d: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the columns of the smallest entries of each row and these entries, (count, rows).
+    """Return the columns of the smallest entries of each row, and the entries, (count, rows).
 
     They are found one after another, of equal ones the first, and taken out of `d`: `topk` leaves
     open which of equal ones it takes.

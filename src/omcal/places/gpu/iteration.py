@@ -222,7 +222,7 @@ class _State:
         )
         work = together.bound(self._packed, self.sums, self._goes_on)
         kind = KernelSteps if together.in_cuda else BatchedSteps
-        # Neither knows of this object: what they keep on the device is free when it is gone.
+        # The steps hold no reference to this object, so that its memory is free when it is gone.
         steps = kind(tensors, work, problem, rule, cuts=cuts, least=least)
         self._once: Callable[[], None] = Repeated(steps, device) if steps.many else steps
 
@@ -312,7 +312,7 @@ def _outlook(StS: Tensor, problem: Problem) -> tuple[bool, float]:
     """Whether singular values of some run may be cut, and a bound of the eigenvalues kept.
 
     StS is (runs, V, V, m, m). The bound is relative to the largest row sum. Most likely none will
-    be cut where those of the graphs to start from are above twice the threshold: AᵀA less its
+    be cut where the singular values of the start are above twice the threshold: AᵀA less its
     square is positive. The device checks both.
     """
     alpha, tau = torch.from_numpy(problem.alpha).to(StS), problem.tau

@@ -20,7 +20,7 @@ from omcal.places.gpu.devices import send
 
 _MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one does
 _THREADS = 512
-# By which the eigenvalues of the products of F and Z, and those of MᵀM, mostly differ at most.
+# Usual ratio of the largest to the smallest eigenvalue: of products of F and Z, and of MᵀM.
 _FACTORS = (1e2, 1e4)
 _TURNS, _SHRINKS, _MULTIPLIES, _DECOMPOSES, _ENDS = 1, 2, 4, 8, 16  # parts of `small.cu`
 
@@ -73,7 +73,7 @@ class KernelSteps:
             THREADS=_THREADS,
         )
         self._bytes = 8 * _block_numbers(c, m if few else 0)
-        # What is in use for one launch only is quicker in shared memory.
+        # Matrices that one launch uses alone are faster in shared memory.
         self._shares = self._bytes + 8 * n_work <= nvrtc.room(device)
         self._root = None if few else ProductRoot(self._work[:, m * m], m, cuts=cuts, least=least)
         self._launches = [work, *self._small()]
@@ -96,7 +96,7 @@ class KernelSteps:
         return [self._bound(_TURNS | _MULTIPLIES), *again, *root, self._bound(_SHRINKS | _ENDS)]
 
     def _bound(self, parts: int) -> Callable[[], None]:
-        """Return what launches these parts of the kernel."""
+        """Return a function that launches some parts of the kernel."""
         t, p, root, n_work = self._t, self._problem, self._root, self._work.stride(0)
         whole = self._shares and parts == _TURNS | _MULTIPLIES | _DECOMPOSES | _ENDS
         apart = (t.scalars.stride(0), n_work, t.packed.stride(0))

@@ -14,7 +14,7 @@ from omcal.places.gpu.devices import wide_type
 
 
 def facts_of(tensors: Sequence[Tensor], rows: Array) -> list[OfTensor]:
-    """Return the statistics of these rows of each tensor, fetched in one message."""
+    """Return the statistics of the given rows of each tensor, fetched in one message."""
     device = tensors[0].device
     where = torch.from_numpy(rows.astype(np.int64)).to(device)
     told = torch.stack([_facts(tensor, where) for tensor in tensors]).cpu().numpy()

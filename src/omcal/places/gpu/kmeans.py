@@ -106,7 +106,7 @@ def _improved_inside(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool)
 def span_basis(K: Tensor, dtype: object) -> Tensor:
     """Return B, per run, with K B the coordinates of centres in their span.
 
-    K holds their inner products in the wide type. B is an inverse Cholesky factor; what is added to
+    K holds their inner products in the wide type. B is an inverse Cholesky factor; the addition to
     the diagonal hides the rounding, in `dtype`, of products with centres that are nearly dependent.
     """
     eps = max(torch.finfo(dtype).eps, K.shape[1] * torch.finfo(K.dtype).eps)
@@ -117,7 +117,7 @@ def span_basis(K: Tensor, dtype: object) -> Tensor:
 
 
 def _improved(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Improved:
-    """Improve centres until those of a run hardly move, in at most `max_iter` iterations."""
+    """Improve the centres of each run until they hardly move, in at most `max_iter` iterations."""
     if not filling and cuda_kmeans.iterates(X, int(starts.shape[1])):
         centres = starts.clone()
         runs = len(centres)

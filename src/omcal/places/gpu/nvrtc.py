@@ -24,7 +24,7 @@ from typing import Any
 from omcal.machine import torch
 from omcal.machine.torch import Device
 
-Blocks = int | tuple[int, int]  # of a launch; or those of each run, and how many runs there are
+Blocks = int | tuple[int, int]  # of a launch; or (blocks per run, number of runs)
 
 _MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number of this attribute of a kernel
 _NO_CONTEXT = 201  # its answer to a thread that has asked PyTorch for nothing yet
@@ -77,7 +77,7 @@ def source(name: str) -> str:
 
 @cache
 def compiled(name: str, device: Device, **constants: Any) -> Kernel:
-    """Return the kernel of this name, compiled with these constants."""
+    """Return the kernel of this name, compiled with the constants."""
     return Kernel(source(name), name, constants, device)
 
 
@@ -108,7 +108,7 @@ class Kernel:
     def bound(
         self, blocks: Blocks, threads: int, shared_bytes: int, *arguments: Any
     ) -> Callable[[], None]:
-        """Return a function that launches the kernel with these arguments."""
+        """Return a function that launches the kernel with the arguments."""
         values = [_as_c(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         run, stream_of = _driver().cuLaunchKernel, torch._C._cuda_getCurrentRawStream
@@ -197,7 +197,7 @@ def _compiler() -> Any:
         packages = find_spec("nvidia")
         for folder in packages.submodule_search_locations or [] if packages else []:
             for library in Path(folder).rglob(name):
-                # It loads these by name, which works once they are loaded.
+                # It loads its built-ins by name, which works once they are loaded.
                 for part in library.parent.glob("libnvrtc-builtins.so.*"):
                     ctypes.CDLL(str(part))
                 return ctypes.CDLL(str(library))

@@ -60,7 +60,7 @@ class TorchRows(AbstractRows):
             fused = cuda.serves(graphs.device, n_clusters)
         self._pass: Any = (cuda.CudaPass if fused else PlainPass)(graphs, self.F)
         self.together = RunBatch(self._pass, 1)
-        self.number = 0  # of these rows in there
+        self.number = 0  # of this run in the batch
 
     @classmethod
     def of_runs(cls, graphs: TorchGraphs, n_clusters: int, **options: Any) -> list[TorchRows]:
@@ -120,7 +120,7 @@ class TorchRows(AbstractRows):
         with working_on(self.device):
             small = self.packed(alpha, P, R, G)
             found, undecided = self._pass.assign(small, limit, runner_up=runner_up)
-            if runner_up:  # in few bytes, as those of all runs will be there
+            if runner_up:  # in few bytes, as the labels of all runs stay
                 found[0] = found[0].to(index_type(self.F.shape[1]))
             if self._labels_on_host and not (runner_up and self._joins_there):
                 found = [part.cpu().numpy() for part in found]
@@ -129,10 +129,7 @@ class TorchRows(AbstractRows):
 
 
 class RunBatch:
-    """The pass of runs that do their iterations at the same time, and the state of these.
-
-    Most often of one run.
-    """
+    """A batch of runs, most often one, that are iterated together: its pass and its state."""
 
     def __init__(self, work: Any, n_runs: int) -> None:
         self._work = work
@@ -148,7 +145,7 @@ class RunBatch:
         self._outlook: Any = None
 
     def gram(self, number: int, n_views: int) -> Floats:
-        """Return S_uᵀ S_v of a run, (V, V, m, m); those of all runs come in one message."""
+        """Return S_uᵀ S_v of a run, (V, V, m, m); all runs are fetched in one message."""
         with self._lock:
             if not self._grams:
                 whole = self._work.gram().unflatten(2, (n_views, -1)).unflatten(1, (n_views, -1))
@@ -159,7 +156,7 @@ class RunBatch:
         return self._grams[number]
 
     def gram_there(self, number: int, StS: Floats) -> Tensor:
-        """Return what `gram` gave for a run as it is on the device; else these matrices."""
+        """Return the result of `gram` for a run on the device; other matrices are copied there."""
         known = self._grams and StS is self._grams[number]
         return self._grams_there[number] if known else torch.from_numpy(StS.copy())
 

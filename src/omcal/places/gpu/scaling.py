@@ -127,7 +127,7 @@ def standardise_rows(block: Tensor) -> Tensor:
     centred -= centred.mean(dim=1, keepdim=True, dtype=wide).to(block.dtype)
     squares = centred.square().sum(dim=1, keepdim=True, dtype=wide)
     variance = squares / max(block.shape[1] - 1, 1)
-    # What is left of a constant row is rounding, not a direction.
+    # The remainder of a constant row is rounding, not a direction.
     size = block.abs().amax(dim=1, keepdim=True).to(wide)
     constant = variance <= (4 * torch.finfo(block.dtype).eps * size) ** 2
     factor = torch.where(constant, 0.0, torch.where(constant, 1.0, variance).rsqrt())
@@ -149,7 +149,7 @@ def prepare(block: Tensor, scaling: Scaling) -> Tensor:
 
 
 def scaled_rows(views: DeviceViews, scalings: list[Scaling], rows: Array | None) -> Tensor:
-    """Return these rows, or all, of dense views side by side, as `Scaling.apply` has them."""
+    """Return rows of dense views side by side, scaled as by `Scaling.apply`; None: all."""
     dtype = np.dtype(views.dtype)
     steps = [
         _steps(view.width, scaling, dtype) for view, scaling in zip(views, scalings, strict=True)
@@ -169,7 +169,7 @@ def scaled_rows(views: DeviceViews, scalings: list[Scaling], rows: Array | None)
 
 
 def _steps(width: int, scaling: Scaling, dtype: np.dtype) -> tuple[Array, Array, Array]:
-    """Return what is subtracted from each feature, in two parts, and its factor."""
+    """Return the centre of each feature in two parts, and its factor."""
     near, rest = scaling.center_in(dtype) if scaling.center is not None else np.zeros((2, width))
     factor = np.ones(width) if scaling.factor is None else scaling.factor
     return near.astype(dtype), rest.astype(dtype), factor.astype(dtype)

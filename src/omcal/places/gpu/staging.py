@@ -23,7 +23,7 @@ def fill(target: Tensor, fetch: Callable[[slice], Tensor]) -> None:
     n, width = target.shape
     size = max(1, _PIECE_BYTES // (width * target.element_size()))
     now, way = torch.cuda.current_stream(target.device), stream_beside(target.device)
-    way.wait_stream(now)  # what was in this memory before
+    way.wait_stream(now)  # until earlier work on this memory is done
     shape = (min(size, n), width)
     pieces = cycle(
         [
@@ -34,7 +34,7 @@ def fill(target: Tensor, fetch: Callable[[slice], Tensor]) -> None:
     with torch.cuda.stream(way):
         for rows in row_blocks(n, size):
             piece, left = next(pieces)
-            left.synchronize()  # what it held before
+            left.synchronize()  # until its last contents are sent
             part = piece[: rows.stop - rows.start].copy_(fetch(rows))
             target[rows].copy_(part, non_blocking=True)
             left.record(way)

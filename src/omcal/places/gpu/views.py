@@ -48,9 +48,9 @@ class DeviceView:
     def blocks(
         self, scaling: Scaling, columns: int = 1, rows: slice = slice(None)
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Yield consecutive blocks of these rows with their slices, prepared by the scaling.
+        """Yield consecutive blocks of the rows with their slices, prepared by the scaling.
 
-        A block with so many columns is no larger than a block of work, nor is a copy of the rows.
+        Neither a block of `columns` columns nor a copy of its rows exceeds a block of work.
         """
         start, stop, _ = rows.indices(self.n)
         in_place = self._stays and self._tensor.dtype == torch_dtype(self.dtype)
@@ -65,7 +65,7 @@ class DeviceView:
             yield place, block if self.sparse else prepare(block, scaling)
 
     def take(self, rows: slice | Array | Tensor) -> Tensor:
-        """Return these rows of a dense view; their numbers may be a tensor if it is `resident`."""
+        """Return some rows of a dense view; their numbers may be a tensor if it is `resident`."""
         if self._tensor is not None:
             if isinstance(rows, np.ndarray):
                 rows = torch.from_numpy(rows.astype(np.int64)).to(self._tensor.device)

@@ -37,7 +37,7 @@ def table(problem: Problem, H: Floats) -> tuple[int, Floats, Floats]:
     given[some] = 1.0
     within = H[np.ix_(some, some)]
     if problem.weighting == "adaptive":
-        # As many for all runs; those that are not there are outside everywhere.
+        # Each run has the same number of faces; unused ones are infeasible everywhere.
         found = simplex_faces(within)
         faces = np.zeros((2**V - 1, V, V + 1))
         faces[len(found) :, :, V] = -1.0
