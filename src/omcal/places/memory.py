@@ -33,7 +33,7 @@ from omcal.places.base import OutputKind, Place, SampledGraphs, collect, sample_
 from omcal.views.view import Views
 
 # Graphs up to this size stay with a fitted model, so that it can be described without its data:
-# those of a million samples in five views. Larger ones would fill the memory unnoticed.
+# that is a million samples in five views. Larger ones would fill the memory unnoticed.
 LARGEST_KEPT = 1 << 28
 # Graphs of several runs are made in one pass where they take less together, and always two. They
 # are to fit into the memory that a run by itself takes to choose its anchors.
@@ -41,8 +41,6 @@ TOGETHER = 1 << 25
 
 # A fixed block size, so that the order of summation depends on nothing but n.
 _BLOCK = 8192
-_FEW_COLUMNS = 128  # of all graphs: a block of dense rows takes little memory
-_ANCHORS_PER_NEIGHBOUR = 10
 
 
 class InMemory(Place):
@@ -204,28 +202,12 @@ class MemoryRows(AbstractRows):
         return stack_by_view(alpha, P).astype(self.F.dtype, copy=False)
 
 
-def dense_products_pay(V: int, m: int, k: int) -> bool:
-    """Whether dense products of the graphs are faster than products by entry."""
-    return V * m <= _FEW_COLUMNS and m <= _ANCHORS_PER_NEIGHBOUR * k
-
-
 def _gram(graphs: AnchorGraphs) -> Floats:
-    """Return S_uᵀ S_v of the pairs of views u <= v."""
-    _, V, k = graphs.indices.shape
-    m = graphs.n_anchors
-    if dense_products_pay(V, m, k):
-        S = graphs.side_by_side().toarray().astype(np.float64, copy=False)
-        return np.ascontiguousarray((S.T @ S).reshape(V, m, V, m).swapaxes(1, 2))
-    columns = graphs.indices.astype(np.intp)
-    weights = graphs.weights.astype(np.float64, copy=False)
-    StS = np.zeros((V, V, m * m))
-    for u in range(V):
-        for v in range(u, V):
-            for a in range(k):
-                cells = columns[:, u, a, None] * m + columns[:, v]
-                products = weights[:, u, a, None] * weights[:, v]
-                StS[u, v] += np.bincount(cells.ravel(), products.ravel(), minlength=m * m)
-    return StS.reshape(V, V, m, m)
+    """Return S_uᵀ S_v of all pairs of views."""
+    V, m = graphs.n_views, graphs.n_anchors
+    S = graphs.side_by_side().astype(np.float64)
+    products = (S.T @ S).toarray().reshape(V, m, V, m)
+    return np.ascontiguousarray(products.swapaxes(1, 2))
 
 
 def _gram_compiled(graphs: AnchorGraphs) -> Floats:
