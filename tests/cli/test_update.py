@@ -62,3 +62,20 @@ def test_all_views_are_needed(omcal, week):
     np.savez(folder / "new.npz", view1=DATA.views["view1"], view2=DATA.views["view2"])
     done = omcal("update", folder / "model.omcal", folder / "new.npz")
     assert done.code == 2 and "an update needs all" in done.err
+
+
+def test_certainty_and_second_choice_are_columns(omcal, week):
+    folder, _ = week
+    for command in (
+        ("update", folder / "model.omcal", folder / "new.npz"),
+        ("predict", folder / "model.omcal", folder / "new.npz"),
+        ("cluster", folder / "new.npz", "-c", 3, "--runs", 1),
+    ):
+        out = folder / "labels.csv"
+        done = omcal(*command, "--certainty", "--out", out)
+        assert done.code == 0, done.err
+        rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+        assert all(0.3 < float(row["certainty"]) <= 1 for row in rows)
+        assert all(row["second"] in {"0", "1", "2"} - {row["cluster"]} for row in rows)
+    refused = omcal("cluster", folder / "new.npz", "-c", 3, "--method", "fsmsc", "--certainty")
+    assert refused.code == 2 and "--certainty" in refused.err

@@ -21,7 +21,7 @@ from omcal.cli.console import (
     stdout,
 )
 from omcal.cli.files import (
-    names_of,
+    label_columns,
     remarks,
     require_complete,
     require_ending,
@@ -90,6 +90,7 @@ def cluster(
     report: ReportFile = None,
     save_model: ModelOut = None,
     like: Like = None,
+    certainty: options.Certainty = False,
     dry_run: DryRun = False,
     method: MethodName = "omcal",
     runs: Runs = None,
@@ -106,7 +107,7 @@ def cluster(
     """
     n_clusters = options.cluster_number(clusters)
     ours: dict[str, Any] = {"--report": report, "--save-model": save_model, "--dask": dask}
-    ours |= {"--collective": collective or None, "--like": like}
+    ours |= {"--collective": collective or None, "--like": like, "--certainty": certainty or None}
     found, runs = _method(method, runs, parameters, {**ours, "--dry-run": dry_run or None})
     parse_scale(parameters.get("scale", "auto"))  # refused before the files are read
     state = parameters.get("checkpoint")
@@ -120,6 +121,8 @@ def cluster(
         raise ValueError("--dask does not go with --collective; leave one of them out.")
     if like is not None and (dask is not None or collective):
         raise ValueError("--like does not go with --dask or --collective; leave one of them out.")
+    if certainty and (dask is not None or collective):
+        raise ValueError("--certainty does not go with --dask or --collective; use omcal predict.")
     old = None if like is None else omcal.load(like)
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
@@ -155,7 +158,7 @@ def cluster(
         "file": reading.source,
         "method": found.name,
         "title": found.title,
-        **_write(outputs, model, data, reading, seconds, command),
+        **_write(outputs, model, data, reading, seconds, command, certainty),
         **_summary(model, data),
         "samples": samples_of(data, model.labels_),
         "suggestion": None if suggestion is None else suggestion.to_dict(),
@@ -199,12 +202,16 @@ def _write(
     reading: Reading,
     seconds: float,
     command: str,
+    certainty: bool,
 ) -> dict[str, str | None]:
     """Write the files that were asked for; return their paths."""
+    samples = data.views if certainty else None
     written = {
         "out": outputs.write(
             "--out",
-            lambda p: write_labels(p, model.labels_, data, names_of(model, model.labels_)),
+            lambda p: write_labels(
+                p, model.labels_, data, label_columns(model, model.labels_, samples)
+            ),
             elsewhere=True,
         ),
         "model": outputs.write("--save-model", lambda p: model.save(p)),

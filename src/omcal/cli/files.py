@@ -72,11 +72,28 @@ def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:
     return {"id": data.id_name, "ids": data.ids.tolist(), "clusters": clusters.tolist()}
 
 
-def names_of(model: Any, labels: Array) -> dict[str, list[str]]:
-    """Return the column of the names of the clusters, where a model has any."""
-    if getattr(model, "_cluster_names", None) is None:
-        return {}
-    return {"name": [model.cluster_names_[label] for label in labels.tolist()]}
+def label_columns(model: Any, labels: Array, X: Any = None) -> dict[str, list[Any]]:
+    """Return the columns beside the labels: names, where clusters have any, and certainty.
+
+    Parameters
+    ----------
+    model : fitted model
+    labels : array of shape (n,)
+        Clusters of the samples.
+    X : as in `predict_proba`, optional
+        The samples, to add the probability of their cluster and the second choice.
+    """
+    columns: dict[str, list[Any]] = {}
+    if getattr(model, "_cluster_names", None) is not None:
+        columns["name"] = [model.cluster_names_[label] for label in labels.tolist()]
+    if X is not None:
+        import numpy as np
+
+        P, rows = model.predict_proba(X), np.arange(len(labels))
+        columns["certainty"] = P[rows, labels].round(4).tolist()
+        P[rows, labels] = -1.0
+        columns["second"] = P.argmax(axis=1).tolist()
+    return columns
 
 
 def write_labels(

@@ -40,6 +40,12 @@ Seed = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", "-j", help="Print one JSON object instead of tables.")
 ]
+Certainty = Annotated[
+    bool,
+    typer.Option(
+        "--certainty", help="With --out: the probability of the cluster, and the second choice."
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")
 ]

@@ -13,7 +13,7 @@ from omcal.cli import options
 from omcal.cli.cluster import Out, ReportFile
 from omcal.cli.console import collected_warnings, print_json, print_notes, report_notes, stdout
 from omcal.cli.files import (
-    names_of,
+    label_columns,
     remarks,
     require_ending,
     require_label_format,
@@ -51,6 +51,7 @@ def update(
     save_model: SavedAs = None,
     half_life: HalfLife = None,
     views: OrderedViews = None,
+    certainty: options.Certainty = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -80,10 +81,11 @@ def update(
         drift = model.drift(X)
         model.partial_fit(X)
     clusters = model.labels_
+    columns = label_columns(model, clusters, X if certainty and out is not None else None)
     written = {
         "out": outputs.write(
             "--out",
-            lambda path: write_labels(path, clusters, data, names_of(model, clusters)),
+            lambda path: write_labels(path, clusters, data, columns),
             elsewhere=True,
         ),
         "report": outputs.write("--report", lambda p: _write_report(model, p, X, data, reading)),
