@@ -271,7 +271,7 @@ def cell(values: list[float]) -> str:
 
 
 def table(records: list[sets.Record], missing: list[str]) -> str:
-    """Return the page: scores by set, then means, times and limits by method."""
+    """Return the page: scores by set, then means, times and limits by method, the best first."""
     columns = [t for t in TITLES if any(r["method"] == t and r["set"] != "all" for r in records)]
     names = [n for n in NAMES if any(r["set"] == n for r in records)]
 
@@ -279,26 +279,31 @@ def table(records: list[sets.Record], missing: list[str]) -> str:
         found = [r.get(key) for r in records if (r["set"], r["method"]) == (name, title)]
         return [value for value in found if value is not None]
 
+    def mean(title: str, key: str) -> str:
+        by_set = [values(name, title, key) for name in names]
+        return f"{np.mean([np.mean(v) for v in by_set]):.3f}" if all(by_set) else "-"
+
     lines = ["# Other packages beside OMCAL", "", *_introduction(records, missing)]
     for key, heading in (("accuracy", "Accuracy"), ("ari", "Adjusted Rand index")):
-        lines += ["", f"## {heading}", "", f"| method | {' | '.join(names)} | mean |"]
+        lines += ["", f"## {heading}", "", f"| {heading.lower()} | {' | '.join(names)} | mean |"]
         lines.append("|---" * (len(names) + 2) + "|")
         for title in columns:
-            by_set = [values(name, title, key) for name in names]
-            mean = f"{np.mean([np.mean(v) for v in by_set]):.3f}" if all(by_set) else "-"
-            lines.append(f"| {title} | {' | '.join(map(cell, by_set))} | {mean} |")
-    lines += ["", "## Time and limits", ""]
+            entries = [cell(values(name, title, key)) for name in names]
+            lines.append(f"| {title} | {' | '.join(entries)} | {mean(title, key)} |")
+    failed = sorted({(r["method"], r["set"], r["error"]) for r in records if r["accuracy"] is None})
+    lines += ["", *(f"- {method} on {name}: {error}" for method, name, error in failed)]
+    lines += ["", "## In short", ""]
     lines += [
-        "| method | CPU seconds, median set | slowest set | most memory, MB | does not support |",
-        "|---" * 5 + "|",
+        "| method | accuracy | ARI | CPU seconds, median set | slowest | most memory, MB | lacks |",
+        "|---" * 7 + "|",
     ]
-    for title in columns:
+    for title in sorted(columns, key=lambda title: mean(title, "ari"), reverse=True):
         cpu = [np.mean(v) for name in names if (v := values(name, title, "cpu"))]
         peak = max((max(v) for name in names if (v := values(name, title, "megabytes"))), default=0)
         lacks = OWN.get(title, OTHERS.get(title, ("", None, ""))[2]) or "-"
-        lines.append(f"| {title} | {np.median(cpu):.1f} | {max(cpu):.1f} | {peak:.0f} | {lacks} |")
-    failed = sorted({(r["method"], r["set"], r["error"]) for r in records if r["accuracy"] is None})
-    lines += ["", *(f"- {method} on {name}: {error}" for method, name, error in failed)]
+        scores = f"{mean(title, 'accuracy')} | {mean(title, 'ari')}"
+        times = f"{np.median(cpu):.1f} | {max(cpu):.1f} | {peak:.0f}"
+        lines.append(f"| {title} | {scores} | {times} | {lacks} |")
     return "\n".join(lines).rstrip() + "\n"
 
 
