@@ -213,7 +213,7 @@ def purity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     Returns
     -------
     float
-        Above 0, at most 1; it rises with the number of clusters, to 1 for one a sample.
+        Above 0, at most 1; it rises with the number of clusters, to 1 for one per sample.
 
     Examples
     --------

@@ -46,7 +46,7 @@ class RankPenalty:
     Attributes
     ----------
     F : array of shape (n, c)
-        Embedding in which neighbours shall be close.
+        Embedding that brings neighbours close together.
     weight : float
         λ.
     values : array

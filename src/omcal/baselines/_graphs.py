@@ -29,7 +29,7 @@ def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_a
     ----------
     X : array or CSR of shape (n, d)
     k : int
-        Neighbours a sample, at most n - 2: more are reduced to that.
+        Neighbours per sample, at most n - 2: more are reduced to that.
     symmetric : bool
         Return (W + Wᵀ) / 2 instead of the directed graph W.
 

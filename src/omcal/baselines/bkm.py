@@ -124,7 +124,7 @@ class Problem(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Where the sweeps ended; `objective` also has the start."""
+    """Result of the sweeps; `objective` begins with that of the start."""
 
     p: Array
     q: Array

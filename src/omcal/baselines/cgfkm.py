@@ -110,7 +110,7 @@ class CGFKM(Baseline):
 
 
 class FilteredClusters(NamedTuple):
-    """Where the rounds ended."""
+    """Result of the rounds."""
 
     labels: Array
     centers: Array

@@ -114,7 +114,7 @@ class FNMTF(Baseline):
 
 
 class TriFactors(NamedTuple):
-    """Where the sweeps ended; `objective` also has the start."""
+    """Result of the sweeps; `objective` begins with that of the start."""
 
     f: Array
     g: Array

@@ -136,7 +136,7 @@ def factorize(
     lam2: float,
     max_iter: int,
 ) -> tuple[Factors, list[float]]:
-    """Minimise the objective from the fixed start; the factors and the objective of each round."""
+    """Minimise from the fixed start; return the factors and the objective of each round."""
     V, eye = len(X), np.eye(c)
     A: Array = np.zeros((c, c))
     Q: Array = np.zeros((c, c))

@@ -151,7 +151,7 @@ class KMM(Baseline):
 
 
 class StructuredGraph(NamedTuple):
-    """The graph for given prototypes, and how the search for it went."""
+    """The graph for given prototypes, and the course of the search for it."""
 
     Z: sparse.csr_array  # n×m, rows sum to 1
     labels: Array  # component of each sample
@@ -205,7 +205,7 @@ def structured_graph(
 
 
 class Ties(NamedTuple):
-    """Each row's k nearest columns: which, how far (squared), how strong, and their regulariser."""
+    """The k nearest columns of each row: indices, squared distances, affinities, regulariser."""
 
     columns: Array
     distances: Array
@@ -221,7 +221,7 @@ def nearest_ties(squared: Array, k: int) -> Ties:
 
 
 class Embedding(NamedTuple):
-    """Rows of samples and of prototypes that shall agree where the graph ties them."""
+    """Coordinates of samples and prototypes, close where the graph has an edge."""
 
     samples: Array
     prototypes: Array
@@ -229,7 +229,7 @@ class Embedding(NamedTuple):
 
 
 class BipartiteTies:
-    """Who may be tied to whom: k prototypes to each sample, and k samples to each prototype."""
+    """The possible edges: k prototypes per sample, and k samples per prototype."""
 
     def __init__(self, X: Matrix, A: Array, k: int, prototype_step: str) -> None:
         self._squared = squared_distances(X, A)

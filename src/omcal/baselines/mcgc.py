@@ -132,7 +132,7 @@ class MCGC(MultiViewBaseline):
 
     def _memory_needed(self, views: Views) -> float:
         # At worst S has all n² edges: it, its transpose, their sum, the Laplacian, each as CSR with
-        # an index an entry, and W + βS and the working copy of the eigensolver as arrays.
+        # one index per entry, and W + βS and the working copy of the eigensolver as arrays.
         return copy_bytes(views) + 8.0 * 12 * views.n**2
 
 

@@ -168,7 +168,7 @@ class Descent:
         return cls(X, chains, suffixes, np.eye(c), np.eye(len(X[0]), c), np.full(V, 1 / V), stale)
 
     def step(self, *, squared: bool) -> float:
-        """Update every factor, A, Z and the weights once; the objective after that."""
+        """Update every factor, A, Z and the weights once; return the objective after that."""
         for x, chain in zip(self.X, self.chains, strict=True):
             self._refresh_suffixes(chain)
             cross = x.T @ self.Z

@@ -1,4 +1,4 @@
-"""SLMVGC: one weight vector a sample joins the views' graphs into one."""
+"""SLMVGC: one weight vector per sample joins the views' graphs into one."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class Consensus:
         self.Q = np.stack([Z.toarray() for Z in self.Z])
 
     def step(self) -> float:
-        """Update the weights, Z, Q and S once; the objective after that."""
+        """Update the weights, Z, Q and S once; return the objective after that."""
         self.weights = self._sample_weights()
         self.Z = self._graphs(self.lam + self.gamma, self.Q)
         self._follow_graphs()
@@ -264,7 +264,7 @@ class Consensus:
         return [symmetrized(Z) for Z in self.supports.filled(values)]
 
     def _follow_graphs(self) -> None:
-        """Return max(0, (gamma I + alpha w wᵀ)⁻¹ (gamma Z + alpha w sᵀ)), in closed form."""
+        """Set Q to max(0, (gamma I + alpha w wᵀ)⁻¹ (gamma Z + alpha w sᵀ)), in closed form."""
         w = self.weights
         gap = self.S - self._mixture(self.Z)
         share = self.alpha * w / (self.gamma + self.alpha * np.square(w).sum(axis=1, keepdims=True))

@@ -104,7 +104,7 @@ def dense_anchor_graph(X: Array, anchors: Array, k: int) -> tuple[Floats, float]
     Returns
     -------
     S : array of shape (n, m)
-        k positive entries a row, or fewer where distances are equal; rows sum to 1.
+        k positive entries per row, or fewer where distances are equal; rows sum to 1.
     cost : float
     """
     m = len(anchors)

@@ -32,7 +32,7 @@ class UOMvSC(MultiViewBaseline):
         A = (1 - lam) Σ_v a_v A_v + lam Σ_v b_v B_v,    |a| = |b| = 1 (Euclidean),
 
     over weights a and b, H (n × c) with orthonormal columns and F = Y (YᵀY)^(-1/2), where Y holds
-    one label a sample. A_v is the normalised neighbour graph of view v, every feature scaled to
+    one label per sample. A_v is the normalised neighbour graph of view v, every feature scaled to
     [0, 1], and B_v that of the rows of its spectral embedding. One more view, the concatenation
     of all, comes last. The labels are read from Y; there is no k-means at the end.
 
@@ -184,7 +184,7 @@ class Ascent:
         self.sequential: bool = sequential
 
     def step(self) -> float:
-        """Update the weights, H and the labels once; the objective after that."""
+        """Update the weights, H and the labels once; return the objective after that."""
         c = self.H.shape[1]
         AF = self._products(indicator(self.labels, c))
         fits = np.einsum("ik,vik->v", self.H, AF) + _EPS

@@ -79,7 +79,7 @@ def run(words: Sequence[str]) -> int:
         code = _run(words)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has had enough
+    except BrokenPipeError:  # the reader closed the pipe
         code = 0
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:

@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 def report_line(message: str) -> None:
     """Print a message as one line on stderr."""
-    if sys.stderr is not None:  # closed by whoever started us
+    if sys.stderr is not None:  # closed by the parent process
         print("omcal:", visible(" ".join(message.split())), file=sys.stderr)
 
 
@@ -93,14 +93,14 @@ class _Console(Console):
 
 @contextmanager
 def collected_warnings(source: str = "") -> Iterator[list[str]]:
-    """Collect the warnings of the block, each once; they are reported when it ends well.
+    """Collect the warnings of the block, each once, and report them when it ends without an error.
 
-    `source` says what they are about where that is not plain.
+    `source` names their subject where the message does not.
     """
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # These speak to programmers, not to those who run a command.
+        # These are for programmers, not for users of a command.
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             warnings.simplefilter("ignore", category)
         yield notes
@@ -112,7 +112,7 @@ def collected_warnings(source: str = "") -> Iterator[list[str]]:
 
 @contextmanager
 def fit_progress(model: Any, n_samples: int, *, shown: bool = True) -> Iterator[None]:
-    """Say how the fit goes: that it compiles, and on a terminal each iteration, as a bar."""
+    """Report the progress of a fit: its compilation and, on a terminal, a bar of its iterations."""
     if not shown:
         yield
         return
@@ -146,7 +146,7 @@ def fit_progress(model: Any, n_samples: int, *, shown: bool = True) -> Iterator[
 
 @contextmanager
 def compilation_said(n_samples: int, say: Callable[[str], None]) -> Iterator[None]:
-    """Say it once where loops are compiled in the block: the first large fit waits for that."""
+    """Report once that loops are compiled in the block: the first large fit waits for that."""
     from omcal.machine.compiled import compiled_pays
 
     if not compiled_pays(n_samples):

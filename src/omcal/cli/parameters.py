@@ -63,7 +63,7 @@ _OPTIONS |= {"n_clusters": "--clusters", "random_state": "--seed", "n_resamples"
 _NAMES = "|".join(name for name in _OPTIONS if "_" in name or name in ("beta", "gamma", "tol"))
 
 
-# What Python asks a model for.
+# Attributes and methods in Python, and their counterpart on the command line.
 _ELSEWHERE = {
     "estimate(n, dims)": "--dry-run",
     "explain_views()": "`omcal explain`",
@@ -103,14 +103,14 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def _plain(value: Any) -> Any:
-    """What the estimator takes: words instead of the members of an enumeration."""
+    """Return a value as the estimator takes it: the word of a member of an enumeration."""
     if isinstance(value, Enum):
         return None if value.value == "none" else value.value
     return str(value) if isinstance(value, Path) else value
 
 
 def words_of(parameters: Mapping[str, Any]) -> list[str]:
-    """The words of the command line that give these parameters.
+    """Return the arguments of the command line that give these parameters.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def words_of(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def in_options(message: str) -> str:
-    """A message of the estimator with its parameters spelled as options.
+    """Return a message of the estimator with its parameters spelled as options.
 
     Examples
     --------

@@ -59,7 +59,7 @@ def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: A
     if dask is None:
         model.fit(views, present=present)
         return
-    inner: Any = getattr(model, "estimator", model)  # where it works is said to what is run
+    inner: Any = getattr(model, "estimator", model)  # inside a Consensus
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
@@ -74,7 +74,7 @@ def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: A
             )
             inner.set_params(memory_limit=None)
         client = stack.enter_context(Client(address, timeout="15s"))
-        stack.callback(_let_go, model, inner)
+        stack.callback(_detach, model, inner)
         inner.set_params(client=client)
         here = present or {}
         model.fit({name: _in_chunks(name, view, here.get(name)) for name, view in views.items()})
@@ -101,7 +101,7 @@ def fit_together(model: Any, views: Mapping[str, Any], present: Any = None) -> N
         model.fit({name: view[rows] for name, view in views.items()}, present=here)
         _gather_labels(model, ranks)
     finally:
-        _let_go(model, inner)
+        _detach(model, inner)
 
 
 def _join_group(device: str) -> Ranks:
@@ -138,7 +138,7 @@ def _gather_labels(model: Any, ranks: Ranks) -> None:
         model.estimator_.labels_ = joined(model.estimator_.labels_)
 
 
-def _let_go(*models: Any) -> None:
+def _detach(*models: Any) -> None:
     """Remove the client and the group from the models and their runs."""
     for model in models:
         for holder in (model, getattr(model, "estimator_", model)):

@@ -30,7 +30,7 @@ ConsensusRuns = _runs_option(
 )
 
 USUAL_RUNS = 10
-_SECONDS = 15.0  # a wait that nobody minds
+_SECONDS = 15.0  # longest time of the usual runs together
 _ITERATIONS = 20  # of a usual run; estimates are for max_iter of them
 
 

@@ -51,7 +51,7 @@ class Comparison:
     Attributes
     ----------
     table : omcal.experiments.tables.Table
-        A row a method: `title`, `header`, `rows` and `notes`.
+        One row per method: `title`, `header`, `rows` and `notes`.
     records : list of dict
         Every run: method, seed, scores, seconds, memory, warnings, versions, machine.
 
@@ -163,7 +163,7 @@ def compare(
     n_runs : int, default=10
         Number of runs that the method "consensus" combines, with each seed.
     observer : optional
-        Told of the progress; see `omcal.experiments.runner.Observer`.
+        Receives the progress; see `omcal.experiments.runner.Observer`.
 
     Returns
     -------

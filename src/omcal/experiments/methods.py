@@ -23,9 +23,9 @@ class Method:
     Attributes
     ----------
     name : str
-        What commands and `compare` call it.
+        Name in commands and in `compare`.
     title : str
-        What tables call it.
+        Name in tables.
     cls : callable
         The class, or a function, that makes its estimator from parameters.
     multi_view : bool

@@ -11,13 +11,13 @@ from omcal.datasets import PAPER_DATASETS
 from omcal.experiments.methods import plain_name
 from omcal.experiments.paper import Paper, Row
 
-# What is quick comes first: where time runs out, the figures are there.
+# Quick experiments first, so that the figures exist where time runs out.
 EXPERIMENTS = ("structure", "anchors", "grid", "transfer", "results", "singleview")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One fit. Cells with the same fields are the same work, also in different experiments."""
+    """One fit. Cells with the same fields are one cell, also in different experiments."""
 
     dataset: str
     method: str

@@ -1,4 +1,4 @@
-"""Runs cells side by side, each in its own process under its limits, and saves every record."""
+"""Run cells side by side, each in its own process under its limits, and save every record."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class _Run:
                             break
                         cell = waiting.pop(0)
                         if cell.settings_key in self._over:
-                            continue  # one seed over a limit speaks for the others
+                            continue  # one seed over a limit stands for all seeds
                         if not is_available(cell.method):
                             self._save(records, cell, _unavailable(cell))
                             continue

@@ -117,6 +117,6 @@ def _print_of_file(path: Path) -> str:
             while block := stream.read(_BLOCK):
                 checksum = zlib.crc32(block, checksum)
                 size += len(block)
-    except OSError:  # the cells of this data set say in their rows what is wrong with it
+    except OSError:  # the records of its cells have the error
         return "unreadable"
     return f"{size}-{checksum:08x}"

@@ -55,7 +55,7 @@ class Summary:
 
     def __post_init__(self) -> None:
         self.records = list(self.records)
-        # Records know what their data were, also where the data are gone by now.
+        # The status at the time of a run counts, also where the data are gone by now.
         self.status = self.status | {r["dataset"]: r["data_status"] for r in self.records}
         self._by_setting = {}
         for record in self.records:
@@ -102,7 +102,7 @@ def _replaces(record: Record, earlier: Record | None) -> bool:
     """Whether a record counts instead of an earlier one of the same cell."""
     if earlier is None or earlier["file_print"] != record["file_print"]:
         return True
-    # The same cell with and without the rows of its graph: those with more to show.
+    # Of one cell with and without rows of its graph, prefer the record with rows.
     return _worth(record) >= _worth(earlier)
 
 
