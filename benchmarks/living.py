@@ -8,7 +8,8 @@ sorted by class, against a fit to all samples in the same order; `speed`, sample
 samples of both fits that keep their number where half of the samples are new; `reliability`, of
 samples with a probability in a bin the share in the majority class of their cluster, for the two
 halves of the sets, each with the exponent that is best for the other half; `strangers`, the AUC
-of `score_samples` for shuffled digits. Results go to benchmarks/results/living.md.
+of `score_samples` for shuffled digits; `alarms`, calls of `drift` that raise a false
+alarm. Results go to benchmarks/results/living.md.
 """
 
 from __future__ import annotations
@@ -161,6 +162,18 @@ def reliability(folder, consensus=False):
     return [*lines, "", f"Error with {default}, all sets: {error_of(curve(sets, default)):.3f}"]
 
 
+def alarms(calls=100):
+    """Count the calls of `drift` that raise an alarm for samples of the same kind."""
+    views = list(load_digits_views().views.values())
+    n_alarms = 0
+    for seed in range(calls):
+        order = np.random.default_rng(seed).permutation(len(views[0]))
+        old, new = (order[:900], order[900:]) if seed % 2 else (order[:300], order[300:600])
+        model = OMCAL(10, random_state=0).fit(part_of(views, old))
+        n_alarms += bool(model.drift(part_of(views, new)).moved)
+    return [f"Alarms of `drift` in {calls} calls with new digits of the same kind: {n_alarms}"]
+
+
 def strangers(seeds=3):
     views, found = list(load_digits_views().views.values()), []
     for seed in range(seeds):
@@ -179,7 +192,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder")
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--parts", default="stream,speed,kept,reliability,consensus,strangers")
+    parser.add_argument(
+        "--parts", default="stream,speed,kept,reliability,consensus,strangers,alarms"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     parts = {
@@ -195,6 +210,7 @@ def main():
             lambda: reliability(args.folder, consensus=True),
         ),
         "strangers": ("Strangers", strangers),
+        "alarms": ("False alarms of drift", alarms),
     }
     text = RESULTS.read_text().split("\n## ") if RESULTS.exists() else ["# Living clusters\n"]
     sections = {one.partition("\n")[0]: one.partition("\n")[2].strip() for one in text[1:]}
