@@ -1,7 +1,7 @@
 """How many clusters there are."""
 
 import json
-from types import SimpleNamespace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,19 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import euclidean_distances
 
-from omcal import OMCAL, Consensus
 from omcal.datasets import make_multiview
-from omcal.metrics import ari
-from omcal.select.number import (
-    _suggestion,
-    curve_of,
-    few,
-    first,
-    modularity_of,
-    n_clusters,
-    nearest,
-    turned,
-)
+from omcal.select.levels import few_directions
+from omcal.select.number import coarse_numbers, modularity, n_clusters, scores
 from omcal.select.parameters import tune_without_labels
 
 
@@ -59,7 +49,7 @@ def round_clusters(c, n, d=6, distance=8.0):
 @pytest.mark.parametrize("c", [2, 5, 12, 30, *as_long(3, 8, 16, 20, 23, 25, 27, 29)])
 def test_counts_round_clusters_of_one_view(c):
     near = {2, 30, *range(max(2, c - 2), min(30, c + 2) + 1)}
-    assert n_clusters(round_clusters(c, 600), near).suggestion == c
+    assert n_clusters(round_clusters(c, max(600, 40 * c)), near).suggestion == c
 
 
 @pytest.mark.slow
@@ -78,91 +68,55 @@ def test_counts_clusters_of_fewer_samples_than_neighbours():
     views = [rng.permutation(grid)[labels] + rng.normal(size=(320, 3)) for _ in range(2)]
     found = n_clusters(views, [10, 20, 30, 40, 50])
     assert found.suggestion == 40
-    assert np.argmax(found.modularity) == 3
 
 
-def ring(numbers, stabilities):
-    """What joined runs would be that cut a ring of 60 samples into so many equal parts."""
-    around = np.arange(60)
-    models = [
-        SimpleNamespace(
-            labels_=around * c // 60,
-            stability_=stability,
-            runs_=[SimpleNamespace(labels=around * c // 60)],
-        )
-        for c, stability in zip(numbers, stabilities, strict=True)
-    ]
-    return _suggestion(numbers, models, near=(around[:, None, None] + 1) % 60)
-
-
-@pytest.mark.parametrize(
-    ("stabilities", "expected"),
-    [
-        ((1.0, 0.5, 0.5), 3),
-        ((0.5, 0.99, 0.98), 4),
-        ((0.9995, 1.0, 0.5), 4),
-        ((1.0, 0.9995, 0.5), 4),
-        ((1.0, 0.998, 0.5), 3),
-        ((0.98, 0.5, 0.5), 6),
-    ],
+@given(
+    st.lists(st.floats(0.01, 1), min_size=1, max_size=6),
+    st.floats(0, 0.99),
+    st.floats(0, 0.9),
 )
-def test_of_good_numbers_that_on_which_the_runs_agree_comes_first(stabilities, expected):
-    found = ring([3, 4, 6], stabilities)
-    assert list(found.modularity) == sorted(found.modularity)
-    assert found.suggestion == expected
-    assert found.confidence == pytest.approx(stabilities[[3, 4, 6].index(expected)])
+def test_score_is_at_most_two_and_grows_with_stability(modularities, stability, chance):
+    m = np.array(modularities)
+    same = np.full(len(m), stability)
+    low, high = (scores(m, s, np.full(len(m), chance)) for s in (same, same + 0.01))
+    assert (high > low).all() and (high <= 2 + 1e-9).all()
+    assert low.argmax() == m.argmax()  # with the same stability the modularity decides
 
 
-def test_clusters_that_lie_apart_are_not_cut():
-    """Modularity would rather have the parts of two rings than the rings."""
-    around = np.arange(120)
-    ring = np.where(around % 60 == 59, around - 59, around + 1)
-    models = [
-        SimpleNamespace(labels_=labels, stability_=s, runs_=[SimpleNamespace(labels=labels)])
-        for labels, s in ((around // 60, 1.0), (around // 10, 0.9))
-    ]
-    found = _suggestion([2, 12], models, near=ring[:, None, None])
-    assert found.modularity[0] == pytest.approx(0.5) and found.modularity[1] > 0.8
-    assert found.suggestion == 2 and found.confidence == 1
+def test_stability_by_chance_counts_for_nothing():
+    """Runs agree on two halves of anything; they do so no more than by chance."""
+    stability, chance = np.array([0.95, 0.9]), np.array([0.95, 0.2])
+    assert scores(np.array([0.5, 0.4]), stability, chance).argmax() == 1
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_few_large_clusters_are_not_cut(seed):
-    """Over few neighbours modularity would rather have the halves of two round clusters."""
-    rng = np.random.RandomState(seed)
-    clusters = np.arange(400) % 2
-    X = rng.normal(size=(400, 3))
-    halves = 2 * clusters + (X[:, 1] > 0)
-    X[:, 0] += 10 * clusters
-    near = nearest([X], 2)
-    over_few = [modularity_of(first(near, few(near, 4)), labels) for labels in (clusters, halves)]
-    assert over_few[0] < over_few[1]
-    whole, cut = curve_of(near, [2, 4], [clusters, halves])
-    assert whole > cut
-    assert cut == pytest.approx(over_few[1])
+@given(st.integers(6, 3000))
+def test_candidates_reach_a_quarter_of_the_samples(n):
+    numbers = coarse_numbers(n)
+    assert numbers[0] == 2 and numbers[-1] == max(2, n // 4)
+    assert numbers == sorted(set(numbers))
+    assert all(b <= max(a + 1, 1.3 * a) for a, b in pairwise(numbers))
 
 
-def test_numbers_that_the_runs_prefer_come_next():
-    around = np.arange(60)
-    labels = {c: around * c // 60 for c in (3, 4, 6)}
-    models = [
-        SimpleNamespace(
-            labels_=labels[c],
-            stability_=0.5,
-            runs_=[SimpleNamespace(labels=around % c if c == poor else labels[c])],
-        )
-        for poor in (4, 3)
-        for c in labels
-    ]
-    for some, order in ((models[:3], (6, 3, 4)), (models[3:], (6, 4, 3))):
-        found = _suggestion([3, 4, 6], some, near=(around[:, None, None] + 1) % 60)
-        assert found.ranking == order
+@pytest.mark.slow
+def test_many_small_clusters_are_found_without_candidates():
+    """50 clusters of 8 samples: far beyond the root of 400 samples."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(scale=6, size=(50, 8)).repeat(8, axis=0) + rng.normal(size=(400, 8))
+    found = n_clusters(X)
+    assert abs(found.suggestion - 50) <= 2
 
 
-def test_two_halves_are_not_the_answer_where_their_parts_hang_together():
-    found = ring([2, 6], [1.0, 0.6])
-    assert found.modularity == pytest.approx([0.5 - 2 / 60, 5 / 6 - 6 / 60])
-    assert found.suggestion == 6
+@pytest.mark.slow
+def test_far_numbers_are_not_tried_where_the_score_has_fallen():
+    found = n_clusters(separated(3).views)
+    assert found.suggestion == 3
+    assert found.candidates[-1] < 100
+
+
+def test_progress_estimates_the_time(capsys):
+    n_clusters(separated(3).views, [2, 3, 8], n_runs=2, progress=print)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and lines[-1].endswith("at most about 0 s left")
 
 
 @pytest.mark.long
@@ -203,13 +157,13 @@ def test_says_so_where_the_largest_is_best():
 def test_curves_belong_to_the_candidates():
     found = n_clusters(separated(4).views, [6, 2, 4, 3])
     assert found.candidates == (2, 3, 4, 6)
-    for curve in (found.modularity, found.stability):
+    for curve in (found.modularity, found.stability, found.chance, found.score):
         assert len(curve) == 4
     assert found.stability[2] == pytest.approx(1.0, abs=0.02)
     assert found.modularity[2] == pytest.approx(
         0.75, abs=0.01
     )  # four equal clusters, no tie between
-    assert found.n_samples == 600 and found.n_runs == 5
+    assert found.n_samples == 600 and found.n_runs == 4
     assert "4 clusters, confidence" in str(found)
     assert found.ranking[0] == 4 and sorted(found.ranking) == [2, 3, 4, 6]
     json.dumps(found.to_dict(), allow_nan=False)
@@ -225,28 +179,19 @@ def test_modularity_is_its_definition(n, k, c, seed):
     A = A + A.T
     labels = rng.integers(c, size=n)
     expected = (A - np.outer(A.sum(0), A.sum(0)) / A.sum())[np.equal.outer(labels, labels)].sum()
-    assert modularity_of(near, labels) == pytest.approx(expected / A.sum())
+    assert modularity(near, labels) == pytest.approx(expected / A.sum())
 
 
-def test_fits_are_those_to_all_features():
-    """Long sparse rows are turned into fewer features, with the same distances."""
-    data = separated(4, 60)
+def test_runs_of_wide_views_are_those_to_all_features():
+    """Directions of small variance are left out; the clusters stay."""
+    data = separated(4, 200)
     rng = np.random.RandomState(0)
-    X = data.views["view1"] @ rng.normal(size=(data.views["view1"].shape[1], 90))
-    X += 0.1 * rng.normal(size=X.shape)
-    counts = sparse.csr_array(np.where(X > 1, X, 0))
-    fewer = turned(counts)
-    assert fewer.shape[1] <= 60
-    np.testing.assert_allclose(euclidean_distances(fewer), euclidean_distances(counts), atol=1e-3)
-    before, after = (
-        Consensus(OMCAL(4, scale=None), n_runs=2, random_state=0).fit(Y) for Y in (counts, fewer)
-    )
-    runs = zip(before.runs_, after.runs_, strict=True)
-    assert [ari(a.labels, b.labels) for a, b in runs] == [1, 1]
-    short = counts[:, :20]
-    many = sparse.csr_array(np.ones((1501, 200)))  # long rows, but too many of them
-    for as_it_is in (X, short, many):
-        assert turned(as_it_is) is as_it_is
+    X = data.views["view1"] @ rng.normal(size=(data.views["view1"].shape[1], 300))
+    for rows in (X, sparse.csr_array(X)):
+        fewer = few_directions(rows)
+        assert fewer.shape == (200, 200) and fewer.dtype == np.float32
+        distances = [euclidean_distances(Y) for Y in (fewer, X)]
+        np.testing.assert_allclose(*distances, atol=1e-3 * distances[1].max())
 
 
 @pytest.mark.slow
@@ -262,7 +207,7 @@ def test_a_wide_view_that_says_nothing(value, rows):
 
 @pytest.mark.parametrize("n", [2, 5])
 def test_fewer_samples_than_a_fit_needs_are_refused(n):
-    with pytest.raises(ValueError, match=f"{n} samples are in every view; it takes at least 6"):
+    with pytest.raises(ValueError, match=f"{n} samples are in every view; at least 6 are needed"):
         n_clusters([np.eye(n)])
 
 
@@ -308,8 +253,12 @@ def test_plot():
     matplotlib = pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     matplotlib.use("Agg")
     found = n_clusters(separated(3).views, range(2, 6))
-    drawn = found.plot().lines[:2]
-    assert [line.get_label() for line in drawn] == ["modularity", "stability"]
+    drawn = found.plot().lines[:3]
+    assert [line.get_label() for line in drawn] == [
+        "modularity",
+        "stability",
+        "stability by chance",
+    ]
     matplotlib.pyplot.close("all")
 
 

@@ -24,6 +24,7 @@ from omcal.cli.places import with_dask_address
 from omcal.cli.predict import predict
 from omcal.cli.reproduce import reproduce
 from omcal.cli.score import score
+from omcal.cli.tree import tree
 from omcal.cli.tune import tune
 from omcal.cli.update import update
 
@@ -46,6 +47,7 @@ for _command in (
     predict,
     update,
     score,
+    tree,
     tune,
     compare,
     reproduce,

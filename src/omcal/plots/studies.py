@@ -91,6 +91,7 @@ def number_of_clusters(found: ClusterNumber, ax: Axes | None = None) -> Axes:
     curves = {
         "modularity": found.modularity,
         "stability": found.stability,
+        "stability by chance": found.chance,
     }
     for i, (title, values) in enumerate(curves.items()):
         # Each is drawn in parts of its own largest value: only their shapes are compared.

@@ -14,7 +14,7 @@ from typing import Any
 
 from omcal.plots.palette import DARK, LIGHT, SHAPES, colour_of, shape_of
 
-SCRIPTS = ("page.js", "take.js", "marks.js", "map.js", "panel.js", "start.js")
+SCRIPTS = ("page.js", "take.js", "marks.js", "map.js", "panel.js", "tree.js", "start.js")
 
 
 @dataclass(frozen=True)

@@ -2,5 +2,13 @@
 
 from omcal.select.number import ClusterNumber, n_clusters
 from omcal.select.parameters import Trial, tune_without_labels
+from omcal.select.tree import ClusterTree, cluster_tree
 
-__all__ = ["ClusterNumber", "Trial", "n_clusters", "tune_without_labels"]
+__all__ = [
+    "ClusterNumber",
+    "ClusterTree",
+    "Trial",
+    "cluster_tree",
+    "n_clusters",
+    "tune_without_labels",
+]

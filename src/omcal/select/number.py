@@ -1,45 +1,50 @@
-"""How many clusters there are: fits of every number, judged without labels."""
+"""The number of clusters: several runs per candidate, judged without labels."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import Parallel, delayed
-from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Floats, Seed
-from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.scaling import Scale, Scaling
-from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL
-from omcal.model.structure import Structure, find_structure, sample_size
-from omcal.model.subset_fits import sampled_rows
+from omcal.model.structure import Structure, find_structure, gaussian_like, sample_size
+from omcal.model.subset_fits import numbered_sample
 from omcal.places.data_scan import complete_sample
+from omcal.select.levels import (
+    Progress,
+    Runs,
+    agreements,
+    few_directions,
+    fit_levels,
+)
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
-from omcal.views.reading import read_views
-from omcal.views.view import Matrix
+from omcal.views.reading import fill_missing, read_views
+from omcal.views.view import Matrix, Views
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from omcal.model.parameters import Weighting
 
-_AGREED = 0.99  # stability of clusters that are found whatever the anchors are
-# Such clusters may be those of a coarser division, unless hardly a tie is between them, or their
-# modularity is so large a share of the largest.
-_CROSSING, _RIVAL = 0.025, 0.8
-# Neighbours, in roots of n; as many times more for a number with a smaller square than this.
-_FEW, _SQUARE = 0.6, 50
-_SAME = 0.001  # stabilities that differ by less are the same
 _FEWEST = 6  # samples: of fewer, none has as many neighbours among the anchors as a fit asks for
-_TURNED = 1500  # samples: of more, the eigenvectors would take longer than they save
-_SCATTERED = 8  # as many dense entries take as long as one of a sparse view
+_NULL_DRAWS, _NULL_RUNS = 2, 2
+_NEIGHBOURS = 10  # per view
+_SMALL = 12  # all numbers up to it are tried
+_STEP = 1.2  # from one candidate to the next
+_FALLEN = 3, 0.5  # numbers in a row whose score is this far below the largest: none beyond is tried
+_FINE, _ROUNDS = 6, 2  # further candidates around the best, so many times
+_SMOOTH = 0.35  # width of the window over chance, in logarithms of the number of clusters
+_LEAST_ROOM = 0.05  # for stability above chance
+_FAR, _SURE = 30, 0.3  # numbers beyond it, and beyond the root of n, need this confidence
+_SAME = 0.1  # numbers that differ by less than this share, or by one, count as the same
 
 
 @dataclass(frozen=True)
@@ -49,30 +54,27 @@ class ClusterNumber:
     Attributes
     ----------
     suggestion : int
-        1 where no cluster structure was found and no candidates were given. Else the candidate
-        with the largest `modularity`. Where the runs agree on the clusters of some,
-        with a stability of 0.99 or more, and these have four fifths of the largest modularity over
-        as many neighbours, or at most 2.5 % of the ties between them: of those on which the runs
-        agree best.
+        The candidate with the largest `score`; 1 where no cluster structure was found and no
+        candidates were given. Numbers above 30, and above the root of the number of samples, are
+        suggested with a confidence of at least 0.3 only.
     confidence : float
-        0 to 1: the stability of its clusters, times the share of the runs whose own modularity
-        gives the same suggestion, unless the runs agree as above.
+        0 to 1: the share of pairs of runs that lead to the same number, within one or a tenth,
+        times the stability beyond chance, (stability − chance) / (1 − chance).
     ranking : tuple of int
-        The candidates, the suggestion first, the others by the mean modularity of the runs and of
-        their joint result.
+        The candidates by `score`, the suggestion first.
     candidates : tuple of int
         The numbers that were tried.
     modularity : tuple of float
-        How many more neighbours share a cluster than by chance: the share of the ties between
-        neighbours that lie inside clusters, less what is expected of ties at random. It falls with
-        too few clusters, and with too many. Two candidates next to one another are compared over
-        the same neighbours: 0.6 roots of n in each view; 50 / cc' times as many, where the product
-        cc' of the two is less than 50, since few clusters are large; and at most as many as half a
-        cluster has in the mean, where that is less than 0.6 roots of n.
+        Share of the ties between neighbours that lie inside clusters, less the share that is
+        expected of random ties.
     stability : tuple of float
-        Mean adjusted Rand index of the runs, which have other anchors, with their joint result.
+        Mean adjusted Rand index between two runs, which have other anchors.
+    chance : tuple of float
+        The same on data without clusters: one Gaussian with the covariance of all scaled views.
+    score : tuple of float
+        Modularity relative to its largest value, plus (stability − chance) / (1 − chance).
     n_samples, n_runs : int
-        What this rests on.
+        Number of samples that were used, and of runs per candidate.
     structure : omcal.model.structure.Structure or None
         How well the best number separates a sample of the data, and how well data without clusters
         is separated; None where there are fewer than 50 samples.
@@ -85,8 +87,6 @@ class ClusterNumber:
     >>> found = n_clusters(data.views, range(2, 8))
     >>> found.suggestion, found.candidates[0], len(found.modularity)
     (4, 2, 6)
-    >>> print(found.sentence())
-    4 clusters, confidence 1.00: runs with other anchors agree on it.
     """
 
     suggestion: int
@@ -95,12 +95,14 @@ class ClusterNumber:
     candidates: tuple[int, ...]
     modularity: tuple[float, ...]
     stability: tuple[float, ...]
+    chance: tuple[float, ...]
+    score: tuple[float, ...]
     n_samples: int
     n_runs: int
     structure: Structure | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers, as for JSON.
+        """Return the attributes as plain lists and numbers, as for JSON.
 
         Returns
         -------
@@ -120,7 +122,7 @@ class ClusterNumber:
         Returns
         -------
         matplotlib Axes
-            What it was drawn into.
+            The axes with the drawing.
         """
         from omcal.plots.studies import number_of_clusters
 
@@ -128,15 +130,16 @@ class ClusterNumber:
 
     def __str__(self) -> str:
         order = [self.candidates.index(c) for c in self.ranking if c in self.candidates][:5]
-        lines = [self.sentence(), "", "clusters  modularity  stability"]
+        lines = [self.sentence(), "", "clusters  score  modularity  stability  by chance"]
         lines += [
-            f"{self.candidates[i]:<8}  {self.modularity[i]:<10.3f}  {self.stability[i]:.3f}"
+            f"{self.candidates[i]:<8}  {self.score[i]:<5.2f}  {self.modularity[i]:<10.3f}  "
+            f"{self.stability[i]:<9.2f}  {self.chance[i]:.2f}"
             for i in order
         ]
         return "\n".join(lines)
 
     def sentence(self) -> str:
-        """The suggestion and how far to trust it, in words.
+        """Return the suggestion and how far to trust it, in words.
 
         Returns
         -------
@@ -150,16 +153,20 @@ class ClusterNumber:
                 f"a score of {self.structure.separation:.2f}, and data without clusters reach "
                 f"{self.structure.null:.2f}."
             )
-        if self.confidence >= 0.8:
-            trust = "runs with other anchors agree on it"
-        elif self.confidence >= 0.4:
-            trust = "not all runs with other anchors agree on it; look at the next best"
+        if self.confidence >= 0.9:
+            trust = "the data point to this number"
+        elif self.confidence >= 0.5:
+            trust = "other numbers fit nearly as well; look at the next best, or at a tree"
         else:
-            trust = "little more than a guess: these data have no clear number of clusters"
+            trust = "little more than a guess; look at a tree of the clusters"
         text = f"{self.suggestion} clusters, confidence {self.confidence:.2f}: {trust}."
         if self.suggestion == max(self.candidates):
             text += " It is the largest number tried; try larger ones."
         return text
+
+
+def silent(text: str) -> None:
+    """Report no progress."""
 
 
 def n_clusters(
@@ -170,36 +177,39 @@ def n_clusters(
     present: PresentLike | None = None,
     scale: Scale = "auto",
     weighting: Weighting = "distinct",
-    n_runs: int = 5,
-    max_samples: int = 3000,
+    n_runs: int = 4,
+    max_samples: int = 2000,
     random_state: Seed = 0,
+    progress: Progress = silent,
 ) -> ClusterNumber:
     """Suggest a number of clusters, without labels.
 
-    Several runs with other anchors are joined for every candidate, as by `Consensus`. A good
-    number puts neighbours into the same cluster far more often than chance would (modularity), and
-    does so whatever the anchors are (stability). Clusters that lie apart are counted right; where
-    classes overlap, or fall into parts, their number is not in the data, and the confidence is low.
+    A good number puts neighbours into the same cluster far more often than chance would
+    (modularity), and does so whatever the anchors are (stability), more than on data without
+    clusters. Clusters that lie apart are counted right; where classes overlap, or fall into
+    parts, their number is not in the data, and the confidence is low.
 
     Parameters
     ----------
     X : as in `OMCAL.fit`
         The views.
     candidates : iterable of int, optional
-        Numbers to try, from 2 on. By default 2 to 30, but none above the root of the number of
-        samples.
+        Numbers to try, from 2 on. By default 1 to a quarter of the samples: coarse steps first,
+        then finer ones around the best.
     views : as in `OMCAL`
         Which columns of one table form which view.
     present : as in `OMCAL.fit`
-        Samples that are absent from a view are not looked at.
+        Samples that are absent from a view are not used.
     scale, weighting : as in `OMCAL`
-        How the views are scaled, and how they count.
-    n_runs : int, default=5
-        Runs of each candidate, at least 2.
-    max_samples : int, default=3000
+        How the views are scaled, and how they are weighted.
+    n_runs : int, default=4
+        Number of runs per candidate, at least 2.
+    max_samples : int, default=2000
         Of more samples a random choice is used.
     random_state : int, RandomState or None, default=0
-        Seed of the choice of samples, and of the fits.
+        Seed of the choice of samples, and of the runs.
+    progress : callable, optional
+        Called with a line of text after each step, which estimates the time left.
 
     Returns
     -------
@@ -213,179 +223,245 @@ def n_clusters(
     >>> n_clusters(data.views, range(2, 8)).suggestion
     4
     """
-    numbers = None if candidates is None else _checked(candidates)
+    numbers = None if candidates is None else check_numbers("candidates", candidates)
     if not isinstance(n_runs, int | np.integer) or n_runs < 2:
         raise ValueError(f"n_runs={n_runs!r} must be an integer of at least 2.")
     rng = check_random_state(random_state)
-    everything = read_views(OMCAL(views=views), X, min_samples=2, present=present, home="host")
-    if numbers is None:
-        numbers = list(range(2, max(2, min(30, int(everything.n**0.5))) + 1))
-    sample = sampled_rows(everything, max_samples, rng, "n_clusters")
-    if sample.n < _FEWEST:
-        raise ValueError(f"{sample.n} samples are in every view; it takes at least {_FEWEST}.")
-    if sample.n <= 2 * numbers[-1]:
+    _, _, sample = whole_sample(X, views, present, max_samples, rng, "n_clusters")
+    n = sample.n
+    if n < _FEWEST:
+        raise ValueError(f"{n} samples are in every view; at least {_FEWEST} are needed.")
+    if numbers is not None and n <= 2 * numbers[-1]:
         raise ValueError(
-            f"candidates go up to {numbers[-1]}, which is too many for {sample.n} samples; try "
-            f"numbers below {sample.n // 2}."
+            f"candidates go up to {numbers[-1]}, which is too many for {n} samples; try "
+            f"numbers below {n // 2}."
         )
-    seed = int(rng.randint(2**31 - 1))
-    with one_blas_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a fit would warn of, the curves show
-        scaled = [turned(Scaling.fit(view, scale).apply(view.rows(slice(None)))) for view in sample]
-        work = Parallel(n_jobs=thread_count(), prefer="threads")
-        # The largest numbers take longest, and are not to be waited for at the end.
-        models = work(
-            delayed(_joined)(scaled, c, weighting, n_runs, seed) for c in reversed(numbers)
-        )[::-1]
-        near = nearest(scaled, numbers[0])
-    found = _suggestion(numbers, models, near)
-    return _tested(found, scaled, models, one_is_possible=candidates is None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the curves show what a fit would warn of
+        scaled = [Scaling.fit(view, scale).apply(view.rows(slice(None))) for view in sample]
+        search = _Search([few_directions(A) for A in scaled], weighting, n_runs, rng, progress)
+        search.add(coarse_numbers(n) if numbers is None else numbers, may_stop=numbers is None)
+        for _ in range(_ROUNDS if numbers is None else 0):
+            search.add(finer_numbers(search.numbers, search.best))
+    return _tested(search, scaled, one_is_possible=numbers is None)
 
 
-def _tested(
-    found: ClusterNumber, scaled: list[Matrix], models: list[Consensus], *, one_is_possible: bool
-) -> ClusterNumber:
-    """Test the labels of the suggested number against data without clusters."""
-    labels = models[found.candidates.index(found.suggestion)].labels_
-    count = sample_size(len(labels), found.suggestion)
-    some = complete_sample(len(labels), None, count)
-    structure = find_structure([X[some] for X in scaled], labels[some])
-    if structure is None or structure.found or not one_is_possible:
-        return replace(found, structure=structure)
-    ranking = (1, *found.ranking)
-    return replace(found, structure=structure, suggestion=1, confidence=0.0, ranking=ranking)
-
-
-def _checked(candidates: Iterable[int]) -> list[int]:
-    numbers = sorted(set(candidates))
+def check_numbers(name: str, given: Iterable[int]) -> list[int]:
+    """Return numbers of clusters in ascending order; raise where one is below 2."""
+    numbers = sorted(set(given))
     if not numbers or not all(isinstance(c, int | np.integer) and c >= 2 for c in numbers):
-        raise ValueError(f"candidates={candidates!r} must be integers of at least 2.")
+        raise ValueError(f"{name}={given!r} must be integers of at least 2.")
     return [int(c) for c in numbers]
 
 
-def turned(X: Matrix) -> Matrix:
-    """Long sparse rows with fewer features, all distances kept, where fits then take less time.
+def whole_sample(
+    X: ViewsLike,
+    views: ColumnsLike | None,
+    present: PresentLike | None,
+    most: int,
+    rng: np.random.RandomState,
+    asked_by: str,
+) -> tuple[int, Array, Views]:
+    """Return the number of samples, and up to `most` that are in every view with their numbers."""
+    estimator = OMCAL(views=views)
+    everything = read_views(estimator, X, min_samples=2, present=present, home="host")
+    rows, sample = numbered_sample(everything, most, rng, asked_by)
+    return everything.n, rows, fill_missing(estimator, sample, reset=True, total=np.asarray)
 
-    Anchors are means of samples, so that every fit to these is the fit to X. Fits to wide dense
-    views work with inner products as they are.
+
+def coarse_numbers(n: int) -> list[int]:
+    """Return the first candidates: all small numbers, then steps of a fifth, to n / 4.
 
     Examples
     --------
-    >>> X = sparse.csr_array([[3.0, 0, 0, 0], [0, 0, 0, 4.0]])
-    >>> turned(X).shape, round(float(np.linalg.norm(np.subtract(*turned(X)))), 6)
-    ((2, 2), 5.0)
+    >>> coarse_numbers(100)
+    [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 21, 25]
     """
-    n = X.shape[0]
-    if not sparse.issparse(X) or _SCATTERED * X.nnz <= n * n or n > _TURNED:
-        return X
-    wide = X.astype(np.float64, copy=False)
-    values, vectors = np.linalg.eigh((wide @ wide.T).toarray())
-    told = values > values[-1] * n * np.finfo(np.float64).eps
-    told[-1] = True  # also of a view that is 0 everywhere
-    return np.asarray(vectors[:, told] * np.sqrt(np.maximum(values[told], 0)))
+    most = max(2, n // 4)
+    steps = np.arange(1, 1 + np.log(max(most / _SMALL, 1)) / np.log(_STEP))
+    larger = [round(_SMALL * _STEP**step) for step in steps]
+    return sorted({c for c in (*range(2, _SMALL + 1), *larger, most) if c <= most})
 
 
-def _joined(scaled: list[Matrix], c: int, weighting: Any, n_runs: int, seed: int) -> Consensus:
-    inner = OMCAL(c, scale=None, weighting=weighting)
-    model = Consensus(inner, n_runs=n_runs, random_state=seed)
-    if model._fit(inner, scaled, None, described=False):
-        raise KeyboardInterrupt
-    return model
+def finer_numbers(numbers: list[int], best: int) -> list[int]:
+    """Return further candidates between the neighbours of the best one, given by its position.
+
+    Examples
+    --------
+    >>> finer_numbers([12, 14, 17, 20], 1)
+    [13, 15, 16]
+    """
+    ends = numbers[max(best - 1, 0)], numbers[min(best + 1, len(numbers) - 1)]
+    between = np.linspace(*ends, min(ends[1] - ends[0] + 1, _FINE + 3)).round().astype(int)
+    return sorted(set(between.tolist()) - set(numbers))
 
 
-def _suggestion(numbers: list[int], models: list[Consensus], near: Array) -> ClusterNumber:
-    """What the joined runs of each number say, by the nearest of each sample in each view."""
-    joint = [model.labels_ for model in models]
-    modularity = curve_of(near, numbers, joint)
-    stability = np.maximum([model.stability_ for model in models], 0)
-    shares = [
-        shares_of(first(near, few(near, c)), some) for c, some in zip(numbers, joint, strict=True)
+class _Search:
+    """The candidates that were tried, and their scores."""
+
+    def __init__(
+        self,
+        points: list[Array],
+        weighting: Any,
+        n_runs: int,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> None:
+        self._progress = progress
+        self.labels: dict[int, Array] = {}
+        self._modularity: dict[int, Floats] = {}  # of the joint labels, then of each run
+        self._agreement: dict[int, Floats] = {}  # of each pair of runs
+        self._chance: dict[int, float] = {}
+        self.seeds = _seeds(rng, n_runs)
+        self._runs = Runs(points, self.seeds, weighting)
+        draws = np.random.default_rng(rng.randint(2**31 - 1))
+        self._null = [  # sets without clusters
+            Runs(null_like(points, draws), _seeds(rng, _NULL_RUNS), weighting)
+            for _ in range(_NULL_DRAWS)
+        ]
+        self._near = nearest(points)
+
+    def add(self, numbers: list[int], *, may_stop: bool = False) -> None:
+        """Fit further candidates, upwards; stop where the score has fallen far."""
+        null = [] if self._chance else self._null
+        for levels, drawn in fit_levels(self._runs, numbers, self._progress, null):
+            for c, level in levels.items():
+                self.labels[c] = level.labels
+                listed = (level.labels, *level.runs)
+                self._modularity[c] = np.array([modularity(self._near, one) for one in listed])
+                self._agreement[c] = np.array(agreements(level.runs))
+            for c in drawn[0] if drawn else ():
+                self._chance[c] = float(np.mean([agreements(draw[c]) for draw in drawn]))
+            score = self.score
+            if may_stop and (score[-_FALLEN[0] :] < score.max() - _FALLEN[1]).all():
+                break
+
+    @property
+    def numbers(self) -> list[int]:
+        return sorted(self.labels)
+
+    @property
+    def modularity(self) -> Floats:
+        return np.array([self._modularity[c][0] for c in self.numbers])
+
+    @property
+    def stability(self) -> Floats:
+        return np.array([max(0.0, self._agreement[c].mean()) for c in self.numbers])
+
+    @property
+    def chance(self) -> Floats:
+        known = np.array(sorted(self._chance))
+        return smoothed(known, np.array([self._chance[c] for c in known]), self.numbers)
+
+    @property
+    def score(self) -> Floats:
+        return scores(self.modularity, self.stability, self.chance)
+
+    @property
+    def best(self) -> int:
+        """Return the position of the best candidate; a far one needs confidence."""
+        score = self.score
+        best = int(score.argmax())
+        far = np.array(self.numbers) > max(_FAR, self._runs.n**0.5)
+        if far[best] and not far.all() and self.confidence(best) < _SURE:
+            best = int(np.where(far, -np.inf, score).argmax())
+        return best
+
+    def confidence(self, best: int) -> float:
+        """Return the share of pairs of runs with this best number, times its stability.
+
+        The stability is that beyond chance.
+        """
+        numbers, chance = np.array(self.numbers), self.chance
+        pairs = list(combinations(range(1, 1 + len(self._runs.seeds)), 2))
+        of_runs = np.array([self._modularity[c] for c in self.numbers])
+        alike = np.array([self._agreement[c] for c in self.numbers])
+        votes = [
+            numbers[scores(of_runs[:, pair].mean(axis=1), alike[:, i], chance).argmax()]
+            for i, pair in enumerate(pairs)
+        ]
+        off = np.abs(np.array(votes) - numbers[best])
+        same = off <= np.maximum(1, _SAME * numbers[best])
+        beyond = beyond_chance(self.stability, chance)[best]
+        return float(np.mean(same) * max(0.0, beyond))
+
+
+def beyond_chance(stability: Floats, chance: Floats) -> Floats:
+    """Return the share of the room above chance that the stability fills."""
+    return np.asarray((stability - chance) / np.maximum(1 - chance, _LEAST_ROOM))
+
+
+def scores(modularity: Floats, stability: Floats, chance: Floats) -> Floats:
+    """Return relative modularity plus the stability beyond chance."""
+    relative = modularity / max(float(modularity.max()), 1e-12)
+    return np.asarray(relative + beyond_chance(stability, chance))
+
+
+def smoothed(known: Array, values: Floats, numbers: Sequence[int]) -> Floats:
+    """Return the values at other numbers: weighted means over a window of logarithms."""
+    away = np.log(np.asarray(numbers))[:, None] - np.log(known)
+    weights = np.exp(-0.5 * np.square(away / _SMOOTH))
+    return np.asarray(weights @ values / weights.sum(axis=1))
+
+
+def _seeds(rng: np.random.RandomState, count: int) -> list[int]:
+    return [int(seed) for seed in rng.randint(2**31 - 1, size=count)]
+
+
+def null_like(points: Sequence[Array], rng: np.random.Generator) -> list[Array]:
+    """Draw views without clusters: one Gaussian with the covariance of all views together."""
+    ends = np.cumsum([X.shape[1] for X in points])[:-1]
+    return [
+        np.ascontiguousarray(X)
+        for X in np.split(gaussian_like(np.hstack(points), rng), ends, axis=1)
     ]
-    best, agreed = best_of(modularity, stability, *np.transpose(shares))
-    runs = zip(*([run.labels for run in model.runs_] for model in models), strict=True)
-    of_runs = np.array([curve_of(near, numbers, list(labels)) for labels in runs])
-    sure = 1.0 if agreed else np.mean(of_runs.argmax(axis=1) == best)
-    others = np.argsort(-modularity - of_runs.mean(axis=0), kind="stable")
-    return ClusterNumber(
-        suggestion=numbers[best],
-        confidence=float(sure * stability[best]),
-        ranking=tuple(numbers[i] for i in (best, *others[others != best])),
-        candidates=tuple(numbers),
-        modularity=tuple(modularity.tolist()),
-        stability=tuple(stability.tolist()),
-        n_samples=near.shape[0],
-        n_runs=len(of_runs),
-    )
 
 
-def best_of(
-    modularity: Floats, stability: Floats, inside: Floats, by_chance: Floats
-) -> tuple[int, bool]:
-    """Which number is suggested, and whether that is because the runs agree on its clusters."""
-    plain = inside - by_chance
-    agreed = (plain >= _RIVAL * plain.max()) | (inside >= 1 - _CROSSING)
-    agreed &= stability >= _AGREED
-    if not agreed.any():
-        return int(modularity.argmax()), False
-    agreed &= stability >= stability[agreed].max() - _SAME
-    return int(np.where(agreed, modularity, -np.inf).argmax()), True
+def nearest(points: Sequence[Array]) -> Array:
+    """Return the nearest neighbours of each sample in each view, all views in a row."""
+    n = len(points[0])
+    found = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, n // 2))
+    return np.hstack([found.fit(X).kneighbors(return_distance=False) for X in points])
 
 
-def nearest(scaled: list[Matrix], smallest: int) -> Array:
-    """The neighbours of each sample in each view, nearest first, as many as are ever looked at."""
-    n = scaled[0].shape[0]
-    most = _FEW * n**0.5 * max(1, _SQUARE / (smallest * (smallest + 1)))
-    found = NearestNeighbors(n_neighbors=min(max(1, round(most)), n // 2))
-    return np.stack([found.fit(X).kneighbors(return_distance=False) for X in scaled], axis=1)
-
-
-def first(near: Array, k: float) -> Array:
-    """The first k neighbours of each sample, of all views in a row."""
-    return near[:, :, : max(1, round(k))].reshape(len(near), -1)
-
-
-def few(near: Array, c: int) -> float:
-    """Neighbours to look at: most would be strangers if they were more than a cluster has."""
-    n = len(near)
-    return float(min(_FEW * n**0.5, n / (2 * c)))
-
-
-def curve_of(near: Array, numbers: list[int], labels: list[Array]) -> Floats:
-    """Modularity of the largest number, and what is lost by each step to a smaller one.
-
-    Each step is taken over as many neighbours as suit both numbers.
-    """
-    curve = [modularity_of(first(near, few(near, numbers[-1])), labels[-1])]
-    for i in reversed(range(len(numbers) - 1)):
-        pair = numbers[i : i + 2]
-        more = max(1, _SQUARE / (pair[0] * pair[1]))
-        lower, upper = (
-            modularity_of(first(near, more * few(near, c)), labels[j])
-            for j, c in enumerate(pair, start=i)
-        )
-        curve.append(curve[-1] + lower - upper)
-    return np.array(curve[::-1])
-
-
-def modularity_of(near: Array, labels: Array) -> float:
-    """The share of the ties to neighbours inside clusters, less what ties at random have there.
+def modularity(near: Array, labels: Array) -> float:
+    """Return the share of ties to neighbours inside clusters, less that of random ties.
 
     Examples
     --------
     >>> two_pairs = np.array([[1], [0], [3], [2]])
-    >>> modularity_of(two_pairs, np.array([0, 0, 1, 1]))
-    0.5
-    >>> modularity_of(two_pairs, np.array([0, 1, 0, 1]))
-    -0.5
+    >>> modularity(two_pairs, np.array([0, 0, 1, 1])), modularity(two_pairs, np.array([0, 1, 0, 1]))
+    (0.5, -0.5)
     """
-    inside, by_chance = shares_of(near, labels)
-    return inside - by_chance
-
-
-def shares_of(near: Array, labels: Array) -> tuple[float, float]:
-    """The share of the ties to neighbours inside clusters, and what ties at random have there."""
     others = labels[near]
     ends = near.shape[1] * np.bincount(labels)
-    ends += np.bincount(others.ravel(), minlength=len(ends))
+    ends = ends + np.bincount(others.ravel(), minlength=len(ends))
     by_chance = np.square(ends / (2 * near.size)).sum()
-    return float(np.mean(others == labels[:, None])), float(by_chance)
+    return float(np.mean(others == labels[:, None]) - by_chance)
+
+
+def _tested(search: _Search, scaled: list[Matrix], *, one_is_possible: bool) -> ClusterNumber:
+    """Return the result, its best number tested against data without clusters."""
+    numbers, score = search.numbers, search.score
+    best = search.best
+    order = [best, *(int(i) for i in np.argsort(-score, kind="stable") if i != best)]
+    labels = search.labels[numbers[best]]
+    some = complete_sample(len(labels), None, sample_size(len(labels), numbers[best]))
+    structure = find_structure([X[some] for X in scaled], labels[some])
+    found = ClusterNumber(
+        suggestion=numbers[best],
+        confidence=search.confidence(best),
+        ranking=tuple(numbers[i] for i in order),
+        candidates=tuple(numbers),
+        modularity=tuple(search.modularity.tolist()),
+        stability=tuple(search.stability.tolist()),
+        chance=tuple(search.chance.tolist()),
+        score=tuple(score.tolist()),
+        n_samples=len(labels),
+        n_runs=len(search.seeds),
+        structure=structure,
+    )
+    if structure is None or structure.found or not one_is_possible:
+        return found
+    ranking = (1, *found.ranking)
+    return replace(found, suggestion=1, confidence=0.0, ranking=ranking)

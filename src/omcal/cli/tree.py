@@ -1,0 +1,83 @@
+"""`omcal tree`: how clusters split as their number grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import omcal
+from omcal.cli import options
+from omcal.cli.console import print_json, print_notes, report_line, stdout
+from omcal.cli.files import remarks, require_ending
+from omcal.cli.outputs import Outputs
+from omcal.cli.reading import Reading, reads
+from omcal.cli.scaling import with_scales
+
+Page = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="HTML", help="Write the tree to this page.")
+]
+Levels = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="Numbers of clusters; left out: around the suggested one."),
+]
+
+
+@reads(labels=False)
+def tree(
+    reading: Reading,
+    out: Page = None,
+    levels: Levels = None,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show how the clusters of FILE split as their number grows.
+
+    The page shows for each cluster its features, and has the labels of each level to download.
+    """
+    numbers = None if levels is None else [_number(word) for word in options.names(levels) or []]
+    require_ending(out, "--out", (".html", ".htm"))
+    outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json)
+    data = reading.without_labels()
+    found = omcal.select.cluster_tree(
+        data.views,
+        numbers,
+        present=data.present,
+        random_state=seed,
+        progress=(lambda text: None) if quiet else report_line,
+        **with_scales({}, data),
+    )
+    path = outputs.write("--out", lambda p: found.write(p, ids=data.ids, title=reading.title))
+    if as_json:
+        print_json(
+            {
+                "file": reading.source,
+                "suggestion": found.suggestion,
+                "levels": [
+                    {"n_clusters": k, "sizes": sizes, "stability": stability}
+                    for k, sizes, stability in zip(
+                        found.numbers, found.sizes, found.stability, strict=True
+                    )
+                ],
+                "jumps": found.jumps,
+                "edges": [edge._asdict() for edge in found.edges],
+                "out": None if path is None else str(path),
+                "notes": remarks(data),
+            }
+        )
+    elif not quiet:
+        print_notes(remarks(data))
+        stdout().print(str(found), soft_wrap=True)
+        if found.suggestion is not None:
+            stdout().print(f"Suggested: {found.suggestion} clusters.")
+        stdout().print(f"Page: {path}" if path else "The page was not saved; add --out tree.html.")
+    outputs.finish()
+
+
+def _number(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError as error:
+        raise ValueError(f"--levels: {word!r} must be a whole number.") from error
