@@ -238,7 +238,8 @@ def load(folder: str, name: str) -> tuple[list[Any], np.ndarray]:
 def warm_up(title: str) -> None:
     """Fit 60 samples once per process, which imports and compiles."""
     y = np.arange(60) % 2
-    noise = np.random.default_rng(0).normal(size=(2, 60, 4))
+    rng = np.random.default_rng(0)
+    noise = [rng.normal(size=(60, width)) for width in (4, 55)]  # above 50 some take components
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         make(title, 2, 0).fit([view + 4 * y[:, None] for view in noise])
