@@ -17,7 +17,7 @@ except ImportError:
         """Older versions have nothing to support."""
 
     def with_callbacks(method: Any) -> Any:
-        """The method as it is."""
+        """Return the method unchanged."""
         return method
 
 

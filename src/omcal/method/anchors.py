@@ -127,7 +127,7 @@ class Sample:
     def anchors(
         self, n_anchors: int, thorough: bool, random_state: np.random.RandomState
     ) -> list[Array]:
-        """One (m, d_v) array per view."""
+        """Return one (m, d_v) array per view."""
         X, rows, complete = self._rows
         few = distinct_rows(X, n_anchors, rows) if complete else None
         if few is None:

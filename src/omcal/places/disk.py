@@ -146,7 +146,7 @@ class OnDisk(Place):
 
 @contextmanager
 def counting_nonfinite(views: Views, blocks: list[slice]) -> Iterator[None]:
-    """On a non-finite block, raise an error with the numbers of non-finite values per view."""
+    """Turn the error of a non-finite block into one with the number of such values per view."""
     try:
         yield
     except NonFiniteBlockError:

@@ -32,7 +32,7 @@ def choose_for_runs(
     method: Any,
     random_states: Sequence[np.random.RandomState],
 ) -> list[Chosen]:
-    """`omcal.method.anchors.choose_for_runs` on the device, from the same random numbers.
+    """Do `omcal.method.anchors.choose_for_runs` on the device, from the same random numbers.
 
     Sparse views go to the host's function, as their sample is never made dense, and so do views
     that samples are absent from, and anchors that are given.

@@ -133,7 +133,7 @@ class ProductRoot:
 def soft_threshold(
     A: Tensor, tau: float, *, cuts: bool, least: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`omcal.method.updates.soft_threshold` of A = MᵀM: T, Σρ, Σρ², and whether all is right.
+    """Do `omcal.method.updates.soft_threshold` for A = MᵀM: T, Σρ, Σρ², and whether all is right.
 
     `least` bounds the eigenvalues of A that are kept from below, relative to its row sums. Where
     nothing `cuts`, T = I − τ A^(−½); this is right only if all singular values are above τ,

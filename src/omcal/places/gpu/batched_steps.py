@@ -85,7 +85,7 @@ class BatchedSteps:
         self._keep(value, right & value.isfinite(), G, T, alpha_of_Z, alpha)
 
     def _weights(self, alpha: Tensor, SZ: Tensor, StF: Tensor, FtF: Tensor, G: Tensor) -> Tensor:
-        """`Problem.weights` of each run."""
+        """Return `Problem.weights` of each run."""
         t = self._t
         if self._rule == weights.FIXED:
             return alpha

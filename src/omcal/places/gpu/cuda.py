@@ -61,7 +61,7 @@ class CudaPass:
     def assign(
         self, small: Tensor, limit: float, *, runner_up: bool = False
     ) -> tuple[list[Tensor], Tensor]:
-        """`PlainPass.assign`."""
+        """Do `PlainPass.assign`."""
         width = self._graphs.n_views * self._graphs.n_anchors
         P, R, G = small.split([width, self.columns, width])
         undecided = torch.zeros((), dtype=torch.int32, device=self._F.device)
@@ -106,7 +106,7 @@ class CudaSweep:
         return self._F.new_empty(self._shape, dtype=torch.float64)
 
     def __call__(self, small: Tensor) -> Tensor:
-        """`PlainPass.sweep`."""
+        """Do `PlainPass.sweep`."""
         sums: Tensor = self._sums.new_empty((1, self._size))
         self.bound(small[None], sums)()
         return sums[0]

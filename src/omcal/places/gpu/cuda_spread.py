@@ -39,7 +39,7 @@ class SpreadSweep:
         )
 
     def __call__(self, small: Tensor) -> Tensor:
-        """`PlainPass.sweep`."""
+        """Do `PlainPass.sweep`."""
         return self._sums(small[None])[0]
 
     def bound(self, small: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:

@@ -32,7 +32,7 @@ def lloyd(
     random_states: Sequence[np.random.RandomState],
     start_rows: int | None = None,
 ) -> Tensor:
-    """`omcal.method.kmeans.lloyd` of several runs, from the same random numbers.
+    """Do `omcal.method.kmeans.lloyd` for several runs, from the same random numbers.
 
     Whether clusters were empty is asked once, at the end. Such runs begin again, and fill them.
     """
@@ -75,7 +75,7 @@ def _stages(
 
 
 def _in_rounds(starts: Tensor, X: Tensor, *, filling: bool) -> Improved:
-    """`omcal.method.kmeans._in_rounds` of all runs, until the last of them stands still."""
+    """Do `omcal.method.kmeans._in_rounds` for all runs, until the last of them is at rest."""
     limits = _limits(X)
     last, empty = _improved(starts, X, kmeans.MAX_ITER_COARSE, filling=filling)
     centres, some = _improved(last, X, 1, filling=filling)
@@ -91,7 +91,7 @@ def _in_rounds(starts: Tensor, X: Tensor, *, filling: bool) -> Improved:
 
 
 def _improved_inside(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Improved:
-    """`_improved` in the span of the starts of each run; the last means are of all features."""
+    """Do `_improved` in the span of the starts of each run; the last means have all features."""
     runs, m, _ = starts.shape
     wide = starts.to(wide_type(X.device))
     products = wide @ wide.mT
@@ -130,7 +130,7 @@ def _improved(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Imp
 
 
 def _improved_by_steps(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Improved:
-    """`_improved` by PyTorch's own operations.
+    """Do `_improved` by PyTorch's own operations.
 
     Centres of a run that moved little stay where they are, so that the host has to look only now
     and then. With `filling`, of one run, empty clusters take the rows farthest from their centres.
@@ -240,7 +240,7 @@ def _seed(
 
 
 def _seed_by_steps(X: Tensor, n_clusters: int, firsts: Tensor, draws: Tensor) -> Tensor:
-    """`_seed` by PyTorch's own operations."""
+    """Do `_seed` by PyTorch's own operations."""
     runs, n = len(firsts), int(X.shape[1])
     chosen = firsts[:, None].repeat(1, n_clusters)
     distances_to = _distances_to(X, runs)

@@ -64,7 +64,7 @@ class DeviceRule:
 
 
 def fixed_point(B: Tensor, R: Tensor) -> Tensor:
-    """`omcal.method.updates.fixed_point`: U = B + F R at the fixed point F = max(B + F R, 0).
+    """Do `omcal.method.updates.fixed_point`: U = B + F R at the fixed point F = max(B + F R, 0).
 
     B and R are of the wide type.
     """
@@ -82,7 +82,7 @@ def fixed_point(B: Tensor, R: Tensor) -> Tensor:
 
 
 def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-    """`omcal.method.rows.decide`: int32 labels, and the number of rows without a positive entry.
+    """Do `omcal.method.rows.decide`: int32 labels, and the number of rows without positive entry.
 
     Rows no larger than `limit` are uninformative: A G decides there.
     """
@@ -95,7 +95,7 @@ def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
 def joined_graph(
     labels: Tensor, runners_up: Tensor, shares: Tensor, n_clusters: int
 ) -> TorchGraphs:
-    """`omcal.method.new_samples.joined_graph` on the device, of runs one below the other."""
+    """Do `omcal.method.new_samples.joined_graph` on the device; inputs have a row per run."""
     B = len(labels)
     clusters, parts = [labels, runners_up], [shares, 255 - shares]
     if n_clusters == 1:  # there are no runners-up, and the anchors of a row have to differ
@@ -107,7 +107,7 @@ def joined_graph(
 
 
 def second(F: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """`omcal.method.rows.second`: runners-up, and the share of the label in 255ths.
+    """Do `omcal.method.rows.second`: runners-up, and the share of the label in 255ths.
 
     A runner-up is never the label, as the anchors of a row have to differ.
     """

@@ -54,7 +54,7 @@ class PlainPass:
 
     @cached_property
     def _whole(self) -> Tensor:
-        """All rows of [S_1 … S_V], where they are one block: made once for all passes."""
+        """Return all rows of [S_1 … S_V], where they are one block: made once for all passes."""
         return self._graphs.dense(slice(None), self.dtype)
 
     def _dense(self, rows: slice) -> Tensor:

@@ -135,7 +135,7 @@ def standardise_rows(block: Tensor) -> Tensor:
 
 
 def prepare(block: Tensor, scaling: Scaling) -> Tensor:
-    """`Scaling.prepare` for a dense block."""
+    """Do `Scaling.prepare` for a dense block."""
     if scaling.unit is not None:
         values = block / torch.as_tensor(scaling.unit).to(block)
         block = values.abs().log1p_().copysign_(values)

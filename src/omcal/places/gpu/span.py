@@ -27,7 +27,7 @@ def anchors_in_span(
     random_states: Sequence[np.random.RandomState],
     rows: Array | None,
 ) -> list[Chosen]:
-    """`omcal.method.span.anchors_in_span` of dense views, from the same random numbers.
+    """Do `omcal.method.span.anchors_in_span` for dense views, from the same random numbers.
 
     Of each run the anchors, on the host and here: the host is needed for draws only.
     """
@@ -80,7 +80,7 @@ def _means(X: Tensor, own: Tensor, points: Tensor, centres: Tensor, starts: Tens
 def _near_one_span(
     means: Tensor, widths: Sequence[int], n_anchors: int, random_state: np.random.RandomState
 ) -> list[Tensor]:
-    """`omcal.method.span.anchors_of_means`: the points of each view."""
+    """Do `omcal.method.span.anchors_of_means`: return the points of each view."""
     by_view = means.split(list(widths), dim=1)
     # Where there are fewer features than anchors, the means of a run span them all.
     wide = [points for points in by_view if n_anchors < points.shape[1]]
