@@ -440,4 +440,4 @@ def test_a_frame_of_numbers_and_categories(kinds):
     frame.index = CELLS
     adata = kinds.plain(COUNTS, CELLS, {"X_pca": RNA, "about": frame})
     omcal.tl.omcal(adata, 3, use_rep=["X_pca", "about"], random_state=0)
-    assert list(adata.uns["omcal"]["view_weights"]) == ["X_pca", "about", "about:categories"]
+    assert list(adata.uns["omcal"]["view_weights"]) == ["X_pca", "about"]

@@ -37,6 +37,11 @@ def embeddings(out):
     assert max(found, key=found.get) == "omcal, both"
 
 
+def customers(out):
+    (found,) = numbers(out, r"(accuracy) (\d\.\d+)").values()
+    assert found > 0.9 and "not in fit ('Paris')" in out
+
+
 def sensors(out):
     found = numbers(out, r"(?m)^(.*?) +accuracy (\d\.\d+)")
     assert found["as they are"] > found["fill with means"] > found["drop"]
@@ -59,6 +64,7 @@ def place(out):
 CLAIMS = {
     "cells": cells,
     "cluster": cluster,
+    "customers": customers,
     "embeddings": embeddings,
     "million": million,
     "place": place,

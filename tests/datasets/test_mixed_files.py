@@ -162,7 +162,7 @@ def test_the_commands_say_what_was_made_of_each_column(customers, capsys):
     assert "category of 3 levels" in capsys.readouterr().out
     assert main(["cluster", str(customers), "--clusters", "3", "--runs", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert [view["name"] for view in result["views"]] == ["X", "X:categories"]
+    assert [view["name"] for view in result["views"]] == ["X"]
     (note,) = [note for note in result["notes"] if "category" in note]
     assert "'remark' (120 different texts)" in note and "yes/no: 'member'" in note
 
@@ -226,9 +226,9 @@ def test_mixed_tables_are_joined_by_their_ids(tmp_path):
     others = CUSTOMERS[["customer_id", "visits", "member", "since"]].sample(frac=1, random_state=0)
     others.iloc[:100].to_parquet(tmp_path / "club.parquet", index=False)
     data = load_views([tmp_path / "shop.csv", tmp_path / "club.parquet"])
-    assert list(data.views) == ["shop", "shop:categories", "club", "club:categories"]
+    assert list(data.views) == ["shop", "club"]
     assert data.ids.tolist() == CUSTOMERS["customer_id"].tolist()
-    assert data.present["club"].sum() == data.present["club:categories"].sum() == 100
+    assert data.present["club"].sum() == 100
     here = data.present["club"]
     assert_array_equal(data.views["club"][here, 0], CUSTOMERS["visits"][here])
     model = OMCAL(3, n_anchors=9, random_state=0).fit(data.views)
@@ -252,9 +252,9 @@ def test_prefixes_and_bare_columns(tmp_path):
     frame = frame.rename(columns={"visits": "club_visits", "since": "club_since"})
     frame.to_csv(tmp_path / "t.csv", index=False)
     data = load_views(tmp_path / "t.csv", views=["shop", "club"])
-    assert list(data.views) == ["shop", "shop:categories", "club"]
+    assert list(data.views) == ["shop", "club"]
     whole = load_views(tmp_path / "t.csv")  # member has no prefix
-    assert list(whole.views) == ["X", "X:categories"]
+    assert list(whole.views) == ["X"]
     assert any("form no views" in note for note in whole.notes)
 
 
@@ -290,7 +290,7 @@ def test_a_frame_in_anndata_follows_the_same_rules(tmp_path):
             values = frame[name].to_numpy()
             group[name] = values.astype(object) if values.dtype.kind in "OU" else values
     data = load_views(tmp_path / "t.h5ad")
-    assert list(data.views) == ["table", "table:categories"]
+    assert list(data.views) == ["table"]
     assert any("'remark' (120 different texts)" in note for note in data.notes)
     expected = join_views({"table": frame})
     for name, view in expected.views.items():

@@ -44,7 +44,7 @@ def _scales(reading: Reading) -> list[str]:
     data = reading.load()
     present = data.present or {}
     known = {name: Kind(scale, "components") for name, scale in data.scales.items()}
-    known |= {name: Kind(scale, "categories") for name, scale in data.views.scales.items()}
+    known |= {name: Kind("standard", "with categories") for name in data.views.levels_from}
 
     def kind_of(name: str) -> Kind:
         sample = sample_of(View(name, data.views[name], present=present.get(name)))

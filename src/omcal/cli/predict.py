@@ -93,9 +93,7 @@ def load_for(
     model: Any, reading: Reading, views: str | None
 ) -> tuple[MultiViewData, Any, list[str]]:
     """Load the views of a model; return the data, the views, and the names of absent views."""
-    from omcal.views.mixed import raw_names
-
-    fitted = raw_names(model.view_names_, model._encoding)
+    fitted = list(model.view_names_)
     data = reading.load() if views is not None else _load(reading, fitted)
     X = data.views.raw()  # mixed tables are encoded as in the fit
     if views is not None:  # in the order of the model's, whatever they are called

@@ -133,6 +133,7 @@ class ScalingPlan:
     steps: Scaling
     centred: bool
     sample: Matrix | None = None  # where the total variance is that of a sample
+    levels_from: int | None = None  # the first of the features that are levels of categories
 
     @classmethod
     def of(
@@ -140,8 +141,9 @@ class ScalingPlan:
     ) -> ScalingPlan:
         """Return the plan for a view, from sampled rows where `scale` or its kind needs them."""
         asked = scale_of(scale, view.name)
-        if asked == "auto" and view.scale is not None:
-            kind = Kind(view.scale, "one-hot categories: each counts as one variable")
+        levels_from = view.levels_from if asked == "auto" else None
+        if levels_from is not None:
+            kind = Kind("standard", "categories, one-hot: each counts as about one number")
         elif kind is None:
             kind = recognise(sample) if asked == "auto" else Kind(asked)
         centred = not view.sparse
@@ -155,7 +157,7 @@ class ScalingPlan:
             assert sample is not None
             return cls(Scaling(unit=typical_values(sample), kind=kind), centred)
         row: dict[Any, RowStep] = {"unit": "unit", "sample": "standard"}
-        return cls(Scaling(row.get(kind.name), kind=kind), centred)
+        return cls(Scaling(row.get(kind.name), kind=kind), centred, levels_from=levels_from)
 
     @property
     def looks(self) -> bool:
@@ -187,7 +189,11 @@ class ScalingPlan:
         if name in ("unit", "view"):
             return replace(steps, factor=_same(float(found.variance.sum()), len(found.mean)))
         factor = _inverse_deviation(found)
-        if name != "feature":
+        if self.levels_from is not None:
+            # Standardised, a rare level would count more than a number.
+            factor[self.levels_from :] = np.minimum(factor[self.levels_from :], 1.0)
+            factor *= _same(float((factor**2 * found.variance).sum()), len(factor))
+        elif name != "feature":
             factor = factor / np.sqrt(max(int(np.count_nonzero(factor)), 1))
         return replace(steps, center=found.mean if self.centred else None, factor=factor)
 

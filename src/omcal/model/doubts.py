@@ -29,7 +29,6 @@ from omcal.model.tabular import html_table
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
-from omcal.views.named import CATEGORIES
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
@@ -179,14 +178,12 @@ def _about_gaps(model: Any, v: int) -> Iterator[Diagnostic]:
 
 def _column_starts(model: Any, v: int) -> dict[int, str]:
     """Return the title of each column of a view by its first feature; a category has several."""
-    name, titles = model.view_names_[v], model._view_columns[v]
-    plan = model._encoding.get(name.removesuffix(CATEGORIES), {})
-    if not plan or not name.endswith(CATEGORIES):
-        width = model.n_features_per_view_[v]
-        return {j: titles[j] if titles else str(j) for j in range(width)}
+    titles = model._view_columns[v] or tuple(map(str, range(model.n_features_per_view_[v])))
+    plan = model._encoding.get(model.view_names_[v], {})
     levels = {title: len(how["levels"]) for title, how in plan.items() if "levels" in how}
-    starts = np.cumsum([0, *levels.values()])[:-1]
-    return dict(zip(starts.tolist(), levels, strict=True))
+    first = len(titles) - sum(levels.values())
+    starts = np.cumsum([first, *levels.values()])[:-1].tolist()
+    return dict(enumerate(titles[:first])) | dict(zip(starts, levels, strict=True))
 
 
 def warn(model: Any) -> None:

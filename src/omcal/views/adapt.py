@@ -102,8 +102,9 @@ def _with_names(view: View | None, X: NamedViews) -> View | None:
         return None
     titles = X.feature_names.get(view.name)
     columns = view.columns if titles is None else tuple(map(str, titles))
-    present, scale = X.present.get(view.name, view.present), X.scales.get(view.name)
-    return replace(view, columns=columns, present=present, scale=scale)
+    present = X.present.get(view.name, view.present)
+    first = X.levels_from.get(view.name)
+    return replace(view, columns=columns, present=present, levels_from=first)
 
 
 def separate_views(X: Any) -> dict[str, Any] | None:

@@ -1,15 +1,15 @@
-"""Tables of numbers, categories, dates and text as views by kind of column.
+"""Tables of numbers, categories, dates and text as views of numbers, by kind of column.
 
-Numbers and dates (as days) form one view. Categories (booleans, and texts with few levels) form
-another, one-hot, so that two samples differ by the number of categories in which they differ. Free
-text, ids and constants are left out by name. The encoding is plain data and part of the model.
-Files and data frames go through the same rules.
+Numbers and dates (as days) are standardised. Categories (booleans, and texts with few levels) are
+one-hot and their levels are not standardised, so that each category counts about as much as a
+number. Free text, ids and constants are left out by name. The encoding is plain data and part of
+the model. Files and data frames go through the same rules.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,12 @@ import numpy as np
 from omcal.machine.arrays import Array, Floats
 from omcal.views.columns import numbered, split_columns
 from omcal.views.frames import index_of, is_frame
-from omcal.views.named import CATEGORIES, NamedViews
+from omcal.views.named import NamedViews
 from omcal.views.pair import as_text, is_id_name, numbers_rows
 from omcal.views.table import is_arrow
 from omcal.views.typed import Columns, as_floats, frame_column, is_missing, is_numeric
 
 MOST_LEVELS = 50  # of a category; more are free text
-ONE_HOT = "view"  # the scaling of categories: one factor for all, so that each level counts alike
 SEASON = {"sin": np.sin, "cos": np.cos}
 _KINDS = ("number", "yes/no", "category", "date, as days and season", "date, as days", "left out")
 _YEAR = 365.2425  # days
@@ -87,7 +86,7 @@ def encode_tables(
     strict = not is_frame(X) or (len(plans) == 1 and (rule is None or isinstance(rule, str)))
     found = NamedViews({})
     if isinstance(X, NamedViews):
-        found = NamedViews({}, X.feature_names, X.present, X.scales)
+        found = NamedViews({}, X.feature_names, X.present)
     for name, table in tables.items():
         if not isinstance(table, Columns):
             found[name] = table
@@ -96,10 +95,9 @@ def encode_tables(
             _refuse_texts(table, name)
         ids = index_of(X[name]) if isinstance(X, Mapping) and is_frame(X[name]) else None
         found.tables[name] = table
-        for view, (array, titles) in encode(table, name, plans[name], strict).items():
-            found[view], found.feature_names[view] = array, titles
-            found.scales |= {view: ONE_HOT} if view.endswith(CATEGORIES) else {}
-            found.ids |= {} if ids is None else {view: ids}
+        found[name], found.feature_names[name], first = encode(table, name, plans[name], strict)
+        found.levels_from |= {} if first is None else {name: first}
+        found.ids |= {} if ids is None else {name: ids}
     found.encoding = plans
     return found, plans
 
@@ -200,8 +198,11 @@ def _has_season(days: Floats) -> bool:
 
 def encode(
     table: Columns, name: str, plan: Plan, strict: bool
-) -> dict[str, tuple[Floats, list[str]]]:
-    """Return the views of a table: its numbers under its name, and its categories."""
+) -> tuple[Floats, list[str], int | None]:
+    """Return the numbers and then the levels of categories, their titles, and the first level.
+
+    The first level is None where there is no category.
+    """
     used = {title: how for title, how in plan.items() if how["kind"] != "left out"}
     missing = [title for title in used if title not in table.values]
     new = [title for title in table.values if title not in plan and strict]
@@ -211,6 +212,10 @@ def encode(
         raise ValueError(
             f"the columns of view {name!r} are not those of fit (feature names): "
             f"{', '.join(found)}. Give the columns of fit by name, in any order."
+        )
+    if not used:
+        raise ValueError(
+            f"view {name!r} has no column that can be a feature: {summary(plan)}; drop the view."
         )
     numbers: dict[str, Floats] = {}
     categories: list[tuple[str, list[str]]] = []
@@ -222,19 +227,16 @@ def encode(
         if how.get("season"):
             angles = 2 * np.pi * numbers[title] / _YEAR
             numbers |= {f"{title}, {wave} of season": f(angles) for wave, f in SEASON.items()}
-    views: dict[str, tuple[Floats, list[str]]] = {}
-    if numbers:
-        views[name] = np.column_stack(list(numbers.values())), list(numbers)
-    if categories:
-        titles = [f"{title} = {level}" for title, levels in categories for level in levels]
-        views[f"{name}{CATEGORIES}"] = _one_hot(table, categories), titles
-    return views
+    levels = [f"{title} = {level}" for title, names in categories for level in names]
+    array: Floats = np.zeros((table.shape[0], len(numbers) + len(levels)))
+    for j, values in enumerate(numbers.values()):
+        array[:, j] = values
+    _one_hot(table, categories, array[:, len(numbers) :])
+    return array, [*numbers, *levels], len(numbers) if levels else None
 
 
-def _one_hot(table: Columns, categories: list[tuple[str, list[str]]]) -> Floats:
-    """Return zeros and ones, a column per level; a missing or unknown cell is NaN in all."""
-    n, width = table.shape[0], sum(len(levels) for _, levels in categories)
-    array: Floats = np.zeros((n, width), dtype=np.float32)
+def _one_hot(table: Columns, categories: list[tuple[str, list[str]]], array: Floats) -> None:
+    """Write ones, a column per level; a missing or unknown cell is NaN in all of them."""
     start = 0
     for title, levels in categories:
         place = {level: j for j, level in enumerate(levels)}
@@ -252,7 +254,6 @@ def _one_hot(table: Columns, categories: list[tuple[str, list[str]]]) -> Floats:
         array[known, start + codes[known]] = 1
         array[codes < 0, start : start + len(levels)] = np.nan
         start += len(levels)
-    return array
 
 
 def _texts(column: Array) -> Array:
@@ -333,12 +334,6 @@ def summary(plan: Plan) -> str:
     told = [f"{kind}: {', '.join(names)}" for kind, names in groups.items()]
     gaps = [f"{name!r} {how['missing']}" for name, how in plan.items() if how.get("missing")]
     return "; ".join([*told, *([f"missing cells: {', '.join(gaps)}"] if gaps else [])])
-
-
-def raw_names(views: Sequence[str], encoding: Encoding) -> list[str]:
-    """Return the names of the tables and arrays that views with these names were made from."""
-    tables = {name: name.removesuffix(CATEGORIES) for name in views}
-    return list(dict.fromkeys(t if t in encoding else name for name, t in tables.items()))
 
 
 def _quoted(names: list[str]) -> str:

@@ -9,8 +9,6 @@ from omcal.machine.arrays import Mask
 from omcal.views.pair import Ids
 from omcal.views.typed import Columns
 
-CATEGORIES = ":categories"  # behind the name of the view that the numbers of a table form
-
 
 class NamedViews(dict[str, Any]):
     """A dict of arrays by view name, with feature names and presence where they are known.
@@ -26,11 +24,11 @@ class NamedViews(dict[str, Any]):
         View -> the names of its features.
     present : mapping, optional
         View -> boolean array, False where a sample is absent.
-    scales : mapping, optional
-        View -> the scaling that ``scale="auto"`` takes, for views whose kind is known.
 
     Attributes
     ----------
+    levels_from : dict
+        View -> the first of its features that are levels of categories.
     tables : dict
         Name -> the columns of a mixed table from which views were encoded.
     encoding : dict
@@ -51,18 +49,17 @@ class NamedViews(dict[str, Any]):
         views: Mapping[str, Any],
         feature_names: Mapping[str, Iterable[str]] | None = None,
         present: Mapping[str, Mask] | None = None,
-        scales: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(views)
         self.feature_names = dict(feature_names or {})
         self.present = dict(present or {})
-        self.scales = dict(scales or {})
+        self.levels_from: dict[str, int] = {}
         self.tables: dict[str, Columns] = {}
         self.encoding: dict[str, dict[str, Any]] = {}
         self.ids: dict[str, Ids] = {}
         if isinstance(views, NamedViews):
             self.tables, self.encoding = dict(views.tables), dict(views.encoding)
-            self.ids, self.scales = dict(views.ids), {**views.scales, **self.scales}
+            self.ids, self.levels_from = dict(views.ids), dict(views.levels_from)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,19 +79,13 @@ class NamedViews(dict[str, Any]):
         return picked
 
     def raw(self) -> NamedViews:
-        """Return the views with mixed tables in the place of the views encoded from them."""
-        if not self.tables:
-            return self
-        places = {name: name.removesuffix(CATEGORIES) for name in self}
-        own = [name for name, table in places.items() if table not in self.tables]
+        """Return the views with mixed tables in the place of the arrays encoded from them."""
 
-        def kept(members: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: members[name] for name in own if name in members}
+        def others(members: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: m for name, m in members.items() if name not in self.tables}
 
-        names = dict.fromkeys(table if table in self.tables else n for n, table in places.items())
-        members = {name: self.tables[name] if name in self.tables else self[name] for name in names}
-        titles, present, scales = self.feature_names, self.present, self.scales
-        return NamedViews(members, kept(titles), kept(present), kept(scales))
+        members = {name: self.tables.get(name, array) for name, array in self.items()}
+        return NamedViews(members, others(self.feature_names), others(self.present))
 
     def renamed(self, names: Sequence[str]) -> NamedViews:
         """Return the views under other names, given in their order."""
@@ -103,5 +94,4 @@ class NamedViews(dict[str, Any]):
         def under(members: Mapping[str, Any]) -> dict[str, Any]:
             return {new[name]: members[name] for name in self if name in members}
 
-        titles, present, scales = self.feature_names, self.present, self.scales
-        return NamedViews(under(self), under(titles), under(present), under(scales))
+        return NamedViews(under(self), under(self.feature_names), under(self.present))

@@ -101,7 +101,7 @@ def fill_missing(
         estimator._gaps = [sample_gaps(view, cells) if alone else None for view, cells in both]
         # Where the kind of a view is known, whole numbers need not stay whole to show it.
         estimator._middles = [
-            None if not cells.n_cells else cells.middle if view.scale is None else cells.mean
+            None if not cells.n_cells else cells.middle if view.levels_from is None else cells.mean
             for view, cells in zip(views, found, strict=True)
         ]
         estimator.n_missing_ = [cells.n_cells for cells in found]

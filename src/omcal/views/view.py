@@ -28,7 +28,7 @@ class View:
     array: Matrix
     columns: tuple[str, ...] | None = None  # the names of the features, where they have any
     present: Mask | None = None  # which samples are in the view; None: all
-    scale: str | None = None  # that "auto" takes, where the kind of the view is known
+    levels_from: int | None = None  # the first of the features that are levels of categories
 
     @property
     def width(self) -> int:
@@ -66,7 +66,7 @@ class View:
         names = None if self.columns is None else tuple(np.array(self.columns)[columns].tolist())
         by_method = self.home in ("disk", "device")
         array = self.array.take(columns) if by_method else self.array[:, columns]
-        return replace(self, array=array, columns=names)
+        return replace(self, array=array, columns=names, levels_from=None)
 
     def part(self, array: Matrix, rows: slice | Array) -> View:
         """Return the view of some rows, which are in `array`."""
