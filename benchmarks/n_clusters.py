@@ -53,9 +53,6 @@ SETS = (
     *("USPS_views_derived.npz", "USPS_raw.h5", "NoisyMNIST_derived_30000_0.npz", "mnist"),
     *("SCOTUS_counts.npz", "TDT2", "100leaves.mat", "caltech101_silhouettes_28.mat"),
 )
-FEW = list(range(2, 31))
-MANY = list(range(10, 131, 10))  # for the two sets of about 100 classes
-WITH_MANY = ("100leaves.mat", "caltech101_silhouettes_28.mat")
 SHARES = (0.15, 0.25, 0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5)  # of the true number, with --many
 BUNDLED = {"digits": load_digits, "wine": load_wine, "iris": load_iris}
 LARGER = (  # ten classes or more
@@ -112,7 +109,7 @@ def draw(seed: int) -> tuple[int, list[np.ndarray], dict[str, Any]]:
 def run_draw(seed: int) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     c, views, known = draw(seed)
-    return run("draw", f"seed {seed}", c, views, FEW) | known
+    return run("draw", f"seed {seed}", c, views, None) | known
 
 
 def table_of_draws(records: list[dict[str, Any]]) -> str:
@@ -347,11 +344,10 @@ def main() -> None:
     for name in SETS:
         if not any(name == known_name for known_name, _ in known):
             views, y = load(options.folder, name)
-            numbers = MANY if name in WITH_MANY else FEW
-            keep(run("real", name, len(np.unique(y)), views, numbers))
+            keep(run("real", name, len(np.unique(y)), views, None))
     for name, c, views in artificial():
         if (name, c) not in known:
-            keep(run("artificial", name, c, views, FEW))
+            keep(run("artificial", name, c, views, None))
 
 
 if __name__ == "__main__":
