@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from browser import CHROMIUM, Browser
+from omcal import OMCAL
 from omcal.datasets import MultiViewData, make_multiview, save_views
 from omcal.metrics import ari
 from omcal.select import cluster_tree
@@ -115,6 +117,15 @@ def test_the_page_has_all_levels_and_escapes_names(tree, tmp_path):
         tree.write(tmp_path / "other.html", ids=range(239))
 
 
+def test_a_tree_is_a_section_of_a_report(tree, data, tmp_path):
+    model = OMCAL(4, n_anchors=20, random_state=0).fit(data.views)
+    text = model.report(tmp_path / "report.html", tree=tree).read_text(encoding="utf-8")
+    assert 'id="tree"' in text and text.count("data-level=") == 12
+    model.fit([view[:100] for view in data.views.values()])
+    with pytest.raises(ValueError, match="tree has 240 samples, and the model 100"):
+        model.report(tmp_path / "other.html", tree=tree)
+
+
 @pytest.mark.process
 def test_the_command_writes_a_page(data, tmp_path):
     save_views(tmp_path / "data.npz", MultiViewData(data.views))
@@ -129,3 +140,24 @@ def test_the_command_writes_a_page(data, tmp_path):
     found = json.loads(done.stdout)
     assert [level["n_clusters"] for level in found["levels"]] == [2, 4]
     assert (tmp_path / "tree.html").stat().st_size > 10_000
+
+
+@pytest.mark.process
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium to open the page with")
+def test_the_page_shows_features_and_gives_labels(tree, tmp_path):
+    path = tree.write(tmp_path / "tree.html", ids=[f"s{i}" for i in range(240)])
+    browser = Browser(tmp_path)
+    try:
+        page = browser.open(path, width=1400)
+        page.click('g[data-level="1"][data-cluster="2"]')
+        shown = page.text("#node")
+        assert "cluster 2 of 4" in shown and "60 samples" in shown and "SD" in shown
+        page.run('document.getElementById("level").value = "1"')
+        page.click("#level-labels")
+        lines = page.downloaded("labels-4.csv").read_text().splitlines()
+        assert lines[0] == "sample,cluster"
+        labels = tree.labels(4).tolist()
+        assert lines[1:] == [f"s{i},{label}" for i, label in enumerate(labels)]
+        assert page.complaints() == []
+    finally:
+        browser.close()

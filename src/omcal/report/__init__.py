@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +19,11 @@ from omcal.report.layout import model_layout
 from omcal.report.payload import payload
 from omcal.report.sections import all_sections
 from omcal.report.summary import lead
+from omcal.report.tree import tree_payload, tree_section
 from omcal.views.like import PresentLike, ViewsLike
+
+if TYPE_CHECKING:
+    from omcal.select import ClusterTree
 
 __all__ = ["model_layout", "write_report"]
 
@@ -36,6 +40,7 @@ class ReportOptions(TypedDict, total=False):
     seconds: float | None
     command: str | None
     present: PresentLike | None
+    tree: ClusterTree | None
     random_state: int
 
 
@@ -54,6 +59,7 @@ def write_report(
     seconds: float | None = None,
     command: str | None = None,
     present: PresentLike | None = None,
+    tree: ClusterTree | None = None,
     random_state: int = 0,
 ) -> Path:
     """Describe a fitted model and its data in one HTML file.
@@ -93,6 +99,8 @@ def write_report(
         The command line that made the model.
     present : as in `fit`
         For X.
+    tree : omcal.select.ClusterTree, optional
+        A tree of the same samples, shown in a section of its own.
     random_state : int, default=0
         Seed of what is drawn; it has no influence on the model.
 
@@ -138,14 +146,15 @@ def write_report(
         command=command,
         random_state=random_state,
     )
+    of_tree = {} if tree is None else tree_payload(tree, names, len(found.labels))
     filled = partial(
         page,
         title=found.title,
         kind="Clustering report",
         lead=lead(found),
-        sections=all_sections(found),
+        sections=all_sections(found) + ([] if tree is None else [tree_section(tree)]),
         footer=f"Made with omcal {found.versions['omcal']}; this file needs no network.",
     )
-    text = filled(data=payload(found, spent=len(filled(data={}))))
+    text = filled(data=payload(found, spent=len(filled(data=of_tree))) | of_tree)
     write_whole(path, text)
     return path

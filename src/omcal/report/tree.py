@@ -160,8 +160,10 @@ def tree_section(tree: ClusterTree) -> Section:
     return Section("tree", "How clusters split", "Tree", body, long=True)
 
 
-def tree_payload(tree: ClusterTree, ids: Collection[object] | None) -> dict[str, Any]:
-    """Return the data of the page: features of the clusters, and the labels of all levels."""
+def tree_payload(tree: ClusterTree, ids: Collection[object] | None, n: int) -> dict[str, Any]:
+    """Return the data of a page of n samples: features of the clusters, labels of all levels."""
+    if tree.all_labels.shape[1] != n:
+        raise ValueError(f"tree has {tree.all_labels.shape[1]} samples, and the model {n}.")
     packed = Packed()
     for level, k in enumerate(tree.numbers):
         codes = tree.all_labels[level] + 1  # 0: not part of the tree
@@ -206,7 +208,7 @@ def write_tree(
         lead=facts(shown),
         sections=[tree_section(tree)],
         footer=f"Made with omcal {escape(__version__)}; this file needs no network.",
-        data=tree_payload(tree, ids),
+        data=tree_payload(tree, ids, n),
     )
     path = Path(path)
     write_whole(path, text)
