@@ -1,6 +1,8 @@
 """Ways to lay samples out for the map of a report: trustworthiness, noise, time; Markdown.
 
-    python benchmarks/layout.py FOLDER [--samples 500] [--out benchmarks/results/layout.md]
+    python benchmarks/layout.py FOLDER [--samples 500] [--before layout.py]
+
+With `--before`, a file of an earlier version, maps are timed in turns with its `model_layout`.
 
 Trustworthiness (scikit-learn's, 10 neighbours) is taken against the scaled views side by side. On
 noise, which is fitted with four clusters, the silhouette of the labels on the map should be about
@@ -10,6 +12,8 @@ noise, which is fitted with four clusters, the silhouette of the labels on the m
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -70,7 +74,7 @@ LAYOUTS = {
 def labelled(folder: Path, name: str, most: int):
     if name == "digits":
         digits = load_digits()
-        views, y = [digits.data], digits.target
+        views, y, most = [digits.data], digits.target, len(digits.data)
     else:
         views, y = load(str(folder), name)
     rows = np.sort(np.random.RandomState(0).permutation(len(y))[:most])
@@ -95,18 +99,37 @@ def on_noise(layout) -> tuple[float, int]:
     return float(np.mean(found)), islands
 
 
-def seconds_of(n: int) -> float:
+def seconds_of(n: int, before) -> str:
+    """Return the time of a map, and its ratio to the one before: medians of three in turns."""
     data = make_multiview(n, n_clusters=12, random_state=0)
     model = OMCAL(12, random_state=0).fit(data.views)
-    began = time.process_time()
-    model_layout(model, data.views)
-    return time.process_time() - began
+    layouts = [model_layout, *([before.model_layout] if before else [])]
+    times = np.zeros((3, len(layouts)))
+    for turn in times:
+        for k, layout in enumerate(layouts):
+            began = time.process_time()
+            layout(model, data.views)
+            turn[k] = time.process_time() - began
+    ratio = f" ({np.median(times[:, 0] / times[:, 1]):.2f} of the one before)" if before else ""
+    return f"{np.median(times[:, 0]):.1f} s{ratio}"
+
+
+def loaded(path: Path | None):
+    """Return a file as a module; None for none."""
+    if path is None:
+        return None
+    spec = importlib.util.spec_from_file_location("before", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["before"] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--samples", type=int, default=500, help="of each set")
+    parser.add_argument("--before", type=Path, help="layout.py of an earlier version")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "layout.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -119,7 +142,8 @@ def main() -> None:
             trust[layout].append(found)
         print(name, {layout: round(values[-1], 3) for layout, values in trust.items()}, flush=True)
     lines = [
-        f"Trustworthiness: mean over {', '.join(SETS)} (at most {options.samples} samples each).",
+        f"Trustworthiness: mean over {', '.join(SETS)} (all of digits, at most {options.samples} "
+        "samples of the others).",
         "Noise: ten sets, fitted with four clusters.",
         "",
         "| layout | trustworthiness | of digits | silhouette on noise | islands |",
@@ -129,8 +153,9 @@ def main() -> None:
         silhouette, islands = on_noise(LAYOUTS[layout])
         figures = f"{np.mean(values):.3f} | {values[0]:.3f} | {silhouette:.2f} | {islands}"
         lines.append(f"| {layout} | {figures} |")
-    times = " and ".join(f"{seconds_of(n):.1f}" for n in (10_000, 100_000))
-    lines += ["", f"Maps of 10⁴ and 10⁵ samples take {times} s of processor time."]
+    before = loaded(options.before)
+    times = " and ".join(seconds_of(n, before) for n in (10_000, 100_000))
+    lines += ["", f"Processor time of maps of 10⁴ and 10⁵ samples: {times}."]
     options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
 

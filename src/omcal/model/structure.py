@@ -19,7 +19,7 @@ from omcal.views.view import Matrix, Views
 # than four of them.
 _FEW, _MANY = 192, 384
 _FEWEST = 50  # distinct samples: of fewer nothing is said
-_DIRECTIONS = 48  # of a wide view, those of largest variance
+_DIRECTIONS = 40  # of a wide view, those of largest variance
 _NEIGHBOURS = 8
 _DRAWS, _RUNS, _ITERATIONS = 2, 6, 8  # draws of the null; k-means of each
 # Separation beyond that of the null: below it are 95 of 100 sets of noise (benchmarks/structure.py)
@@ -96,7 +96,7 @@ def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> St
     if n < _FEWEST or not 2 <= c <= n // 2:
         return None
     together = np.hstack(points)
-    drawn = np.stack([gaussian_like(together, rng) for _ in range(_DRAWS)])
+    drawn = gaussian_like(together, rng, _DRAWS)
     cuts = np.cumsum([X.shape[1] for X in points])[:-1]
     null = max_separation(_tied(drawn, cuts), k_means(drawn, c, rng))
     of_labels = max_separation(_tied(together[None], cuts), codes[None, None])
@@ -171,11 +171,10 @@ def _distinct(points: Sequence[Points], rng: np.random.Generator) -> Array:
     return np.sort(np.unique(np.round(keys / max(size, 1e-30), 5), return_index=True)[1])
 
 
-def gaussian_like(X: Points, rng: np.random.Generator) -> Points:
-    """Draw as many rows from a Gaussian with the covariance of the centred rows of X."""
-    R = np.linalg.qr(X, mode="r")
-    drawn = rng.standard_normal((len(X), len(R)), dtype=np.float32)
-    return np.asarray(drawn @ R / np.sqrt(len(X)), dtype=np.float32)
+def gaussian_like(X: Points, rng: np.random.Generator, draws: int = 1) -> Points:
+    """Draw tables like X, (draws, n, d), from a Gaussian with the covariance of its centred rows."""
+    R = np.linalg.qr(X, mode="r") / np.sqrt(np.float32(len(X)))
+    return np.asarray(rng.standard_normal((draws, len(X), len(R)), dtype=np.float32) @ R)
 
 
 def ties(views: Sequence[Points]) -> Points:

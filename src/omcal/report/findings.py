@@ -218,7 +218,7 @@ def sure_by_chance(model: Any, data: Views | None) -> float | None:
     scaled = [X for X in scaled if X.shape[1]]
     if not scaled:
         return None
-    drawn = gaussian_like(np.hstack(scaled), np.random.default_rng(0))
+    (drawn,) = gaussian_like(np.hstack(scaled), np.random.default_rng(0))
     views = np.split(drawn, np.cumsum([X.shape[1] for X in scaled])[:-1], axis=1)
     settings = GraphSettings(model.n_clusters_, m, model.n_neighbors, None, "kmeans")
     null = Views([View(f"view{v}", X) for v, X in enumerate(views)])
