@@ -113,6 +113,14 @@ def fit(group, parameters, X, present=None):
     return _result(OMCAL(**parameters, group=group).fit(X, present=present))
 
 
+def structure_of(group, parameters, X):
+    """The test for structure of a fit on this rank, and its first doubt."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = OMCAL(**parameters, group=group).fit(X)
+    return model.structure_, model.doubts_[0].what
+
+
 def fit_in(group, parameters, X, name=None):
     """A fit in a group of this name, or in this one, asked for by name."""
     return fit(name or group.group_name, parameters, X)

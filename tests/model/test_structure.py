@@ -52,6 +52,16 @@ def test_consensus_and_one_view_say_it():
         assert said(OCAL(3, random_state=0).fit(noise("uniform")[0]))
 
 
+@pytest.mark.process
+def test_noise_is_said_on_a_cluster(client):
+    import dask.array as da
+
+    lazy = [da.from_array(X, chunks=(100, X.shape[1])) for X in noise("gaussian")]
+    with pytest.warns(UserWarning, match="no cluster structure found"):
+        model = OMCAL(3, random_state=0, client=client).fit(lazy)
+    assert said(model) and not model.structure_.found
+
+
 @pytest.mark.parametrize("n_clusters", [2, 4, 8])
 def test_clusters_are_not_doubted(n_clusters):
     data = make_multiview(300, n_clusters=n_clusters, noise=1.0, random_state=0)

@@ -50,6 +50,17 @@ def test_from_the_same_anchors_and_start(team, ranks, shares):
     np.testing.assert_array_equal([len(one.labels_) for one in found], sizes)
 
 
+def test_noise_is_said_to_have_no_structure(team):
+    rng = np.random.RandomState(0)
+    noise = [rng.normal(size=(600, 8)), rng.normal(size=(600, 5))]
+    parts = cut(noise, [100, 0, 500])
+    found = team.run(
+        rank_team.structure_of, [({"n_clusters": 4, "random_state": 0}, X) for X in parts]
+    )
+    assert found[0] == found[1] == found[2]
+    assert not found[0][0].found and "no cluster structure found" in found[0][1]
+
+
 def test_a_group_by_its_name(team):
     given = {"n_clusters": 4, "random_state": 0}
     found = team.run(rank_team.fit_in, [(given, X) for X in cut(VIEWS, UNEQUAL[3])])
