@@ -172,7 +172,7 @@ def _distinct(points: Sequence[Points], rng: np.random.Generator) -> Array:
 
 
 def gaussian_like(X: Points, rng: np.random.Generator, draws: int = 1) -> Points:
-    """Draw tables like X, (draws, n, d), from a Gaussian with the covariance of its centred rows."""
+    """Draw tables like X, (draws, n, d): Gaussian, with the covariance of its centred rows."""
     R = np.linalg.qr(X, mode="r") / np.sqrt(np.float32(len(X)))
     return np.asarray(rng.standard_normal((draws, len(X), len(R)), dtype=np.float32) @ R)
 
