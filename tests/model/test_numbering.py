@@ -158,3 +158,13 @@ def test_refused_labels():
         match_labels([0], [0, 1])
     with pytest.raises(ValueError, match="new must be a 1-D array of whole numbers"):
         match_labels([0], [0.5])
+
+
+def test_names_are_shown_in_a_report(tmp_path):
+    data = make_multiview(120, n_clusters=3, random_state=0)
+    model = OMCAL(3, random_state=0).fit(data.views)
+    plain = model.report(tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert "cluster 2" in plain and "cluster 2:" not in plain
+    model.cluster_names_ = ["north", "south", "<east>"]
+    page = model.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "cluster 0: north" in page and "cluster 2: &lt;east&gt;" in page

@@ -12,7 +12,6 @@ from omcal.report.html import (
     Html,
     Section,
     TableRow,
-    cluster_name,
     join,
     paragraph,
     percent,
@@ -89,7 +88,8 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
     first = _in_words(found.of(cluster))
     state = " open" if shown else ""
     return Html(
-        f'<details class="card" data-cluster="{cluster}"{state}><summary>{cluster_name(cluster)} '
+        f'<details class="card" data-cluster="{cluster}"{state}>'
+        f"<summary>{f.cluster_label(cluster)} "
         f'<span class="quiet">{size}{first}</span></summary>{listed}{typical}</details>'
     )
 

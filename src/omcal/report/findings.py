@@ -28,6 +28,7 @@ from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.plots.clusters import class_counts, diagonal_order
 from omcal.report.columns import Column, read_columns
 from omcal.report.evidence import Evidence, find_evidence
+from omcal.report.html import Html, cluster_name
 from omcal.report.layout import SampleMap, make_map
 from omcal.views.view import View, Views
 
@@ -106,6 +107,10 @@ class Findings:
     seconds: float | None
     command: str | None
     random_state: int
+
+    def cluster_label(self, cluster: int) -> Html:
+        """Return a cluster with its mark, and its name if it was given one."""
+        return cluster_name(cluster, getattr(self.model, "_cluster_names", None))
 
     def name(self, sample: int) -> str:
         return f"sample {sample}" if self.names is None else self.names[sample]

@@ -78,9 +78,10 @@ def mark(cluster: int) -> Html:
     )
 
 
-def cluster_name(cluster: int) -> Html:
-    """A cluster with its mark."""
-    return Html(f"{mark(cluster)}cluster {cluster}")
+def cluster_name(cluster: int, names: Sequence[str] | None = None) -> Html:
+    """Return a cluster with its mark and, where clusters were given names, its name."""
+    name = "" if names is None else f": {escape(names[cluster])}"
+    return Html(f"{mark(cluster)}cluster {cluster}{name}")
 
 
 def sample_link(sample: int, name: str, more: str = "") -> Html:

@@ -18,7 +18,6 @@ from omcal.report.html import (
     Section,
     TableRow,
     bar,
-    cluster_name,
     facts,
     figure,
     join,
@@ -104,7 +103,12 @@ def _sizes(f: Findings) -> Html:
     """Return the sizes of the clusters as bars, the largest first."""
     largest, n = max(int(f.sizes.max()), 1), len(f.labels)
     rows: list[TableRow] = [
-        [cluster_name(c), f"{f.sizes[c]:,}", percent(f.sizes[c] / n), bar(f.sizes[c] / largest)]
+        [
+            f.cluster_label(c),
+            f"{f.sizes[c]:,}",
+            percent(f.sizes[c] / n),
+            bar(f.sizes[c] / largest),
+        ]
         for c in np.argsort(-f.sizes, kind="stable").tolist()
     ]
     return table(("cluster", "samples", "share", ""), rows, kind="full", file="cluster-sizes")
@@ -220,7 +224,10 @@ def classes(f: Findings) -> Section | None:
     t = f.class_table
     shown = {title: percent(t.scores[name]) for name, title in SHARES.items()}
     shown |= {title: f"{t.scores[name]:.3f}" for name, title in INDICES.items()}
-    body = [facts(shown), _crossed(t) if len(t.names) <= _WIDE_TABLE else _frequent_classes(f, t)]
+    body = [
+        facts(shown),
+        _crossed(f, t) if len(t.names) <= _WIDE_TABLE else _frequent_classes(f, t),
+    ]
     body.append(
         paragraph(
             "Clusters stand in the order of the classes that the best pairing gives them, so that "
@@ -233,11 +240,11 @@ def classes(f: Findings) -> Section | None:
     return Section("classes", "Clusters and known classes", "Classes", join(*body), long=True)
 
 
-def _crossed(t: ClassTable) -> Html:
+def _crossed(f: Findings, t: ClassTable) -> Html:
     largest = max(int(t.counts.max()), 1)
     rows: list[TableRow] = [
         [
-            cluster_name(c),
+            f.cluster_label(c),
             *(_heat(n, largest, place == k) for k, n in enumerate(t.counts[place].tolist())),
         ]
         for place, c in enumerate(t.order)
@@ -252,7 +259,14 @@ def _frequent_classes(f: Findings, t: ClassTable) -> Html:
         top = [k for k in np.argsort(-row, kind="stable")[:3] if row[k] > 0]
         share = row.max() / row.sum() if row.sum() else 0.0
         listed = ", ".join(f"{t.names[k]} ({row[k]})" for k in top)
-        rows.append([cluster_name(c), f"{f.sizes[c]:,}", percent(share), Cell(listed, "text")])
+        rows.append(
+            [
+                f.cluster_label(c),
+                f"{f.sizes[c]:,}",
+                percent(share),
+                Cell(listed, "text"),
+            ]
+        )
     header = ("", "samples", "most frequent class", "classes")
     title = f"The most frequent of the {len(t.names)} classes in each cluster"
     return table(header, rows, title, file="clusters-and-classes")
@@ -263,7 +277,7 @@ def samples(f: Findings) -> Section:
     rows: list[TableRow] = []
     for c, size in enumerate(f.sizes.tolist()):
         if not size:
-            rows.append([cluster_name(c), "0", "", "", ""])
+            rows.append([f.cluster_label(c), "0", "", "", ""])
             continue
         sure = float(f.certainty[f.labels == c].mean())
         typical = _names([sample_link(i, _named(f, i)) for i in f.typical[c]])
@@ -278,7 +292,7 @@ def samples(f: Findings) -> Section:
         )
         rows.append(
             [
-                cluster_name(c),
+                f.cluster_label(c),
                 f"{size:,}",
                 percent(sure),
                 Cell(typical, "text"),
