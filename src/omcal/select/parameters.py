@@ -1,4 +1,4 @@
-"""A choice of parameters without labels: what repeats itself, and is well separated."""
+"""Choose parameters without labels, by the stability and separation of the clusters."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _SILHOUETTE_SAMPLES = 2000
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting and its scores, none of which knows a label.
+    """One setting and its scores, computed without labels.
 
     Attributes
     ----------
     parameters : dict
-        What was set, by name.
+        Parameters that were tried, by name.
     stability : float
         Mean adjusted Rand index of fits with different seeds to different parts of the samples,
         compared on the samples they share.
     silhouette : float
         Mean silhouette of the clusters in the scaled features, of samples that are in every view.
     clusters_found : float
-        Number of clusters that are not empty, in the mean over the fits.
+        Mean number of clusters that are not empty.
     explained : dict
         View -> share of the variance of its graph that lies between the clusters, of samples that
         are in every view.
     error : str
-        Why the setting could not be fitted; empty where it could.
+        Reason why the setting could not be fitted; empty if it was.
     rank : int
         1 is the best of a search.
 
@@ -70,7 +70,7 @@ class Trial:
 
     @property
     def in_views(self) -> float:
-        """The mean of `explained`; NaN where there is none."""
+        """Return the mean of `explained`; NaN if it is empty."""
         return float(np.mean(list(self.explained.values()))) if self.explained else float("nan")
 
 
@@ -117,7 +117,7 @@ def tune_without_labels(
     random_state : int, RandomState or None, default=0
         Seed of the parts of the samples and of the fits.
     progress : callable, optional
-        Told each finished trial, not yet ranked.
+        Called with each finished trial, which has no rank yet.
     **fixed
         Other parameters of OMCAL.
 
@@ -165,7 +165,7 @@ def _part(n: int, fraction: float, rng: np.random.RandomState) -> Array:
 
 
 class _Sample:
-    """The samples that all settings are fitted to."""
+    """Samples that all settings are fitted to."""
 
     def __init__(self, views: Views, rows: Array) -> None:
         self._views = Views([view.part(view.array[rows], rows) for view in views])
