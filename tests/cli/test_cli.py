@@ -312,7 +312,6 @@ def test_cluster_shows_progress_on_a_terminal_only(omcal, file, monkeypatch):
         (["data.npz", "--clusters", "121"], "--clusters 121 must"),
         (["data.npz", "--clusters", "0"], "--clusters must be a whole number"),
         (["data.npz", "--clusters", "many"], "--clusters"),
-        (["data.npz"], "--clusters"),
         (["data.npz", "--clusters", "3", "--scale", "loud"], "loud"),
         (["data.npz", "--clusters", "3", "--weighting", "loud"], "loud"),
         (["data.npz", "--clusters", "3", "--beta", "nan"], "--beta must be a number"),

@@ -82,7 +82,7 @@ def test_auto_works_with_other_methods(omcal, file):
     ("arguments", "message"),
     [
         (["--clusters", "many"], "--clusters 'many' must be a whole number, or auto"),
-        (["--clusters", "auto", "--dry-run"], "give a number"),
+        (["--clusters", "auto", "--dry-run"], "give --clusters N"),
     ],
 )
 def test_auto_refuses(omcal, file, arguments, message):

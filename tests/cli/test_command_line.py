@@ -189,7 +189,10 @@ def test_clusters_are_in_one_order(omcal, file, tmp_path):
     ("words", "said"),
     [
         (["-c", "121"], "--clusters 121 must be at most"),
-        (["-c", "0"], "--clusters must be a whole number in the range [1, inf). Got 0"),
+        (
+            ["-c", "0"],
+            "--clusters must be a whole number in the range [1, inf) or a str among {'auto'}.",
+        ),
         (["-c", "3.5"], "--clusters '3.5' must be a whole number, or auto"),
         (["-c", "3", "--anchors", "2"], "--anchors 2 must be at least --clusters 3"),
         (["-c", "3", "--n-init", "0"], "--n-init must be a whole number"),

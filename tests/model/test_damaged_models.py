@@ -224,7 +224,7 @@ DAMAGES = {
     ),
     "true as beta": (with_header(parameters__beta=True), "beta=True is no number"),
     "text as number": (with_header(parameters__n_clusters="3"), "'n_clusters' parameter"),
-    "a million clusters": (with_header(parameters__n_clusters=10**6), "whole number"),
+    "a million clusters": (with_header(parameters__n_clusters=10**6), "n_clusters=1000000"),
     "a parameter of an unknown kind": (
         with_header(parameters__weighting={"call": "os.system"}),
         "unknown kind 'call'",

@@ -385,8 +385,9 @@ def reproduction(tmp_path_factory):
 @pytest.mark.parametrize("width", [1400, pytest.param(400, marks=pytest.mark.long)])
 def test_the_reproduction_is_shown(browser, reproduction, width):
     page = browser.open(reproduction, width=width)
-    sections = page.run("Array.from(document.querySelectorAll('section'), s => s.id)")
-    assert {"data", "beside", "results", "single", "figures", "reasons"} <= set(sections)
+    titles = page.run("Array.from(document.querySelectorAll('section h2'), h => h.textContent)")
+    assert {"Data", "Reasons for differences", "Parameters of OMCAL", "Figures"} <= set(titles)
+    assert len(page.run("Array.from(document.querySelectorAll('section[id]'), s => s.id)")) >= 8
     figures = page.run(
         "Array.from(document.querySelectorAll('figure img'), i => [i.naturalWidth, i.offsetHeight])"
     )

@@ -137,6 +137,8 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     views = header["views"]
     V = len(views)
     c = model.n_clusters_ = integer(header.get("n_clusters", model.n_clusters), least=1)
+    if model.n_clusters not in ("auto", c):
+        raise ModelError(f"it has {c} clusters and n_clusters={model.n_clusters}; it is damaged.")
     widths = [integer(view["width"], least=1) for view in views]
     m = integer(header["n_anchors"], least=max(c, model.n_neighbors + 1))
     model.labels_ = archive.take("labels", (integer(header["n_samples"]),), "i")
