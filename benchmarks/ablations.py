@@ -85,7 +85,7 @@ def plain_rows() -> Iterator[None]:
 MECHANISMS: dict[str, Callable[[], list[Any]]] = {
     "all compiled loops": lambda: [patch.object(compiled, "MIN_ROWS", 10**12)],
     "compiled pass (unrolled or vectors)": lambda: [plain_rows()],
-    "pass of vectors": lambda: [patch.object(compiled, "_MOST_VECTORS", 0)],
+    "pass of vectors": lambda: [patch.object(compiled, "_MOST_PRODUCTS", 0)],
     "search of vectors (top-k)": lambda: [patch.object(graph, "_IN_REGISTERS", 0)],
     "product with few columns": lambda: [
         patch.object(tall_skinny.ThinProduct, "__call__", plain_product)

@@ -132,8 +132,8 @@ def test_the_pass_is_the_same_in_registers_and_by_loops(monkeypatch):
     stack_by_view = rng.normal(size=(2 * m, c)).astype(np.float32)
     R = (rng.normal(size=(c, c)) / c).astype(np.float32)
     found = []
-    for vectors in (4, 0):  # in registers; with products left to BLAS
-        monkeypatch.setattr(compiled, "_MOST_VECTORS", vectors)
+    for most in (256, 0):  # in registers; with products left to BLAS
+        monkeypatch.setattr(compiled, "_MOST_PRODUCTS", most)
         F = np.random.default_rng(1).random((600, c)).astype(np.float32)
         sweep = compiled.Sweep(stack_by_view, R)
         found.append((F, *sweep.parts(sweep(indices, weights, F))))

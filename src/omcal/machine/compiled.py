@@ -20,7 +20,7 @@ from omcal.machine.simd import aligned, registers
 from omcal.machine.unrolled import settle_kernel, vector_sweep_kernel
 
 MIN_ROWS = 50_000  # below this, loading the compiled code takes longer than it saves
-_MOST_VECTORS, _MOST_COLUMNS = 8, 64  # of a row of F in registers; more take long to compile
+_MOST_PRODUCTS = 256  # columns times vectors of a row of F in registers; more compile for minutes
 _TILE_ROWS = 256
 _UNROLLED = 5  # neighbours: the default number has code of its own
 
@@ -52,7 +52,7 @@ class Sweep:
     def __init__(self, stacked: Any, R: Any) -> None:
         self._c, self._rows = len(R), len(stacked)
         vectors = -(-self._c * R.dtype.itemsize // registers()[1])
-        self._few = vectors <= _MOST_VECTORS and self._c <= _MOST_COLUMNS
+        self._few = self._c * vectors <= _MOST_PRODUCTS
         self._stacked, self._R = (padded(M) if self._few else M for M in (stacked, R))
         self._width = self._R.shape[1]
 
