@@ -119,7 +119,7 @@ class Reading:
 
     @property
     def paths(self) -> list[Path]:
-        """The files without the names of their views."""
+        """Return the files without the names of their views."""
         return [path for _, path in self._parts()]
 
     def _parts(self) -> list[tuple[str | None, Path]]:
@@ -159,18 +159,18 @@ class Reading:
 
     @property
     def inputs(self) -> list[Path]:
-        """All files that are read."""
+        """Return all files that are read."""
         labels = self._labels()
         return [*self.paths, *([labels] if isinstance(labels, Path) else [])]
 
     @property
     def source(self) -> str:
-        """The files in one line."""
+        """Return the files in one line."""
         return shlex.join(self.files) if len(self.files) > 1 else self.files[0]
 
     @property
     def title(self) -> str:
-        """The names of the files, for a heading."""
+        """Return the names of the files, for a heading."""
         return " + ".join(path.name for path in self.paths)
 
     def words(self) -> list[str]:

@@ -49,9 +49,9 @@ class MultiViewData:
     labels : ndarray of shape (n_samples,), optional
         Classes, as the source gives them: integers or strings. An empty text or NaN is unknown.
     name : str
-        What the set is called.
+        Name of the data set.
     source : str
-        Where it comes from, in words.
+        Origin, in words.
     present : dict, optional
         Name -> boolean array of shape (n_samples,), False where the sample is absent from the
         view; there a dense view has a row of NaN and a sparse one a row of zeros. None where every
@@ -59,13 +59,13 @@ class MultiViewData:
     feature_names : dict
         Name -> array of the names of the view's features, for the views that have them.
     label_name : str, optional
-        What the source calls the labels.
+        Name of the labels in the source.
     ids : ndarray of str of shape (n_samples,), optional
         The name of each sample, all different.
     id_name : str, optional
-        What the source calls the ids.
+        Name of the ids in the source.
     notes : tuple of str
-        What was chosen or left out on reading.
+        Choices that were made and columns that were left out on reading.
     scales : dict
         Name -> `scale` of `OMCAL` for the views of which the source says what they hold: components
         in AnnData and MuData. ``OMCAL(scale=data.scales)`` recognises the others.
@@ -141,7 +141,7 @@ class MultiViewData:
 
     @property
     def is_labelled(self) -> Mask:
-        """Which samples have a known label."""
+        """Return True for samples with a known label."""
         if self.labels is None:
             return np.zeros(self.n_samples, dtype=bool)
         return is_known(self.labels)
@@ -194,14 +194,14 @@ def as_member(name: str, data: Any) -> Member:
 
 
 def is_known(labels: Array) -> Mask:
-    """False where a label is an empty text or NaN."""
+    """Return False where a label is an empty text or NaN."""
     if labels.dtype.kind == "f":
         return ~np.isnan(labels)
     return labels != "" if labels.dtype.kind in "UT" else np.ones(len(labels), dtype=bool)
 
 
 def count_classes(labels: Array) -> int:
-    """Number of different known labels."""
+    """Return the number of different known labels."""
     return len(np.unique(labels[is_known(labels)]))
 
 

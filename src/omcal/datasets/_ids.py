@@ -1,4 +1,4 @@
-"""Which variable names the samples: ids are ids, and never a feature."""
+"""Choose the variable that names the samples."""
 
 from __future__ import annotations
 

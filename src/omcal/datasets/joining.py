@@ -1,4 +1,4 @@
-"""Several tables of the same samples, joined by their ids."""
+"""Join tables of the same samples by their ids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from omcal.views.pair import Pairing, PairingError, pair
 
 @dataclass(frozen=True)
 class Part:
-    """What one file or frame adds: views, or labels alone."""
+    """Views, or labels alone, of one file or frame."""
 
     key: str
     data: MultiViewData | LabelColumn
@@ -46,7 +46,7 @@ class Part:
 
 
 def select_parts(sources: Sequence[tuple[str, Path, Contents]], choice: Choice) -> list[Part]:
-    """What each file gives, with the ids under the name that most of them share."""
+    """Return the part of each file, with ids from the column that all files share."""
     wanted = _wanted_views(sources, choice)
     own_ids: Mapping[str, str | bool | None] = (
         _id_choices(sources)
@@ -119,7 +119,7 @@ def _vectors(contents: Contents) -> dict[str, Array]:
 def _wanted_views(
     sources: Sequence[tuple[str, Path, Contents]], choice: Choice
 ) -> dict[str, list[str] | None]:
-    """Which of the named views each file is to give; None: those it gives by itself."""
+    """Return the requested views of each file; None: its default views."""
     if choice.views is None:
         return {key: None for key, *_ in sources}
     if isinstance(choice.views, str):
@@ -149,7 +149,7 @@ def _wanted_views(
 
 
 def renamed(data: MultiViewData, key: str, asked: Sequence[str] | None = None) -> MultiViewData:
-    """Views under the names they were asked for by, the only one of a file under the file's."""
+    """Return the views under the requested names; the only view of a file has its name."""
     names = {view: f"{key}:{view}" for view in data.views if f"{key}:{view}" in (asked or ())}
     if not names and len(data.views) == 1 and next(iter(data.views)) not in (asked or ()):
         names = {next(iter(data.views)): key}
@@ -170,7 +170,7 @@ def _with_names(data: MultiViewData, names: Mapping[str, str]) -> MultiViewData:
 
 
 def join(parts: Sequence[Part], how: str) -> MultiViewData:
-    """One data set of all parts: by their ids, or by their rows where none has any."""
+    """Return one data set of all parts, joined by ids, or by position without ids."""
     with_views = [(part.key, part.data) for part in parts if isinstance(part.data, MultiViewData)]
     if not with_views:
         raise DataError(f"none of {listed([part.key for part in parts])} holds a view.")
@@ -235,7 +235,7 @@ def _match(parts: Sequence[Part], how: str) -> tuple[Pairing, str]:
 def _merged_labels(
     parts: Sequence[Part], positions: Mapping[str, Array]
 ) -> tuple[Array | None, str | None, list[str]]:
-    """The labels that the parts have, where they do not contradict each other."""
+    """Return the labels of the parts; none where they contradict each other."""
     found = [part for part in parts if part.data.labels is not None]
     if not found:
         return None, None, []

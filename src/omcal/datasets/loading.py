@@ -1,4 +1,4 @@
-"""One entry for every kind of file, and for several of them."""
+"""Load views from files of any format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Paths: TypeAlias = OnePath | Sequence[OnePath] | Mapping[str, OnePath]
 
 
 class LoadOptions(TypedDict, total=False):
-    """What `load_views` takes beside the path."""
+    """Options of `load_views`."""
 
     views: Sequence[str] | None
     labels: str | bool | os.PathLike[str] | None
@@ -155,7 +155,7 @@ def load_sources(
     transpose: bool = False,
     header: bool | None = None,
 ) -> MultiViewData:
-    """`load_views` of what was read already."""
+    """Build the data set of `load_views` from contents that were read."""
     own_file = Path(labels) if isinstance(labels, os.PathLike) else None
     named = False if own_file is not None else labels
     if not (named is None or isinstance(named, str | bool)):
@@ -168,7 +168,7 @@ def load_sources(
 
 
 def combine(sources: Sequence[Source], choice: Choice, how: str) -> MultiViewData:
-    """The data set of one source, or of several joined."""
+    """Return the data set of one source, or of several joined."""
     if how not in ("outer", "inner"):
         raise DataError(f"join={how!r} must be 'outer' or 'inner'.")
     if len(sources) == 1 and not sources[0].named:
@@ -185,12 +185,12 @@ def combine(sources: Sequence[Source], choice: Choice, how: str) -> MultiViewDat
 
 
 def without_numbering(data: MultiViewData) -> MultiViewData:
-    """Ids that merely number the rows are none."""
+    """Return the data set without ids that merely number the rows."""
     return replace(data, ids=None, id_name=None) if data.id_name == ROW_NUMBERS else data
 
 
 def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
-    """Everything in these files, one source a file or table."""
+    """Read the contents of files, one source per file or table."""
     if isinstance(paths, Mapping):
         return [_named(str(name), Path(path), header) for name, path in paths.items()]
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
@@ -226,7 +226,7 @@ def _named(name: str, path: Path, header: bool | None) -> Source:
 
 
 def read_table(path: Path, header: bool | None = None) -> Contents:
-    """Everything in a file, which must not hold several tables."""
+    """Read the contents of a file that holds one table."""
     sources = _sources(path, header)
     if len(sources) > 1:
         names = [source.key for source in sources]

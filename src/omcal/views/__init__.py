@@ -1,1 +1,1 @@
-"""What users pass in, checked once and read as blocks of rows."""
+"""Input of the user as checked views that are read in blocks of rows."""

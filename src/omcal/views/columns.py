@@ -1,4 +1,4 @@
-"""Which columns of one table form which view."""
+"""Assign the columns of one table to views."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omcal.machine.arrays import Array
 
 
 def by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
-    """Members under their names as text, all different."""
+    """Return the members under their names as text; refuse names that repeat."""
     named = {str(name): member for name, member in mapping.items()}
     if len(named) < len(mapping):
         names = [str(name) for name in mapping]
@@ -22,7 +22,7 @@ def by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
 
 
 def numbered(arrays: Sequence[Any]) -> dict[str, Any]:
-    """Members without a name as view1, view2 …"""
+    """Return members without a name as view1, view2 …"""
     return {f"view{i}": array for i, array in enumerate(arrays, start=1)}
 
 
@@ -100,7 +100,7 @@ def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slic
 
 
 def by_prefix(names: Sequence[str], separator: str) -> tuple[dict[str, list[int]], list[int]]:
-    """Positions of the columns by what is before the first separator, and of those without one.
+    """Return the positions of the columns by their prefix, and of the columns without one.
 
     Examples
     --------

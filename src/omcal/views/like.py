@@ -1,4 +1,4 @@
-"""What may be passed as views, as words of public signatures."""
+"""Types of views and masks for public signatures."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -14,7 +14,7 @@ class Table(Protocol):
 
 
 class Slices(Protocol):
-    """Takes one value a sample by slices: an array, a memory-mapped file, a stored array."""
+    """Takes one value per sample by slices: an array, a memory-mapped file, a stored array."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...

@@ -91,12 +91,12 @@ class MissingCells:
 
     @property
     def mean(self) -> Floats:
-        """The mean of the known values of each feature; 0 where none is known."""
+        """Return the mean of the known values of each feature; 0 where none is known."""
         return self.total / np.maximum(self.count, 1)
 
     @property
     def middle(self) -> Floats:
-        """The middle of each feature: the mean; in wide views of whole numbers, rounded."""
+        """Return the middle of each feature: its mean, rounded in wide views of whole numbers."""
         whole = (self.fractions == 0) & (len(self.count) >= _WIDE)
         return np.where(whole, np.rint(self.mean), self.mean)
 

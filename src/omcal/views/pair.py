@@ -1,4 +1,4 @@
-"""Which row of one table goes with which row of another: the only place that decides it.
+"""Pair the rows of tables: the only place that decides which rows are the same sample.
 
 The rule, for every way in (`fit`, `predict`, `join_views`, `load_views`, the command line):
 

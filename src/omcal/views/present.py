@@ -23,8 +23,8 @@ def rows_present(array: Any) -> Mask | None:
 
 
 def _present(array: Any) -> Mask:
-    # A number in its first column proves most rows to be there. What takes time is to wait for
-    # memory, a line of it for each row, which threads do at the same time.
+    # A number in its first column proves most rows to be present. The time goes into waiting for
+    # memory, one cache line per row, so that threads help.
     first = map_blocks(lambda rows: ~np.isnan(np.asarray(array[rows, 0])), len(array), _FIRST_ROWS)
     present: Mask = np.concatenate([*first, np.ones(0, dtype=bool)])
     doubtful = np.flatnonzero(~present)

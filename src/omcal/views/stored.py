@@ -132,7 +132,7 @@ class StoredArray:
         return replace(self, middle=middle)
 
     def pick(self, block: Array) -> Array:
-        """The columns of this array from rows of its table."""
+        """Return the columns of this array from rows of its table."""
         block = block if self.columns is None else block[:, self.columns]
         return block if self.middle is None else filled_block(block, self.middle)
 
@@ -159,7 +159,7 @@ class MappedRows:
 
     @classmethod
     def of(cls, array: np.memmap) -> MappedRows | None:
-        """The rows of a memory-mapped array; None where no mapping is behind it."""
+        """Return the rows of a memory-mapped array; None for other arrays."""
         mapping = _mapping_of(array)
         if mapping is None:
             return None
@@ -215,7 +215,7 @@ def _mapping_of(array: Any) -> mmap.mmap | None:
 
 
 def _mapped_inode(address: int) -> int | None:
-    """The inode of the file that is mapped at an address, where the system tells (Linux)."""
+    """Return the inode of the file mapped at an address; None if the system does not tell."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -229,7 +229,7 @@ def _mapped_inode(address: int) -> int | None:
 
 
 def _byte_bounds(array: Array) -> tuple[int, int]:
-    """The addresses at which an array begins and ends."""
+    """Return the addresses at which an array begins and ends."""
     start = stop = int(array.ctypes.data)
     if array.size == 0:
         return start, stop
@@ -250,7 +250,7 @@ def _require_whole(array: np.memmap) -> None:
 
 
 def in_memory(array: Any, name: str) -> Any:
-    """An array; one in a mapped file is read, because to touch what was cut off ends the process.
+    """Return the array, read from its file if it is mapped: a truncated mapping ends the process.
 
     Examples
     --------
@@ -315,7 +315,7 @@ class ParquetRows:
 
 
 def _chunk_rows(source: Any) -> int:
-    """Rows that the store keeps together; less than that is not read at a time."""
+    """Return the number of rows per chunk, the least that is read at a time."""
     chunks = getattr(source, "shards", None) or getattr(source, "chunks", None)
     return int(chunks[0]) if chunks else 1
 
@@ -323,7 +323,7 @@ def _chunk_rows(source: Any) -> int:
 def read_ahead(
     read: Callable[[slice], Block], blocks: Sequence[slice]
 ) -> Iterator[tuple[slice, Block]]:
-    """(rows, read(rows)) of each block; the next is read while this one is worked on."""
+    """Yield (rows, read(rows)) of each block and read the next one meanwhile."""
     with ThreadPoolExecutor(1) as reader:
         coming = [reader.submit(read, rows) for rows in blocks[:1]]
         for i, rows in enumerate(blocks):

@@ -52,7 +52,7 @@ class TensorArray:
 
     @property
     def dtype(self) -> np.dtype:
-        """The tensor's type in NumPy's terms; half precision counts as float32."""
+        """Return the NumPy type of the tensor; half precision counts as float32."""
         if self.tensor.dtype in (torch.float16, torch.bfloat16):
             return np.dtype(np.float32)
         return numpy_dtype(self.tensor.dtype)

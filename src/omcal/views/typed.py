@@ -53,7 +53,7 @@ class Columns:
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the numbers that a model makes of the columns."""
+        """Return the type of the numbers that the columns are encoded as."""
         return np.dtype(np.float64)
 
     def __getitem__(self, rows: Any) -> Columns:

@@ -14,7 +14,7 @@ from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import map_blocks, row_slice
 from omcal.views.present import read_masks, rows_present
 
-_BLOCK_ENTRIES = 1 << 22  # that are looked at at once
+_BLOCK_ENTRIES = 1 << 22  # checked per block
 
 Home = Literal["memory", "disk", "cluster", "device"]
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: stored, or of Dask
@@ -22,7 +22,7 @@ Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: s
 
 @dataclass(frozen=True)
 class View:
-    """One feature set: a 2-D array, dense or CSR, in the user's own memory."""
+    """One feature set: a 2-D array, dense, CSR, stored or distributed."""
 
     name: str
     array: Matrix
@@ -40,7 +40,7 @@ class View:
 
     @property
     def dtype(self) -> np.dtype:
-        """The floating type to compute in: float32 where it holds every value, else float64."""
+        """Return the type to compute in: float32 where it holds every value, else float64."""
         given = self.array.dtype
         exact_in_float32 = np.can_cast(given, np.float32, casting="safe")
         return np.dtype(np.float32 if exact_in_float32 else np.float64)
@@ -111,7 +111,7 @@ class Views(Sequence[View]):
 
     @property
     def present(self) -> Mask | None:
-        """(n, V): which samples are in which views; None where all are in all."""
+        """Return a mask (n, V) of the samples in each view; None if no sample is absent."""
         if all(view.present is None for view in self):
             return None
         everyone = np.ones(self.n, dtype=bool)
@@ -127,7 +127,7 @@ class Views(Sequence[View]):
 
     @property
     def dtype(self) -> np.dtype:
-        """The floating type that all views share."""
+        """Return the floating type that all views share."""
         return np.result_type(*(view.dtype for view in self))
 
     @property
