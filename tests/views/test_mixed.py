@@ -122,9 +122,24 @@ def test_the_season_of_dates_is_a_feature_where_it_shows():
         assert_array_equal(fitted.predict(frame), fitted.labels_)
 
 
+def test_part_of_a_year_is_no_season():
+    from omcal.views.mixed import _has_season
+
+    rng = np.random.default_rng(0)
+    assert not _has_season(18_000 + rng.integers(0, 900, 100_000).astype(float))
+    summer = 18_000 + 365 * rng.integers(0, 3, 1000) + rng.integers(0, 60, 1000)
+    assert _has_season(summer.astype(float))
+
+
 def test_missing_categories_are_counted_as_cells(tmp_path):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(COLUMNS)
     frame.loc[:6, "city"] = None
     doubts = map(str, model().fit(frame).doubts_)
     assert any(doubt.startswith("view 'X' lacks 7 of its values (0.6%)") for doubt in doubts)
+
+
+def test_booleans_with_gaps_beside_numbers_are_numbers(make):
+    flags = [None, *(COLUMNS["smoker"][1:].tolist())]
+    fitted = model().fit(make({"income": COLUMNS["income"], "smoker": flags}))
+    assert fitted.n_features_per_view_ == [2] and fitted.n_missing_ == [1]

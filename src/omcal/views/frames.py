@@ -11,6 +11,7 @@ from omcal.machine.arrays import Array
 from omcal.views.arrays import numeric_matrix
 from omcal.views.pair import Ids, as_text, numbers_rows
 from omcal.views.table import Table, column_names, is_arrow
+from omcal.views.typed import as_column, as_floats, is_numeric
 from omcal.views.view import View
 
 
@@ -74,9 +75,15 @@ def arrow_index(table: Any) -> Ids | None:
     return None
 
 
+def _are_numbers(values: Array) -> bool:
+    return is_numeric(as_column(values))
+
+
 def _arrow_values(table: Any, name: str) -> NDArray[Any]:
     """Return the columns of an Arrow table side by side; a null is NaN."""
     columns = [np.asarray(table.column(j)) for j in range(table.num_columns)]
+    # Booleans with nulls, and decimals.
+    columns = [as_floats(c) if c.dtype == object and _are_numbers(c) else c for c in columns]
     for title, column in zip(table.schema.names, columns, strict=True):
         if column.dtype.kind not in "biuf":
             kind = table.schema.field(title).type

@@ -26,6 +26,7 @@ MOST_LEVELS = 50  # of a category; more are free text
 SEASON = {"sin": np.sin, "cos": np.cos}
 _KINDS = ("number", "yes/no", "category", "date, as days and season", "date, as days", "left out")
 _YEAR = 365.2425  # days
+_LEAST = 0.1  # mean resultant length of a season
 _SEASONAL = 1e-3  # chance of such a concentration within the year if dates had no season
 
 Encoding = dict[str, dict[str, Any]]  # table -> column -> kind, levels, missing cells
@@ -187,13 +188,16 @@ def _left_out(reason: str) -> dict[str, Any]:
 def _has_season(days: Floats) -> bool:
     """Whether dates of two years or more gather in a part of the year.
 
-    By the test of Rayleigh, whose chance of a mean resultant length R is about exp(-n R²).
+    By the test of Rayleigh over the last whole years, whose chance of a mean resultant length R is
+    about exp(-n R²); among many dates R must be 0.1 at least.
     """
-    if np.ptp(days) < 2 * _YEAR:
+    years = np.ptp(days) // _YEAR
+    if years < 2:
         return False
+    days = days[days > days.max() - years * _YEAR]
     angles = 2 * np.pi * days / _YEAR
     resultant = np.hypot(np.cos(angles).mean(), np.sin(angles).mean())
-    return bool(np.exp(-len(days) * resultant**2) < _SEASONAL)
+    return bool(resultant > _LEAST and np.exp(-len(days) * resultant**2) < _SEASONAL)
 
 
 def encode(
