@@ -386,7 +386,7 @@ def reproduction(tmp_path_factory):
 def test_the_reproduction_is_shown(browser, reproduction, width):
     page = browser.open(reproduction, width=width)
     titles = page.run("Array.from(document.querySelectorAll('section h2'), h => h.textContent)")
-    assert {"Data", "Reasons for differences", "Parameters of OMCAL", "Figures"} <= set(titles)
+    assert {"Data", "Reasons for differences", "Clustering results", "Figures"} <= set(titles)
     assert len(page.run("Array.from(document.querySelectorAll('section[id]'), s => s.id)")) >= 8
     figures = page.run(
         "Array.from(document.querySelectorAll('figure img'), i => [i.naturalWidth, i.offsetHeight])"

@@ -72,6 +72,19 @@ def page_sections(
     ]
 
 
+def table_sections(tables: list[Table]) -> list[Section]:
+    """Return the paper's tables with our numbers, which the HTML page has in addition."""
+    starts = {
+        "Clustering results": ("results_", "times"),
+        "Single-view results": ("single_",),
+        "Every published number": ("comparison",),
+    }
+    return [
+        Section(title, [table for table in tables if table.name.startswith(names)])
+        for title, names in starts.items()
+    ]
+
+
 def how_it_ran(summary: Summary) -> str:
     """Return the machines, versions and limits of the records as a list in Markdown."""
     lines = conditions(summary)

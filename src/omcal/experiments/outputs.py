@@ -10,7 +10,7 @@ from pathlib import Path
 from omcal import __version__
 from omcal.datasets import PAPER_DATASETS
 from omcal.experiments.contents import all_tables
-from omcal.experiments.document import Figure, markdown, page_sections
+from omcal.experiments.document import Figure, markdown, page_sections, table_sections
 from omcal.experiments.figures import all_figures
 from omcal.experiments.plan import Plan
 from omcal.experiments.records import is_current, read_records
@@ -37,7 +37,7 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     text, html = out / "reproduction.md", out / "report.html"
     sections = page_sections(plan, summary, tables, figures)
     write_whole(text, markdown(sections))
-    write_whole(html, webpage(sections))
+    write_whole(html, webpage([*sections, *table_sections(tables)]))
     return [html, text, out / "tables", out / "figures"]
 
 
