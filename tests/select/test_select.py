@@ -12,7 +12,7 @@ from sklearn.metrics import euclidean_distances
 
 from omcal.datasets import make_multiview
 from omcal.select.levels import few_directions
-from omcal.select.number import coarse_numbers, modularity, n_clusters, scores
+from omcal.select.number import coarse_numbers, modularity, n_clusters, null_like, scores
 from omcal.select.parameters import tune_without_labels
 
 
@@ -297,3 +297,13 @@ def test_settings_are_tried_on_samples_that_some_views_lack():
     nowhere = dict.fromkeys(data.views, here["view1"])
     with pytest.raises(ValueError, match="absent from every view"):
         tune_without_labels(data.views, 4, grid, present=nowhere, n_fits=2)
+
+
+def test_the_null_has_the_shapes_and_the_covariance_of_the_views():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(4000, 2)) @ [[2.0, 1.0], [0.0, 0.5]]
+    views = [X.astype(np.float32), -X[:, :1].astype(np.float32)]
+    drawn = null_like(views, np.random.default_rng(0))
+    assert [Y.shape for Y in drawn] == [(4000, 2), (4000, 1)]
+    covariances = [np.cov(np.hstack(some), rowvar=False) for some in (views, drawn)]
+    np.testing.assert_allclose(*covariances, atol=0.3)

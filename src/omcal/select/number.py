@@ -411,10 +411,8 @@ def _seeds(rng: np.random.RandomState, count: int) -> list[int]:
 def null_like(points: Sequence[Array], rng: np.random.Generator) -> list[Array]:
     """Draw views without clusters: one Gaussian with the covariance of all views together."""
     ends = np.cumsum([X.shape[1] for X in points])[:-1]
-    return [
-        np.ascontiguousarray(X)
-        for X in np.split(gaussian_like(np.hstack(points), rng), ends, axis=1)
-    ]
+    (drawn,) = gaussian_like(np.hstack(points), rng)
+    return [np.ascontiguousarray(X) for X in np.split(drawn, ends, axis=1)]
 
 
 def nearest(points: Sequence[Array]) -> Array:
