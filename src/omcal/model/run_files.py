@@ -185,7 +185,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     limit = header.get("outlier_threshold")
     model.outlier_threshold_ = None if limit is None else number(limit, "threshold", least=0)
     model.structure_ = _structure(header.get("structure"))  # 0.2 had none
-    model.selection_ = None
+    model.selection_, model._missing, model._gaps = None, [], []
     read_stream(model, header, archive)
 
 
