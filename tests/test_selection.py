@@ -72,6 +72,7 @@ def test_a_named_test_runs_whatever_its_marks(tmp_path):
     assert "1 passed" in run(tmp_path, "test_sample.py::test_long")
 
 
+@pytest.mark.long
 def test_a_quick_run_fails_where_a_mark_is_missing(tmp_path):
     printed = run(tmp_path, "--quick")
     assert "1 failed, 2 passed, 1 skipped" in printed

@@ -214,6 +214,7 @@ def test_without_x(kinds):
         omcal.tl.omcal(kinds.plain(None, CELLS), n_clusters=3)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_without_pandas_the_error_names_the_extra():
     code = (

@@ -96,6 +96,7 @@ def cases(*, refused):
     return pytest.mark.parametrize(("method", "X", "message", "n_clusters"), params)
 
 
+@pytest.mark.long
 @cases(refused=False)
 def test_degenerate_data_gives_labels(method, X, message, n_clusters):
     n = X[0].shape[0]

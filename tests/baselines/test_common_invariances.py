@@ -55,6 +55,7 @@ def same_fits(method, X, other, rtol):
     return model, again
 
 
+@pytest.mark.long
 @clear_data(ALL)
 def test_order_of_samples_does_not_matter_for_clear_clusters(method, X, y):
     order = np.random.RandomState(2).permutation(75)
@@ -70,6 +71,7 @@ def test_order_of_samples_only_reorders_the_labels(method, X):
 
 
 # NMF and FNMTF start from something random a feature.
+@pytest.mark.long
 @unclear_data([method for method in ALL if not isinstance(method, NMFClustering | FNMTF)])
 def test_order_of_views_only_reorders_their_weights(method, X):
     model, swapped = same_fits(method, X, X[::-1], rtol=1e-9)
@@ -83,11 +85,13 @@ def test_order_of_views_only_reorders_their_weights(method, X):
         np.testing.assert_allclose(model.sample_weights_, reordered, rtol=1e-6)
 
 
+@pytest.mark.long
 @unclear_data(BY_DIFFERENCES)
 def test_offset_of_a_feature_changes_nothing(method, X):
     same_fits(method, X, [x + 1000.0 * np.arange(x.shape[1]) for x in X], rtol=1e-6)
 
 
+@pytest.mark.long
 @clear_data([method for method in ALL if not fits_values(method)])
 def test_offset_of_clear_features_changes_nothing(method, X, y):
     assert ari(y, seeded(method).fit_predict(given(method, [x + 1000.0 for x in X]))) == 1
@@ -106,6 +110,7 @@ def test_scale_and_offset_of_a_sample_change_nothing(method, X):
     same_fits(method, [X], [X * factor + offset], rtol=1e-9)
 
 
+@pytest.mark.long
 @each(BY_DISTANCES)
 def test_rotation_and_translation_change_nothing(method):
     X, _ = make_blobs(200, n_features=6, centers=5, cluster_std=3.0, random_state=0)

@@ -26,6 +26,7 @@ from omcal.baselines import (
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
+@pytest.mark.long
 @pytest.mark.memory
 @each(METHODS + of(MLAN, BKM, among=VARIANTS), every=3)
 def test_memory_estimate_is_of_the_right_size(method):

@@ -62,6 +62,7 @@ def test_best_of_several_starts_is_kept(digits):
     assert model.objective_ == pytest.approx(best**2)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @not_converged
 def test_digits_are_in_the_range_of_the_reference(digits):

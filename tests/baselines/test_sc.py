@@ -61,6 +61,7 @@ def test_width_scales_with_the_data():
     assert ari(first.labels_, second.labels_) == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "accuracy", "nmi"), [(None, 0.789, 0.728), (0.5, 0.775, 0.796), (1.0, 0.701, 0.713)]

@@ -34,6 +34,7 @@ print(json.dumps(found))
 ENDINGS = [".npz", ".mat", ".h5", ".h5ad", ".csv", ".parquet", ".zarr", ""]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_full_disk_is_one_error_and_leaves_nothing(tmp_path):
     for library in ("h5py", "pyarrow", "zarr"):
@@ -78,6 +79,7 @@ for name in ("by_rows", "by_columns.npy"):
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_files_cut_short_are_an_error_and_not_the_end_of_the_process(tmp_path):
     """After they were mapped; in a process of its own, too."""

@@ -127,6 +127,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.memory
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("make", LARGE, ids=lambda make: make.__name__)

@@ -102,6 +102,7 @@ def test_without_classes_stability_agreement_and_time(unlabelled, tmp_path):
     assert one["scores"]["agreement"] == pytest.approx(np.mean(list(expected.values())))
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_stopped_and_started_again(mat, tmp_path):
     out, records = tmp_path / "table.md", tmp_path / "runs.jsonl"
@@ -121,6 +122,7 @@ def test_stopped_and_started_again(mat, tmp_path):
     assert [line[-5:] for line in out.read_text().splitlines()].count("| 9 |") == 2
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("after", [0.0, 0.15, 0.4])

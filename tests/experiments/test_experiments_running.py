@@ -158,6 +158,7 @@ def start(*arguments, **options):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
+@pytest.mark.long
 def test_killed_and_started_again(tmp_path):
     data = write_data(tmp_path / "data", n=100, names=("Coil", "Wiki"))
     out = tmp_path / "out"
@@ -186,6 +187,7 @@ def test_killed_and_started_again(tmp_path):
     assert (out / "report.html").exists() and (out / "tables" / "results_acc.tex").exists()
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_with_a_message_and_whole_records(data, tmp_path):
     out = tmp_path / "out"
     words = ["--data", data, "--out", out, "--only", "results,mvschfd,fsmsc", "--seeds", 3]

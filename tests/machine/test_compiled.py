@@ -85,6 +85,7 @@ def test_the_pass_with_any_number_of_neighbours(kind, k):
     check_the_pass(np.random.default_rng(), (1030, 3, c, k + more, k), real)
 
 
+@pytest.mark.long
 @other_registers
 def test_the_pass_with_registers_of_other_processors(registers, real, monkeypatch):
     monkeypatch.setattr(compiled, "registers", lambda: registers)
@@ -156,6 +157,7 @@ def test_the_products_of_graphs_are_the_plain_ones(n, V, k, real, seed):
     assert_allclose(StS[upper], expected[upper], atol=1e-4 if real == np.float32 else 1e-10)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     n=st.sampled_from([0, 1, 63, 64, 65, 200]),
@@ -216,6 +218,7 @@ MORE_VECTOR_SEARCHES = [
 ]
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     n=st.integers(1, 600),
@@ -237,6 +240,7 @@ def test_any_number_of_nearest_anchors_found_by_vectors(k, real, order):
         check_the_nearest(simd_topk(k, real), rng, (n, k + more, k), real, order)
 
 
+@pytest.mark.long
 @other_registers
 def test_the_nearest_anchors_with_registers_of_other_processors(registers, real):
     rng = np.random.default_rng()

@@ -189,6 +189,7 @@ def fit_there(views):
     return OMCAL(3, random_state=0).fit(views).labels_
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -200,6 +201,7 @@ def test_fits_in_other_processes(labels, method):
     assert_array_equal(found, labels)
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize(
     "environment",

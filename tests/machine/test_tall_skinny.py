@@ -45,6 +45,7 @@ def wide():
 
 
 # Each number of registers and each type takes a second to compile: all of them, in many shapes.
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(

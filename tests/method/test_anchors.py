@@ -235,6 +235,7 @@ def test_runs_share_the_rows_and_get_the_anchors_they_would_get_alone(
                 assert_array_equal(one, other)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize(("width", "m"), [(10, 40), (160, 12)])  # few features, and a span of many
@@ -263,6 +264,7 @@ def test_fewer_distinct_rows_than_anchors_in_a_sample(distinct):
     assert gap.min(axis=1).max() < 1e-9  # and none is left out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [None, "view"])
 @pytest.mark.parametrize(
     ("dtype", "offset"), [(np.float32, 0), (np.float32, 1e4), (np.float32, 1e5), (np.float64, 1e7)]

@@ -213,6 +213,7 @@ def _fixed_problem():
     yield S, np.linalg.qr(rng.normal(size=(10, 4)))[0], 4
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("c", "k"),

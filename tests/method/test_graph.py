@@ -112,6 +112,7 @@ def test_reference_graphs(build, shared):
         np.testing.assert_allclose(found, expected.toarray(), rtol=0, atol=1e-9)
 
 
+@pytest.mark.long
 @quick
 @given(
     X=arrays(np.float64, (6, 3), elements=st.integers(-3, 3)),

@@ -187,6 +187,7 @@ def test_in_a_span_with_graphs_one_after_another(in_span, monkeypatch):
     assert_allclose(*same, atol=2e-4)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_in_a_span_on_a_cluster_as_in_memory(in_span, client):
     import dask.array as da
@@ -196,6 +197,7 @@ def test_in_a_span_on_a_cluster_as_in_memory(in_span, client):
     assert_array_equal(np.asarray(found.labels_), expected.labels_)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_cluster_reads_the_rows_as_often_for_many_runs(in_span, client, tmp_path):
     import dask

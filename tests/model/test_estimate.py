@@ -103,6 +103,7 @@ FEW = {"two dense views": 2, "few and wide": 1, "sparse beside dense": 2, "joine
     not os.access("/proc/self/clear_refs", os.W_OK), reason="the peak is measured on Linux only"
 )
 # How much of more threads than cores is in work at once is a matter of luck.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "threads"),
     [

@@ -132,6 +132,7 @@ main()
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX")
 @pytest.mark.parametrize("runs", ["1", "3"])

@@ -78,6 +78,7 @@ def ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_fits_that_overlap_in_threads_leave_no_trace(monkeypatch):
     if compiled._numba_works():  # loops that no fit has compiled yet, in all threads at once

@@ -53,7 +53,7 @@ def test_the_same_data_in_any_form_give_the_same_labels(kind, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 2**20))
 def test_any_data_in_any_form_give_the_same_labels(kind, seed):
     check_forms(kind, seed)
@@ -73,7 +73,7 @@ def check_forms(kind, seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(seed=st.integers(0, 2**20))
 def test_many_binary_rows_in_any_form_give_the_same_labels(seed):
     """Enough rows for bounds in k-means; float32 may draw another start among so many."""

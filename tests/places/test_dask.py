@@ -100,6 +100,7 @@ def test_any_chunking_gives_the_result_of_memory(expected, rows):
     assert_same_fit(model, expected)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("scale", ["sample", "view", None])
 def test_every_scaling(scale):

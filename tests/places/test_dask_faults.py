@@ -193,6 +193,7 @@ OMCAL(4, n_anchors=9, max_iter=12, tol=0.0, random_state=0,
 """
 
 
+@pytest.mark.long
 def test_a_killed_client_goes_on_from_its_checkpoint(client, expected, tmp_path):
     for v, X in enumerate(overlapping()):
         np.save(tmp_path / f"{v}.npy", X)
@@ -232,6 +233,7 @@ def lone_cluster(tmp_path):
             process.wait()
 
 
+@pytest.mark.long
 def test_a_lost_scheduler_is_a_clear_error(lone_cluster, monkeypatch):
     with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
         lost = Client(scheduler_file=str(lone_cluster.file), set_as_default=False, timeout=120)

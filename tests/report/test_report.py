@@ -480,6 +480,7 @@ def test_large_data_are_sampled_and_this_is_said(tmp_path, monkeypatch):
     assert "Each view left out, and each view alone, for 4,000 samples" in text
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "most"),

@@ -285,6 +285,7 @@ np.savez(sys.argv[1], **results)
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_number_of_threads_does_not_matter(tmp_path):
     results = []
@@ -322,6 +323,7 @@ def test_the_blocks_do_not_show(monkeypatch, scale, dtype):
     np.testing.assert_allclose(parts.objective_, whole.objective_, rtol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_importing_the_package_imports_no_optional_library():
     script = (
