@@ -57,6 +57,7 @@ def test_layout():
 )
 def test_options_that_are_passed_on_are_those_of_the_function(options, function):
     parameters = signature(function).parameters.values()
-    types = get_type_hints(function)
+    later = {"ClusterTree": omcal.select.ClusterTree}  # imported where it is used
+    types = get_type_hints(function, localns=later)
     keywords = {one.name: types[one.name] for one in parameters if one.kind is one.KEYWORD_ONLY}
-    assert get_type_hints(options) == keywords
+    assert get_type_hints(options, localns=later) == keywords

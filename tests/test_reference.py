@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES = [omcal, *(getattr(omcal, name) for name in omcal._MODULES)]
 RESULTS = [  # what the methods of models return
     "omcal.model.cost.Estimate",
+    "omcal.model.drift.Drift",
+    "omcal.model.drift.Moved",
     "omcal.model.feature_effects.ClusterDescription",
     "omcal.model.feature_effects.FeatureEffect",
     "omcal.model.view_effects.ViewEffect",

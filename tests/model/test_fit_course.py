@@ -25,7 +25,8 @@ def interrupt(*_, **__):
 
 
 @pytest.mark.parametrize(
-    "step", ["fitting.read_views", "fitting.place_for", "fitting.best_of_starts", "fitting.doubts"]
+    "step",
+    ["preparation.read_views", "preparation.place_for", "fitting.best_of_starts", "fitting.doubts"],
 )
 def test_an_interrupted_fit_changes_nothing(monkeypatch, step):
     model = OMCAL(3, random_state=0).fit(MADE.views)

@@ -182,6 +182,15 @@ def test_a_loaded_model_goes_on_without_data(tmp_path):
         assert (of_all[500:] == model.labels_).mean() > 0.97
 
 
+def test_the_first_batch_of_joined_runs_is_a_fit():
+    begun = Consensus(OMCAL(4), n_runs=2, random_state=0).partial_fit(rows(0, 300))
+    fitted = Consensus(OMCAL(4), n_runs=2, random_state=0).fit(rows(0, 300))
+    assert_array_equal(begun.labels_, fitted.labels_)
+    assert_array_equal(
+        begun.partial_fit(rows(300, 600)).labels_, fitted.partial_fit(rows(300, 600)).labels_
+    )
+
+
 def test_what_cannot_be_streamed_is_refused():
     for options, word in (
         ({"device": "cuda"}, "device='cuda'"),
@@ -191,8 +200,6 @@ def test_what_cannot_be_streamed_is_refused():
             OMCAL(4, **options).partial_fit(rows(0, 300))
     with pytest.raises(ValueError, match="n_clusters=4 must be at most"):
         OMCAL(4).partial_fit(rows(0, 3))
-    with pytest.raises(ValueError, match="call fit first"):
-        Consensus(OMCAL(4), n_runs=2).partial_fit(rows(0, 300))
     model = OMCAL(4, random_state=0).fit(rows(0, 300))
     model._sums = None
     with pytest.raises(ValueError, match="sums of a fit"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,7 +97,7 @@ def update(
         "file": reading.source,
         "n_samples": data.n_samples,
         "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters_).tolist(),
-        "drift": [one._asdict() for one in drift.moved],
+        "drift": [asdict(one) for one in drift.moved],
         "alarm_rate": drift.alarm_rate,
         "refit": drift.refit,
         "samples": samples_of(data, clusters),

@@ -479,7 +479,8 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     ) -> Self:
         """Add a batch of samples to the fit; clusters keep their numbers.
 
-        The runs stay; the sums of the joint fit are carried on.
+        The first batch of a model that is not fitted goes to `fit`. Later ones leave the runs as
+        they are, and the sums of the joint fit are carried on.
 
         Parameters
         ----------
@@ -495,9 +496,9 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         self
             `labels_`, `certainty_`, `stability_` and `runs_` are those of the batch.
         """
-        refuse_second_view(y)
         if not hasattr(self, "_rule"):
-            raise ValueError("Consensus.partial_fit goes on from a fit; call fit first.")
+            return self.fit(X, y, present)
+        refuse_second_view(y)
         inner = self.estimator_
         inner._require_host()
         labels, of_runs = [], []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -65,7 +65,8 @@ class Reference:
         return float(self.sizes.sum())
 
 
-class Moved(NamedTuple):
+@dataclass(frozen=True)
+class Moved:
     """One comparison of new samples with those of the fit.
 
     Attributes
@@ -86,6 +87,12 @@ class Moved(NamedTuple):
         comparisons. That of a view is at most that of its features.
     view : str
         Name of the view of a feature.
+
+    Examples
+    --------
+    >>> moved = Moved("cluster size", "2", 0.3, 0.5, 0.2, 0.001)
+    >>> moved.now > moved.before
+    True
     """
 
     kind: str
@@ -145,10 +152,16 @@ class Drift:
         )
 
     def to_frame(self) -> Any:
-        """Return the comparisons as a pandas data frame."""
+        """Return the comparisons as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row per comparison, with a column `moved`.
+        """
         import pandas as pd
 
-        frame = pd.DataFrame(self.comparisons, columns=list(Moved._fields))
+        frame = pd.DataFrame([asdict(one) for one in self.comparisons])
         return frame.assign(moved=frame["p"] <= self.alarm_rate)
 
     def __str__(self) -> str:
@@ -289,7 +302,7 @@ def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
     features = list(compare_features(views, learned.scalings, run._view_columns, old.n_fit))
     best = {name: [one.p for one in features if one.view == name] for name in views.names}
     found = [
-        one._replace(p=min([one.p, *best[one.name]])) if one.kind == "view" else one
+        replace(one, p=min([one.p, *best[one.name]])) if one.kind == "view" else one
         for one in compare_all(old, new, list(views.names), model.cluster_names_)
     ]
     found += features

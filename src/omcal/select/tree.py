@@ -88,6 +88,8 @@ class ClusterTree:
         The most different features of each cluster, by level.
     suggestion : int or None
         Suggested number of clusters; None where the levels were given.
+    all_labels : array of shape (levels, n)
+        The labels of each level, as `labels` gives them.
 
     Examples
     --------
@@ -213,10 +215,8 @@ def cluster_tree(
     --------
     >>> from omcal.datasets import make_multiview
     >>> data = make_multiview(120, n_clusters=4, noise=0.3, random_state=0)
-    >>> print(cluster_tree(data.views, [2, 4]))
-    clusters  stability  jumps to next level  sizes
-    2         1.00       0.0%                 60, 60
-    4         1.00                            30, 30, 30, 30
+    >>> cluster_tree(data.views, [2, 4]).sizes
+    ((60, 60), (30, 30, 30, 30))
     """
     rng = check_random_state(random_state)
     suggestion = None
@@ -249,7 +249,7 @@ def default_levels(suggestion: int, most: int) -> list[int]:
     >>> default_levels(5, 100)
     [2, 3, 4, 5, 6, 8, 10, 12]
     >>> default_levels(100, 400)
-    [2, 4, 7, 12, 21, 37, 66, 100, 118, 150]
+    [2, 3, 6, 10, 17, 30, 51, 87, 100, 150]
     """
     top = min(max(12, round(1.5 * suggestion)), max(most, suggestion, 2))
     spaced = np.geomspace(2, top, _LEVELS) if top > 12 else (2, 3, 4, 5, 6, 8, 10, 12)
