@@ -63,8 +63,8 @@ $(TORCH)/.installed: pyproject.toml | $(TORCH)/.made
 	$(TORCH)/$(SCRIPTS)/python $(PIP) --no-compile -e ".[cli,fast,io,plot]" "torch==2.13.0" pytest pytest-cov pytest-xdist hypothesis
 	touch $@
 
-test-torch: $(TORCH)/.installed  ## tests of tensors and devices, with PyTorch
-	$(TORCH)/$(SCRIPTS)/python $(PYTEST) --all -m torch tests
+test-torch: $(TORCH)/.installed  ## tests of tensors and devices, with PyTorch; WITHOUT_LONG=1 for most
+	$(TORCH)/$(SCRIPTS)/python $(PYTEST) $(if $(WITHOUT_LONG),,--all) -m torch tests
 
 # In an environment of its own: anndata lags behind the pandas that everything else is tested with.
 $(OMICS)/.installed: pyproject.toml | $(OMICS)/.made

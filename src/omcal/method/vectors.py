@@ -79,7 +79,11 @@ class Vectors(Points):
             inside[rows] = products @ to_basis
 
         self._products_with(centres, use)
-        return Vectors(inside, compiled=self._compiled), K @ to_basis
+        points = Vectors(inside, compiled=self._compiled)
+        # The means of all points depend on one another: a dimension that they lack counts, as it
+        # does on a device, where the rank is not known.
+        points.spread *= to_basis.shape[1] / len(centres)
+        return points, K @ to_basis
 
     @cached_property
     def spread(self) -> float:
