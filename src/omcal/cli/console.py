@@ -40,6 +40,12 @@ def report_line(message: str) -> None:
         print("omcal:", visible(" ".join(message.split())), file=sys.stderr)
 
 
+def report_progress(message: str) -> None:
+    """Print a message as one line on stderr, if it is a terminal."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        report_line(message)
+
+
 def print_notes(notes: Sequence[str], suggestion: Any = None) -> None:
     """Print the suggested number of clusters, where there is one, and notes on stdout."""
     console = stdout()

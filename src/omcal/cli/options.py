@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import omcal
+from omcal.cli.console import report_progress
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -87,5 +88,7 @@ def suggested(
     if number is not None:
         return number, None
     same = {name: parameters[name] for name in ("scale", "weighting") if name in parameters}
-    found = omcal.select.n_clusters(data.views, present=data.present, random_state=seed, **same)
+    found = omcal.select.n_clusters(
+        data.views, present=data.present, random_state=seed, progress=report_progress, **same
+    )
     return found.suggestion, found

@@ -79,7 +79,8 @@ def _level(tree: ClusterTree, level: int, row: dict[int, tuple[float, float]], a
         sure = tree.cluster_stability[level][c]
         text = (
             f'<text x="{x + width / 2:.1f}" y="{y + 15}" text-anchor="middle" class="number" '
-            f'fill="white" pointer-events="none">{c}</text>'
+            f'fill="white" stroke="#1b2430" stroke-width="2.5" paint-order="stroke" '
+            f'pointer-events="none">{c}</text>'
             if width >= _NUMBERED
             else ""
         )
