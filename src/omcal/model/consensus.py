@@ -93,7 +93,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     Attributes
     ----------
     labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters_ − 1, the largest first, or with the numbers of
+        Cluster of each sample, 0 to `n_clusters_` − 1, the largest first, or with the numbers of
         `like`.
     n_clusters_, selection_, matched_
         As in `OMCAL`.

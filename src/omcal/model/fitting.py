@@ -58,7 +58,7 @@ from omcal.views.view import Views
 
 _ATTRIBUTES = """\
 labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters_ − 1.
+        Cluster of each sample, 0 to `n_clusters_` − 1.
     n_clusters_ : int
         Number of clusters.
     selection_ : omcal.select.ClusterNumber or None
