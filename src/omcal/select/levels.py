@@ -31,7 +31,7 @@ from omcal.views.view import Matrix, View, Views
 _DIRECTIONS = 200  # of a wide view, those of largest variance
 _NEIGHBOURS = 5
 _BAND = 1.5  # largest over smallest number of clusters of a band
-# Per number, with up to so many clusters; with more, one.
+# Iterations per number of clusters up to 50; above that a single one.
 _ITERATIONS, _FEW_CLUSTERS = 3, 50
 _JOINT_ITERATIONS = 10
 _GAMMA, _TOLERANCE = 0.1, 1e-4
