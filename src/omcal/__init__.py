@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from omcal.model.estimators import OCAL, OMCAL
     from omcal.model.files import load
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["OMCAL", "OCAL", "Consensus", "load", "__version__"]
 
 # Loaded when they are first asked for: most programs need few of them, and `omcal --help` none.
