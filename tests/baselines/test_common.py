@@ -1,6 +1,5 @@
 """What every baseline promises: scikit-learn's conventions, clear clusters, seeds, any input."""
 
-import re
 import tracemalloc
 
 import numpy as np
@@ -27,6 +26,7 @@ from real_views import load_coil, load_wiki
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from docstrings import entries, sections
 from omcal.baselines import (
     AMGL,
     BKM,
@@ -98,8 +98,7 @@ def test_same_seed_same_result(method, X):
 @clear_data(METHODS, one=True)
 def test_the_attributes_that_the_docstring_promises_are_there(method, X, y):
     model = seeded(method).fit(given(method, X))
-    section = type(method).__doc__.split("    Attributes\n    ----------\n")[1].split("\n\n")[0]
-    promised = re.findall(r"^    (\w+_)(?= : |$)", section, re.MULTILINE)
+    promised = entries(sections(type(method))["Attributes"])
     assert "labels_" in promised
     for attribute in promised:
         assert hasattr(model, attribute), attribute

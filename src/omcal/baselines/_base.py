@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
+from omcal.baselines._documentation import completed
 from omcal.machine.arrays import Seed
 from omcal.machine.declaring import Declares, declared, parameter
 from omcal.machine.memory import require_memory
@@ -20,19 +21,6 @@ from omcal.machine.scikit import scikit_constraints
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import read_views, refuse_second_view
 from omcal.views.view import Views
-
-_ATTRIBUTES = {
-    "labels_": """labels_ : array of shape (n,)
-        Cluster of each sample, 0 to n_clusters − 1.""",
-    "input": """n_features_in_ : int
-        Number of features of all views.
-    n_features_per_view_ : list of int
-        Number of features of each view.
-    n_missing_ : list of int
-        Missing cells of each view, which counted as the middle of their feature.
-    view_names_ : list of str
-        Names of the views, in the order of all attributes with one entry per view.""",
-}
 
 
 class _Fitted(ClusterMixin, BaseEstimator):
@@ -48,8 +36,8 @@ class Baseline(_Fitted, Declares, ABC):
     """A clustering method with `fit` and `fit_predict`; subclasses are final.
 
     A subclass declares its parameters as fields and has `_cluster`, which returns the labels and
-    sets the other fitted attributes. ``{name}`` in its docstring stands for the entry of a
-    parameter or attribute that it shares with others.
+    sets the other fitted attributes. Its docstring has only entries of its own: `completed` adds
+    those that it shares with others.
     """
 
     n_clusters: int = parameter(default=8, help="Number of clusters c.", kw_only=False)
@@ -69,8 +57,10 @@ class Baseline(_Fitted, Declares, ABC):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         cls._parameter_constraints = scikit_constraints(declared(cls))
-        for name, entries in _ATTRIBUTES.items():
-            cls.__doc__ = (cls.__doc__ or "").replace(f"{{{name}}}", entries)
+        if "_cluster" in vars(cls) and cls.__doc__:
+            cls.__doc__ = completed(
+                cls.__doc__, cls.__name__, declared(cls), single_view=cls._single_view
+            )
 
     def fit(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
@@ -129,21 +119,15 @@ class Baseline(_Fitted, Declares, ABC):
         text = f"{type(self).__name__} {found}."
         warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
 
-    def _iterate(
-        self,
-        step: Callable[[], float],
-        settled: Callable[[list[float], float], bool],
-        *,
-        warn: bool = True,
-    ) -> None:
-        """Repeat `step`, which returns the objective, until `settled(objective, tol)`.
+    def _iterate(self, step: Callable[[], float], *, least: int = 2, warn: bool = True) -> None:
+        """Repeat `step`, which returns the objective, until it is settled; `least` times or more.
 
         Sets `objective_` and `n_iter_`; warns where `max_iter` is reached first.
         """
         objective: list[float] = []
         while len(objective) < self.max_iter:
             objective.append(step())
-            if settled(objective, self.tol):
+            if len(objective) >= least and is_settled(objective, self.tol):
                 break
         else:
             if warn:
@@ -181,6 +165,12 @@ class MultiViewBaseline(Baseline):
         help="How the columns of one table form views.",
         late=True,
     )
+
+
+def is_settled(objective: Sequence[float], tol: float) -> bool:
+    """Whether the last two values differ by at most the fraction `tol`; never where it is 0."""
+    before, now = objective[-2:]
+    return tol > 0 and abs(before - now) <= tol * abs(before)
 
 
 def copy_bytes(views: Views) -> int:

@@ -23,10 +23,7 @@ class ScaledViews(MultiViewBaseline):
         None: the views as they are. Sparse views are divided but not centred, so that they stay
         sparse.""",
     )
-    n_init: int = parameter(
-        default=10,
-        help="k-means runs, of which the one with the least inertia is kept.",
-    )
+    n_init: int = 10
 
     def _scaled(self, X: Matrix) -> Matrix:
         """Return the features of one view in float64, scaled."""

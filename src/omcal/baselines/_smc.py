@@ -23,10 +23,7 @@ class AbstractSMC(MultiViewBaseline):
         default=None,
         help="m, at most n; None stands for the smaller of 2 n_clusters and n.",
     )
-    n_neighbors: int = parameter(
-        default=5,
-        help="Neighbours per sample in every graph; reduced to n - 2 where there are fewer.",
-    )
+    n_neighbors: int = 5
     filter_strength: float = parameter(
         default=0.8,
         help="How much a sample takes of its neighbours at each application of the filter.",

@@ -23,32 +23,16 @@ class AMGL(MultiViewBaseline):
 
     Parameters
     ----------
-    {n_clusters}
-    n_neighbors : int, default=5
-        Neighbours per sample in each view's graph; reduced to n - 2 where there are fewer.
     n_init : int, default=1
         k-means runs on the embedding, of which the one with the least inertia is kept. All
         randomness is in them; 10 make the result more stable.
-    max_iter : int, default=100
-        Most iterations.
-    tol : float, default=1e-8
-        Stop, after three iterations at least, where the objective falls by less than this
-        fraction.
-    {random_state}
-    {views}
 
     Attributes
     ----------
-    {labels_}
     view_weights_ : array of shape (V,)
         a_v; they do not sum to 1.
     embedding_ : array of shape (n, n_clusters)
         F.
-    objective_ : array of shape (n_iter,)
-        The objective after each iteration.
-    n_iter_ : int
-        Number of iterations.
-    {input}
 
     Notes
     -----
@@ -65,17 +49,6 @@ class AMGL(MultiViewBaseline):
     ----------
     F. Nie, J. Li, X. Li. Parameter-free auto-weighted multiple graph learning: a framework for
     multiview clustering and semi-supervised classification. IJCAI 2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.amgl import AMGL
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat([0, 1, 2], 20)
-    >>> X = [rng.normal(10 * y[:, None], 1, (60, 4)), rng.normal(-5 * y[:, None], 1, (60, 2))]
-    >>> model = AMGL(3, random_state=0).fit(X)
-    >>> np.bincount(model.labels_).tolist()
-    [20, 20, 20]
     """
 
     n_neighbors: int = 5
@@ -87,23 +60,17 @@ class AMGL(MultiViewBaseline):
         laplacians = [
             normalized_laplacian(neighbor_graph(view.array, self.n_neighbors)) for view in views
         ]
-        weights = np.full(len(views), 1.0 / len(views))
-        objective: list[float] = []
-        for _ in range(self.max_iter):
-            combined = sum(a * L for a, L in zip(weights, laplacians, strict=True))
+        self.view_weights_ = np.full(len(views), 1.0 / len(views))
+
+        def step() -> float:
+            combined = sum(a * L for a, L in zip(self.view_weights_, laplacians, strict=True))
             _, F = smallest_eigenvectors(combined, self.n_clusters)
             roots = np.sqrt([max(np.sum(F * (L @ F)), _SMALLEST_TRACE) for L in laplacians])
-            weights = 1 / (2 * roots)
-            objective.append(float(roots.sum()))
-            if len(objective) > 2 and objective[-2] - objective[-1] < self.tol * objective[-2]:
-                break
-        else:
-            self._warn(f"did not converge in max_iter={self.max_iter} iterations; raise it or tol")
-        self.view_weights_ = weights
-        self.embedding_ = F
-        self.objective_ = np.array(objective)
-        self.n_iter_ = len(objective)
-        return kmeans_labels(F, self.n_clusters, random_state, self.n_init)
+            self.view_weights_, self.embedding_ = 1 / (2 * roots), F
+            return float(roots.sum())
+
+        self._iterate(step, least=3)
+        return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:
         # The graphs, their Laplacians, their weighted sum and a copy of the features.

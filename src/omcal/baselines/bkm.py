@@ -39,8 +39,6 @@ class BKM(Baseline):
         D₂ of X, which must be non-negative [2]_.
     max_iter : int, default=100
         Most sweeps over S, P and Q. (The weighted method was published with 30.)
-    random_state : int, RandomState or None, default=None
-        Seed of the start.
 
     Attributes
     ----------
@@ -54,7 +52,6 @@ class BKM(Baseline):
         The objective with the best S for the clusters at the start and after each sweep.
     n_iter_ : int
         Number of sweeps.
-    {input}
 
     Notes
     -----

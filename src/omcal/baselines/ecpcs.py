@@ -34,7 +34,6 @@ class ECPCS(Baseline):
 
     Parameters
     ----------
-    {n_clusters}
     consensus : {"mc", "hc"}, default="mc"
         "mc" cuts the graph of base clusters into c meta-clusters, and a sample joins the one with
         the largest part of its base clusters around it. "hc" averages the similarity of the base
@@ -43,8 +42,6 @@ class ECPCS(Baseline):
         Size of the ensemble.
     walk_length : int, default=20
         Steps of the walks.
-    random_state : int, RandomState or None, default=None
-        Seed of the ensemble and of the start of the cut.
 
     Attributes
     ----------
@@ -54,7 +51,6 @@ class ECPCS(Baseline):
         The base partitions, labels from 0 in each.
     similarity_ : array of shape (N, N)
         Similarity of the base clusters, partition after partition.
-    {input}
 
     Notes
     -----
@@ -70,15 +66,6 @@ class ECPCS(Baseline):
     .. [1] D. Huang, C.-D. Wang, H. Peng, J. Lai and C.-K. Kwoh, "Enhanced ensemble clustering via
        fast propagation of cluster-wise similarities", IEEE Trans. Systems, Man, and Cybernetics:
        Systems 51, 2021.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.ecpcs import ECPCS
-    >>> X = np.vstack([np.eye(10), np.eye(10) + 5])
-    >>> labels = ECPCS(n_clusters=2, n_partitions=5, random_state=0).fit_predict(X)
-    >>> bool(len(set(labels[:10])) == 1 and labels[0] != labels[10])
-    True
     """
 
     consensus: Literal["mc", "hc"] = "mc"

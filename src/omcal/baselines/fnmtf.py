@@ -33,12 +33,9 @@ class FNMTF(Baseline):
         clusters die and are repaired.
     max_iter : int, default=100
         Most sweeps over S, G and F.
-    random_state : int, RandomState or None, default=None
-        Seed of the start.
 
     Attributes
     ----------
-    {labels_}
     feature_labels_ : array of shape (d,)
         Cluster of each feature.
     block_means_ : array of shape (c, l)
@@ -47,7 +44,6 @@ class FNMTF(Baseline):
         ‖X − F S Gᵀ‖² with the best S for the clusters at the start and after each sweep.
     n_iter_ : int
         Number of sweeps.
-    {input}
 
     Notes
     -----

@@ -30,7 +30,6 @@ class FSMSC(MultiViewBaseline):
 
     Parameters
     ----------
-    {n_clusters}
     tau : float, default=1e-3
         τ, the weight of the joined views.
     lam1 : float, default=500.0
@@ -39,22 +38,11 @@ class FSMSC(MultiViewBaseline):
         λ₂, the ridge on Q.
     max_iter : int, default=20
         Rounds of block updates; all of them run.
-    n_init : int, default=10
-        Starts of the final k-means.
-    random_state : int, RandomState or None, default=None
-        Seed of the final k-means.
-    {views}
 
     Attributes
     ----------
-    {labels_}
     anchor_graph_ : array of shape (n, n_clusters)
         Z, rows on the simplex.
-    objective_ : array of shape (n_iter,)
-        The objective after each round.
-    n_iter_ : int
-        Number of iterations.
-    {input}
 
     Notes
     -----
@@ -78,17 +66,6 @@ class FSMSC(MultiViewBaseline):
     ----------
     Z. Chen, X.-J. Wu, T. Xu, J. Kittler. Fast self-guided multi-view subspace clustering. IEEE
     Transactions on Image Processing 32, 2023.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.fsmsc import FSMSC
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(60) % 3
-    >>> X = [np.eye(3, 8)[y] + 0.1 * rng.standard_normal((60, 8)) for _ in range(2)]
-    >>> labels = FSMSC(n_clusters=3, random_state=0).fit_predict(X)
-    >>> [len(np.unique(labels[y == j])) for j in range(3)]
-    [1, 1, 1]
     """
 
     tau: float = 1e-3

@@ -36,7 +36,6 @@ class KMM(Baseline):
 
     Parameters
     ----------
-    {n_clusters}
     n_prototypes : int or None, default=None
         Number of prototypes m, more than `n_neighbors` and at least c. None takes ⌊√(n c)⌋, or
         `n_neighbors` + 1 where that is more.
@@ -51,12 +50,9 @@ class KMM(Baseline):
         not make a graph with c components wrong: no warning.
     tol : float, default=1e-4
         Stop when the prototypes move by less: length of the vector of squared moves.
-    random_state : int, RandomState or None, default=None
-        Seed of the k-means that places the first prototypes.
 
     Attributes
     ----------
-    {labels_}
     prototype_labels_ : array of shape (n,)
         Nearest prototype of each sample.
     graph_ : csr_array of shape (n, m)
@@ -66,7 +62,6 @@ class KMM(Baseline):
         ties follow the prototypes.
     n_iter_ : int
         Number of graphs solved.
-    {input}
 
     Notes
     -----
@@ -91,15 +86,6 @@ class KMM(Baseline):
     ----------
     .. [1] F. Nie, C.-L. Wang and X. Li, "K-Multiple-Means: a multiple-means clustering method with
        specified K clusters", KDD 2019.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.kmm import KMM
-    >>> X = np.vstack([np.eye(10), np.eye(10) + 3])
-    >>> labels = KMM(n_clusters=2, random_state=0).fit_predict(X)
-    >>> bool(len(set(labels[:10])) == 1 and labels[0] != labels[10])
-    True
     """
 
     n_prototypes: int | None = None

@@ -41,9 +41,6 @@ class MCGC(MultiViewBaseline):
 
     Parameters
     ----------
-    {n_clusters}
-    n_neighbors : int, default=15
-        Neighbours per sample in each view's graph; reduced to n - 2 where there are fewer.
     beta : float, default=0.6
         How much the views' embeddings are drawn to S. The best value differs much between data
         sets: on Wiki 0.6 leaves all but nine samples in one cluster (ACC 0.16), 5.6 does not
@@ -59,7 +56,6 @@ class MCGC(MultiViewBaseline):
         Rounds of U and S; all of them are made.
     random_state : ignored
         Nothing is random here.
-    {views}
 
     Attributes
     ----------
@@ -73,9 +69,6 @@ class MCGC(MultiViewBaseline):
         Their numbers of components.
     objective_ : array of shape (n_iter,)
         Without the rank term, whose γ changes.
-    n_iter_ : int
-        Number of iterations.
-    {input}
 
     Notes
     -----
@@ -89,17 +82,6 @@ class MCGC(MultiViewBaseline):
     ----------
     K. Zhan, F. Nie, J. Wang, Y. Yang. Multiview consensus graph clustering. IEEE Transactions on
     Image Processing 28(3), 2019.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.mcgc import MCGC
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat([0, 1, 2], 20)
-    >>> X = [rng.normal(10 * y[:, None], 1, (60, 4)), rng.normal(-5 * y[:, None], 1, (60, 2))]
-    >>> model = MCGC(3).fit(X)
-    >>> np.bincount(model.labels_).tolist()
-    [20, 20, 20]
     """
 
     n_neighbors: int = 15

@@ -35,7 +35,6 @@ class MLAN(MultiViewBaseline):
 
     Parameters
     ----------
-    {n_clusters}
     n_neighbors : int, default=9
         Edges start only at the nearest samples in the mean distance, found once; reduced to
         n - 2 where there are fewer. Too many keep the graph in one piece, too few cut it into
@@ -48,13 +47,10 @@ class MLAN(MultiViewBaseline):
     normalize : {"sample"} or None, default=None
         "sample" takes the z-score of each sample in each view first; sparse views become dense.
         It changes much: on Wiki ACC 0.15 instead of 0.41.
-    max_iter : int, default=30
-        Most iterations.
     tol : float, default=1e-10
         The sum of n_clusters eigenvalues of L_S that counts as zero.
     random_state : ignored
         Nothing is random here.
-    {views}
 
     Attributes
     ----------
@@ -66,9 +62,6 @@ class MLAN(MultiViewBaseline):
         w_v; they do not sum to 1.
     objective_ : array of shape (n_iter,)
         Without the rank term, whose λ changes; it may rise where λ does.
-    n_iter_ : int
-        Number of iterations.
-    {input}
 
     Notes
     -----
@@ -79,17 +72,6 @@ class MLAN(MultiViewBaseline):
     ----------
     F. Nie, G. Cai, X. Li. Multi-view clustering and semi-supervised classification with adaptive
     neighbours. AAAI 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.mlan import MLAN
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat([0, 1, 2], 20)
-    >>> X = [rng.normal(10 * y[:, None], 1, (60, 4)), rng.normal(-5 * y[:, None], 1, (60, 2))]
-    >>> model = MLAN(3).fit(X)
-    >>> np.bincount(model.labels_).tolist()
-    [20, 20, 20]
     """
 
     n_neighbors: int = 9

@@ -29,7 +29,6 @@ class MVSCHFD(MultiViewBaseline):
 
     Parameters
     ----------
-    {n_clusters}
     depth : int, default=1
         Factors in the chain of each view. Their widths go in equal steps from the narrowest view
         to `n_clusters`, down, or, where that view is narrower than `n_clusters`, up.
@@ -40,28 +39,13 @@ class MVSCHFD(MultiViewBaseline):
         The products of the lower factors behind each factor: of the present ones or, as in the
         published code, of those that the last view left, with all factors zero at the start.
         Without effect at depth 1.
-    max_iter : int, default=10
-        Most iterations.
-    tol : float, default=0.0
-        Stop where the objective changes by less than this fraction; 0 runs all `max_iter` rounds.
-    n_init : int, default=10
-        Starts of the final k-means.
-    random_state : int, RandomState or None, default=None
-        Seed of the final k-means.
-    {views}
 
     Attributes
     ----------
-    {labels_}
     view_weights_ : array of shape (V,)
         a, sum 1.
     anchor_graph_ : array of shape (n, n_clusters)
         Z, rows on the simplex.
-    objective_ : array of shape (n_iter,)
-        The objective after each round.
-    n_iter_ : int
-        Number of iterations.
-    {input}
 
     Notes
     -----
@@ -92,17 +76,6 @@ class MVSCHFD(MultiViewBaseline):
     ----------
     Q. Ou, S. Wang, P. Zhang, S. Zhou, E. Zhu. Anchor-based multi-view subspace clustering with
     hierarchical feature descent. Information Fusion 106, 2024.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.mvschfd import MVSCHFD
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(60) % 3
-    >>> X = [np.eye(3, 5)[y] + 0.1 * rng.standard_normal((60, 5)) for _ in range(2)]
-    >>> model = MVSCHFD(n_clusters=3, random_state=0).fit(X)
-    >>> [len(np.unique(model.labels_[y == j])) for j in range(3)]
-    [1, 1, 1]
     """
 
     depth: int = 1
@@ -123,7 +96,7 @@ class MVSCHFD(MultiViewBaseline):
         X = [standardize_features(view) for view in views.dense()]
         descent = Descent.start(X, sizes, stale=self.suffix == "stale")
         step = partial(descent.step, squared=self.weights == "squared")
-        self._iterate(step, _settled, warn=self.tol > 0)
+        self._iterate(step, warn=self.tol > 0)
         self.view_weights_: Floats = descent.weights
         self.anchor_graph_: Array = descent.Z
         U = row_normalized(left_singular_vectors(descent.Z, self.n_clusters))
@@ -139,12 +112,6 @@ def level_sizes(narrowest: int, c: int, depth: int) -> list[int]:
     """Return the widths of the levels: equal steps from the narrowest view down to c."""
     step = (narrowest - c) // depth
     return [(depth - level) * step + c for level in range(1, depth)] + [c]
-
-
-def _settled(objective: list[float], tol: float) -> bool:
-    if tol == 0 or len(objective) < 2:
-        return False
-    return abs(objective[-2] - objective[-1]) <= tol * abs(objective[-2])
 
 
 @dataclass

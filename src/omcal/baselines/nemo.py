@@ -31,22 +31,14 @@ class NEMO(ScaledViews):
 
     Parameters
     ----------
-    {n_clusters}
-    {scale}
-    {n_init}
     n_neighbors : int or None, default=None
         k; None stands for the number of samples in the view over n_clusters, as in the paper.
         Reduced to one less than the samples in the view where there are fewer.
-    random_state : int, RandomState or None, default=None
-        Seed of the final k-means.
-    {views}
 
     Attributes
     ----------
-    {labels_}
     similarity_ : array of shape (n, n)
         Mean relative similarities; 0 for samples that share no view.
-    {input}
 
     Notes
     -----

@@ -24,7 +24,6 @@ class NMFClustering(Baseline):
 
     Parameters
     ----------
-    {n_clusters}
     labels : {"argmax", "kmeans"}, default="argmax"
         From F to labels: the largest entry of each row, or k-means (20 starts) on the rows.
     solver : {"mu", "cd"}, default="mu"
@@ -40,12 +39,9 @@ class NMFClustering(Baseline):
         Most iterations of one start.
     tol : float, default=1e-5
         Stop when ten iterations lower the error by less than this part of its first value.
-    random_state : int, RandomState or None, default=None
-        Seed of the start and of k-means.
 
     Attributes
     ----------
-    {labels_}
     memberships_ : array of shape (n, c)
         F, for unit columns of G.
     components_ : array of shape (c, d)
@@ -54,7 +50,6 @@ class NMFClustering(Baseline):
         ‖X − F Gᵀ‖² at the end (of the weighted X where weighted).
     n_iter_ : int
         Iterations of the kept start.
-    {input}
 
     Notes
     -----

@@ -19,31 +19,9 @@ _SILHOUETTE_SAMPLES = 2000
 class ConcatKMeans(ScaledViews):
     """k-means on the scaled features of all views side by side.
 
-    Parameters
-    ----------
-    {n_clusters}
-    {scale}
-    {n_init}
-    {random_state}
-    {views}
-
-    Attributes
-    ----------
-    {labels_}
-    {input}
-
     Notes
     -----
     With scale="feature" a view counts in proportion to its number of features.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.plain import ConcatKMeans
-    >>> X = [np.array([[0.0], [1], [8], [9]]), np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])]
-    >>> labels = ConcatKMeans(2, random_state=0).fit_predict(X)
-    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
-    True
     """
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
@@ -59,21 +37,15 @@ class BestSingleView(ScaledViews):
 
     Parameters
     ----------
-    {n_clusters}
-    {scale}
-    {n_init}
     random_state : int, RandomState or None, default=None
         Seed of k-means and, above 2000 samples, of the 2000 that are scored.
-    {views}
 
     Attributes
     ----------
-    {labels_}
     best_view_ : str
         Name of the view they come from; the first of equals.
     scores_ : dict
         View name -> silhouette; 0 where it is not defined (one cluster, or one per sample).
-    {input}
 
     Examples
     --------
@@ -105,31 +77,10 @@ class ConcatSpectral(ScaledViews):
     the symmetrised graph of nearest neighbours, whose weights fall linearly with the squared
     distance.
 
-    Parameters
-    ----------
-    {n_clusters}
-    {scale}
-    {n_init}
-    n_neighbors : int, default=10
-        Neighbours per sample; reduced to n - 2 where there are fewer.
-    {random_state}
-    {views}
-
     Attributes
     ----------
-    {labels_}
     embedding_ : array of shape (n, n_clusters)
         Input of k-means: leading eigenvectors, each row of length 1.
-    {input}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.plain import ConcatSpectral
-    >>> X = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1], [9, 9], [9, 8], [8, 9], [8, 8]])
-    >>> labels = ConcatSpectral(2, n_neighbors=2, random_state=0).fit_predict([X, -X])
-    >>> bool(len(set(labels[:4])) == len(set(labels[4:])) == 1 and labels[0] != labels[4])
-    True
     """
 
     n_neighbors: int = 10

@@ -22,21 +22,16 @@ class SC(Baseline):
 
     Parameters
     ----------
-    {n_clusters}
     sigma : float or None, default=None
         Width σ. None takes the median distance between two samples (of 2000 drawn at random where
         there are more).
-    random_state : int, RandomState or None, default=None
-        Seed of k-means and of that draw.
 
     Attributes
     ----------
-    {labels_}
     sigma_ : float
         The width that was used.
     embedding_ : array of shape (n, c)
         U with rows of length 1.
-    {input}
 
     Notes
     -----
@@ -52,15 +47,6 @@ class SC(Baseline):
     ----------
     .. [1] A. Y. Ng, M. I. Jordan and Y. Weiss, "On spectral clustering: analysis and an algorithm",
        NIPS 2001.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.sc import SC
-    >>> X = np.array([[0.0, 0], [0, 1], [1, 0], [9, 9], [9, 8], [8, 9]])
-    >>> labels = SC(n_clusters=2, random_state=0).fit_predict(X)
-    >>> bool(labels[0] == labels[1] == labels[2] != labels[3] == labels[4] == labels[5])
-    True
     """
 
     sigma: Positive | None = None

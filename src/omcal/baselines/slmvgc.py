@@ -47,7 +47,6 @@ class SLMVGC(MultiViewBaseline):
 
     Parameters
     ----------
-    {n_clusters}
     alpha : float, default=50.0
         How closely S follows the views.
     beta : float, default=0.005
@@ -56,33 +55,16 @@ class SLMVGC(MultiViewBaseline):
         Ridge on Z_v: its diagonal is 0, so that its distance to I means nothing else.
     gamma : float, default=0.05
         How closely Q_v follows Z_v.
-    n_neighbors : int, default=10
-        Neighbours per sample in every graph; reduced to n - 2 where there are fewer.
     z_solver : {"exact", "alm10"}, default="exact"
         The small quadratic programs for the rows of Z_v: solved exactly or, as in the published
         code, left after ten steps of an augmented Lagrangian.
-    max_iter : int, default=11
-        Most iterations.
-    tol : float, default=1e-6
-        Stop where the objective changes by at most this fraction.
-    n_init : int, default=20
-        Starts of the final k-means.
-    random_state : int, RandomState or None, default=None
-        Seed of the final k-means.
-    {views}
 
     Attributes
     ----------
-    {labels_}
     sample_weights_ : array of shape (n, V)
         w, rows of sum 1. Entries can be negative and large where views nearly agree.
     graph_ : array of shape (n, n)
         S.
-    objective_ : array of shape (n_iter,)
-        The objective after each round.
-    n_iter_ : int
-        Number of iterations.
-    {input}
 
     Notes
     -----
@@ -132,7 +114,7 @@ class SLMVGC(MultiViewBaseline):
         consensus = Consensus(
             graphs, self.alpha, self.beta, self.lam, self.gamma, SOLVERS[self.z_solver]
         )
-        self._iterate(consensus.step, _settled)
+        self._iterate(consensus.step)
         self.sample_weights_: Array = consensus.weights
         self.graph_: Array = consensus.S
         U = largest_eigenvectors(normalized_adjacency(consensus.S), self.n_clusters)[1]
@@ -143,10 +125,6 @@ class SLMVGC(MultiViewBaseline):
         # graphs and a copy of the features before that.
         graphs = 3.0 * len(views) * graph_bytes(views.n, self.n_neighbors)
         return copy_bytes(views) + graphs + 8.0 * views.n**2 * (len(views) + 9)
-
-
-def _settled(objective: list[float], tol: float) -> bool:
-    return len(objective) > 1 and abs(objective[-1] - objective[-2]) <= tol * abs(objective[-2])
 
 
 def _ten_steps(A: Array, b: Array) -> Array:

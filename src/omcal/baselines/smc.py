@@ -30,30 +30,15 @@ class SMC(AbstractSMC):
 
     Parameters
     ----------
-    {n_clusters}
-    {n_anchors}
-    {n_neighbors}
-    {filter_strength}
-    {filter_order}
-    {sampling_power}
     alpha : float, default=1.0
         Ridge on the codes; positive.
-    n_init : int, default=10
-        Starts of the final k-means.
-    random_state : int, RandomState or None, default=None
-        Seed of the anchors and of the final k-means.
-    {views}
 
     Attributes
     ----------
-    {labels_}
-    anchor_indices_ : array of shape (m,)
-        The samples that serve as anchors.
     objective_ : array of shape (1,)
         The sum of the minima over all samples and views.
     n_iter_ : int
         1; nothing is iterated.
-    {input}
 
     Notes
     -----
@@ -72,17 +57,6 @@ class SMC(AbstractSMC):
     ----------
     L. Liu, P. Chen, G. Luo, Z. Kang, Y. Luo, S. Han. Scalable multi-view clustering with graph
     filtering. Neural Computing and Applications 34, 2022.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.smc import SMC
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(60) % 3
-    >>> X = [np.eye(3, 8)[y] + 0.1 * rng.standard_normal((60, 8)) for _ in range(2)]
-    >>> labels = SMC(n_clusters=3, random_state=0).fit_predict(X)
-    >>> [len(np.unique(labels[y == j])) for j in range(3)]
-    [1, 1, 1]
     """
 
     alpha: Positive = 1.0

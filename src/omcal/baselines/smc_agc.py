@@ -26,30 +26,15 @@ class SMCAGC(AbstractSMC):
 
     Parameters
     ----------
-    {n_clusters}
-    {n_anchors}
-    {n_neighbors}
-    {filter_strength}
-    {filter_order}
-    {sampling_power}
     n_nearest : int, default=5
         k, the anchors a sample is tied to; reduced to m - 1 where there are fewer.
-    n_init : int, default=10
-        Starts of the final k-means.
-    random_state : int, RandomState or None, default=None
-        Seed of the anchors and of the final k-means.
-    {views}
 
     Attributes
     ----------
-    {labels_}
-    anchor_indices_ : array of shape (m,)
-        The samples that serve as anchors.
     objective_ : array of shape (1,)
         The sum of the minima over all samples and views.
     n_iter_ : int
         1; nothing is iterated.
-    {input}
 
     Notes
     -----
@@ -60,17 +45,6 @@ class SMCAGC(AbstractSMC):
     ----------
     Z. Xue, B. Yang, X. Zhang, F. Wang, Z. Lin. One-step multi-view clustering with adaptive
     low-rank anchor-graph learning. arXiv 2509.14724.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.smc_agc import SMCAGC
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(60) % 3
-    >>> X = [np.eye(3, 8)[y] + 0.1 * rng.standard_normal((60, 8)) for _ in range(2)]
-    >>> labels = SMCAGC(n_clusters=3, n_anchors=12, random_state=0).fit_predict(X)
-    >>> [len(np.unique(labels[y == j])) for j in range(3)]
-    [1, 1, 1]
     """
 
     n_nearest: int = 5

@@ -28,12 +28,6 @@ class SMCOCL(AbstractSMC):
 
     Parameters
     ----------
-    {n_clusters}
-    {n_anchors}
-    {n_neighbors}
-    {filter_strength}
-    {filter_order}
-    {sampling_power}
     alpha : float, default=1.0
         Ridge on the codes; positive.
     beta : float, default=0.3
@@ -44,28 +38,13 @@ class SMCOCL(AbstractSMC):
         Divide the code of each sample by its sum, so that it is a row of an anchor graph; a code
         that is zero stays so. False keeps the codes in their own scale, to which beta then has to
         fit.
-    max_iter : int, default=100
-        Most iterations.
-    tol : float, default=1e-6
-        Stop where the objective changes by less than this fraction.
-    random_state : int, RandomState or None, default=None
-        Seed of the anchors and of the start of G.
-    {views}
 
     Attributes
     ----------
-    {labels_}
     view_weights_ : array of shape (V,)
         α, sum 1.
     basis_ : array of shape (m, n_clusters)
         G.
-    anchor_indices_ : array of shape (m,)
-        The samples that serve as anchors, the same in all views.
-    objective_ : array of shape (n_iter,)
-        The objective after each iteration.
-    n_iter_ : int
-        Number of iterations.
-    {input}
 
     Notes
     -----
@@ -76,17 +55,6 @@ class SMCOCL(AbstractSMC):
     ----------
     Z. Xue, B. Yang, X. Zhang, F. Wang, Z. Lin. One-step multi-view clustering with adaptive
     low-rank anchor-graph learning. arXiv 2509.14724.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.smc_ocl import SMCOCL
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(60) % 3
-    >>> X = [np.eye(3, 8)[y] + 0.1 * rng.standard_normal((60, 8)) for _ in range(2)]
-    >>> model = SMCOCL(n_clusters=3, random_state=0).fit(X)
-    >>> [len(np.unique(model.labels_[y == j])) for j in range(3)]
-    [1, 1, 1]
     """
 
     alpha: Positive = 1.0

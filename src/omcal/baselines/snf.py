@@ -36,9 +36,6 @@ class SNF(ScaledViews):
 
     Parameters
     ----------
-    {n_clusters}
-    {scale}
-    {n_init}
     n_neighbors : int, default=20
         k; reduced to n − 1 where there are fewer.
     mu : float, default=0.5
@@ -47,16 +44,11 @@ class SNF(ScaledViews):
         "paper": W_ij = exp(−d_ij² / (mu ε_ij)), as printed; see the notes.
     n_iter : int, default=20
         Steps of the diffusion.
-    random_state : int, RandomState or None, default=None
-        Seed of the final k-means.
-    {views}
 
     Attributes
     ----------
-    {labels_}
     network_ : array of shape (n, n)
         The fused network, symmetrised.
-    {input}
 
     Notes
     -----
@@ -70,17 +62,6 @@ class SNF(ScaledViews):
     ----------
     .. [1] B. Wang et al., "Similarity network fusion for aggregating data types on a genomic
        scale", Nature Methods 11, 2014.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.snf import SNF
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(60) % 3
-    >>> X = [np.eye(3, 8)[y] + 0.1 * rng.standard_normal((60, 8)) for _ in range(2)]
-    >>> labels = SNF(n_clusters=3, n_neighbors=10, random_state=0).fit_predict(X)
-    >>> [len(np.unique(labels[y == j])) for j in range(3)]
-    [1, 1, 1]
     """
 
     n_neighbors: int = 20

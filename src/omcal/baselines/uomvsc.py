@@ -38,11 +38,8 @@ class UOMvSC(MultiViewBaseline):
 
     Parameters
     ----------
-    {n_clusters}
     lam : float in [0, 1], default=0.5
         Weight of the embedding graphs against the feature graphs.
-    n_neighbors : int, default=15
-        Neighbours per sample in every graph; reduced to n - 2 where there are fewer.
     y_update : {"refreshed", "jacobi"}, default="refreshed"
         Move one sample after the other to its best cluster given all moves before, which never
         lowers the objective; or, as in the published code, all at once given the old clusters.
@@ -50,28 +47,17 @@ class UOMvSC(MultiViewBaseline):
         Start from the H that fits the first labels. The published code (False) starts from
         eigenvectors whose order and signs have nothing to do with the numbers of the labels: its
         first weights, and with them the result, depend on that accident.
-    max_iter : int, default=30
-        Most iterations.
-    tol : float, default=1e-6
-        Stop where the objective changes by less than this fraction.
     n_init : int, default=20
         Starts of the k-means that gives the first labels.
-    random_state : int, RandomState or None, default=None
-        Seed of the first labels.
-    {views}
 
     Attributes
     ----------
-    {labels_}
     view_weights_ : array of shape (V + 1,)
         a, of length 1; the last belongs to the concatenation.
     embedding_weights_ : array of shape (V + 1,)
         b, likewise.
     objective_ : array of shape (n_iter,)
         tr(Hᵀ A F) after each round.
-    n_iter_ : int
-        Number of iterations.
-    {input}
 
     Notes
     -----
@@ -94,17 +80,6 @@ class UOMvSC(MultiViewBaseline):
     ----------
     C. Tang, Z. Li, J. Wang, X. Liu, W. Zhang, E. Zhu. Unified one-step multi-view spectral
     clustering. IEEE Transactions on Knowledge and Data Engineering 35, 2023.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from omcal.baselines.uomvsc import UOMvSC
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.arange(60) % 3
-    >>> X = [np.eye(3, 5)[y] + 0.1 * rng.standard_normal((60, 5)) for _ in range(2)]
-    >>> model = UOMvSC(n_clusters=3, random_state=0).fit(X)
-    >>> [len(np.unique(model.labels_[y == j])) for j in range(3)]
-    [1, 1, 1]
     """
 
     lam: Annotated[float, Range(Real, 0, 1, "both")] = 0.5
@@ -125,7 +100,7 @@ class UOMvSC(MultiViewBaseline):
         if self.align:
             H = procrustes(A @ indicator(labels, self.n_clusters))
         ascent = Ascent(graphs, self.lam, H, labels, sequential=self.y_update == "refreshed")
-        self._iterate(ascent.step, _settled)
+        self._iterate(ascent.step, least=3)
         self.view_weights_: Floats = ascent.a
         self.embedding_weights_: Floats = ascent.b
         # Should a cluster have stayed empty, the numbers of the others close up.
@@ -165,10 +140,6 @@ def indicator(labels: Array, c: int) -> Floats:
     """Return F = Y (YᵀY)^(-1/2), one column per cluster; an empty one gives a zero column."""
     sizes = np.bincount(labels, minlength=c)
     return np.eye(c)[labels] / np.sqrt(np.maximum(sizes, 1))
-
-
-def _settled(objective: list[float], tol: float) -> bool:
-    return len(objective) > 2 and abs(objective[-1] - objective[-2]) < tol * abs(objective[-2])
 
 
 class Ascent:

@@ -9,6 +9,7 @@ and the entry in the docstring, where there is a text for it. No library is load
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection
@@ -181,6 +182,11 @@ def _initialiser(cls: type) -> Any:
 def _documented(text: str, parameters: dict[str, Declared]) -> str:
     """Return a docstring with the entries of its parameters: all of them, or those it names."""
     entries = {name: f"{name} : {one.entry}" for name, one in parameters.items() if one.help}
-    for name, entry in ({"parameters": "\n".join(entries.values())} | entries).items():
-        text = text.replace(f"    {{{name}}}", textwrap.indent(entry, "    "))
-    return text
+    entries["parameters"] = "\n".join(entries.values())
+    # Python 3.13 and later have removed the indentation.
+    return re.sub(
+        r"^( *)\{(\w+)\}$",
+        lambda m: textwrap.indent(entries[m[2]], m[1]) if m[2] in entries else m[0],
+        text,
+        flags=re.M,
+    )
