@@ -16,7 +16,7 @@ import omcal.model.cost
 from omcal import OCAL, OMCAL
 from omcal.datasets import make_multiview
 from omcal.machine.compiled import compiled_pays
-from omcal.model.sizes import ViewSize, view_sizes
+from omcal.model.cost import ViewSize, view_sizes
 from omcal.views.view import View
 
 # Runs in a process of its own: makes views, fits them, prints bytes expected and measured.

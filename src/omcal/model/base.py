@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Seed, on_host
 from omcal.model.certainty import probabilities, typicality
-from omcal.model.progress import logger
 from omcal.places.base import OutputKind, Place, require_shape
 from omcal.views.like import PresentLike, Slices, ViewsLike
 from omcal.views.view import MissingValuesError
@@ -71,41 +70,6 @@ class FittedModel(
                 f"cluster_names_ must be {c} different texts; they are {listed!r:.99}."
             )
         self._cluster_names = listed
-
-    @abstractmethod
-    def fit(
-        self,
-        X: ViewsLike,
-        y: ArrayLike | None = None,
-        present: PresentLike | None = None,
-        like: Any = None,
-    ) -> Self:
-        """Cluster the samples of X."""
-
-    def _choose_number(self, inner: Any, X: ViewsLike, present: PresentLike | None) -> None:
-        """Set `n_clusters_` as the estimator `inner` has it or, with "auto", as suggested."""
-        self.selection_ = None
-        if inner.n_clusters == "auto":
-            self.selection_ = self._suggestion(inner, X, present)
-            logger.info("%s", self.selection_.sentence())
-        chosen = self.selection_
-        self.n_clusters_ = int(inner.n_clusters) if chosen is None else chosen.suggestion
-        inner.n_clusters_ = self.n_clusters_
-
-    def _suggestion(self, inner: Any, X: ViewsLike, present: PresentLike | None) -> ClusterNumber:
-        """Return the suggested number for the scaling and the weighting of `inner`."""
-        from omcal.select import n_clusters
-
-        if inner.group is not None:
-            raise ValueError(
-                'n_clusters="auto" does not go with group, whose ranks hold parts of the samples; '
-                "give the number that omcal.select.n_clusters suggests for one part."
-            )
-        how = {
-            name: getattr(inner, name) for name in ("views", "weighting") if hasattr(inner, name)
-        }
-        seed = self.random_state
-        return n_clusters(X, present=present, scale=inner.scale, random_state=seed, **how)
 
     @abstractmethod
     def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:
@@ -208,28 +172,8 @@ class FittedModel(
         scores : array of shape (n,)
             Small for samples that are unlike all clusters.
         """
-        return typicality(self.transform(X, present))
-
-    def fit_transform(
-        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
-    ) -> Any:
-        """`fit`, then `transform` of the same samples.
-
-        Parameters
-        ----------
-        X : as in `fit`
-            The views.
-        y : None
-            Ignored; clustering knows no classes.
-        present : as in `fit`
-            Which samples are in which view.
-
-        Returns
-        -------
-        F : array of shape (n, n_clusters)
-            As in `transform`.
-        """
-        return self.fit(X, y, present).transform(X, present)
+        check_is_fitted(self)
+        return typicality(self._described.transform(X, present))
 
     def transform(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
         """Soft indicator F of each sample of X: how strongly it belongs to each cluster.

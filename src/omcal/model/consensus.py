@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
-from omcal.machine.scikit import HasMethods, Interval
+from omcal.machine.declaring import Declares, Methods, Range, parameter
 from omcal.machine.threads import small_blas
 from omcal.method.kinds import Kind
 from omcal.method.new_samples import ConsensusPredictor, Predictor, indicate, joined_graph
@@ -27,9 +26,9 @@ from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.method.subspace import Subspace, subspace_pays
 from omcal.metrics import ari_of_table
-from omcal.model.base import FittedModel
+from omcal.model.clusterer import Clusterer
 from omcal.model.consensus_files import parts_of, read_consensus
-from omcal.model.cost import Estimate
+from omcal.model.cost import Estimate, ViewSize
 from omcal.model.doubts import (
     DiagnosticGraphs,
     Diagnostics,
@@ -37,7 +36,6 @@ from omcal.model.doubts import (
     doubts,
     of_few_runs,
     of_runs,
-    warn,
 )
 from omcal.model.estimators import OMCAL
 from omcal.model.fitting import AnchorClusterer
@@ -47,8 +45,6 @@ from omcal.model.progress import (
     Optimised,
     all_or_nothing,
     best_of_starts,
-    plain_interrupts,
-    shown,
 )
 from omcal.model.runs import (
     Finished,
@@ -60,18 +56,17 @@ from omcal.model.runs import (
     runs_of,
 )
 from omcal.model.stream import StreamSums
-from omcal.model.structure import Structure, structure_at
+from omcal.model.structure import structure_at
 from omcal.model.subset_fits import views_in_memory
 from omcal.model.updating import add_batch, batch_views
 from omcal.places.base import Place, sample_rows
 from omcal.places.memory import MemoryRows
 from omcal.views.like import PresentLike, ViewsLike
-from omcal.views.reading import refuse_second_view
 
 _AFTER_CTRL_C = 20  # iterations of the joint fit; mostly it converges in fewer
 
 
-class Consensus(MetaEstimatorMixin, FittedModel):
+class Consensus(MetaEstimatorMixin, Clusterer, Declares):
     """Join several runs with other anchors into one clustering.
 
     Each of B runs puts every sample into one of c clusters. These B·c clusters are anchors, too:
@@ -80,26 +75,14 @@ class Consensus(MetaEstimatorMixin, FittedModel):
 
     Parameters
     ----------
-    estimator : OMCAL or OCAL, optional
-        What is run, with its parameters; by default ``OMCAL()``. Its `random_state` is not used.
-    n_runs : int, default=10
-        Number B of runs.
-    n_jobs : int, optional
-        Number of runs to solve at once, each with its graphs in memory. By default one per core
-        with 100 anchors or more and up to 50 000 samples, else one, which uses all cores.
-    random_state : int, RandomState or None, default=None
-        Seed of the anchors and starts of all runs.
+    {parameters}
 
     Attributes
     ----------
     labels_ : array of shape (n,)
         Cluster of each sample, 0 to `n_clusters_` − 1, the largest first, or with the numbers of
         `like`.
-    n_clusters_, selection_, matched_
-        As in `OMCAL`.
-    cluster_names_ : list of str
-        As in `OMCAL`.
-    outlier_threshold_ : float or None
+    n_clusters_, selection_, matched_, cluster_names_, outlier_threshold_
         As in `OMCAL`.
     certainty_ : array of shape (n,)
         For each sample the share of runs that agree with its label, each cluster of a run taken
@@ -135,103 +118,57 @@ class Consensus(MetaEstimatorMixin, FittedModel):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "predict"]), None],
-        "n_runs": [Interval(Integral, 2, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-    }
-
-    structure_: Structure | None = None
-
-    def __init__(
-        self,
-        estimator: AnchorClusterer | None = None,
-        *,
-        n_runs: int = 10,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_runs = n_runs
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: AnchorClusterer | None = parameter(
+        default=None,
+        constraint=(Methods(("fit", "predict")), None),
+        kind="OMCAL or OCAL",
+        help="""The estimator to run, with its parameters; by default ``OMCAL()``. Its
+        `random_state` is not used.""",
+        kw_only=False,
+    )
+    n_runs: int = parameter(
+        default=10, constraint=(Range(Integral, 2),), kind="int", help="Number B of runs."
+    )
+    n_jobs: int | None = parameter(
+        default=None,
+        constraint=(Integral, None),
+        kind="int",
+        help="""Number of runs to solve at once, each with its graphs in memory. By default one per
+        core with 100 anchors or more and up to 50 000 samples, else one, which uses all cores.""",
+    )
+    random_state: Seed = parameter(
+        default=None,
+        constraint=("random_state",),
+        kind="int, RandomState or None, default=None",
+        help="Seed of the anchors and starts of all runs.",
+    )
 
     @property
     def n_clusters(self) -> Any:
         """Number of clusters or "auto", as the estimator has it."""
         return self._given().n_clusters
 
-    def fit(
-        self,
-        X: ViewsLike,
-        y: ArrayLike | None = None,
-        present: PresentLike | None = None,
-        like: Any = None,
-    ) -> Self:
-        """Cluster the samples of X.
-
-        Parameters
-        ----------
-        X : list or mapping of 2-D arrays, or one 2-D array
-            As in `OMCAL.fit`.
-        y : None
-            Ignored; clustering knows no classes.
-        present : as in `OMCAL.fit`, optional
-            Which samples are in which view.
-        like : as in `OMCAL.fit`, optional
-            An earlier clustering whose numbers are kept.
-
-        Returns
-        -------
-        self
-            Fitted.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            After Ctrl-C. While runs iterate, they end with the iteration in progress, no further
-            run begins, and the model is fitted as far as it came; earlier, or pressed twice, the
-            model is as before.
-        """
-        inner = self._inner()
-        if inner.group is not None and self.n_jobs not in (None, 1):
+    def _check_parameters(self, run: AnchorClusterer) -> None:
+        self._validate_params()
+        run._validate_params()
+        if run.group is not None and self.n_jobs not in (None, 1):
             raise ValueError(
                 f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
                 "same run at a time; leave one of them out."
             )
-        with inner._telling():
-            self._validate_params()
-            inner._validate_params()
-            refuse_second_view(y)
-            if inner.warm_start:
-                raise ValueError("warm_start=True is for OMCAL alone; leave it out.")
-            if not inner._random:
-                raise ValueError(
-                    f"n_runs={self.n_runs} runs would all be the same: anchors are given and "
-                    "nothing else is random; use OMCAL alone, init='random', or anchors='kmeans'."
-                )
-        with inner._working(), shown(inner.verbose), plain_interrupts():
-            interrupted = self._fit(inner, X, present, like)
-            warn(self)
-        if interrupted:
-            raise KeyboardInterrupt
-        return self
+        if run.warm_start:
+            raise ValueError("warm_start=True is for OMCAL alone; leave it out.")
+        if not run._random:
+            raise ValueError(
+                f"n_runs={self.n_runs} runs would all be the same: anchors are given and "
+                "nothing else is random; use OMCAL alone, init='random', or anchors='kmeans'."
+            )
 
     @all_or_nothing
     def _fit(
-        self,
-        inner: AnchorClusterer,
-        X: ViewsLike,
-        present: PresentLike | None,
-        like: Any = None,
-        *,
-        described: bool = True,
+        self, inner: AnchorClusterer, X: ViewsLike, y: Any, present: PresentLike | None, like: Any
     ) -> bool:
-        """Returns whether Ctrl-C cut it short; without `described` no run is kept, nor doubts.
-
-        Those can take as long as the runs, and who only compares labels needs none.
-        """
+        """Set the fitted state; return whether Ctrl-C cut the iterations short."""
         self._choose_number(inner, X, present)
         watch = FitMonitor(inner, X, None)
 
@@ -242,7 +179,7 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             expected = replace(inner._estimate_of(place.views, settings), n_runs=self.n_runs)
             place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
             with small_blas(settings.n_anchors):
-                return self._fit_at(inner, place, settings, watch, described)
+                return self._fit_at(inner, place, settings, watch)
 
         interrupted = inner._at_place(work, X, present, n_runs=self.n_runs)
         self._cluster_names = names_like(like, self.matched_)
@@ -255,9 +192,8 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         place: Place,
         settings: GraphSettings,
         watch: FitMonitor,
-        described: bool,
     ) -> bool:
-        """From views that were read, and for which there is room."""
+        """Fit to views that were read, and for which there is room."""
         random_state = place.team.on_leader(lambda: check_random_state(self.random_state))
         seeds = random_state.randint(2**31 - 1, size=self.n_runs + 1)
         runs = RunsAtWork(inner, place, settings, seeds[:-1], self.random_state, watch)
@@ -267,8 +203,6 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         max_iter = min(inner.max_iter, _AFTER_CTRL_C) if interrupted else inner.max_iter
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch, max_iter)
         interrupted |= watch.interrupted
-        if not described:
-            return interrupted
         best = self._keep_most_similar(inner)
         shown = DiagnosticGraphs.of(place.sample_graphs(best))
         inner._graphs = shown.of_all
@@ -431,28 +365,8 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         model: Self = read_consensus(cls, run, header, archive)
         return model
 
-    def estimate(
-        self,
-        n: int,
-        dims: int | Sequence[int],
-        *,
-        dtype: DTypeLike = np.float64,
-        density: float | Sequence[float | None] | None = None,
-    ) -> Estimate:
-        """What `fit` on n samples would take; see `OMCAL.estimate`.
-
-        Parameters
-        ----------
-        n, dims, dtype, density : as in `OMCAL.estimate`
-            The samples, and what their views look like.
-
-        Returns
-        -------
-        omcal.model.cost.Estimate
-            Of all runs, one after another.
-        """
-        expected = self._inner().estimate(n, dims, dtype=dtype, density=density)
-        return replace(expected, n_runs=self.n_runs)
+    def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
+        return replace(self._new_run()._estimate(n, sizes), n_runs=self.n_runs)
 
     def as_one_run(self) -> AnchorClusterer:
         """The run that is most like the result, with the labels and the certainty of the result.
@@ -474,44 +388,21 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         return model
 
     @all_or_nothing
-    def partial_fit(
-        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
-    ) -> Self:
-        """Add a batch of samples to the fit; clusters keep their numbers.
-
-        The first batch of a model that is not fitted goes to `fit`. Later ones leave the runs as
-        they are, and the sums of the joint fit are carried on.
-
-        Parameters
-        ----------
-        X : as in `fit`
-            The batch. Views in files are read in blocks, each of which is a batch.
-        y : None
-            Ignored; clustering knows no classes.
-        present : as in `fit`
-            Which samples are in which view.
-
-        Returns
-        -------
-        self
-            `labels_`, `certainty_`, `stability_` and `runs_` are those of the batch.
-        """
+    def _partial_fit(self, X: ViewsLike, present: PresentLike | None) -> None:
+        """Add a batch to the sums of the joint fit; the runs stay as they are."""
         if not hasattr(self, "_rule"):
-            return self.fit(X, y, present)
-        refuse_second_view(y)
+            self.fit(X, present=present)
+            return
         inner = self.estimator_
-        inner._require_host()
         labels, of_runs = [], []
         for views in views_in_memory(batch_views(inner, X, present, reset=False)):
             runs = self._rule.assignments(views)
             graphs = joined_graph(runs, self.n_clusters_)
-            how = (inner.beta, inner.gamma, inner.half_life)
-            Z, own = add_batch(self, graphs, *how)
+            Z, own = add_batch(self, graphs, inner.beta, inner.gamma, inner.half_life)
             self._rule = replace(self._rule, consensus=Z)
             labels.append(own)
             of_runs.append(runs)
         self._set_batch(np.concatenate(labels), list(zip(*of_runs, strict=True)))
-        return self
 
     def _set_batch(self, labels: Array, of_runs: Sequence[Sequence[Assignment]]) -> None:
         """Set the attributes that speak of samples to those of a batch."""
@@ -528,24 +419,6 @@ class Consensus(MetaEstimatorMixin, FittedModel):
         self._keep_most_similar(self.estimator_)
         self.estimator_._graphs = None
 
-    def score_samples(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
-        """How well each sample of X is explained, by the run that is most like the result.
-
-        Parameters
-        ----------
-        X : as in `fit`
-            A view that none of the samples has may be None.
-        present : as in `fit`
-            Which samples are in which view.
-
-        Returns
-        -------
-        scores : array of shape (n,)
-            Small for samples that are unlike all clusters.
-        """
-        check_is_fitted(self)
-        return self.estimator_.score_samples(X, present)
-
     @property
     def _described(self) -> AnchorClusterer:
         return self.as_one_run()
@@ -560,18 +433,12 @@ class Consensus(MetaEstimatorMixin, FittedModel):
             raise ValueError(f"estimator={given!r} cannot be joined; give OMCAL(...) or OCAL(...).")
         return given
 
-    def _inner(self) -> AnchorClusterer:
-        """A copy of the estimator to work with."""
-        inner: AnchorClusterer = clone(self._given())
-        return inner
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_clusters_
+    def _new_run(self) -> AnchorClusterer:
+        """Return a copy of the estimator to work with."""
+        run: AnchorClusterer = clone(self._given())
+        return run
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
         return tags

@@ -1,39 +1,92 @@
-"""Expected memory and time of a fit: bytes of the rows, bytes of the sample, and a stated margin.
+"""Expected memory and time of a fit: bytes of the rows, bytes of the sample, and stated factors.
 
 Memory must not be underestimated, as fits are refused by it; it may be overestimated a few times.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from time import perf_counter
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.inner_products import MOST_ROWS
-from omcal.method.kmeans import SEED_PER_ANCHOR, trials
+from omcal.method.kmeans import trials
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES
 from omcal.method.vectors import FEW_ROWS
-from omcal.model.sizes import ViewSize
 from omcal.model.tabular import html_table
 from omcal.places.memory import TOGETHER
+from omcal.views.view import View
 
 # Copies of the sample: as drawn and side by side; of sparse rows also by columns and by blocks.
 _COPIES, _SPARSE_COPIES = 2, 4
 _CENTRES = 6  # copies of the anchors during k-means, in float64
-_PER_THREAD, _ONCE = 16e6, 10e6  # bytes: blocks of rows and distances, buffers of BLAS
+_WORKSPACE, _PER_THREAD = 10e6, 16e6  # bytes: buffers of BLAS; blocks of rows and distances
 _COMPILED_CODE = 150e6  # bytes, once loaded
 # Operations per dense multiplication; a factor of two either way is usual.
-_LLOYD_STEPS, _SELECT, _GATHER = 10, 500.0, 12.0
+_SPARSE, _LLOYD_STEPS, _SELECT, _GATHER = 15, 10, 500.0, 12.0
 _ITERATION_SECONDS = 0.001
 LOADING, _COMPILED_SECONDS = "loading compiled loops", 1.5  # once per process
+
+
+@dataclass(frozen=True)
+class ViewSize:
+    """Width, fraction of stored entries (None: dense) and float type of a view."""
+
+    width: int
+    density: float | None
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, view: View) -> ViewSize:
+        n, width = view.array.shape
+        return cls(width, view.array.nnz / max(n * width, 1) if view.sparse else None, view.dtype)
+
+    @property
+    def row_entries(self) -> float:
+        """Numbers stored in a row."""
+        return self.width * (1.0 if self.density is None else self.density)
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of a row in a copy; a sparse entry has an index of 4 bytes."""
+        return self.row_entries * (self.dtype.itemsize + 4 * (self.density is not None))
+
+    @property
+    def row_operations(self) -> float:
+        """Operations of the product of a row with one column."""
+        factor = self.dtype.itemsize / 4 if self.density is None else 2 * _SPARSE
+        return self.row_entries * factor
+
+
+def view_sizes(
+    dims: int | Sequence[int], dtype: DTypeLike, density: float | Sequence[float | None] | None
+) -> tuple[ViewSize, ...]:
+    """Return the sizes of views by their description."""
+    widths: list[Any] = list(dims) if isinstance(dims, Sequence) else [dims]
+    shares = list(density) if isinstance(density, Sequence) else [density] * len(widths)
+    for width in widths:
+        if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
+            raise ValueError(f"dims has the entry {width!r}; give the width of each view.")
+    if not widths or len(shares) != len(widths):
+        raise ValueError(
+            f"dims={dims!r} and density={density!r}: give at least one width, and one density or "
+            "one per view."
+        )
+    if any(share is not None and not 0 <= share <= 1 for share in shares):
+        raise ValueError(f"density={density!r} must be the share of stored entries, 0 to 1.")
+    used = View("", np.empty((0, 1), np.dtype(dtype))).dtype
+    return tuple(ViewSize(int(w), share, used) for w, share in zip(widths, shares, strict=True))
 
 
 @dataclass(frozen=True)
@@ -103,11 +156,22 @@ class Estimate:
     @property
     def memory(self) -> dict[str, dict[str, float]]:
         """Stage -> part -> bytes; the stages follow each other."""
-        stages = {"choosing anchors": self._anchor_bytes(), "iterating": self._row_bytes()}
-        if self.n_runs > 1:
-            stages["joining"] = self._joining_bytes()
-        code = {"compiled code": _COMPILED_CODE} if compiled_pays(self.n_samples) else {}
-        workspace = {"workspace": _ONCE + _PER_THREAD * thread_count()} | code
+        n, B, c = self.n_samples, self.n_runs, self.n_clusters
+        m, width = self.n_anchors, sum(view.width for view in self.views)
+        rows = {"graphs and indicator": float(self.memory_limit or 0)}
+        stages = {"choosing anchors": self._sample_bytes()}
+        stages["iterating"] = rows if self._in_files else self._rows()
+        small = 8.0 * (2 * (len(self.views) * m) ** 2 + 6 * m * m + 3 * m * width)
+        stages["iterating"] |= {"small matrices": small}
+        if B > 1:  # label, runner-up and share of every sample in each run
+            labels = {"labels of the runs": n * B * 3.0 * np.min_scalar_type(c - 1).itemsize}
+            joint = _row_parts(n, (1, 2 * B, c, B * c, np.dtype(np.float32)))
+            joint["graphs of the runs"] = min(B * self._graphs, float(TOGETHER))
+            joint["joint labels"] = 12.0 * n
+            stages["iterating"] |= labels
+            stages["joining"] = joint | labels
+        code = {"compiled code": _COMPILED_CODE} if compiled_pays(n) else {}
+        workspace = {"workspace": _WORKSPACE + _PER_THREAD * thread_count()} | code
         return {stage: parts | workspace for stage, parts in stages.items()}
 
     @property
@@ -170,10 +234,6 @@ class Estimate:
         return html_table([("stage", "part", "memory"), *rows], [first, last])
 
     @property
-    def _dtype(self) -> np.dtype:
-        return np.result_type(*(view.dtype for view in self.views))
-
-    @property
     def _sample(self) -> int:
         """Rows from which the anchors of a run are chosen."""
         n, m = self.n_samples, self.n_anchors
@@ -186,76 +246,51 @@ class Estimate:
         thorough = self.anchors == "kmeans-full"
         return trials(self._sample, self.n_anchors, thorough=thorough) if self._sample else 0
 
-    def _anchor_bytes(self) -> dict[str, float]:
-        s, m, t, B = self._sample, self.n_anchors, self._dtype.itemsize, self.n_runs
-        width = sum(view.width for view in self.views)
-        row = sum(view.row_bytes for view in self.views)
-        is_sparse = any(view.density is not None for view in self.views)
-        shared = min(self.n_samples, SHARED_SAMPLES * s) if B > 1 else s
+    @property
+    def _type(self) -> np.dtype:
+        return np.result_type(*(view.dtype for view in self.views))
+
+    def _sample_bytes(self) -> dict[str, float]:
+        n, s, m, B = self.n_samples, self._sample, self.n_anchors, self.n_runs
+        threads = (1 + thread_count()) * B if B > 1 else 0
+        sparse = [view.row_entries for view in self.views if view.density is not None]
+        shared = min(n, SHARED_SAMPLES * s) * m if B > 1 else 0
+        few = s if s == n <= MOST_ROWS else min(s, FEW_ROWS)  # rows multiplied with each other
+        copied = max(sparse, default=0) if self.scale not in ("sample", None) else 0
         return {
-            "sample": (_SPARSE_COPIES if is_sparse else _COPIES) * s * row,
-            "anchors": 8.0 * m * width * (_CENTRES + (1 + thread_count()) * (B if B > 1 else 0)),
-            "distances": float(t * (shared * m * (B > 1) + s * (8 + self._tried))),
-            "inner products": self._products_bytes(),
-            "values in float64": 8.0 * self.n_samples * self._widest_sparse,
+            "sample": (_SPARSE_COPIES if sparse else _COPIES)
+            * s
+            * sum(view.row_bytes for view in self.views),
+            "anchors": 8.0 * m * sum(view.width for view in self.views) * (_CENTRES + threads),
+            "distances": float(self._type.itemsize * (shared + s * (8 + self._tried) + few**2)),
+            "values in float64": 8.0 * n * copied,
         }
 
-    def _products_bytes(self) -> float:
-        """Return the bytes of the products of sampled rows with each other, where they are few."""
-        s, start = self._sample, min(self._sample, SEED_PER_ANCHOR * self.n_anchors)
-        rows = s if s == self.n_samples <= MOST_ROWS else min(start, FEW_ROWS)
-        return float(self._dtype.itemsize * rows * rows)
+    @property
+    def _row_size(self) -> tuple[int, int, int, int, np.dtype]:
+        return len(self.views), self.n_neighbors, self.n_clusters, self.n_anchors, self._type
 
     @property
-    def _widest_sparse(self) -> float:
-        """Return the most stored numbers per row of a sparse view, which are copied to scale it."""
-        sparse = [view.row_entries for view in self.views if view.density is not None]
-        return max(sparse, default=0.0) if self.scale not in ("sample", None) else 0.0
-
-    def _graph_bytes(self, n_runs: int) -> float:
-        n, m, c, k = self.n_samples, self.n_anchors, self.n_clusters, self.n_neighbors
-        return float(n_runs * n * row_bytes(len(self.views), k, c, m, self._dtype)["graphs"])
-
-    @property
-    def _graphs_at_once(self) -> int:
-        """Number of runs whose graphs are in memory together."""
-        if self.memory_limit is not None or self.on_cluster or self.device != "cpu":
-            return 1
-        return min(self.n_runs, max(2, int(TOGETHER // max(self._graph_bytes(1), 1.0))))
+    def _graphs(self) -> float:
+        """Return the bytes of the graphs of a run."""
+        return float(self.n_samples * row_bytes(*self._row_size)["graphs"])
 
     def _rows(self) -> dict[str, float]:
-        n, m, c, k = self.n_samples, self.n_anchors, self.n_clusters, self.n_neighbors
-        compiled = compiled_pays(n)
-        parts = row_bytes(len(self.views), k, c, m, self._dtype, compiled=compiled)
-        rows = {part: float(n * size) for part, size in parts.items()}
-        return rows | {"graphs": self._graph_bytes(self._graphs_at_once)}
+        """Return the bytes of graphs, indicator and labels; several runs have theirs at once."""
+        together = self.memory_limit is None and not self.on_cluster and self.device == "cpu"
+        at_once = min(self.n_runs, max(2, int(TOGETHER // max(self._graphs, 1.0))))
+        rows = _row_parts(self.n_samples, self._row_size)
+        return rows | {"graphs": self._graphs * (at_once if together else 1)}
 
     @property
     def _in_files(self) -> bool:
         return self.memory_limit is not None and sum(self._rows().values()) > self.memory_limit
 
-    def _row_bytes(self) -> dict[str, float]:
-        rows = self._rows()
-        if self._in_files:
-            rows = {"graphs and indicator": float(self.memory_limit or 0)}
-        V, m = len(self.views), self.n_anchors
-        width = sum(view.width for view in self.views)
-        small = 8.0 * (2 * (V * m) ** 2 + 6 * m * m + 3 * m * width)
-        return rows | {"labels of the runs": self._run_labels, "small matrices": small}
 
-    @property
-    def _run_labels(self) -> float:
-        """Return the bytes of label, runner-up and share of every sample in each run."""
-        label = np.min_scalar_type(max(self.n_clusters - 1, 1)).itemsize
-        return float(self.n_samples * self.n_runs * (2 * label + 1)) if self.n_runs > 1 else 0.0
-
-    def _joining_bytes(self) -> dict[str, float]:
-        n, c, B = self.n_samples, self.n_clusters, self.n_runs
-        size = (1, 2 * B, c, B * c, np.dtype(np.float32))
-        parts = row_bytes(*size, compiled=compiled_pays(n))
-        rows = {part: float(n * size) for part, size in parts.items()}
-        rows["graphs of the runs"] = min(self._graph_bytes(B), float(TOGETHER))
-        return rows | {"labels of the runs": self._run_labels + 12.0 * n}
+def _row_parts(n: int, size: tuple[int, int, int, int, np.dtype]) -> dict[str, float]:
+    """Return the bytes of n rows of a fit by part."""
+    parts = row_bytes(*size, compiled=compiled_pays(n))
+    return {part: float(n * one) for part, one in parts.items()}
 
 
 @cache

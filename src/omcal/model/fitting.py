@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils import Tags, check_random_state
 
 from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, Floats, Mask, on_host
-from omcal.machine.declaring import declared
 from omcal.machine.scikit import (
     CallbackSupportMixin,
-    scikit_constraints,
     with_callbacks,
 )
 from omcal.machine.threads import one_blas_thread, small_blas
@@ -28,14 +25,13 @@ from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.method.updates import weighted_sum
 from omcal.model.certainty import typicality
-from omcal.model.checkpoint import Checkpoint, checkpoint_errors
+from omcal.model.checkpoint import Checkpoint
 from omcal.model.doubts import (
     DiagnosticGraphs,
     Diagnostics,
     cluster_sizes,
     doubts,
     unconverged,
-    warn,
 )
 from omcal.model.drift import Reference
 from omcal.model.numbering import moved_anchors, names_like, numbers_of, old_labels, renumbered
@@ -44,8 +40,6 @@ from omcal.model.progress import (
     Optimised,
     all_or_nothing,
     best_of_starts,
-    plain_interrupts,
-    shown,
 )
 from omcal.model.run_files import arrays_of, read_run, values_of
 from omcal.model.stream import StreamSums
@@ -53,7 +47,6 @@ from omcal.model.structure import structure_at
 from omcal.model.updating import UpdatedEstimator
 from omcal.places.base import Place, sample_rows
 from omcal.views.like import PresentLike, ViewsLike
-from omcal.views.reading import refuse_second_view
 from omcal.views.view import Views
 
 _ATTRIBUTES = """\
@@ -106,73 +99,12 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        cls._parameter_constraints = scikit_constraints(declared(cls))
         if cls.__doc__:
             cls.__doc__ = cls.__doc__.replace("{attributes}", _ATTRIBUTES)
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]]
-
-    def fit(
-        self,
-        X: ViewsLike,
-        y: ArrayLike | None = None,
-        present: PresentLike | None = None,
-        like: Any = None,
-    ) -> Self:
-        """Cluster the samples of X.
-
-        Parameters
-        ----------
-        X : list or mapping of 2-D arrays, or one 2-D array
-            The views, dense or sparse; row i is the same sample in each. One array, data frame
-            or sparse matrix is one view, or several where `views` splits its columns. Views may
-            be larger than the memory: memory-mapped files, datasets of h5py, arrays of zarr,
-            anything else that has a shape, a dtype and slices of rows; arrays, data frames or
-            lists of delayed blocks of Dask. Data frames whose indices are the same set of names
-            are brought into the order of the first. A sample may be absent from some views, but
-            not from all: its row there is None, masked, or NaN in all of its features.
-        y : None
-            Ignored; clustering knows no classes.
-        present : mapping or list of boolean arrays, or one of shape (n, n_views), optional
-            Which samples are in which view, for views that cannot hold NaN, such as sparse ones;
-            None in place of an array: all.
-        like : fitted model, array of n labels, or labels by id, optional
-            An earlier clustering whose numbers are kept. Clusters are matched by the samples they
-            share: by the labels that are given (−1: none), by id for data frames (a mapping or a
-            Series), or by the predictions of a model. Clusters without a match take free numbers.
-            By default clusters are numbered by size, largest first.
-
-        Returns
-        -------
-        self
-            Fitted.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            After Ctrl-C. While the fit iterates, it ends with the iteration in progress, and the
-            model is fitted as far as it came; earlier, or pressed twice, the model is as before.
-        """
-        with self._telling():
-            self._validate_params()
-            refuse_second_view(y)
-        with (
-            self._working(),
-            shown(self.verbose),
-            plain_interrupts(),
-            checkpoint_errors(self.checkpoint),
-        ):
-            interrupted = self._fit(X, y, present, like)
-            warn(self)
-        if interrupted:
-            raise KeyboardInterrupt
-        return self
-
     @all_or_nothing
     @with_callbacks  # type: ignore[untyped-decorator]
-    def _fit(
-        self, X: ViewsLike, y: ArrayLike | None, present: PresentLike | None, like: Any = None
-    ) -> bool:
+    def _fit(self, run: Any, X: ViewsLike, y: Any, present: PresentLike | None, like: Any) -> bool:
         """Set the fitted state; return whether Ctrl-C cut the iterations short."""
         if not (self.n_clusters == "auto" and self.warm_start and hasattr(self, "_rule")):
             self._choose_number(self, X, present)
@@ -368,10 +300,6 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         random_start = isinstance(self.init, str) and (self.init == "random" or self.n_init > 1)
         return isinstance(self.anchors, str) or random_start
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_clusters_
-
     def _checkpoint(self, place: Place, settings: GraphSettings, **more: Any) -> Checkpoint | None:
         """The one that was asked for; it is of use for the same data, parameters and `more`."""
         if self.checkpoint is None:
@@ -406,7 +334,5 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

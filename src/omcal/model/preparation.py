@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.memory import parse_bytes
@@ -16,11 +14,10 @@ from omcal.machine.versions import versions
 from omcal.method.scaling import check_scale
 from omcal.method.settings import GraphSettings, resolve_n_anchors
 from omcal.method.starts import check_init
-from omcal.model.base import FittedModel
 from omcal.model.checkpoint import describe_value
-from omcal.model.cost import Estimate
+from omcal.model.clusterer import Clusterer
+from omcal.model.cost import Estimate, ViewSize
 from omcal.model.parameters import SharedParameters
-from omcal.model.sizes import ViewSize, view_sizes
 from omcal.places.base import Place
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.places.team import facts_of, team_of
@@ -31,10 +28,13 @@ from omcal.views.reading import fill_missing, read_views
 from omcal.views.view import MissingValuesError, Views
 
 
-class PlacedEstimator(FittedModel, SharedParameters):
+class PlacedEstimator(Clusterer, SharedParameters):
     """The part of OMCAL and OCAL that comes before the work of a fit."""
 
     _single_view: ClassVar[bool] = False
+
+    def _new_run(self) -> Self:
+        return self
 
     def _working(self) -> AbstractContextManager[Any]:
         """Around the work: the client that was asked for is the current one."""
@@ -137,47 +137,10 @@ class PlacedEstimator(FittedModel, SharedParameters):
     def _estimate_of(self, views: Views, settings: GraphSettings) -> Estimate:
         return self._estimate(views.n, tuple(map(ViewSize.of, views)), settings.n_anchors)
 
-    def estimate(
-        self,
-        n: int,
-        dims: int | Sequence[int],
-        *,
-        dtype: DTypeLike = np.float64,
-        density: float | Sequence[float | None] | None = None,
+    def _estimate(
+        self, n: int, sizes: tuple[ViewSize, ...], n_anchors: int | None = None
     ) -> Estimate:
-        """What `fit` on n samples would take: memory, time, and where the rows would live.
-
-        Parameters
-        ----------
-        n : int
-            Number of samples.
-        dims : list of int
-            Number of features of each view.
-        dtype : dtype, default=float64
-            Of the views.
-        density : float or list of float or None, optional
-            Share of stored entries of sparse views, for all or for each; None is dense.
-
-        Returns
-        -------
-        omcal.model.cost.Estimate
-            `print` it, or read its `bytes` and `seconds`.
-
-        Examples
-        --------
-        >>> from omcal import OMCAL
-        >>> expected = OMCAL(n_clusters=10).estimate(1_000_000, [50, 30], dtype="float32")
-        >>> 1e8 < expected.bytes < 1e9
-        True
-        """
-        self._validate_params()
-        if not isinstance(n, Integral) or n < 2:
-            raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
-        sizes = view_sizes(dims, dtype, density)
-        return self._estimate(int(n), sizes, self._resolve_n_anchors(n))
-
-    def _estimate(self, n: int, sizes: tuple[ViewSize, ...], m: int) -> Estimate:
-        c, k = self._wanted, int(self.n_neighbors)
+        c, k, m = self._wanted, int(self.n_neighbors), n_anchors or self._resolve_n_anchors(n)
         how = self.anchors if isinstance(self.anchors, str) else "given"
         asked = self._asked()
         return Estimate(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
@@ -14,16 +13,16 @@ from omcal.machine.threads import small_blas
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import Predictor, indicate
 from omcal.method.settings import default_n_anchors
+from omcal.model.cost import ViewSize
 from omcal.model.drift import Reference, compare_views
 from omcal.model.preparation import PlacedEstimator
-from omcal.model.progress import FitMonitor, all_or_nothing, plain_interrupts, shown
-from omcal.model.sizes import ViewSize
+from omcal.model.progress import FitMonitor, all_or_nothing
 from omcal.model.stream import Reservoir, StreamSums
 from omcal.model.subset_fits import views_in_memory
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.present import check_present
-from omcal.views.reading import fill_missing, read_views, refuse_second_view
+from omcal.views.reading import fill_missing, read_views
 from omcal.views.view import MissingValuesError, Views
 
 _REFIT_RATE = 0.001  # of refits without need, per comparison and view
@@ -75,52 +74,6 @@ class UpdatedEstimator(PlacedEstimator):
 
     _fit_at: ClassVar[Callable[..., bool]]
     _set_rule: ClassVar[Callable[..., None]]
-
-    def partial_fit(
-        self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
-    ) -> Self:
-        """Add a batch of samples to the fit; clusters keep their numbers.
-
-        A model that begins with it keeps a random sample of all batches: 128 rows per anchor, or
-        as many as 16 MiB hold, but at least 2000. It is fitted to the sample again while the
-        sample fills, and later where the last tenth of the stream lies elsewhere than the samples
-        of the last fit. In between, and for models of `fit` and of files, scalings, anchors and
-        view weights stay, and the sums of the solver are carried on. Memory does not grow with
-        the stream. The page "Living clusters" has the details.
-
-        Parameters
-        ----------
-        X : as in `fit`
-            The batch; the first has at least as many samples as `fit` needs. Views in files are
-            read in blocks, each of which is a batch. Tensors are copied to the memory of the host.
-        y : None
-            Ignored; clustering knows no classes.
-        present : as in `fit`
-            Which samples are in which view.
-
-        Returns
-        -------
-        self
-            `labels_` are those of the batch, as it came.
-
-        Examples
-        --------
-        >>> from omcal import OMCAL
-        >>> from omcal.datasets import make_multiview
-        >>> data = make_multiview(900, n_clusters=3, noise=0.5, random_state=0)
-        >>> model = OMCAL(3, random_state=0)
-        >>> for week in range(3):
-        ...     rows = slice(300 * week, 300 * week + 300)
-        ...     _ = model.partial_fit({name: view[rows] for name, view in data.views.items()})
-        >>> bool((model.predict(data.views)[600:] == model.labels_).mean() > 0.95)
-        True
-        """
-        self._validate_params()
-        refuse_second_view(y)
-        self._require_host()
-        with shown(self.verbose), plain_interrupts():
-            self._partial_fit(X, present)
-        return self
 
     def _require_host(self) -> None:
         """Refuse places that cannot carry the sums of a stream."""
