@@ -5,8 +5,8 @@ import re
 
 
 def sections(thing):
-    """The sections of a docstring by their titles; what comes before them is under ""."""
-    parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", inspect.cleandoc(thing.__doc__ or ""), flags=re.M)
+    """The sections of a docstring, own or inherited, by their titles; the text before them: ""."""
+    parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", inspect.getdoc(thing) or "", flags=re.M)
     return {"": parts[0]} | dict(zip(parts[1::2], parts[2::2], strict=True))
 
 

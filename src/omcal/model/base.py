@@ -335,8 +335,10 @@ class FittedModel(
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that `omcal.load` reads; it holds no data.
 
-        The file appears under its name only when it is complete. Parameters that say where a fit
-        works (`device`, `memory_limit`, `scratch_dir`, `checkpoint`, `client`) are not stored.
+        It holds parameters, scalings, anchors, weights, basis, threshold matrix, names and labels,
+        not the data or their graphs. Parameters that say where a fit works (`device`,
+        `memory_limit`, `scratch_dir`, `checkpoint`, `client`) are not stored. The file appears
+        under its name only when it is complete. A `random_state` must be an integer or None.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The small state of a fit on disk, and a fit that goes on from it."""
+"""Save the small state of a fit in a file, and continue a fit from it."""
 
 from __future__ import annotations
 
@@ -38,14 +38,12 @@ _DECISIVE = {
 }
 
 Step = tuple[Floats, Floats, Floats]  # alpha, P, R
+_PARTS = ("alpha", "P", "R", "StF", "FtF", "FoldtF")  # of a sweep: the step, and its sums
 
 
 @contextmanager
 def checkpoint_errors(path: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Where a fit fails that may go on from a checkpoint, say that there is one.
-
-    What is in order by its form may still hold numbers that no fit has left there.
-    """
+    """Name the checkpoint in errors of a fit that found one, as it may hold wrong numbers."""
     found = path is not None and os.path.exists(path)
     try:
         yield
@@ -63,20 +61,11 @@ class OtherFitError(ValueError):
 
 
 class Checkpoint:
-    """The sweeps of a fit so far: what each was given and what it returned.
+    """Arguments and results of the sweeps of a fit so far, in a file.
 
-    The solver does the rest from these alone, so a fit that starts again with them comes to where
-    it was without a pass over the rows. Nothing in it has n entries.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Where it is kept; written whole or not at all.
-    data : mapping
-        What describes the data, as JSON can hold it.
-    parameters : mapping
-        Those of the estimator; the ones that decide how the fit goes must be the same when the
-        checkpoint is used again, as must the data.
+    The solver does the rest from these alone, so a fit that starts again with them reaches the same
+    state without a pass over the rows. Nothing in it has n entries. It is used again for the same
+    data, described by values that JSON can hold, and the same decisive parameters.
     """
 
     def __init__(
@@ -116,9 +105,9 @@ class Checkpoint:
     def follow(
         self, rows: AbstractRows, anchors: list[Array], random_state: np.random.RandomState
     ) -> AbstractRows:
-        """Rows whose sweeps are recorded, and which know those that already are.
+        """Return rows whose sweeps are recorded, and which answer recorded ones from the file.
 
-        The random numbers that come after the anchors are recorded too, or set as they were.
+        The state of the random numbers after the anchors is recorded too, or set as it was.
         """
         if self.resumes:
             random_state.set_state(self._random_state)
@@ -128,7 +117,7 @@ class Checkpoint:
         return RecordedRows(rows, self)
 
     def save(self) -> None:
-        """Write it; where that fails, the fit goes on without, and the last one stays."""
+        """Write the file; if that fails, the fit continues without, and the last file stays."""
         kind, key, position, has_gauss, gauss = self._random_state
         header = {
             "format": FORMAT,
@@ -136,11 +125,13 @@ class Checkpoint:
             "n_sweeps": len(self.steps),
             "random_state": [kind, position, has_gauss, gauss],
         }
+        sums = [(one.StF, one.FtF, one.FoldtF) for one in self.sums]
+        columns = (*zip(*self.steps, strict=True), *zip(*sums, strict=True))
         arrays = {
             "random_key": key,
             "StS": self.StS,
             **{f"anchors.{v}": anchors for v, anchors in enumerate(self.anchors)},
-            **{name: np.stack(values) for name, values in self._columns().items()},
+            **{name: np.stack(values) for name, values in zip(_PARTS, columns, strict=True)},
         }
         try:
             write_archive(self.path, header, arrays)
@@ -157,14 +148,6 @@ class Checkpoint:
     def remove(self) -> None:
         if self.writes:
             self.path.unlink(missing_ok=True)
-
-    def _columns(self) -> dict[str, list[Floats]]:
-        columns = {
-            name: [step[i] for step in self.steps] for i, name in enumerate(("alpha", "P", "R"))
-        }
-        for name in ("StF", "FtF", "FoldtF"):
-            columns[name] = [getattr(sums, name) for sums in self.sums]
-        return columns
 
     def _load(self) -> None:
         with open_regular(self.path) as stream:
@@ -194,16 +177,16 @@ class Checkpoint:
         kind, position, has_gauss, gauss = header["random_state"]
         sound = kind == "MT19937" and type(position) is int and 0 <= position <= 624
         if not sound or has_gauss not in (0, 1) or not math.isfinite(gauss):
-            raise ArchiveError("its random numbers are not such.")
+            raise ArchiveError("the state of its random numbers is not valid.")
         key = archive.take("random_key", (624,), "u")
         self._random_state = (kind, key, position, int(has_gauss), float(gauss))
         self.anchors = [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)]
-        steps = archive.take("alpha", (n, V)), archive.take("P", (n, m, c))
-        R = archive.take("R", (n, c, c))
-        self.steps = list(zip(*steps, R, strict=True))
-        shapes = {"StF": (n, V, m, c), "FtF": (n, c, c), "FoldtF": (n, c, c)}
-        sums = [archive.take(name, shape) for name, shape in shapes.items()]
-        self.sums = [Sums(*parts) for parts in zip(*sums, strict=True)]
+        shapes = (V,), (m, c), (c, c), (V, m, c), (c, c), (c, c)
+        parts = [
+            archive.take(*of, "f") for of in zip(_PARTS, [(n, *s) for s in shapes], strict=True)
+        ]
+        self.steps = list(zip(*parts[:3], strict=True))
+        self.sums = [Sums(*of_sweep) for of_sweep in zip(*parts[3:], strict=True)]
         self.StS = archive.take("StS", (V, V, m, m))
         archive.require_none_left()
 
@@ -222,7 +205,7 @@ class Checkpoint:
 
 
 class RecordedRows(AbstractRows):
-    """Rows that answer from the checkpoint what it knows, and record there what they do."""
+    """Rows whose sweeps are answered from a checkpoint, or done and recorded there."""
 
     def __init__(self, rows: AbstractRows, checkpoint: Checkpoint) -> None:
         self._rows = rows
@@ -268,7 +251,7 @@ class RecordedRows(AbstractRows):
 
 
 def influential(steps: list[Step]) -> list[Step]:
-    """The last steps, of which the F of the last still knows something; the first from F = 0.
+    """Return the last steps, which the final F depends on; the first begins at F = 0.
 
     A step passes a difference in F on by no more than the norm of its R, which is below
     γ / (1+γ): at γ = 0.1 eighteen steps suffice.
@@ -284,7 +267,7 @@ def influential(steps: list[Step]) -> list[Step]:
 
 
 def describe_value(value: Any) -> str:
-    """A parameter in a few words that tell it from others."""
+    """Return a parameter as a short text; different values have different texts."""
     if isinstance(value, str | Number | None):
         return str(value)
     if isinstance(value, Mapping):

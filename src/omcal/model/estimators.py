@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar
 
 from omcal.model.fitting import AnchorClusterer
 from omcal.model.parameters import MultiViewParameters
@@ -44,41 +44,7 @@ class OMCAL(MultiViewParameters, AnchorClusterer):
     True
     """
 
-    @classmethod
-    def paper(cls, n_clusters: int = 8, **changes: Any) -> Self:
-        """An estimator with the published settings, as far as the paper states them.
-
-        Weights by Eq. 27, c + 10 anchors, a random start and the plain iteration. The paper does
-        not state the scaling; here each sample is standardised. On Coil and Wiki ``scale=None``
-        is as accurate, within the spread of the seeds.
-
-        Parameters
-        ----------
-        n_clusters : int, default=8
-            Number of clusters c.
-        **changes
-            Other parameters of the class, or other values of these.
-
-        Returns
-        -------
-        estimator
-            Not fitted.
-
-        Examples
-        --------
-        >>> from omcal import OMCAL
-        >>> OMCAL.paper(20, beta=0.1).n_anchors
-        30
-        """
-        settings: dict[str, Any] = {
-            "n_anchors": n_clusters + 10,
-            "scale": "sample",
-            "weighting": "adaptive",
-            "init": "random",
-            "tol": 1e-6,
-            "accelerate": False,
-        }
-        return cls(n_clusters, **{**settings, **changes})
+    _published: ClassVar[dict[str, Any]] = {"scale": "sample", "weighting": "adaptive"}
 
 
 class OCAL(AnchorClusterer):
@@ -105,36 +71,4 @@ class OCAL(AnchorClusterer):
     """
 
     _single_view = True
-
-    @classmethod
-    def paper(cls, n_clusters: int = 8, **changes: Any) -> Self:
-        """An estimator with the published settings, as far as the paper states them.
-
-        c + 10 anchors, a random start, the plain iteration, and the data as they are.
-
-        Parameters
-        ----------
-        n_clusters : int, default=8
-            Number of clusters c.
-        **changes
-            Other parameters of the class, or other values of these.
-
-        Returns
-        -------
-        estimator
-            Not fitted.
-
-        Examples
-        --------
-        >>> from omcal import OCAL
-        >>> OCAL.paper(20, beta=0.1).n_anchors
-        30
-        """
-        settings: dict[str, Any] = {
-            "n_anchors": n_clusters + 10,
-            "scale": None,
-            "init": "random",
-            "tol": 1e-6,
-            "accelerate": False,
-        }
-        return cls(n_clusters, **{**settings, **changes})
+    _published: ClassVar[dict[str, Any]] = {"scale": None}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from omcal.model.tabular import Tabular
 
@@ -119,16 +118,6 @@ class ClusterDescription(Tabular):
             found.setdefault(feature.cluster, []).append(feature)
         return found
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and texts, as for JSON.
-
-        Returns
-        -------
-        dict
-            The attributes by name.
-        """
-        return asdict(self)
-
     def _table(self) -> list[Sequence[str]]:
         return [COLUMNS, *map(table_row, self.features)]
 
@@ -136,13 +125,6 @@ class ClusterDescription(Tabular):
         return self.features
 
     def remarks(self) -> list[str]:
-        """What the table does not say, in sentences.
-
-        Returns
-        -------
-        list of str
-            A sentence or two each.
-        """
         lines = [
             "effect: mean in the cluster less that elsewhere, in standard deviations of all "
             "samples.",

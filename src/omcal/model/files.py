@@ -38,31 +38,7 @@ _NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client", 
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file; `load` reads it.
-
-    The file appears under its name only when it is complete. It holds parameters, scaling,
-    anchors, weights, basis, threshold matrix, names and labels, not the data or their graphs, and
-    not the parameters that say where a fit works: `device`, `memory_limit`, `scratch_dir`,
-    `checkpoint` and `client` are the defaults again after loading.
-
-    Parameters
-    ----------
-    model : OMCAL, OCAL or Consensus
-        Fitted. A `random_state` must be an integer or None.
-    path : str or path-like
-        Any name; ``.omcal`` is usual.
-
-    Examples
-    --------
-    >>> import tempfile, omcal
-    >>> from omcal.datasets import make_multiview
-    >>> data = make_multiview(200, n_clusters=3, random_state=0)
-    >>> model = omcal.OMCAL(n_clusters=3, random_state=0).fit(data.views)
-    >>> path = Path(tempfile.mkdtemp()) / "made.omcal"
-    >>> save(model, path)
-    >>> bool((load(path).predict(data.views) == model.predict(data.views)).all())
-    True
-    """
+    """Write a fitted model to a file, as `FittedModel.save` says; `load` reads it."""
     check_is_fitted(model)
     run, values, arrays = model._parts()
     name = type(run).__name__

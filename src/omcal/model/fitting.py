@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import Tags, check_random_state
@@ -97,10 +97,42 @@ labels_ : array of shape (n,)
 class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
     """Everything that OMCAL and OCAL share: all but the parameters for several views."""
 
+    _published: ClassVar[dict[str, Any]]  # settings of the paper
+
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if cls.__doc__:
             cls.__doc__ = cls.__doc__.replace("{attributes}", _ATTRIBUTES)
+
+    @classmethod
+    def paper(cls, n_clusters: int = 8, **changes: Any) -> Self:
+        """Return an estimator with the published settings, as far as the paper states them.
+
+        They are c + 10 anchors, a random start, the plain iteration and, with several views, the
+        weights of Eq. 27. The paper does not state the scaling; here OMCAL standardises each
+        sample (on Coil and Wiki ``scale=None`` is as accurate, within the spread of the seeds),
+        and OCAL takes the data as they are.
+
+        Parameters
+        ----------
+        n_clusters : int, default=8
+            Number of clusters c.
+        **changes
+            Other parameters of the class, or other values of these.
+
+        Returns
+        -------
+        estimator
+            Not fitted.
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> OMCAL.paper(20, beta=0.1).n_anchors
+        30
+        """
+        plain = {"n_anchors": n_clusters + 10, "init": "random", "tol": 1e-6, "accelerate": False}
+        return cls(n_clusters, **{**plain, **cls._published, **changes})
 
     @all_or_nothing
     @with_callbacks  # type: ignore[untyped-decorator]

@@ -28,26 +28,8 @@ ITERATION_DONE = "start %d, iteration %d: objective %.8g"
 RUN_DONE = "run %d of %d: objective %.8g"
 
 
-class FitTasks:
-    """The tasks that callbacks see: one per start, with one per iteration in it."""
-
-    def __init__(self, estimator: Any, X: Any, y: Any, n_starts: int) -> None:
-        self._hook = {"estimator": estimator, "X": X, "y": y}
-        self._context: Any = _NoCallbacks()
-        if hasattr(estimator, "_skl_callbacks"):
-            self._context = estimator._init_callback_context(max_subtasks=n_starts)
-        self._context.call_on_fit_task_begin(**self._hook)
-
-    def start(self, max_iter: int) -> StartTask:
-        return StartTask(self._context.subcontext("start", max_subtasks=max_iter), self._hook)
-
-    def end(self) -> None:
-        """The estimator is fitted."""
-        self._context.call_on_fit_task_end(**self._hook, reconstruction_attributes={})
-
-
 class StartTask:
-    """One start of the solver."""
+    """One start of the solver, as a task that callbacks see, with one per iteration in it."""
 
     def __init__(self, context: Any, hook: dict[str, Any]) -> None:
         self._context, self._hook = context, hook
@@ -164,8 +146,12 @@ class FitMonitor:
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
         self.say: Callable[..., None] = reporter(estimator.verbose)
         self._max_iter = estimator.max_iter
-        self._tasks = FitTasks(estimator, X, y, estimator._n_starts)
         self._interruption = Interruption()
+        self._hook = {"estimator": estimator, "X": X, "y": y}
+        self._context: Any = _NoCallbacks()  # of the tasks that callbacks see
+        if hasattr(estimator, "_skl_callbacks"):
+            self._context = estimator._init_callback_context(max_subtasks=estimator._n_starts)
+        self._context.call_on_fit_task_begin(**self._hook)
 
     @property
     def interrupted(self) -> bool:
@@ -199,7 +185,8 @@ class FitMonitor:
 
     def start(self) -> StartTask:
         """Announce a start of the solver."""
-        return self._tasks.start(self._max_iter)
+        context = self._context.subcontext("start", max_subtasks=self._max_iter)
+        return StartTask(context, self._hook)
 
     def progress(self, number: int, task: StartTask, any_stops: Callable[[bool], bool]) -> Progress:
         """Return the function that the solver calls after each iteration of a start."""
@@ -212,7 +199,7 @@ class FitMonitor:
 
     def end(self) -> None:
         """Announce that the estimator is fitted."""
-        self._tasks.end()
+        self._context.call_on_fit_task_end(**self._hook, reconstruction_attributes={})
 
 
 class _ProgressHandler(logging.StreamHandler[TextIO]):

@@ -29,6 +29,17 @@ class Tabular:
         """
         return []
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers, texts and None, as for JSON.
+
+        Returns
+        -------
+        dict
+            The attributes by name.
+        """
+        found: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        return found
+
     def to_frame(self) -> Any:
         """Return a pandas data frame with a row per item.
 

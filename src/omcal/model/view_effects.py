@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from omcal.machine.arrays import Floats, Mask
 from omcal.model.tabular import Tabular
@@ -113,24 +112,7 @@ class ViewExplanation(Tabular):
     n_samples: int
     n_resamples: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and None, as for JSON.
-
-        Returns
-        -------
-        dict
-            The attributes by name.
-        """
-        return asdict(self)
-
     def remarks(self) -> list[str]:
-        """What the table does not say, in sentences; the warnings last.
-
-        Returns
-        -------
-        list of str
-            A sentence or two each.
-        """
         lines = [
             f"The clusters explain {self.explained:.1%} of the graphs of the views.",
             "ARI: agreement with the clusters of all views; 1 if they are the same, about 0 if "
