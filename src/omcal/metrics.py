@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,7 +90,56 @@ def _pairs(sizes: NDArray[Any]) -> int:
     return int(np.sum(sizes * (sizes - 1) // 2))
 
 
-def _accuracy(t: _Contingency) -> float:
+class _Score(Protocol):
+    def __call__(self, y_true: ArrayLike, y_pred: ArrayLike) -> float: ...
+
+
+_OF_TABLE: dict[str, Callable[[_Contingency], float]] = {}
+_DOCSTRING = """\
+{summary}
+
+Parameters
+----------
+y_true : array-like of shape (n,)
+    Known classes; labels of any kind that can be sorted.
+y_pred : array-like of shape (n,)
+    Clusters, likewise; their names may differ from the classes.
+
+Returns
+-------
+float
+    {returned}
+
+Examples
+--------
+>>> from omcal.metrics import {name}
+>>> round({name}([0, 0, 1, 1], [1, 1, 0, 2]), 4)
+{example}
+"""
+
+
+def _of_labels(
+    returned: str, example: float
+) -> Callable[[Callable[[_Contingency], float]], _Score]:
+    """Turn a score of a contingency table into one of two arrays of labels, and document it."""
+
+    def decorate(score: Callable[[_Contingency], float]) -> _Score:
+        def measured(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+            return score(_Contingency(y_true, y_pred))
+
+        name = measured.__name__ = measured.__qualname__ = score.__name__
+        measured.__doc__ = _DOCSTRING.format(
+            summary=score.__doc__, returned=returned, name=name, example=example
+        )
+        _OF_TABLE[name] = score
+        return measured
+
+    return decorate
+
+
+@_of_labels("Above 0, at most 1; 1 where both are the same but for the names.", 0.75)
+def clustering_accuracy(t: _Contingency) -> float:
+    """Return the share of samples whose cluster maps to their class, best one-to-one map (ACC)."""
     counts = t.counts if t.counts.shape[0] <= t.counts.shape[1] else t.counts.T.tocsr()
     n_rows = counts.shape[0]
     # One extra column per row lets every row be matched. Every weight is raised by one, because a
@@ -124,56 +173,6 @@ def _nmi(t: _Contingency, average: Average) -> float:
     return min(max(t.mutual_information() / norm, 0.0), 1.0)
 
 
-def _purity(t: _Contingency) -> float:
-    return float(t.counts.max(axis=0).sum() / t.n)
-
-
-def _ari(n: int, both: int, in_classes: int, in_clusters: int) -> float:
-    """Return the adjusted Rand index from the numbers of samples and of pairs."""
-    if both == in_classes == in_clusters:
-        return 1.0
-    chance = in_classes * in_clusters / (n * (n - 1) / 2)
-    return (both - chance) / ((in_classes + in_clusters) / 2 - chance)
-
-
-def _precision(t: _Contingency) -> float:
-    both, _, in_clusters = t.pairs()
-    return both / in_clusters if in_clusters else 1.0
-
-
-def _recall(t: _Contingency) -> float:
-    both, in_classes, _ = t.pairs()
-    return both / in_classes if in_classes else 1.0
-
-
-def _f_score(t: _Contingency) -> float:
-    p, r = _precision(t), _recall(t)
-    return 2 * p * r / (p + r) if p + r else 0.0
-
-
-def clustering_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Return the fraction of samples whose cluster maps to their class, best one-to-one map (ACC).
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Known classes; labels of any kind that can be sorted.
-    y_pred : array-like of shape (n,)
-        Clusters, likewise; their names may differ from the classes.
-
-    Returns
-    -------
-    float
-        Above 0, at most 1; 1 where both are the same but for the names.
-
-    Examples
-    --------
-    >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
-    0.75
-    """
-    return _accuracy(_Contingency(y_true, y_pred))
-
-
 def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> float:
     """Return the normalised mutual information (NMI).
 
@@ -200,50 +199,19 @@ def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> fl
     return _nmi(_Contingency(y_true, y_pred), average)
 
 
-def purity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Return the fraction of samples in the majority class of their cluster.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Known classes; labels of any kind that can be sorted.
-    y_pred : array-like of shape (n,)
-        Clusters, likewise; their names may differ from the classes.
-
-    Returns
-    -------
-    float
-        Above 0, at most 1; it rises with the number of clusters, to 1 for one per sample.
-
-    Examples
-    --------
-    >>> purity([0, 0, 1, 1], [1, 1, 0, 2])
-    1.0
-    """
-    return _purity(_Contingency(y_true, y_pred))
+@_of_labels(
+    "Above 0, at most 1; it rises with the number of clusters, to 1 for one per sample.", 1.0
+)
+def purity(t: _Contingency) -> float:
+    """Return the fraction of samples in the majority class of their cluster."""
+    return float(t.counts.max(axis=0).sum() / t.n)
 
 
-def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Return the adjusted Rand index of Hubert and Arabie (ARI).
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Known classes; labels of any kind that can be sorted.
-    y_pred : array-like of shape (n,)
-        Clusters, likewise; their names may differ from the classes.
-
-    Returns
-    -------
-    float
-        At most 1, which means the same; about 0 by chance, and below it for less than that.
-
-    Examples
-    --------
-    >>> round(ari([0, 0, 1, 1], [1, 1, 0, 2]), 4)
-    0.5714
-    """
-    t = _Contingency(y_true, y_pred)
+@_of_labels(
+    "At most 1, which means the same; about 0 by chance, and below it for less than that.", 0.5714
+)
+def ari(t: _Contingency) -> float:
+    """Return the adjusted Rand index of Hubert and Arabie (ARI)."""
     return _ari(t.n, *t.pairs())
 
 
@@ -259,73 +227,33 @@ def ari_of_table(counts: NDArray[np.int64]) -> float:
     return _ari(int(counts.sum()), *map(_pairs, sums))
 
 
-def f_score(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Return the harmonic mean of pairwise precision and recall.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Known classes; labels of any kind that can be sorted.
-    y_pred : array-like of shape (n,)
-        Clusters, likewise; their names may differ from the classes.
-
-    Returns
-    -------
-    float
-        0 to 1.
-
-    Examples
-    --------
-    >>> round(f_score([0, 0, 1, 1], [1, 1, 0, 2]), 4)
-    0.6667
-    """
-    return _f_score(_Contingency(y_true, y_pred))
+def _ari(n: int, both: int, in_classes: int, in_clusters: int) -> float:
+    """Return the adjusted Rand index from the numbers of samples and of pairs."""
+    if both == in_classes == in_clusters:
+        return 1.0
+    chance = in_classes * in_clusters / (n * (n - 1) / 2)
+    return (both - chance) / ((in_classes + in_clusters) / 2 - chance)
 
 
-def precision(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Return the fraction of pairs in one cluster that are in one class; 1 without such pairs.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Known classes; labels of any kind that can be sorted.
-    y_pred : array-like of shape (n,)
-        Clusters, likewise; their names may differ from the classes.
-
-    Returns
-    -------
-    float
-        0 to 1.
-
-    Examples
-    --------
-    >>> precision([0, 0, 1, 1], [1, 1, 0, 2])
-    1.0
-    """
-    return _precision(_Contingency(y_true, y_pred))
+@_of_labels("0 to 1.", 0.6667)
+def f_score(t: _Contingency) -> float:
+    """Return the harmonic mean of pairwise precision and recall."""
+    both, in_classes, in_clusters = t.pairs()
+    return 2 * both / (in_classes + in_clusters) if in_classes + in_clusters else 1.0
 
 
-def recall(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Return the fraction of pairs in one class that are in one cluster; 1 without such pairs.
+@_of_labels("0 to 1.", 1.0)
+def precision(t: _Contingency) -> float:
+    """Return the fraction of pairs in one cluster that are in one class; 1 without such pairs."""
+    both, _, in_clusters = t.pairs()
+    return both / in_clusters if in_clusters else 1.0
 
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Known classes; labels of any kind that can be sorted.
-    y_pred : array-like of shape (n,)
-        Clusters, likewise; their names may differ from the classes.
 
-    Returns
-    -------
-    float
-        0 to 1.
-
-    Examples
-    --------
-    >>> recall([0, 0, 1, 1], [1, 1, 0, 2])
-    0.5
-    """
-    return _recall(_Contingency(y_true, y_pred))
+@_of_labels("0 to 1.", 0.5)
+def recall(t: _Contingency) -> float:
+    """Return the fraction of pairs in one class that are in one cluster; 1 without such pairs."""
+    both, in_classes, _ = t.pairs()
+    return both / in_classes if in_classes else 1.0
 
 
 def evaluate(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> dict[str, float]:
@@ -349,15 +277,8 @@ def evaluate(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") 
     1.0
     """
     t = _Contingency(y_true, y_pred)
-    return {
-        "accuracy": _accuracy(t),
-        "nmi": _nmi(t, average),
-        "purity": _purity(t),
-        "ari": _ari(t.n, *t.pairs()),
-        "f_score": _f_score(t),
-        "precision": _precision(t),
-        "recall": _recall(t),
-    }
+    scores = {name: score(t) for name, score in _OF_TABLE.items()}
+    return {"accuracy": scores.pop("clustering_accuracy"), "nmi": _nmi(t, average), **scores}
 
 
 def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from omcal.datasets import MultiViewData
-from omcal.experiments.contents import RANKS_NOTE, format_measured
+from omcal.experiments.contents import RANKS_NOTE, measured_entries
 from omcal.experiments.document import conditions, failures
 from omcal.experiments.methods import Method, find_method, methods
 from omcal.experiments.paper import load_paper
@@ -102,9 +101,10 @@ class Comparison:
             The file; it is replaced where it exists.
         """
         path = Path(path)
-        form = table_format(path)
-        texts = {".md": self.markdown, ".tex": self.table.latex, ".csv": self.table.csv}
-        write_whole(path, {**texts, ".html": self.html}[form]())
+        if table_format(path) == ".html":
+            write_whole(path, self.html())
+        else:
+            self.table.write(path)
 
 
 def table_format(path: Path) -> str:
@@ -201,7 +201,8 @@ def compare(
     ]
     source = GivenData(data)
     limits = Limits(time_limit, parse_bytes(memory_limit) / 1e9, max(1, thread_count() // jobs))
-    with _records_file(records) as path:
+    with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
+        path = Path(folder) / "records.jsonl" if records is None else Path(records)
         run_cells(cells, Settings(source, limits, jobs), path, observer or Observer())
         keys = {cell.key for cell in cells}
         (content,) = source.prints().values()
@@ -270,15 +271,6 @@ def _as_data(
     return data if data.name else replace(data, name="data")
 
 
-@contextlib.contextmanager
-def _records_file(given: str | os.PathLike[str] | None) -> Iterator[Path]:
-    if given is not None:
-        yield Path(given)
-        return
-    with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
-        yield Path(folder) / "records.jsonl"
-
-
 def _table(
     data: MultiViewData, n_clusters: int, rows_of: dict[str, Cell], summary: Summary
 ) -> Table:
@@ -287,16 +279,18 @@ def _table(
     columns: dict[str, list[Entry]] = {}
     if labelled:
         scores = {m: [summary.measure(cell, m) for cell in cells] for m in load_paper().metrics}
-        columns = {metric: _entries(found) for metric, found in scores.items()}
+        columns = {metric: measured_entries(found) for metric, found in scores.items()}
         columns["rank"] = _ranks(list(scores.values()))
     else:
-        columns["stability"] = _entries([_stability(summary, cell) for cell in cells])
-        columns["agreement"] = _entries([summary.measure(cell, "agreement") for cell in cells])
+        columns["stability"] = measured_entries([_stability(summary, cell) for cell in cells])
+        columns["agreement"] = measured_entries(
+            [summary.measure(cell, "agreement") for cell in cells]
+        )
         for view in data.views if len(data.views) > 1 else ():
             found = [_view_agreement(summary, cell, view) for cell in cells]
-            columns[f"in {view}"] = _entries(found)
+            columns[f"in {view}"] = measured_entries(found)
     seconds = [summary.measure(cell, "seconds") for cell in cells]
-    columns["seconds"] = _entries(seconds, "seconds")
+    columns["seconds"] = measured_entries(seconds, "seconds")
     columns["runs"] = [Entry(str(measured.runs)) for measured in seconds]
     rows: list[list[str | Entry]] = [
         [title, *(column[i] for column in columns.values())] for i, title in enumerate(rows_of)
@@ -315,13 +309,6 @@ def _table(
     return Table("comparison", title, ["method", *columns], rows, notes)
 
 
-def _entries(found: list[Measured], metric: str = "ACC") -> list[Entry]:
-    digits = 2 if metric == "seconds" else 3
-    shown = [None if m.mean is None else round(m.mean, digits) for m in found]
-    texts = [format_measured(m, metric) for m in found]
-    return ranked(texts, shown, largest=metric != "seconds")
-
-
 def _ranks(scores: list[list[Measured]]) -> list[Entry]:
     """Return the mean rank of each method; methods without a result come last."""
     values = np.array(
@@ -332,8 +319,7 @@ def _ranks(scores: list[list[Measured]]) -> list[Entry]:
 
 
 def _stability(summary: Summary, cell: Cell) -> Measured:
-    runs = [run for run in summary.runs(cell) if run["status"] == "ok"]
-    pairs = stability([unpack_labels(run["labels"]) for run in runs])
+    pairs = stability([unpack_labels(run["labels"]) for run in summary.finished(cell)])
     return Measured.of(pairs) if pairs else replace(summary.measure(cell, "agreement"), mean=None)
 
 
@@ -341,5 +327,4 @@ def _view_agreement(summary: Summary, cell: Cell, view: str) -> Measured:
     found = summary.measure(cell, "agreement")
     if found.mean is None:
         return found
-    runs = [run for run in summary.runs(cell) if run["status"] == "ok"]
-    return Measured.of([run["view_agreement"][view] for run in runs])
+    return Measured.of([run["view_agreement"][view] for run in summary.finished(cell)])

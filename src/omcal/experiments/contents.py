@@ -134,10 +134,15 @@ def _row(title: str, entries: list[Entry]) -> list[str | Entry]:
 def _column(
     plan: Plan, summary: Summary, dataset: str, methods: list[Row], metric: str
 ) -> list[Entry]:
-    values = [summary.measure(plan.table_cell(dataset, row, 0), metric) for row in methods]
-    texts = [format_measured(value, metric) for value in values]
+    cells = [plan.table_cell(dataset, row, 0) for row in methods]
+    return measured_entries([summary.measure(cell, metric) for cell in cells], metric)
+
+
+def measured_entries(values: list[Measured], metric: str = "ACC") -> list[Entry]:
+    """Return the values of one metric as entries of a table, ranked as they are printed."""
     digits = 2 if metric == "seconds" else 3
     shown = [None if v.mean is None else round(v.mean, digits) for v in values]
+    texts = [format_measured(value, metric) for value in values]
     return ranked(texts, shown, largest=metric != "seconds")
 
 
@@ -151,7 +156,7 @@ def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
             if cell.dataset == dataset
         ]
         good = [(value.mean, cell) for value, cell in scored if value.mean is not None]
-        published = format_published(plan.paper.value(dataset, "OMCAL", "ACC"))
+        published = format_measured(plan.paper.value(dataset, "OMCAL", "ACC"))
         table = plan.table_cell(dataset, plan.paper.row("OMCAL"), 0)
         ours = format_measured(summary.measure(table, "ACC"))
         if not good:
@@ -186,7 +191,7 @@ def comparison_table(plan: Plan, summary: Summary) -> Table:
                 metric,
                 format_measured(ours, metric),
                 str(ours.runs),
-                format_published(printed, metric),
+                format_measured(printed, metric),
                 difference(ours, printed, metric),
                 _status(summary, dataset),
             ]
@@ -229,7 +234,7 @@ def _entry(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) ->
     printed = plan.paper.value(dataset, row.title, metric)
     lines = [
         format_measured(ours, metric),
-        format_published(printed, metric),
+        format_measured(printed, metric),
         difference(ours, printed, metric),
     ]
     return "\n".join(line for line in lines if line)
@@ -245,31 +250,22 @@ def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:
                         yield dataset, row, metric
 
 
-def format_measured(value: Measured, metric: str = "ACC") -> str:
+def format_measured(value: Measured | Published | None, metric: str = "ACC") -> str:
     """Return a value as the paper prints it, with a dash for the spread of a single run.
+
+    None, for a number that the paper does not have, gives an empty text.
 
     Examples
     --------
     >>> format_measured(Measured(0.5941, 0.0152, 5, "")), format_measured(Measured(0.5, None, 1))
     ('0.594(0.015)', '0.500(-)')
     """
-    if value.mean is None:
-        return value.word
+    if value is None or value.mean is None:
+        return "" if value is None else value.word
     if metric == "seconds":
         return f"{value.mean:.2f}"
     spread = "-" if value.spread is None else f"{value.spread:.3f}"
     return f"{value.mean:.3f}({spread})"
-
-
-def format_published(value: Published | None, metric: str = "ACC") -> str:
-    """Return a published value as it was printed."""
-    if value is None:
-        return ""
-    if value.mean is None:
-        return value.word
-    if metric == "seconds":
-        return f"{value.mean:.2f}"
-    return f"{value.mean:.3f}({value.spread:.3f})"
 
 
 def difference(ours: Measured, printed: Published | None, metric: str = "ACC") -> str:

@@ -9,7 +9,6 @@ import numpy as np
 
 from omcal import plots
 from omcal.experiments.plan import Plan
-from omcal.experiments.records import Record
 from omcal.experiments.summary import Summary
 from omcal.plots.figures import require_matplotlib
 
@@ -34,7 +33,7 @@ def convergence(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure
     row = plan.paper.row("OMCAL")
     found = []
     for dataset in plan.paper.datasets:
-        good = _good(summary, plan.table_cell(dataset, row, 0))
+        good = summary.finished(plan.table_cell(dataset, row, 0))
         if good:
             found.append((dataset, good[0]["objective"]))
     if not found:
@@ -95,7 +94,7 @@ def structures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]
     """Draw B = S D⁻¹ Sᵀ before and after learning, for some samples sorted by class."""
     row = plan.paper.row("OMCAL")
     for dataset, _ in plan.paper.figure_datasets("structure"):
-        kept = [r for r in _good(summary, plan.table_cell(dataset, row, 0)) if "graph_rows" in r]
+        kept = [r for r in summary.finished(plan.table_cell(dataset, row, 0)) if "graph_rows" in r]
         if not kept:
             continue
         rows = kept[0]["graph_rows"]
@@ -127,11 +126,6 @@ def transfer(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     for (dataset, known), ax in zip(panels_of.items(), panels, strict=True):
         plots.scores_by_method(list(known.values()), list(known), metrics, ax).set_title(dataset)
     yield "transfer", "OMCAL's steps carried over to SMC", figure
-
-
-def _good(summary: Summary, cell: Any) -> list[Record]:
-    runs = [record for record in summary.runs(cell) if record["status"] == "ok"]
-    return sorted(runs, key=lambda record: record["seed"])
 
 
 def _number(value: float | None) -> float:

@@ -52,9 +52,8 @@ def write_tables(tables: Iterable[Table], folder: Path) -> None:
     """Write each table as .md, .tex and .csv."""
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables:
-        write_whole(folder / f"{table.name}.md", table.document())
-        write_whole(folder / f"{table.name}.tex", table.latex())
-        write_whole(folder / f"{table.name}.csv", table.csv())
+        for ending in (".md", ".tex", ".csv"):
+            table.write(folder / f"{table.name}{ending}")
 
 
 def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[Figure]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from omcal.datasets import PAPER_DATASETS
@@ -33,13 +33,7 @@ class Cell:
     @property
     def identity(self) -> dict[str, Any]:
         """The fields that identify the record of this cell."""
-        return {
-            "dataset": self.dataset,
-            "method": self.method,
-            "seed": self.seed,
-            "parameters": self.parameters,
-            "structure": self.structure,
-        }
+        return asdict(self)
 
     @property
     def key(self) -> str:
@@ -154,12 +148,8 @@ class Plan:
     def varied_cell(self, dataset: str, **varied: float) -> Cell:
         """Return OMCAL with some of the paper's parameters replaced, seed 0."""
         row = self.paper.row("OMCAL")
-        return Cell(
-            dataset,
-            row.name,
-            0,
-            {**row.parameters, **self.paper.omcal_parameters(dataset), **varied},
-        )
+        parameters = {**row.parameters, **self.paper.omcal_parameters(dataset), **varied}
+        return Cell(dataset, row.name, 0, parameters)
 
     def _allows_cell(self, cell: Cell) -> bool:
         return self._allows(PAPER_DATASETS, cell.dataset) and self._allows(

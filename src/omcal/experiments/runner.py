@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -20,14 +20,14 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from omcal import __version__
+from omcal.experiments.methods import methods
 from omcal.experiments.plan import Cell, cell_key
 from omcal.experiments.records import Record, RecordFile, is_current, read_records
 from omcal.experiments.sources import Source
-from omcal.experiments.worker import Limits, is_available, memory_line, run_cell
+from omcal.experiments.worker import Limits, memory_line, run_cell
+from omcal.machine import versions as required
 
 _POLL_SECONDS = 0.25
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 _LOG_TAIL = 400
 
 
@@ -115,7 +115,7 @@ class _Run:
             tighter = (over_time and record["limits"]["seconds"] < limits.seconds) or (
                 over_memory and record["limits"]["gigabytes"] < limits.gigabytes
             )
-            missing = record["status"] == "unavailable" and is_available(record["method"])
+            missing = record["status"] == "unavailable" and record["method"] in methods()
             if tighter or missing:
                 continue
             ended[cell_key(record)] = record["status"]
@@ -135,8 +135,9 @@ class _Run:
                         cell = waiting.pop(0)
                         if cell.settings_key in self._over:
                             continue  # one seed over a limit stands for all seeds
-                        if not is_available(cell.method):
-                            self._save(records, cell, _unavailable(cell))
+                        if cell.method not in methods():
+                            error = f"{cell.method} is not in this version of omcal"
+                            self._save(records, cell, {"status": "unavailable", "error": error})
                             continue
                         with _interrupts_deferred():  # until `finally` knows of the process
                             running.append(self._start(cell, Path(logs)))
@@ -228,10 +229,6 @@ def _interrupts_deferred() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _unavailable(cell: Cell) -> dict[str, Any]:
-    return {"status": "unavailable", "error": f"{cell.method} is not in this version of omcal"}
-
-
 def _died(one: _Running) -> dict[str, Any]:
     """Return the outcome of a process that ended without sending one."""
     code = one.process.exitcode
@@ -260,12 +257,9 @@ def _stop(one: _Running) -> None:
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of this package and of its numerical libraries."""
-    found = {"omcal": __version__, "python": platform.python_version()}
-    for library in _LIBRARIES:
-        try:
-            found[library] = version(library)
-        except PackageNotFoundError:
-            continue
+    found = required.versions()
+    with suppress(PackageNotFoundError):
+        found["numba"] = version("numba")
     return found
 
 
@@ -276,10 +270,8 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()

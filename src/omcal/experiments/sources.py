@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -73,12 +73,7 @@ class GivenData:
     data: MultiViewData
 
     def prints(self) -> dict[str, str]:
-        checksum, size = 0, 0
-        for part in _parts(self.data):
-            for start in range(0, len(part), _BLOCK):
-                checksum = zlib.crc32(part[start : start + _BLOCK], checksum)
-            size += len(part)
-        return {self.data.name: f"{size}-{checksum:08x}"}
+        return {self.data.name: _print_of(_parts(self.data))}
 
     def load(self, name: str) -> MultiViewData:
         return self.data
@@ -108,15 +103,17 @@ def _bytes(array: Array) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
+def _print_of(parts: Iterable[bytes | memoryview]) -> str:
+    """Return the size and checksum of all parts together."""
+    checksum, size = 0, 0
+    for part in parts:
+        checksum, size = zlib.crc32(part, checksum), size + len(part)
+    return f"{size}-{checksum:08x}"
+
+
 def _print_of_file(path: Path) -> str:
-    """Return the size and checksum of a file."""
-    checksum = 0
-    size = 0
     try:
         with path.open("rb") as stream:
-            while block := stream.read(_BLOCK):
-                checksum = zlib.crc32(block, checksum)
-                size += len(block)
+            return _print_of(iter(lambda: stream.read(_BLOCK), b""))
     except OSError:  # the records of its cells have the error
         return "unreadable"
-    return f"{size}-{checksum:08x}"

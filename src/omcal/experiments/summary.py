@@ -68,6 +68,11 @@ class Summary:
         """Return the records of all seeds of a cell's setting."""
         return list(self._by_setting.get(cell.settings_key, {}).values())
 
+    def finished(self, cell: Cell) -> list[Record]:
+        """Return the records with a result among `runs`, in the order of their seeds."""
+        runs = [record for record in self.runs(cell) if record["status"] == "ok"]
+        return sorted(runs, key=lambda record: record["seed"])
+
     def measure(self, cell: Cell, metric: str, *, one_seed: bool = False) -> Measured:
         """Return mean and spread of a metric, or of "seconds", over all seeds or the cell's own.
 

@@ -7,6 +7,9 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from omcal.machine.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,13 @@ class Table:
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(self.header)
-        writer.writerows([_text(cell) for cell in row] for row in self.rows)
+        writer.writerows([cell_text(cell) for cell in row] for row in self.rows)
         return stream.getvalue()
+
+    def write(self, path: Path) -> None:
+        """Write the table as the file's ending says: .md, with title and notes, .tex or .csv."""
+        texts = {".md": self.document, ".tex": self.latex, ".csv": self.csv}
+        write_whole(path, texts[path.suffix.lower()]())
 
 
 def ranked(texts: Sequence[str], values: Sequence[float | None], largest: bool) -> list[Entry]:
@@ -100,18 +108,19 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _text(cell: str | Entry) -> str:
+def cell_text(cell: str | Entry) -> str:
+    """Return the text of a cell, without its rank."""
     return cell.text if isinstance(cell, Entry) else cell
 
 
 def _markdown(cell: str | Entry) -> str:
-    text = _text(cell).replace("|", "\\|").replace("\n", "<br>")
+    text = cell_text(cell).replace("|", "\\|").replace("\n", "<br>")
     rank = cell.rank if isinstance(cell, Entry) else 0
     return {0: text, 1: f"**{text}**", 2: f"<u>{text}</u>"}[rank]
 
 
 def _latex(cell: str | Entry) -> str:
-    text = _escape(_text(cell))
+    text = _escape(cell_text(cell))
     rank = cell.rank if isinstance(cell, Entry) else 0
     return {0: text, 1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}[rank]
 

@@ -11,7 +11,7 @@ from html import escape
 from omcal import __version__
 from omcal.experiments import document
 from omcal.experiments.document import TITLE, Figure
-from omcal.experiments.tables import Entry, Table
+from omcal.experiments.tables import Entry, Table, cell_text
 from omcal.report.html import Cell, Html, Section, TableRow, bar, join, page, paragraph
 from omcal.report.html import table as html_table
 
@@ -48,19 +48,15 @@ def table_page(table: Table) -> str:
 def _bars(table: Table, name: str) -> Html:
     """Return a column as bars: scores on a scale to 1, times on one to the longest."""
     column = table.header.index(name)
-    texts = [_text(row[column]) for row in table.rows]
+    texts = [cell_text(row[column]) for row in table.rows]
     found = [re.match(r"-?[\d.]+", text) for text in texts]
     values = [float(one.group()) if one else 0.0 for one in found]
     largest = max(*values, 1e-12) if name == "seconds" else 1.0
     rows: list[TableRow] = [
-        [_text(row[0]), _spaced(text), bar(value / largest)]
+        [cell_text(row[0]), _spaced(text), bar(value / largest)]
         for row, text, value in zip(table.rows, texts, values, strict=True)
     ]
     return html_table(("method", name, ""), rows, name, "full", f"comparison-{name.lower()}")
-
-
-def _text(cell: str | Entry) -> str:
-    return cell.text if isinstance(cell, Entry) else cell
 
 
 def _side_by_side(parts: list[Html]) -> Html:

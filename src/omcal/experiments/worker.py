@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from omcal.datasets import MultiViewData
-from omcal.experiments.methods import find_method, methods
+from omcal.experiments.methods import find_method
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell
 from omcal.experiments.sources import Source
@@ -110,11 +110,6 @@ def _judged(data: MultiViewData, labels: Array) -> dict[str, Any]:
     }
 
 
-def is_available(method: str) -> bool:
-    """Whether this version has the method."""
-    return method in methods()
-
-
 def _history(model: Any) -> list[float]:
     return [float(value) for value in np.atleast_1d(getattr(model, "objective_", []))]
 
@@ -132,12 +127,8 @@ def _graph_rows(model: Any, data: MultiViewData) -> dict[str, Any]:
     some = some[np.lexsort((model.labels_[some], data.labels[some]))]
     graphs = consensus_graphs(model, {name: view[some] for name, view in data.views.items()})
     classes = np.unique(data.labels[some], return_inverse=True)[1]
-    before, after = ([_rounded(row) for row in graph] for graph in graphs)
+    before, after = ([[float(f"{x:.3g}") for x in row] for row in graph] for graph in graphs)
     return {"classes": classes.tolist(), "before": before, "after": after}
-
-
-def _rounded(row: Array) -> list[float]:
-    return [float(f"{value:.3g}") for value in row]
 
 
 def _redirect_output(log: Path) -> None:
