@@ -124,6 +124,19 @@ def test_embedded_data_hold_no_sign_of_html(path):
     assert payload_of(text)["arrays"]["names"][3] == f"{NASTY} 3"
 
 
+def test_a_nul_in_a_name_does_not_reach_the_page():
+    """HTML has no place for it, not even escaped."""
+    text = page(
+        title="a\0b",
+        kind="",
+        lead=paragraph("c\0"),
+        sections=[],
+        footer="",
+        data={"names": ["d\0"]},
+    )
+    assert "\0" not in text and "a\N{REPLACEMENT CHARACTER}b" in text
+
+
 def test_scores_and_table_are_those_of_the_labels(found, data, model):
     assert found.class_table.scores == evaluate(data.labels, model.labels_)
     counts, order = found.class_table.counts, found.class_table.order

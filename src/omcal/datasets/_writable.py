@@ -62,6 +62,12 @@ def require_plain_names(data: MultiViewData, path: Path, *, nested: bool) -> Non
                 f"view {name!r} has a '/', a '\\', a '.' or '::' in its name, which {path} cannot "
                 "hold there; rename it, or use another format such as .npz."
             )
+        inside = [other for other in data.views if other.startswith(f"{name}/")]
+        if inside:
+            raise DataError(
+                f"view {name!r} would lie where the folder of view {inside[0]!r} is in {path}; "
+                "rename one, or use another format such as .npz."
+            )
 
 
 def require_masks_survive(data: MultiViewData, path: Path) -> None:

@@ -208,7 +208,7 @@ def page(
     style = _style() + folder.joinpath("style.css").read_text(encoding="utf-8")
     parts = (folder.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS)
     script = '(function () {\n"use strict";\n' + "\n".join(parts) + "})();\n"
-    return Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
+    text = Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         policy=_policy(script, style),
         title=escape(title),
         kind=escape(kind),
@@ -221,6 +221,7 @@ def page(
         style=style,
         script=script,
     )
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")  # a name may hold it, HTML must not
 
 
 def embedded(data: Mapping[str, Any]) -> str:
