@@ -48,7 +48,7 @@ KINDS = ["one-hot", "two one-hot", "binary", "counts", "plain", "far"]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [0, 4])
 def test_the_same_data_in_any_form_give_the_same_labels(kind, seed):
-    check_forms(kind, seed)
+    check_forms(kind, seed, most_in_float32=0)
 
 
 @pytest.mark.slow
@@ -56,10 +56,11 @@ def test_the_same_data_in_any_form_give_the_same_labels(kind, seed):
 @settings(max_examples=6)
 @given(seed=st.integers(0, 2**20))
 def test_any_data_in_any_form_give_the_same_labels(kind, seed):
-    check_forms(kind, seed)
+    # float32 may round a sample across the border of two clusters: seen in none of 1500 tables.
+    check_forms(kind, seed, most_in_float32=0.02)
 
 
-def check_forms(kind, seed):
+def check_forms(kind, seed, most_in_float32):
     X, c = draw(kind, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -68,15 +69,15 @@ def check_forms(kind, seed):
             found = OMCAL(c, random_state=0).fit(same).labels_
             if same.dtype == np.float64:
                 assert_array_equal(found, expected, form)
-            else:  # rounding decides for a few samples: seen in 2 of 1500 tables, 3 of 200 at most
-                assert np.count_nonzero(found != expected) <= 0.02 * len(X), form
+            else:
+                assert np.count_nonzero(found != expected) <= most_in_float32 * len(X), form
 
 
 @pytest.mark.slow
 @settings(max_examples=3)
 @given(seed=st.integers(0, 2**20))
 def test_many_binary_rows_in_any_form_give_the_same_labels(seed):
-    """Enough rows for bounds in k-means; float32 may draw another start among so many."""
+    """Enough rows for bounds in k-means."""
     rng = np.random.default_rng(seed)
     n, d, c = (int(rng.integers(*ends)) for ends in ((4000, 9000), (6, 30), (2, 7)))
     X = (rng.random((n, d)) < rng.random((c, d))[rng.integers(c, size=n)]).astype(float)
@@ -87,6 +88,24 @@ def test_many_binary_rows_in_any_form_give_the_same_labels(seed):
             if same.dtype == np.float64:
                 found = OMCAL(c, random_state=0).fit(same).labels_
                 assert_array_equal(found, expected, form)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 4, 5])
+def test_tens_of_thousands_of_binary_rows_in_float32_give_the_same_labels(seed):
+    """k-means decides a million times between centres: rounding must not decide at any of them.
+
+    31 of the seeds 0 to 31 give the same labels; in the other a sample lies between two centres
+    nearer than float32 can tell.
+    """
+    rng = np.random.default_rng(seed)
+    n, d, c = (int(rng.integers(*ends)) for ends in ((30000, 60000), (6, 30), (2, 7)))
+    X = (rng.random((n, d)) < rng.random((c, d))[rng.integers(c, size=n)]).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = OMCAL(c, random_state=0).fit(X).labels_
+        found = OMCAL(c, random_state=0).fit(X.astype(np.float32)).labels_
+    assert_array_equal(found, expected)
 
 
 def test_distinct_rows_in_any_form():

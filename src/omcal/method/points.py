@@ -13,7 +13,7 @@ from omcal.machine.arrays import Array
 from omcal.machine.threads import small_blas
 
 _FEATURES_PER_CENTRE = 4
-_SAME_UNITS = 16  # in the last place, by which distances that are equal differ at most
+_SAME_UNITS = 2  # in the last place, by which distances that are equal differ at most
 
 
 class Points(ABC):

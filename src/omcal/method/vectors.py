@@ -15,6 +15,7 @@ from omcal.machine.compiled import member_sums_kernel, two_nearest_kernel
 from omcal.machine.tall_skinny import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
+    row_blocks,
     row_slice,
     sparse_product,
     sum_blocks,
@@ -203,12 +204,19 @@ class Vectors(Points):
         return means
 
     def _sums(self, member: Matrix) -> Array:
-        """Return the sum of the members of each cluster."""
-        if self._compiled and sparse.issparse(member):
-            sums = np.zeros((member.shape[0], self.X.shape[1]), self.X.dtype)
+        """Return the sum of the members of each cluster, of many dense rows in float64.
+
+        In float32 the centres of many rows would be off by several units in the last place.
+        """
+        if sparse.issparse(self.X) or not sparse.issparse(member):
+            return np.asarray(safe_sparse_dot(member, self.X, dense_output=True))
+        sums = np.zeros((member.shape[0], self.X.shape[1]))
+        if self._compiled:
             member_sums_kernel()(self.X, member.indices, member.indptr, sums)
             return sums
-        return np.asarray(safe_sparse_dot(member, self.X, dense_output=True))
+        for some in row_blocks(self.X.shape[1], max(1, _ROW_ENTRIES // self.n)):
+            sums[:, some] = member @ self.X[:, some].astype(np.float64)
+        return sums
 
     def moved(self, before: Array, after: Array) -> float:
         def work(some: slice) -> float:
