@@ -171,5 +171,5 @@ def test_ids_in_csv_are_found_again_whatever_they_were_called(tmp_path, dense):
 @pytest.mark.parametrize("ending", [".zarr", ".h5"])
 def test_views_that_would_be_a_folder_and_an_array_at_once_are_refused(tmp_path, ending):
     data = MultiViewData({"a/b": np.ones((3, 2)), "a": np.zeros((3, 2))})
-    with pytest.raises(DataError, match="view 'a' .* folder of view 'a/b'"):
+    with pytest.raises(DataError, match=r"view 'a' .* folder of view 'a/b'"):
         save_views(tmp_path / f"data{ending}", data)
