@@ -1,5 +1,7 @@
 """Fits to streams: sums that are carried on, numbers that stay, memory that does not grow."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -222,3 +224,15 @@ def test_a_fit_after_a_stream_begins_anew():
     alone = OMCAL(4, random_state=0).fit(rows(0, 500))
     assert_array_equal(model.labels_, alone.labels_)
     assert model._sums.n == 500 and not hasattr(model, "_reservoir")
+
+
+def test_batches_of_other_types_and_copies_give_the_same_model():
+    """The anchors are folded into a product once per type of the views; copies do without."""
+    model = OMCAL(4, random_state=0).fit(rows(0, 500))
+    kinds = [np.float64, np.float32, np.float64, sparse.csr_array, np.float64]
+    for start, kind in zip(range(500, 1500, 200), kinds, strict=True):
+        twin = pickle.loads(pickle.dumps(model))
+        assert twin._folded is None
+        batch = rows(start, start + 200, lambda part, kind=kind: kind(part))
+        assert_array_equal(twin.partial_fit(batch).labels_, model.partial_fit(batch).labels_)
+        assert_array_equal(twin.basis_, model.basis_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -100,17 +100,27 @@ def anchor_graphs(
     rows: slice = slice(None),
     *,
     compiled: bool = False,
+    distances: Iterable[RelativeDistances] | None = None,
 ) -> AnchorGraphs:
     """Build the graphs of all views; `anchors` are in the scaled space.
 
     Each view is read once, in blocks of rows; the distances of a block stay in the cache. Where a
-    sample is absent from a view, its row in the graph of another view stands in.
+    sample is absent from a view, its row in the graph of another view stands in. `distances` are
+    those of `folded_anchors`, where they are known.
     """
-    given = zip(views, scalings, anchors, strict=True)
-    distances = (RelativeDistances(*of_view, compiled=compiled) for of_view in given)
     with one_blas_thread():
+        if distances is None:
+            distances = folded_anchors(views, scalings, anchors, compiled=compiled)
         (graphs,) = _graphs(views, distances, [anchors], None, k, rows, compiled)
     return graphs
+
+
+def folded_anchors(
+    views: Views, scalings: list[Scaling], anchors: list[Array], *, compiled: bool
+) -> Iterator[RelativeDistances]:
+    """Yield the distances to the anchors of each view, for views of these types."""
+    for of_view in zip(views, scalings, anchors, strict=True):
+        yield RelativeDistances(*of_view, compiled=compiled)
 
 
 def graphs_in_span(

@@ -19,7 +19,7 @@ from omcal.machine.memory import available_memory, format_bytes
 from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.inner_products import MOST_ROWS
-from omcal.method.kmeans import trials
+from omcal.method.kmeans import SEED_PER_ANCHOR, trials
 from omcal.method.rows import row_bytes
 from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES
@@ -255,7 +255,8 @@ class Estimate:
         threads = (1 + thread_count()) * B if B > 1 else 0
         sparse = [view.row_entries for view in self.views if view.density is not None]
         shared = min(n, SHARED_SAMPLES * s) * m if B > 1 else 0
-        few = s if s == n <= MOST_ROWS else min(s, FEW_ROWS)  # rows multiplied with each other
+        # Rows that are multiplied with each other.
+        few = s if s == n <= MOST_ROWS else min(s, SEED_PER_ANCHOR * m, FEW_ROWS)
         copied = max(sparse, default=0) if self.scale not in ("sample", None) else 0
         return {
             "sample": (_SPARSE_COPIES if sparse else _COPIES)

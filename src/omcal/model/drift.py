@@ -44,12 +44,13 @@ class Reference:
         n, V, c = graphs.n, graphs.n_views, G.shape[1]
         groups = G.argmax(axis=1)
         member = sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(c, n))
-        mass, squares = np.empty((2, V, c, c))
-        for v in range(V):
-            cells = np.arange(n)[:, None] * c + groups[graphs.indices[:, v]]
-            weights = graphs.weights[:, v].astype(np.float64).ravel()
-            at_groups = np.bincount(cells.ravel(), weights, n * c).reshape(n, c)
-            mass[v], squares[v] = member @ at_groups, member @ at_groups**2
+        cells = np.arange(n * V).reshape(n, V, 1) * c + groups[graphs.indices]
+        weights = graphs.weights.astype(np.float64, copy=False).ravel()
+        at_groups = np.bincount(cells.ravel(), weights, n * V * c).reshape(n, V * c)
+        mass, squares = (
+            (member @ part).reshape(c, V, c).transpose(1, 0, 2)
+            for part in (at_groups, at_groups**2)
+        )
         return cls(n_fit, np.bincount(labels, minlength=c).astype(np.float64), mass, squares)
 
     def __add__(self, other: Reference) -> Reference:

@@ -353,10 +353,11 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # A client and a group are connections of this process, and graphs are as large as data;
-        # none is copied or stored.
+        # A client and a group are connections of this process, folded anchors belong to it, and
+        # graphs are as large as data; none is copied or stored.
         state = {**super().__getstate__(), "client": None, "group": None}
-        state.pop("_graphs", None)
+        for name in ("_graphs", "_folded"):
+            state.pop(name, None)
         return state
 
     def __sklearn_clone__(self) -> Self:

@@ -124,9 +124,12 @@ class Reservoir:
         keys[free] = keys[come[:n_in]]
         self._keys = np.concatenate([keys[:known], keys[come[n_in:]]])
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
     @property
     def full(self) -> bool:
-        return len(self._keys) >= self.size
+        return len(self) >= self.size
 
     def next_comparison(self, half_life: float | None) -> float:
         """Return the length of the stream to compare with the last fit at."""

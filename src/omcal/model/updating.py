@@ -9,8 +9,8 @@ import numpy as np
 
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
-from omcal.machine.threads import small_blas
-from omcal.method.graph import AnchorGraphs
+from omcal.machine.threads import one_blas_thread, small_blas
+from omcal.method.graph import AnchorGraphs, anchor_graphs, folded_anchors
 from omcal.method.new_samples import Predictor, indicate
 from omcal.method.settings import default_n_anchors
 from omcal.model.cost import ViewSize
@@ -42,7 +42,8 @@ def add_batch(
     U, labels = indicate(Z, graphs, compiled=compiled_pays(graphs.n))
     new = StreamSums.of(Z, graphs, np.maximum(U, 0))
     model._sums = model._sums.decayed(graphs.n, half_life) + new
-    return model._sums.step(Z, beta, gamma), labels
+    with small_blas(graphs.n_anchors):
+        return model._sums.step(Z, beta, gamma), labels
 
 
 def batch_views(
@@ -71,6 +72,7 @@ class UpdatedEstimator(PlacedEstimator):
     _recent: Reference | None = None  # samples since the last comparison
     _next_look: float = 0.0  # length of the stream to compare with the last fit at
     _was_full: bool = False  # the reservoir, at the last fit
+    _folded: Any = None  # anchors as part of a product, for views of some types; not in copies
 
     _fit_at: ClassVar[Callable[..., bool]]
     _set_rule: ClassVar[Callable[..., None]]
@@ -108,11 +110,12 @@ class UpdatedEstimator(PlacedEstimator):
             self._reservoir: Reservoir = self._new_reservoir(views)
             self._reservoir.add(views)
             self._refit(None)
-            return np.asarray(self._rule.labels(views))
+            n = len(self._reservoir)  # its rows are those of the batch, unless it is full
+            return self.labels_ if n == views.n else np.asarray(self._rule.labels(views))
         kept: Reservoir | None = getattr(self, "_reservoir", None)
         # Small batches save little each: the compiled code is loaded for long streams.
         compiled = compiled_pays(views.n if kept is None else max(views.n, kept.n_seen // 8))
-        graphs = self._rule.graphs(views, compiled=compiled)
+        graphs = self._batch_graphs(views, compiled)
         Z, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life)
         self._set_rule(Predictor(self._rule.learned, Z))
         if kept is not None:
@@ -125,6 +128,17 @@ class UpdatedEstimator(PlacedEstimator):
                     self._refit(self._rule.labels(kept.views))
                     return np.asarray(self._rule.labels(views))
         return labels
+
+    def _batch_graphs(self, views: Views, compiled: bool) -> AnchorGraphs:
+        """Return the graphs of a batch; the anchors are folded into a product once per type."""
+        learned, kinds = self._rule.learned, (compiled, *((v.dtype, v.sparse) for v in views))
+        how: Any = learned.scalings, learned.anchors
+        if self._folded is None or self._folded[0] is not learned or self._folded[1] != kinds:
+            with one_blas_thread():
+                found = list(folded_anchors(views, *how, compiled=compiled))
+            self._folded = learned, kinds, found
+        how += (learned.n_neighbors,)
+        return anchor_graphs(views, *how, compiled=compiled, distances=self._folded[2])
 
     def _new_reservoir(self, views: Views) -> Reservoir:
         """Return an empty reservoir for a stream that begins with these views."""
