@@ -2,6 +2,7 @@
 // each as far as the next barrier. Slow, and as exact as the arithmetic of the machine.
 #include <algorithm>
 #include <cmath>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,10 +27,12 @@ namespace on_cpu {
 
 constexpr int WARP = 32, STACK = 1 << 17;
 
+// A context begins a fiber; jumps, which make no system call, go on with it.
 struct Fiber {
     ucontext_t context;
+    jmp_buf place;
     std::vector<char> stack = std::vector<char>(STACK);
-    bool done = false;
+    bool begun = false, done = false;
 };
 
 // Threads that have arrived, and how often all of them had.
@@ -41,15 +44,22 @@ struct Barrier {
 static std::vector<Fiber> fibers;
 static std::vector<Barrier> warps;
 static Barrier block;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static std::function<void()> kernel;
 static std::vector<unsigned char> memory;
 static unsigned char words[WARP][WARP][64];  // what the lanes of a warp show one another
 
 static void rest() {
     const int me = threadIdx.x;
-    swapcontext(&fibers[me].context, &scheduler);
+    if (!_setjmp(fibers[me].place)) _longjmp(scheduler, 1);
     threadIdx.x = me;
+}
+
+static void resume(Fiber& fiber) {
+    if (_setjmp(scheduler)) return;
+    if (fiber.begun) _longjmp(fiber.place, 1);
+    fiber.begun = true;
+    setcontext(&fiber.context);
 }
 
 static void wait(Barrier& barrier, int size) {
@@ -81,7 +91,7 @@ static void launch(int blocks, int runs, int threads, size_t bytes, std::functio
         block = Barrier();
         if ((int)fibers.size() != threads) fibers = std::vector<Fiber>(threads);
         for (Fiber& fiber : fibers) {
-            fiber.done = false;
+            fiber.begun = fiber.done = false;
             getcontext(&fiber.context);
             fiber.context.uc_stack.ss_sp = fiber.stack.data();
             fiber.context.uc_stack.ss_size = fiber.stack.size();
@@ -93,7 +103,7 @@ static void launch(int blocks, int runs, int threads, size_t bytes, std::functio
                 if (!fibers[t].done) {
                     busy = true;
                     threadIdx.x = t;
-                    swapcontext(&scheduler, &fibers[t].context);
+                    resume(fibers[t]);
                 }
         }
     }
@@ -193,8 +203,12 @@ static Value __shfl_xor_sync(unsigned, Value value, int step) {
     return on_cpu::of_lane(value, threadIdx.x % on_cpu::WARP ^ step);
 }
 static unsigned __ballot_sync(unsigned, bool mine) {
+    auto& of_warp = on_cpu::words[threadIdx.x / on_cpu::WARP];
+    of_warp[threadIdx.x % on_cpu::WARP][0] = mine;
+    on_cpu::sync_warp();
     unsigned all = 0;
-    for (int lane = 0; lane < on_cpu::WARP; ++lane) all |= (unsigned)on_cpu::of_lane(mine, lane) << lane;
+    for (int lane = 0; lane < on_cpu::WARP; ++lane) all |= (unsigned)of_warp[lane][0] << lane;
+    on_cpu::sync_warp();
     return all;
 }
 static bool __any_sync(unsigned, bool mine) { return __ballot_sync(~0u, mine); }

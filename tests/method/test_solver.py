@@ -180,7 +180,7 @@ def test_a_graph_that_vanishes_is_an_error_with_a_remedy():
 # Acceleration
 
 
-class Steps(solver.AbstractIteration):
+class Steps:
     """Iterations with objectives as given, which note when they are to start anew."""
 
     def __init__(self, values):
@@ -195,10 +195,10 @@ class Steps(solver.AbstractIteration):
         self.anew.append(self.taken)
 
 
-def test_momentum_starts_anew_after_a_step_that_did_harm():
+def test_momentum_starts_anew_after_a_step_that_did_harm(monkeypatch):
     rows = FullRows(S, C)
     steps = Steps([5.0, 4.0, 4.5, 4.6, 3.0, 3.5])
-    rows.iteration = lambda StS, G, problem: steps
+    monkeypatch.setattr(solver, "Iteration", lambda *given: steps)
     solve(rows, rows.gram(), G, problem(max_iter=6, tol=1e-3))
     assert steps.anew == [3, 4, 6]
 

@@ -4,6 +4,7 @@ import gc
 import weakref
 from contextlib import nullcontext
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,12 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from cuda_on_cpu import kernels_on_cpu
 from omcal.method.simplex import minimize_on_simplex
-from omcal.method.solver import Iteration, Problem, solve
+from omcal.method.solver import Problem, solve
 from omcal.places.base import Start
 from omcal.places.gpu import batched_steps, iteration, kernel_steps
 from omcal.places.gpu.batched_roots import LEAST, ProductRoot
 from omcal.places.gpu.graph import TorchGraphs
-from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.weights import simplex_faces
 from plain_rows import PlainRows, random_graphs
@@ -120,22 +120,33 @@ def problems(draw_weighting, V, **given):
     return Problem(weighting=draw_weighting, alpha=alpha, max_iter=7, tol=0.0, **given)
 
 
+def there(rows, StS, G, problem):
+    """Solution with the small steps beside the rows, and the run that led to it."""
+    runs = []
+
+    class Run(iteration._Run):
+        def __init__(self, start):
+            super().__init__(start)
+            runs.append(self)
+
+    with (
+        mock.patch.object(iteration, "_Run", Run),
+        mock.patch.object(iteration, "serves", return_value=True),
+        kernels_on_cpu() if rows.device.type == "cpu" else nullcontext(),
+    ):
+        start = Start(rows, StS, G, problem, lambda number, value: False)
+        (solution,) = iteration.solve_in_lockstep([start])
+    return solution, *runs
+
+
 def both(device, graphs, c, problem, seed, kernels=True):
-    """Values and ends of some iterations, on the host and on the device."""
+    """Solution and rows of the host and of the device, and the run of the latter."""
     G = np.linalg.qr(np.random.default_rng(seed).normal(size=(graphs.n_anchors, c)))[0]
-    ends = []
-    for kind in (Iteration, DeviceIteration):
-        rows = TorchRows.from_graphs(graphs, c, device, fused=False)
-        rows.together.in_cuda = kernels
-        StS, values = rows.gram(), [np.inf]
-        with kernels_on_cpu() if device == "cpu" else nullcontext():
-            work = kind(rows, StS, G, problem)
-            for _ in range(7):
-                values.append(work.step())
-                if values[-1] > values[-2]:
-                    work.restart()
-        ends.append((values[1:], work, rows))
-    return ends
+    rows = [TorchRows.from_graphs(graphs, c, device, fused=False) for _ in range(2)]
+    rows[1].together.in_cuda = kernels
+    host = solve(rows[0], rows[0].gram(), G, problem)
+    found, run = there(rows[1], rows[1].gram(), G, problem)
+    return (host, rows[0]), (found, rows[1], run)
 
 
 @pytest.mark.slow  # on a CPU most examples are compiled anew
@@ -156,8 +167,8 @@ def test_iterations_are_those_of_the_host(
     V, c, m = size
     graphs = random_graphs(np.random.default_rng(seed), 700, V, m, 3, np.float64)
     problem = problems(weighting, V, beta=beta, gamma=gamma, accelerate=fast)
-    (host, one, rows), (there, two, others) = both(device, graphs, c, problem, seed, kernels)
-    assert_allclose(there, host, rtol=1e-10)
+    (one, rows), (two, others, _) = both(device, graphs, c, problem, seed, kernels)
+    assert_allclose(two.history, one.history, rtol=1e-10)
     assert_allclose(two.alpha, one.alpha, atol=1e-7)
     for name in ("alpha", "G", "T"):
         assert_allclose(getattr(two.consensus, name), getattr(one.consensus, name), atol=1e-6)
@@ -172,15 +183,15 @@ def test_the_device_does_them_where_values_are_cut_too(device, few, kernels, mon
     monkeypatch.setattr(kernel_steps, "_MOST_ANCHORS", 20 if few else 19)
     graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
     for beta in (0.3, 8.0):
-        (host, one, _), (found, work, _) = both(
+        (host, _), (found, _, run) = both(
             *(device, graphs, 4),
             *(problems("distinct", 3, beta=beta, gamma=0.1, accelerate=True), 0, kernels),
         )
-        assert work._there is not None
-        assert work._there._cuts == (beta == 8.0)
-        assert (np.linalg.matrix_rank(one.consensus.T) < 20) == (beta == 8.0)
-        assert_allclose(found, host, rtol=1e-10)
-        assert_allclose(work.consensus.T, one.consensus.T, atol=1e-9)
+        assert run.state is not None
+        assert run.state._cuts == (beta == 8.0)
+        assert (np.linalg.matrix_rank(host.consensus.T) < 20) == (beta == 8.0)
+        assert_allclose(found.history, host.history, rtol=1e-10)
+        assert_allclose(found.consensus.T, host.consensus.T, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -191,11 +202,11 @@ def test_values_that_are_cut_against_expectation_are_noticed(device, kernels, mo
     monkeypatch.setattr(iteration, "_outlook", lambda StS, problem: (False, 1e-8))
     graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
     problem = problems("distinct", 3, beta=8.0, gamma=0.1, accelerate=True)
-    (host, one, _), (found, work, _) = both(device, graphs, 4, problem, 0, kernels)
-    assert work._stay == 1  # the first iteration is done on the host, and those after it there
-    assert work._there is not None and work._there._cuts
-    assert_allclose(found, host, rtol=1e-10)
-    assert_allclose(work.consensus.T, one.consensus.T, atol=1e-9)
+    (host, _), (found, _, run) = both(device, graphs, 4, problem, 0, kernels)
+    assert run._stay == 1  # the first iteration is done on the host, and those after it there
+    assert run.state is not None and run.state._cuts
+    assert_allclose(found.history, host.history, rtol=1e-10)
+    assert_allclose(found.consensus.T, host.consensus.T, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -211,20 +222,20 @@ def test_what_is_never_right_there_is_not_tried_for_ever(device, monkeypatch, ke
         *found, right = soft_threshold(*given, **more)
         return *found, torch.zeros_like(right)
 
-    def listen(state, number):
-        heard.append(hear(state, number))
+    def listen(state, number, launch):
+        heard.append(answer(state, number, launch))
         return heard[-1]
 
-    soft_threshold, hear = batched_steps.soft_threshold, iteration._State.hear
+    soft_threshold, answer = batched_steps.soft_threshold, iteration._State.answer
     monkeypatch.setattr(batched_steps, "soft_threshold", reject)
     monkeypatch.setattr(ProductRoot, "__call__", lambda root: root._right.zero_())
-    monkeypatch.setattr(iteration._State, "hear", listen)
+    monkeypatch.setattr(iteration._State, "answer", listen)
     problem = problems("distinct", 2, beta=beta, gamma=0.1)
-    (host, _, _), (found, work, _) = both(device, graphs, 3, problem, 0, kernels)
-    assert_allclose(found, host, rtol=1e-12 if device == "cpu" else 1e-10)
-    assert work._there is None
+    (host, _), (found, _, run) = both(device, graphs, 3, problem, 0, kernels)
+    assert_allclose(found.history, host.history, rtol=1e-12 if device == "cpu" else 1e-10)
+    assert run.state is None
     assert 0 < len(heard) <= 5
-    assert not any(right for _, right in heard)
+    assert not any(right or goes_on for _, right, goes_on in heard)
 
 
 @pytest.mark.slow
@@ -235,11 +246,9 @@ def test_the_first_iteration_does_not_look_at_the_last_f(device):
     rows.together.in_cuda = True
     G, problem = np.eye(9, 3), replace(problems("fixed", 2, beta=0.1, gamma=0.1), max_iter=1)
     StS = rows.gram()
-    one = Iteration(rows, StS, G, problem)
-    value = one.step()
-    with kernels_on_cpu() if device == "cpu" else nullcontext():
-        two = DeviceIteration(rows, StS, G, problem)
-        assert_allclose(two.step(), value, rtol=1e-12)
+    one = solve(rows, StS, G, problem)
+    two, _ = there(rows, StS, G, problem)
+    assert_allclose(two.history, one.history, rtol=1e-12)
     assert_allclose(two.consensus.T, one.consensus.T, atol=1e-12)
 
 
@@ -248,7 +257,7 @@ def test_views_that_are_not_heard_stay_without_a_weight():
     graphs = random_graphs(np.random.default_rng(0), 500, 3, 12, 3, np.float64)
     for weighting in ("adaptive", "agreement", "distinct", "fixed"):
         problem = Problem(0.1, 0.1, weighting, np.array([0.5, 0.0, 0.5]), 7, 0.0)
-        (_, one, _), (_, two, _) = both("cpu", graphs, 3, problem, 0)
+        (one, _), (two, *_) = both("cpu", graphs, 3, problem, 0)
         assert two.alpha[1] == 0
         assert_allclose(two.alpha, one.alpha, atol=1e-9)
         assert_array_equal(two.consensus.alpha > 0, [True, False, True])
@@ -285,8 +294,8 @@ def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
     Gs = [np.linalg.qr(rng.normal(size=(9, 3)))[0] for _ in range(runs)]
     alphas = [np.full(2, 0.5), np.array([0.0, 1.0]), np.full(2, 0.5)]  # one hears one view only
     asked = [Problem(0.1, 0.1, weighting, alpha, 12, tol, fast) for alpha in alphas[:runs]]
-    there = [TorchGraphs.from_host(graphs, torch.device("cpu")) for graphs in host]
-    both = (torch.stack([getattr(g, name) for g in there]) for name in ("indices", "weights"))
+    on_cpu = [TorchGraphs.from_host(graphs, torch.device("cpu")) for graphs in host]
+    both = (torch.stack([getattr(g, name) for g in on_cpu]) for name in ("indices", "weights"))
     rows = in_runs(TorchGraphs(*both, 9), 3)
     progress = [lambda number, value: number == stop, *[lambda number, value: False] * runs]
     given = list(
@@ -327,12 +336,11 @@ def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(monkeypatch, few, k
     with kernels_on_cpu():
         (rows,) = TorchRows.of_runs(both, 3, fused=kernels)
         problem = problems("distinct", 2, beta=0.1, gamma=0.1)
-        work = DeviceIteration(rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
-        work.step()
+        gc.disable()
+        there(rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
     kept = weakref.ref(rows.together.state)
-    gc.disable()
     try:
-        del rows, work
+        del rows
         assert kept() is None
     finally:
         gc.enable()

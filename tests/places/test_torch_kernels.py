@@ -225,7 +225,7 @@ def test_selection_of_the_nearest(on_cpu, dtype, n, m, k):
 
 
 @pytest.mark.parametrize("most", [1 << 22, 300])
-@pytest.mark.parametrize("room", [227 << 10, 1000])
+@pytest.mark.parametrize("room", [227 << 10, 1200, 1000])
 def test_gram(on_cpu, monkeypatch, room, most):
     """In shared memory, and where it does not fit there; also of more rows than a block may add."""
     monkeypatch.setattr(nvrtc, "room", lambda device: room)
@@ -234,13 +234,13 @@ def test_gram(on_cpu, monkeypatch, room, most):
     host, graphs = zip(
         *(graphs_of(seed, 3100, 3, 12, 4, np.float32) for seed in (0, 1)), strict=True
     )
+    assert cuda.sums_products(graphs[0]) == (room > 1000)
     both = (torch.stack([getattr(g, name) for g in graphs]) for name in ("indices", "weights"))
     wanted = [PlainRows(g, 2).gram().swapaxes(1, 2).reshape(36, 36) for g in host]
-    for found, some in (
-        (cuda.gram(TorchGraphs(*both, 12)), wanted),
-        (cuda.gram(graphs[0]), wanted[:1]),
-    ):
-        np.testing.assert_allclose(found.numpy(), some, atol=3100 * 2.0**-41)
+    for found, some in ((TorchGraphs(*both, 12), wanted), (graphs[0], wanted[:1])):
+        F = torch.zeros((*found.indices.shape[:-3], 3100, 2))
+        StS = cuda.CudaPass(found, F).gram()
+        np.testing.assert_allclose(StS.numpy(), some, atol=3100 * 2.0**-41)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_moments(on_cpu, kind, cuts):
     rng = np.random.default_rng(len(cuts))
     X = torch.from_numpy(3 * rng.normal(size=(70, 771)) + 100).to(getattr(torch, kind)).T
     blocks = torch.tensor_split(X, cuts)
-    mean, squares = cuda_views.moments(blocks, 70, on_cpu).numpy().reshape(2, -1)
+    mean, squares = cuda_views.moments(blocks).numpy().reshape(2, -1)
     wide = X.double().numpy()
     np.testing.assert_allclose(mean, wide.mean(axis=0), rtol=1e-14)
     np.testing.assert_allclose(squares, 771 * wide.var(axis=0), rtol=1e-11)
@@ -392,7 +392,9 @@ def test_lloyd_tells_of_an_empty_cluster(on_cpu):
     assert iterate.empty.tolist() == [0, 1]
 
 
-def test_sums_in_fixed_point_are_those_in_float64():
+@pytest.mark.parametrize("entries", [1 << 18, 100])
+def test_products_of_dense_blocks(monkeypatch, entries):
+    monkeypatch.setattr(graph, "block_entries", lambda device: entries)
     host, graphs = graphs_of(1, 500, 2, 9, 3, np.float64)
     found = PlainPass(graphs, torch.zeros((500, 2), dtype=torch.float64)).gram()[0].numpy()
     wanted = PlainRows(host, 2).gram().swapaxes(1, 2).reshape(18, 18)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +68,6 @@ class AbstractRows(ABC):
 
     def leading_eigenvectors(self, A: Floats, number: int) -> Floats | None:
         """Return the leading eigenvectors of matrices (…, m, m), where that is faster here."""
-        return None
-
-    def iteration(self, StS: Floats, G: Floats, problem: Any) -> Any:
-        """Return the iterations of a device that holds the rows; None: the solver's own."""
         return None
 
 

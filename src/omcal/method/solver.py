@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -40,12 +39,11 @@ def solve(
     Each iteration takes one sweep over the rows; the rest is small. `progress` gets the number of
     each finished iteration and its objective, and returns whether to stop.
     """
-    work = rows.iteration(StS, G, problem) or Iteration(rows, StS, G, problem)
+    work = Iteration(rows, StS, G, problem)
     history: list[float] = []
     for iteration in range(1, problem.max_iter + 1):
         history.append(work.step())
         if progress(iteration, history[-1]):
-            history += work.underway()
             break
         if problem.converged(history):
             return Solution(work.alpha, work.consensus, history, converged=True)
@@ -134,27 +132,8 @@ class VanishedGraphError(ValueError):
     """The nuclear norm has removed the whole consensus graph."""
 
 
-class AbstractIteration(ABC):
+class Iteration:
     """The state of the solver, advanced by one iteration at a time."""
-
-    alpha: Floats
-    consensus: ConsensusGraph
-
-    @abstractmethod
-    def step(self) -> float:
-        """Sweep over the rows, update G, Z and alpha, and return the objective."""
-
-    @abstractmethod
-    def restart(self) -> None:
-        """Take the next step without momentum, as the last one increased the objective."""
-
-    def underway(self) -> list[float]:
-        """Return the objective of each iteration that was started ahead and is finished."""
-        return []
-
-
-class Iteration(AbstractIteration):
-    """Iterations whose small matrices are in the memory of this process."""
 
     def __init__(self, rows: AbstractRows, StS: Floats, G: Floats, problem: Problem) -> None:
         self._rows, self._StS, self._problem = rows, StS, problem
@@ -165,6 +144,7 @@ class Iteration(AbstractIteration):
         self.ahead = Momentum(G) if problem.accelerate else None
 
     def step(self) -> float:
+        """Sweep over the rows, update G, Z and alpha, and return the objective."""
         Z = self.consensus
         return self.finish(
             self._rows.sweep(Z.alpha, *Z.f_step(self.ahead.basis(Z.G) if self.ahead else None))
@@ -187,6 +167,7 @@ class Iteration(AbstractIteration):
         return float(objective(Z, alpha, shrunk, self._H, SZ, AtF, sums.FtF, p.beta))
 
     def restart(self) -> None:
+        """Take the next step without momentum, as the last one increased the objective."""
         if self.ahead:
             self.ahead.restart()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, nan
+from math import inf
 
 from omcal.machine import torch
 from omcal.machine.torch import Tensor
@@ -134,14 +134,11 @@ class BatchedSteps:
             old.copy_(torch.where(kept.view(-1, *[1] * (old.ndim - 1)), new, old))
 
     def _answer(self, on: Tensor, found: Tensor) -> None:
-        """Write the answers of runs that did this iteration; the next ones are not there yet."""
+        """Write the answers of runs that did this iteration."""
         answers = self._answers
         here = (self._t.scalars[:, 3].long() % answers.shape[1])[:, None, None].expand(-1, 1, 3)
-        after = (here + 1) % answers.shape[1]
         old = answers.gather(1, here)
         answers.scatter_(1, here, torch.where(on[:, None, None], found[:, None], old))
-        old = answers.gather(1, after)
-        answers.scatter_(1, after, torch.where(on[:, None, None], nan, old))
         self._t.answers.copy_(answers, non_blocking=True)
 
 

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor
 from omcal.method.updates import MAX_SWEEPS, fixed_point_tol
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.cuda_spread import SpreadSweep
-from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.graph import TorchGraphs, plain_gram
 
 MAX_CLUSTERS = 32  # a lane a column
 _WARP = 32
@@ -34,7 +33,7 @@ _MOST_SLOTS = 64  # of a row; its neighbours in all views are kept in registers
 _MOST_LABELS = 256  # runners-up are bytes
 _MOST_COLUMNS = 12  # of a row, for a lane that decides on it
 _GRAM_THREADS = 1024
-_FIXED = 2.0**40  # a product of weights of 1 in `gram.cu`
+_FIXED = 2.0**40  # the integer for a product of weights of 1 in `gram.cu`
 _MOST_FIXED = 1 << 22  # rows whose products can be added there in 64 bits
 
 
@@ -55,8 +54,8 @@ class CudaPass:
         self.bound = self.sweep.bound
 
     def gram(self) -> Tensor:
-        """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run."""
-        return gram(self._graphs)
+        """Do `PlainPass.gram`."""
+        return gram(self._graphs) if sums_products(self._graphs) else plain_gram(self._graphs)
 
     def assign(
         self, small: Tensor, limit: float, *, runner_up: bool = False
@@ -274,30 +273,28 @@ def _decision_bytes(n_clusters: int) -> int:
     return 8 * columns * (columns + 1)
 
 
+def sums_products(graphs: TorchGraphs) -> bool:
+    """Whether `gram` takes the graphs: sums of two views fit in the shared memory of a block."""
+    return 8 * graphs.n_anchors**2 <= nvrtc.room(graphs.device)
+
+
 def gram(graphs: TorchGraphs) -> Tensor:
     """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run, the same to the last bit each time."""
     V, m, runs, device = graphs.n_views, graphs.n_anchors, graphs.n_runs, graphs.device
-    in_shared = 8 * m * m <= nvrtc.room(device)
-    n_bytes = 8 * m * m if in_shared else 0
+    n_bytes = 8 * m * m
     kernel = nvrtc.compiled(
-        "gram",
-        device,
-        **_of_graphs(graphs),
-        THREADS=_GRAM_THREADS,
-        IN_SHARED=int(in_shared),
-        UNIT=_FIXED,
+        "gram", device, **_of_graphs(graphs), THREADS=_GRAM_THREADS, UNIT=_FIXED
     )
     pairs = V * (V - 1) // 2
-    at_once = nvrtc.processors(device) * (min(2, nvrtc.room(device) // n_bytes) if in_shared else 2)
+    at_once = nvrtc.processors(device) * min(2, nvrtc.room(device) // n_bytes)
     # A view with itself has about half the products of two views.
     alone = max(1, at_once // (runs * (V + 2 * pairs)), -(-graphs.n // _MOST_FIXED))
-    blocks = (alone, 2 * alone)
     of_run = V * alone + pairs * 2 * alone
-    size = ((of_run, runs), _GRAM_THREADS, n_bytes)
-    if not in_shared:
-        return _mirrored(_gram_in_whole(kernel, graphs, size, blocks))
     sums = torch.empty((runs, of_run, m, m), dtype=torch.float64, device=device)
-    kernel(*size, graphs.indices, graphs.weights, sums, graphs.n, m, *blocks)
+    kernel(
+        *((of_run, runs), _GRAM_THREADS, n_bytes),
+        *(graphs.indices, graphs.weights, sums, graphs.n, m, alone, 2 * alone),
+    )
     half = torch.zeros((runs, V, V, m, m), dtype=torch.float64, device=device)
     half.diagonal(dim1=1, dim2=2).copy_(
         sums[:, : V * alone].unflatten(1, (V, alone)).sum(dim=2).permute(0, 2, 3, 1)
@@ -305,32 +302,7 @@ def gram(graphs: TorchGraphs) -> Tensor:
     if pairs:
         u, v = torch.triu_indices(V, V, 1, device=device)
         half[:, u, v] = sums[:, V * alone :].unflatten(1, (pairs, 2 * alone)).sum(dim=2)
-    return _mirrored(half.swapaxes(2, 3).reshape(runs, V * m, V * m))
-
-
-def _gram_in_whole(
-    kernel: nvrtc.Kernel,
-    graphs: TorchGraphs,
-    size: tuple[tuple[int, int], int, int],
-    blocks: tuple[int, int],
-) -> Tensor:
-    """Return the sums of pairs of views u <= v, added up in device memory."""
-    width = graphs.n_views * graphs.n_anchors
-    shape = (graphs.n_runs, width, width)
-    total = torch.zeros(shape, dtype=torch.float64, device=graphs.device)
-    for rows in row_blocks(graphs.n, _MOST_FIXED):
-        part = torch.zeros(shape, dtype=torch.int64, device=graphs.device)
-        some = TorchGraphs(
-            graphs.indices[..., rows].contiguous(),
-            graphs.weights[..., rows].contiguous(),
-            graphs.n_anchors,
-        )
-        kernel(*size, some.indices, some.weights, part, some.n, some.n_anchors, *blocks)
-        total += part.to(total.dtype) / _FIXED
-    return total
-
-
-def _mirrored(half: Tensor) -> Tensor:
+    half = half.swapaxes(2, 3).reshape(runs, V * m, V * m)
     return half + half.mT - half.diagonal(dim1=1, dim2=2).diag_embed()
 
 

@@ -1,140 +1,131 @@
-"""Iterations whose small matrices stay on the device, beside the rows."""
+"""Iterations of a batch of runs whose small matrices stay on the device, beside the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import cast
 
 import numpy as np
 
 from omcal.machine import torch
 from omcal.machine.arrays import Floats
 from omcal.machine.torch import Device, Tensor
-from omcal.method.solver import AbstractIteration, Iteration, Problem, Solution
+from omcal.method.rows import AbstractRows
+from omcal.method.solver import Iteration, Problem, Solution, solve
 from omcal.method.updates import ConsensusGraph
+from omcal.places.base import Start
 from omcal.places.gpu import weights
 from omcal.places.gpu.batched_roots import LEAST
 from omcal.places.gpu.batched_steps import BatchedSteps, RunTensors
-from omcal.places.gpu.devices import Repeated, on_device, stream_beside
+from omcal.places.gpu.devices import Repeated, working_on
 from omcal.places.gpu.kernel_steps import KernelSteps, in_one_block
-
-if TYPE_CHECKING:
-    from omcal.places.base import Start
-    from omcal.places.gpu.rows import RunBatch, TorchRows
+from omcal.places.gpu.rows import RunBatch, TorchRows
 
 # Names of the numbers that are kept of a run behind its matrices.
 _SCALARS = ("objective", "age", "goes on", "number", "most")
+_PLACES = 3  # for answers of a run: one is read, one is written, one is launched next
+
+Answer = tuple[float, bool, bool]  # the objective, whether it is valid, whether the run goes on
 
 
-def serves(rows: TorchRows, problem: Problem) -> bool:
-    """Whether `DeviceIteration` does this: on a CUDA GPU, by a rule that it has."""
-    return rows.device.type == "cuda" and weights.serves(problem)
+def serves(rows: AbstractRows, problem: Problem) -> bool:
+    """Whether the device takes the small steps: on a CUDA GPU, by a rule that it has."""
+    on_card = isinstance(rows, TorchRows) and rows.device.type == "cuda"
+    return on_card and weights.serves(problem)
 
 
 def solve_in_lockstep(starts: Sequence[Start]) -> list[Solution]:
-    """Run `solve` from each start, one iteration of each run after another.
+    """Run `solve` from each start of a batch, one iteration of all runs after another.
 
-    One launch does an iteration of all runs of a batch, if none runs ahead of the others.
+    One launch does an iteration of all runs; the next one is launched before the host reads the
+    answers of the last.
     """
-    works = [
-        start.rows.iteration(start.StS, start.G, start.problem) or Iteration(*start[:4])
-        for start in starts
+    there = [serves(start.rows, start.problem) for start in starts]
+    if not any(there):
+        return [solve(*start) for start in starts]
+    runs = [_Run(start) for start, is_there in zip(starts, there, strict=True) if is_there]
+    with working_on(runs[0].rows.device):
+        while going := [run for run in runs if not run.ended]:
+            for run in going:
+                run.enter()
+            for state in dict.fromkeys(run.state for run in going):
+                launch = None if state is None else state.advance()
+                for run in going:
+                    if run.state is state:
+                        run.step(launch)
+        solutions = iter([run.solution() for run in runs])
+    return [
+        next(solutions) if is_there else solve(*start)
+        for start, is_there in zip(starts, there, strict=True)
     ]
-    histories: list[list[float]] = [[] for _ in starts]
-    solutions: dict[int, Solution] = {}
-    while len(solutions) < len(starts):
-        for b, (start, work, history) in enumerate(zip(starts, works, histories, strict=True)):
-            if b in solutions:
-                continue
-            history.append(work.step())
-            stops = start.progress(len(history), history[-1])
-            if stops:
-                history += work.underway()
-            converged = not stops and start.problem.converged(history)
-            if stops or converged or len(history) == start.problem.max_iter:
-                solutions[b] = Solution(work.alpha, work.consensus, history, converged)
-            elif start.problem.rose(history):
-                work.restart()
-    return [solutions[b] for b in range(len(starts))]
 
 
-class DeviceIteration(AbstractIteration):
-    """Iterations on the device, which starts the next one before the host asks for it.
+class _Run:
+    """A run of Algorithm 1 on the device, as far as the host knows.
 
-    One launch does an iteration of all runs of a batch. The device cannot finish an iteration where
-    ZᵀF is nearly singular or a singular value is next to the threshold; with few anchors, nor the
-    first one in which a singular value is cut.
-    The host then finishes it and does some more: 1, 3, 7, … each time that it happens.
+    The device cannot finish an iteration where ZᵀF is nearly singular or a singular value is next
+    to the threshold; with few anchors, nor the first one in which a singular value is cut. The host
+    then finishes it and does some more: 1, 3, 7, … each time that it happens.
     """
 
-    def __init__(self, rows: TorchRows, StS: Floats, G: Floats, problem: Problem) -> None:
-        self._rows, self._StS, self._problem = rows, StS, problem
-        self._host = Iteration(rows, StS, G, problem)
-        self._there: _State | None = None  # None: iterations are on the host
-        self._value = inf  # objective after the last iteration on the host
-        self._left = problem.max_iter
-        self._stay = self._stays = 0  # iterations to do on the host: of this stay, and left of it
+    def __init__(self, start: Start) -> None:
+        self._start, self._problem = start, start.problem
+        self.rows = cast(TorchRows, start.rows)
+        self.state: _State | None = None  # None: iterations are on the host
+        self.ended = self._converged = False
+        self._host = Iteration(start.rows, start.StS, start.G, start.problem)
+        self._history: list[float] = []
+        self._stay = self._left = 0  # iterations to do on the host: of this stay, and left of it
         self._cuts = False  # whether the device failed, mostly as singular values are cut
-        self._read = False  # whether `_host` has the state of the device
-        self._enter()
 
-    def _enter(self) -> None:
-        if self._there is None and self._stays == 0:
-            given = (self._rows, self._StS, self._problem, self._host, self._value, self._left)
-            self._there = enter(*given, cuts=self._cuts)
+    def enter(self) -> None:
+        """Go to the device, unless this run is there or has iterations to do on the host."""
+        if self.state is None and self._left == 0:
+            value = self._history[-1] if self._history else inf
+            most = self._problem.max_iter - len(self._history)
+            given = (self.rows, self._start.StS, self._problem, self._host)
+            self.state = enter(*given, value, most, cuts=self._cuts)
 
-    def step(self) -> float:
-        self._enter()
-        self._left -= 1
-        if self._there is None:
-            self._stays -= 1
-            self._value = self._host.step()
-            return self._value
-        self._there.send(self._rows.number)
-        return self._hear(self._there)
+    def step(self, launch: int | None) -> None:
+        """Do an iteration on the host, or take the answer of a launch on the device."""
+        if launch is None:
+            self._left -= 1
+            self._note(self._host.step())
+        elif self.state is not None and self.state.has(self.rows.number, launch):
+            self._note(self._value(self.state, launch))
 
-    def underway(self) -> list[float]:
-        values: list[float] = []
-        if self._there is not None:
-            self._there.stop(self._rows.number)
-        while self._there is not None and self._there.is_ahead(self._rows.number):
-            values.append(self._hear(self._there))
-        return values
-
-    def _hear(self, there: _State) -> float:
-        self._read = False
-        value, right = there.hear(self._rows.number)
-        return value if right else self._finish_on_host(there)
-
-    def _finish_on_host(self, there: _State) -> float:
-        there.leave(self._rows.number, self._host)
-        self._there = None
-        self._cuts = True
-        self._stay = self._stays = 2 * self._stay + 1  # or it would go there and back
+    def _value(self, state: _State, launch: int) -> float:
+        """Return the objective after an iteration of the device, or after the host redid it."""
+        value, right, _ = state.answer(self.rows.number, launch)
+        if right:
+            return value
+        state.leave(self.rows.number, self._host)
+        self.state, self._cuts = None, True
+        self._stay = self._left = 2 * self._stay + 1  # or it would go there and back
         if self._host.ahead:
             self._host.ahead.last = self._host.consensus.G  # as after a pass of the host
-        sums = self._rows.sums_of(there.sums[self._rows.number])
-        self._value = self._host.finish(sums)
-        return self._value
+        return self._host.finish(self.rows.sums_of(state.sums[self.rows.number]))
 
-    def restart(self) -> None:
-        if self._there is None:  # the device restarts by itself
-            self._host.restart()
+    def _note(self, value: float) -> None:
+        """Add an objective to the history, and decide whether the run ends with it."""
+        self._history.append(value)
+        if self._start.progress(len(self._history), value):
+            self.ended = True
+            if state := self.state:
+                self._history += [self._value(state, i) for i in state.stop(self.rows.number)]
+            return
+        self._converged = self._problem.converged(self._history)
+        self.ended = self._converged or len(self._history) == self._problem.max_iter
+        if self.state is None and self._problem.rose(self._history):
+            self._host.restart()  # the device restarts by itself
 
-    @property
-    def alpha(self) -> Floats:  # type: ignore[override]
-        return self._newest().alpha
-
-    @property
-    def consensus(self) -> ConsensusGraph:  # type: ignore[override]
-        return self._newest().consensus
-
-    def _newest(self) -> Iteration:
-        if self._there is not None and not self._read:
-            self._there.leave(self._rows.number, self._host)
-            self._read = True
-        return self._host
+    def solution(self) -> Solution:
+        """Return the end of the run."""
+        host = self._host
+        if self.state is not None:
+            self.state.leave(self.rows.number, host)
+        return Solution(host.alpha, host.consensus, self._history, self._converged)
 
 
 def enter(
@@ -157,36 +148,31 @@ def enter(
     )
     scalars = [value, ahead.age if ahead else 0, True, 0, most]
     kept = (Z.alpha, ahead.last if ahead else Z.G, host.alpha, Z.G, Z.T, scalars)
-    with on_device(rows.device):
-        if value == inf:  # F starts at zero
-            rows.F.zero_()
-        StS_there = together.gram_there(rows.number, StS).to(rows.device)
-        outlook = cuts, LEAST
-        if not cuts and not (together.in_cuda and in_one_block(m, rows.device)):
-            outlook = together.outlook(_outlook, StS_there, problem)
-        if together.state is None or not together.state.takes(problem, *outlook):
-            shape = (V, m, c, len(faces))
-            together.state = _State(together, rows.device, problem, shape, rule, *outlook)
-        there: _State = together.state
-        parts = (*kept, H, faces, given, packed_matrices)
-        slot = np.concatenate([np.ravel(part) for part in parts])
-        there.begin(rows.number, slot, StS_there)
+    if value == inf:  # F starts at zero
+        rows.F.zero_()
+    StS_there = together.gram_there(rows.number, StS).to(rows.device)
+    outlook = cuts, LEAST
+    if not cuts and not (together.in_cuda and in_one_block(m, rows.device)):
+        outlook = together.outlook(_outlook, StS_there, problem)
+    if together.state is None or not together.state.takes(problem, *outlook):
+        shape = (V, m, c, len(faces))
+        together.state = _State(together, rows.device, problem, shape, rule, *outlook)
+    there: _State = together.state
+    parts = (*kept, H, faces, given, packed_matrices)
+    slot = np.concatenate([np.ravel(part) for part in parts])
+    there.begin(rows.number, slot, StS_there)
     return there
 
 
 class _State:
-    """The state of a batch of runs on the device.
-
-    A launch is an iteration of all active runs. The host reads the answers of each run by itself;
-    when it waits for one iteration, the next is already launched.
-    """
+    """The state of a batch of runs on the device; a launch is an iteration of all active runs."""
 
     def __init__(
         self, together: RunBatch, device: Device, problem: Problem, shape: tuple[int, ...],
         rule: int, cuts: bool, least: float,
     ) -> None:  # fmt: skip
         (V, m, c, n_faces), runs, width = shape, together.n_runs, together.columns
-        self._device, self._on_card = device, device.type == "cuda"
+        on_card = device.type == "cuda"
         self._problem, self._cuts, self._least = problem, cuts, least
         self._sizes = [V, m * c, V, m * c, m * m, len(_SCALARS)]
         lines = V * m + width
@@ -197,13 +183,10 @@ class _State:
         self._goes_on = self._kept[:, sum(self._sizes[:-1]) + _SCALARS.index("goes on")]
         self.sums = self._kept.new_zeros((runs, V * m * c + 2 * c * c))
         self._packed = torch.zeros((runs, lines, width), dtype=together.dtype, device=device)
-        # The host may not have read the last answers of all runs yet.
-        size = (runs, runs + 2, 3)
-        self._answers = torch.zeros(size, dtype=torch.float64, pin_memory=self._on_card)
-        self._events = [torch.cuda.Event() for _ in range(runs + 2)] if self._on_card else []
-        self._launched = 0
-        self._first, self._sent, self._heard = np.zeros((3, runs), dtype=np.int64)  # iterations
-        self._on = np.zeros(runs, dtype=bool)  # which go on, as far as the host knows
+        self._answers = torch.zeros((runs, _PLACES, 3), dtype=torch.float64, pin_memory=on_card)
+        self._events = [torch.cuda.Event() for _ in range(_PLACES)] if on_card else []
+        self._launched = self._heard = 0
+        self._first = [0] * runs  # launch in which each run began
         alpha_of_Z, last_G, alpha, G, T, scalars = self._kept.split(self._sizes, dim=1)
         self._tensors = tensors = RunTensors(
             sums=self.sums,
@@ -237,47 +220,44 @@ class _State:
         self._slots[number].copy_(torch.from_numpy(slot))
         self._tensors.StS[number].copy_(StS)
         self._packed[number].copy_(self._text[number])
-        self._first[number], self._sent[number], self._heard[number] = self._launched, 0, 0
-        self._on[number] = True
+        self._first[number] = self._launched
 
-    def send(self, number: int) -> None:
-        """Launch the next iteration of this run, and one more if none is ahead."""
-        with on_device(self._device):
-            if self._sent[number] == self._heard[number]:
-                self._send()
-            ahead = (self._sent - self._heard)[self._on]
-            if ahead.max(initial=0) <= 1:
-                self._send()
+    def advance(self) -> int:
+        """Launch iterations until one is ahead; wait for the oldest unread one, and number it."""
+        while self._launched <= self._heard + 1:
+            self._once()
+            if self._events:
+                self._events[self._launched % _PLACES].record()
+            self._launched += 1
+        if self._events:
+            self._events[self._heard % _PLACES].synchronize()
+        self._heard += 1
+        return self._heard - 1
 
-    def hear(self, number: int) -> tuple[float, bool]:
-        """Return the objective after the next iteration of this run, and whether it is valid."""
-        if self._on_card:
-            launch = self._first[number] + self._heard[number]
-            self._events[launch % len(self._events)].synchronize()
-        place = self._heard[number] % self._answers.shape[1]
+    def has(self, number: int, launch: int) -> bool:
+        """Whether a run had begun before a launch."""
+        return self._first[number] <= launch
+
+    def answer(self, number: int, launch: int) -> Answer:
+        """Return the answer of a run to a launch."""
+        place = (launch - self._first[number]) % _PLACES
         value, right, goes_on = self._answers.numpy()[number, place].tolist()
-        self._heard[number] += 1
-        self._on[number] &= goes_on > 0
-        return value, right > 0
+        return value, right > 0, goes_on > 0
 
-    def is_ahead(self, number: int) -> bool:
-        """Whether an iteration is finished that the host has not read."""
-        if self._on_card:
-            torch.cuda.current_stream(self._device).synchronize()
-        place = self._heard[number] % self._answers.shape[1]
-        known = self._answers[number, place].isfinite().all()
-        return bool(self._sent[number] > self._heard[number] and known)
-
-    def stop(self, number: int) -> None:
-        """Stop the iterations of this run."""
+    def stop(self, number: int) -> Iterator[int]:
+        """Stop a run, and yield the launches in which it did further iterations."""
         self._goes_on[number] = 0
-        self._on[number] = False
+        if self._events:
+            torch.cuda.current_stream(self.sums.device).synchronize()
+        for launch in range(self._heard, self._launched):
+            if not self.answer(number, launch - 1)[2]:
+                return
+            yield launch
 
     def leave(self, number: int, host: Iteration) -> None:
         """Copy the state after the last valid iteration of this run to the host."""
-        Z, kept = host.consensus, self._fetch(number)
-        cuts = np.cumsum(self._sizes)[:-1]
-        alpha, last, newest, G, T, scalars = np.split(kept, cuts)
+        Z, kept = host.consensus, self._kept[number].cpu().numpy().copy()
+        alpha, last, newest, G, T, scalars = np.split(kept, np.cumsum(self._sizes)[:-1])
         if scalars[0] == inf:  # there was none
             return
         host.alpha = newest
@@ -287,25 +267,6 @@ class _State:
         )
         if host.ahead:
             host.ahead.last, host.ahead.age = last.reshape(shape), int(scalars[1])
-
-    def _fetch(self, number: int) -> Floats:
-        """Return the state of a stopped run, without waiting for the other runs."""
-        if not self._on_card:
-            return np.array(self._kept[number].numpy())
-        beside, last = stream_beside(self._device), self._first[number] + self._heard[number] - 1
-        beside.wait_event(self._events[last % len(self._events)])
-        with torch.cuda.stream(beside):
-            kept: Floats = self._kept[number].cpu().numpy()
-        return kept
-
-    def _send(self) -> None:
-        on = np.flatnonzero(self._on)
-        self._answers.numpy()[on, self._sent[on] % self._answers.shape[1]] = np.nan
-        self._once()
-        if self._on_card:
-            self._events[self._launched % len(self._events)].record()
-        self._launched += 1
-        self._sent[on] += 1
 
 
 def _outlook(StS: Tensor, problem: Problem) -> tuple[bool, float]:

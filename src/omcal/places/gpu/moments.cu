@@ -1,5 +1,5 @@
-// Compute means of features and sums of squares about them. Each block reads a part of the rows and
-// COLUMNS features; then parts are joined (Chan, Golub and LeVeque), 32 features per block.
+// Compute means of features and sums of squares about them, of parts of the rows. Each block reads one
+// part of the rows and COLUMNS features.
 #include "number.cuh"
 
 constexpr int WARP = 32, WARPS = THREADS / WARP, COLUMNS = WARP * A_LANE;
@@ -15,10 +15,12 @@ __device__ double over_warps(double* room, double value) {
     return sum;
 }
 
-__device__ void look(
-    const XT* X, double* counts, double* means, double* squares, double* room,
-    int n, int width, long long row_stride, long long column_stride, int part
+extern "C" __global__ void __launch_bounds__(THREADS) moments(
+    const XT* X, double* counts, double* means, double* squares,
+    int n, int width, int row_stride, int column_stride, int part
 ) {
+    extern __shared__ unsigned char memory[];
+    double* const room = reinterpret_cast<double*>(memory);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const int tiles = (width + COLUMNS - 1) / COLUMNS, number_of_part = blockIdx.x / tiles;
     const int left = blockIdx.x % tiles * COLUMNS + lane;
@@ -29,14 +31,14 @@ __device__ void look(
     #pragma unroll
     for (int i = 0; i < A_LANE; ++i) {
         const int column = min(left + i * WARP, width - 1);
-        first[i] = number(X[start * row_stride + column * column_stride]);
+        first[i] = number(X[(long long)start * row_stride + (long long)column * column_stride]);
     }
     #pragma unroll 4
     for (int row = start + warp; row < stop; row += WARPS) {
         #pragma unroll
         for (int i = 0; i < A_LANE; ++i) {
             const int column = min(left + i * WARP, width - 1);
-            const double apart = number(X[row * row_stride + column * column_stride]) - first[i];
+            const double apart = number(X[(long long)row * row_stride + (long long)column * column_stride]) - first[i];
             total[i] += apart;
             total_squares[i] += apart * apart;
         }
@@ -51,34 +53,4 @@ __device__ void look(
         squares[(long long)number_of_part * width + column] = about > 0 ? about : 0;
     }
     if (threadIdx.x == 0) counts[number_of_part] = count;
-}
-
-__device__ void join(
-    const double* counts, const double* means, const double* squares, double* joined, double* room,
-    int width, int parts
-) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const int column = blockIdx.x * WARP + lane, from = min(column, width - 1);
-    double rows = 0, total = 0, about = 0;
-    for (int p = warp; p < parts; p += WARPS) {
-        rows += counts[p];
-        total += counts[p] * means[(long long)p * width + from];
-    }
-    const double mean = over_warps(room, total) / over_warps(room, rows);
-    for (int p = warp; p < parts; p += WARPS) {
-        const double apart = means[(long long)p * width + from] - mean;
-        about += squares[(long long)p * width + from] + counts[p] * apart * apart;
-    }
-    about = over_warps(room, about);
-    if (warp == 0 && column < width) joined[column] = mean, joined[width + column] = about;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) moments(
-    const XT* X, double* counts, double* means, double* squares, double* joined,
-    int n, int width, int row_stride, int column_stride, int part, int parts
-) {
-    extern __shared__ unsigned char memory[];
-    double* const room = reinterpret_cast<double*>(memory);
-    if (X) look(X, counts, means, squares, room, n, width, row_stride, column_stride, part);
-    else join(counts, means, squares, joined, room, width, parts);
 }

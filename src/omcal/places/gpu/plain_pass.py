@@ -9,11 +9,8 @@ from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.places.gpu.devices import block_entries, wide_type
-from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.graph import TorchGraphs, plain_gram
 from omcal.places.gpu.new_samples import decide, second
-
-_FIXED = 2.0**46  # a product of weights of 1 in fixed point
-_MOST_FIXED = 1 << 16  # rows whose products can be added in it
 
 
 class PlainPass:
@@ -33,24 +30,7 @@ class PlainPass:
 
     def gram(self) -> Tensor:
         """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run."""
-        return torch.stack([self._gram(self._graphs.of_run(b)) for b in range(len(self._F))])
-
-    def _gram(self, g: TorchGraphs) -> Tensor:
-        width = self._width
-        StS = torch.zeros(width**2, dtype=self.dtype, device=g.device)
-        size = min(_MOST_FIXED, block_entries(g.device) // (g.n_views * g.k) ** 2)
-        for rows in row_blocks(g.n, max(1, size)):
-            columns = g.columns(rows)
-            weights = g.weights[:, :, rows].flatten(0, 1).T.to(self.dtype)
-            cells = columns[:, :, None] * width + columns[:, None, :]
-            products = weights[:, :, None] * weights[:, None, :]
-            if g.device.type == "cuda":
-                # Its threads add in any order, which sums of integers do not show.
-                products = (products * _FIXED).round_().long()
-            part = torch.zeros(width**2, dtype=products.dtype, device=g.device)
-            part.scatter_add_(0, cells.flatten(), products.flatten())
-            StS += part if part.is_floating_point() else part.to(self.dtype) / _FIXED
-        return StS.reshape(width, width)
+        return plain_gram(self._graphs)
 
     @cached_property
     def _whole(self) -> Tensor:

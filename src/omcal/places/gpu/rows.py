@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,9 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Assignment, Sums, zero_tolerance
 from omcal.method.solver import Problem
 from omcal.method.updates import stack_by_view
-from omcal.places.gpu import cuda, iteration
+from omcal.places.gpu import cuda
 from omcal.places.gpu.devices import resolve_device, working_on
 from omcal.places.gpu.graph import TorchGraphs, index_type
-from omcal.places.gpu.iteration import DeviceIteration
 from omcal.places.gpu.plain_pass import PlainPass
 
 _MANY_ANCHORS = 256  # from which on a GPU finds eigenvectors sooner than the host
@@ -108,11 +106,6 @@ class TorchRows(AbstractRows):
             found: Floats = vectors[..., -number:].cpu().numpy()
         return found
 
-    def iteration(self, StS: Floats, G: Floats, problem: Problem) -> DeviceIteration | None:
-        if not iteration.serves(self, problem):
-            return None
-        return DeviceIteration(self, StS, G, problem)
-
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
@@ -139,20 +132,18 @@ class RunBatch:
         self.dtype = work.dtype
         self.bound: Callable[[Tensor, Tensor, Tensor], Callable[[], None]] = work.bound
         self.state: Any = None  # as `iteration` left it
-        self._lock = Lock()
         self._grams: list[Floats] = []
         self._grams_there: Tensor = None
         self._outlook: Any = None
 
     def gram(self, number: int, n_views: int) -> Floats:
         """Return S_uᵀ S_v of a run, (V, V, m, m); all runs are fetched in one message."""
-        with self._lock:
-            if not self._grams:
-                whole = self._work.gram().unflatten(2, (n_views, -1)).unflatten(1, (n_views, -1))
-                self._grams_there = there = whole.transpose(2, 3).contiguous()
-                # Of page-locked memory, which PyTorch keeps for the next fit: it comes much sooner.
-                here = torch.empty(there.shape, dtype=there.dtype, pin_memory=there.is_cuda)
-                self._grams = list(here.copy_(there).numpy().astype(np.float64, copy=False))
+        if not self._grams:
+            whole = self._work.gram().unflatten(2, (n_views, -1)).unflatten(1, (n_views, -1))
+            self._grams_there = there = whole.transpose(2, 3).contiguous()
+            # Of page-locked memory, which PyTorch keeps for the next fit: it comes much sooner.
+            here = torch.empty(there.shape, dtype=there.dtype, pin_memory=there.is_cuda)
+            self._grams = list(here.copy_(there).numpy().astype(np.float64, copy=False))
         return self._grams[number]
 
     def gram_there(self, number: int, StS: Floats) -> Tensor:
@@ -162,10 +153,9 @@ class RunBatch:
 
     def outlook(self, find: Callable[..., Any], StS: Tensor, problem: Problem) -> Any:
         """Return what `find` says of all runs, so that all have the same; asked only once."""
-        with self._lock:
-            if self._outlook is None:
-                every = StS[None] if self._grams_there is None else self._grams_there
-                self._outlook = find(every, problem)
+        if self._outlook is None:
+            every = StS[None] if self._grams_there is None else self._grams_there
+            self._outlook = find(every, problem)
         return self._outlook
 
     def packed_matrices(

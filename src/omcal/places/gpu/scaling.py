@@ -61,9 +61,7 @@ def scan(views: Sequence[DeviceView], drafts: Sequence[ScalingPlan]) -> list[Mom
             check_finite(view)
             found[v] = moments(view.host, draft) if draft.looks else None
         elif draft.looks and cuda_views.serves(view.device) and _count(view):
-            there.append(
-                (v, cuda_views.moments(_blocks_seen(view, draft), view.width, view.device))
-            )
+            there.append((v, cuda_views.moments(_blocks_seen(view, draft))))
         elif draft.looks:
             parts = (_block_moments(block) for block in _blocks_seen(view, draft))
             found[v] = reduce(add, parts, Moments.none(view.width))
