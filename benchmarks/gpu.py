@@ -44,10 +44,12 @@ from omcal.method.new_samples import GraphModel
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
+from omcal.places.base import Start
 from omcal.places.gpu import views as device_views
 from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import Repeated, resolve_device, working_on
 from omcal.places.gpu.graph import TorchGraphs, anchor_graphs
+from omcal.places.gpu.iteration import solve_in_lockstep
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings
 from omcal.places.gpu.views import DeviceViews
@@ -301,24 +303,24 @@ def phase_floors(
 
 def iterations(rows: TorchRows, G: np.ndarray, alpha: np.ndarray, repeats: int) -> dict[str, float]:
     """Seconds of an iteration whose small steps are beside the rows, where they are."""
-    problem = Problem(0.3, 0.1, "adaptive", alpha, max_iter=10**6, tol=-1.0)  # never ends
-    work = rows.iteration(rows.gram(), G, problem)
-    if work is None:
+    StS = rows.gram()
+
+    def some(number: int) -> None:
+        problem = Problem(0.3, 0.1, "adaptive", alpha, max_iter=number, tol=0.0)
+        solve_in_lockstep([Start(rows, StS, G, problem, lambda number, value: False)])
+
+    if rows.device.type != "cuda":
         return {}
-
-    def some() -> None:
-        for _ in range(10):
-            work.step()
-
     with small_blas(len(G)):
-        return {"iteration, on the device": timed(rows.device, some, repeats) / 10}
+        few, many = (timed(rows.device, partial(some, number), repeats) for number in (5, 25))
+    return {"iteration, on the device": (many - few) / 20}
 
 
 def algebra(rows: TorchRows, G: np.ndarray, alpha: np.ndarray) -> float:
     """Seconds of what an iteration does on the host: the loop with sums that are at hand."""
     StS = rows.gram()
     sums = rows.sweep(alpha, G, np.zeros((N_CLUSTERS,) * 2))
-    still: Any = SimpleNamespace(sweep=lambda *given: sums, iteration=lambda *given: None)
+    still: Any = SimpleNamespace(sweep=lambda *given: sums)
     problem = Problem(0.3, 0.1, "adaptive", alpha, N_ITER, tol=-1.0)
     with small_blas(len(G)):
         whole = timed(torch.device("cpu"), lambda: solve(still, StS, G, problem), 5)

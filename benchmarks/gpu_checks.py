@@ -22,9 +22,10 @@ from omcal.method.anchors import choose_for_runs as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
-from omcal.method.solver import Problem, solve
-from omcal.places.base import Place
+from omcal.method.solver import Problem
+from omcal.places.base import Place, Start
 from omcal.places.choose import PlaceRequest
+from omcal.places.gpu.iteration import solve_in_lockstep
 from omcal.places.gpu.place import OnDevices
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import InMemory, MemoryRows
@@ -56,8 +57,9 @@ def run(rows: Any, G: np.ndarray, beta: float = 0.3) -> tuple[Any, Any]:
     StS = rows.gram()
     V = len(StS)
     problem = Problem(beta, 0.1, "adaptive", np.full(V, 1 / V), N_ITER, tol=0.0)
+    start = Start(rows, StS, G, problem, lambda number, value: False)
     with small_blas(len(G)):
-        solution = solve(rows, StS, G, problem)
+        (solution,) = solve_in_lockstep([start])
     Z = solution.consensus
     return solution, rows.assign(Z.alpha, *Z.f_step(), Z.G)
 

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from unittest import mock
 
-from omcal.places.gpu import kernel_steps, nvrtc
+from omcal.places.gpu import cuda, kernel_steps, nvrtc
 
 HEADER = Path(__file__).with_suffix(".h")
 FOLDER = tempfile.TemporaryDirectory(prefix="omcal-kernels-")
@@ -36,21 +36,33 @@ def translated(name, constants):
         text = re.sub(pattern, meaning, text, flags=re.DOTALL)
     defined = "".join(f"#define {key} {value}\n" for key, value in constants.items())
     return (
-        f'#include "{HEADER}"\n{defined}{text}\nextern "C" void launch('
+        f'#include "{HEADER.name}"\n{defined}{text}\nextern "C" void launch('
         f"int blocks, int runs, int threads, size_t bytes, {parameters}) {{\n"
         f"    on_cpu::launch(blocks, runs, threads, bytes, [=] {{ {name}({names}); }});\n}}\n"
     )
 
 
+def run_compiler(*arguments):
+    # A GPU takes numbers at multiples of their size only.
+    checks = ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
+    subprocess.run(["g++", "-Og", "-std=c++17", "-w", "-fPIC", *checks, *arguments], check=True)
+
+
+@cache
+def folder():
+    """Folder of all programs, with the header, which is compiled once."""
+    header = Path(FOLDER.name) / HEADER.name
+    header.write_bytes(HEADER.read_bytes())
+    run_compiler("-x", "c++-header", str(header), "-o", f"{header}.gch")
+    return header.parent
+
+
 @cache
 def compiled(name, device, **constants):
-    program = Path(FOLDER.name) / f"{name}{next(NUMBERS)}.cpp"
+    program = folder() / f"{name}{next(NUMBERS)}.cpp"
     program.write_text(translated(name, constants), encoding="utf-8")
     library = program.with_suffix(".so")
-    command = ["g++", "-O1", "-std=c++17", "-w", "-shared", "-fPIC", str(program)]
-    # A GPU takes numbers at multiples of their size only.
-    command += ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
-    subprocess.run([*command, "-o", str(library)], check=True)
+    run_compiler("-shared", str(program), "-o", str(library))
     launch = ctypes.CDLL(str(library)).launch
 
     def call(blocks, threads, shared_bytes, *arguments):
@@ -70,5 +82,6 @@ def kernels_on_cpu():
         mock.patch.object(nvrtc, "processors", return_value=2),
         mock.patch.object(nvrtc, "room", return_value=227 << 10),
         mock.patch.object(kernel_steps, "_THREADS", 64),
+        mock.patch.object(cuda, "_WARPS", (2, 1)),
     ):
         yield

@@ -172,6 +172,7 @@ def test_a_group_that_nobody_knows(team):
     assert all("group='nonsense' is not known here; give 'world'" in a.message for a in answers)
 
 
+@pytest.mark.long  # they wait for the time-out
 @pytest.mark.parametrize("how", ["killed", "silent"])
 def test_a_rank_that_is_lost(how):
     """Dead, or stopped for longer than the time-out: the others end in time, with one line."""

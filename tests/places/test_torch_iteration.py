@@ -149,7 +149,17 @@ def both(device, graphs, c, problem, seed, kernels=True):
     return (host, rows[0]), (found, rows[1], run)
 
 
-@pytest.mark.slow  # on a CPU most examples are compiled anew
+# Each is a kernel to compile: rule, numbers of views, clusters and anchors, momentum.
+FEW_SHAPES = [
+    ("adaptive", (1, 2, 8), False),
+    ("adaptive", (4, 3, 40), True),
+    ("agreement", (2, 6, 21), True),
+    ("distinct", (3, 4, 60), True),
+    ("fixed", (2, 2, 17), False),
+]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=25 if "cuda" in DEVICES else 8, deadline=None)
 @given(
@@ -164,6 +174,8 @@ def both(device, graphs, c, problem, seed, kernels=True):
 def test_iterations_are_those_of_the_host(
     device, kernels, weighting, size, beta, gamma, fast, seed
 ):
+    if kernels and device == "cpu":
+        weighting, size, fast = FEW_SHAPES[seed % len(FEW_SHAPES)]
     V, c, m = size
     graphs = random_graphs(np.random.default_rng(seed), 700, V, m, 3, np.float64)
     problem = problems(weighting, V, beta=beta, gamma=gamma, accelerate=fast)
@@ -279,10 +291,19 @@ def in_runs(request, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tol", "stop"), [(0.002, None), (0.0, 4), (0.0, None)])
 @pytest.mark.parametrize(
-    ("runs", "few", "weighting", "fast"),
-    [(1, True, "adaptive", False), (3, True, "distinct", True), (3, False, "adaptive", True)],
+    ("tol", "stop", "runs", "few", "weighting", "fast"),
+    [
+        (0.002, None, 1, True, "adaptive", False),
+        (0.0, 4, 1, True, "adaptive", False),
+        (0.002, None, 3, True, "distinct", True),
+        (0.0, 4, 3, True, "distinct", True),
+        (0.002, None, 3, False, "adaptive", True),
+        pytest.param(0.0, None, 1, True, "adaptive", False, marks=pytest.mark.long),
+        pytest.param(0.0, None, 3, True, "distinct", True, marks=pytest.mark.long),
+        pytest.param(0.0, 4, 3, False, "adaptive", True, marks=pytest.mark.long),
+        pytest.param(0.0, None, 3, False, "adaptive", True, marks=pytest.mark.long),
+    ],
 )
 def test_runs_go_ahead_together_and_end_where_those_of_the_host_do(
     in_runs, monkeypatch, tol, stop, runs, few, weighting, fast
@@ -336,11 +357,13 @@ def test_what_a_fit_keeps_on_the_device_is_free_when_it_ends(monkeypatch, few, k
     with kernels_on_cpu():
         (rows,) = TorchRows.of_runs(both, 3, fused=kernels)
         problem = problems("distinct", 2, beta=0.1, gamma=0.1)
+        given = (rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
+        monkeypatch.setattr(iteration, "serves", lambda rows, problem: True)
         gc.disable()
-        there(rows, PlainRows(graphs, 3).gram(), np.eye(9, 3), problem)
+        iteration.solve_in_lockstep([Start(*given, lambda number, value: False)])
     kept = weakref.ref(rows.together.state)
     try:
-        del rows
+        del rows, given
         assert kept() is None
     finally:
         gc.enable()

@@ -63,6 +63,23 @@ def test_work_that_fails_is_told_with_the_rank(ranks):
             do(lambda: fail(ValueError("too few rows")))
 
 
+@pytest.mark.parametrize("name", ["all_gather_object", "broadcast_object_list", "all_reduce"])
+def test_a_lost_connection_is_told_in_one_line(ranks, monkeypatch, name):
+    lost = RuntimeError("[pair.cc:1] Connection closed by peer\nand a trace of it")
+    monkeypatch.setattr(ranks._dist, name, lambda *given, **more: fail(lost))
+    work = {
+        "all_gather_object": lambda: ranks.each(int),
+        "broadcast_object_list": lambda: ranks.on_leader(int),
+        "all_reduce": lambda: ranks.sum(lambda: np.zeros(2), (2,)),
+    }
+    with pytest.raises(ConnectionError) as caught:
+        work[name]()
+    message = str(caught.value)
+    assert message.startswith("rank 0 of 1 has lost the other ranks: ")
+    assert "([pair.cc:1] Connection closed by peer)" in message
+    assert "\n" not in message and caught.value.__cause__ is lost
+
+
 def test_what_fails_before_the_ranks_have_met(ranks):
     with pytest.raises(OSError, match=r"^rank 0: no such file$"), ranks.reporting_failures():
         fail(OSError("no such file"))
