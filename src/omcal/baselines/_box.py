@@ -16,13 +16,8 @@ _GROUP = 128
 class BoxLeastSquares:
     """Rows z of minimal |r - Rz|² with 0 <= z <= 1, one for each row r of `targets`.
 
-    An active-set method, exact up to rounding, that treats all rows at once.
-
-    Parameters
-    ----------
-    R : array of shape (m, m)
-        Upper triangular, not singular.
-    targets : array of shape (n, m)
+    An active-set method, exact up to rounding, that treats all rows at once. R is (m, m), upper
+    triangular and not singular; `targets` is (n, m).
     """
 
     def __init__(self, R: Array, targets: Array) -> None:

@@ -33,26 +33,9 @@ def component_surplus(values: Array, c: int, tol: float) -> int:
 class RankPenalty:
     """The term λ tr(FᵀL_S F) that drives a symmetric graph S to exactly c components.
 
-    Parameters
-    ----------
-    S : array or CSR of shape (n, n)
-        The first graph.
-    c : int
-    weight : float
-        The first λ.
-    tol : float
-        The sum of the c smallest eigenvalues of L_S that counts as zero.
-
-    Attributes
-    ----------
-    F : array of shape (n, c)
-        Embedding that brings neighbours close together.
-    weight : float
-        λ.
-    values : array
-        The c + 1 smallest eigenvalues of the Laplacian of the last graph.
-    surplus : int
-        See `component_surplus`.
+    `weight` is λ, at first the given one; F (n × c) brings neighbours close together, and `surplus`
+    is the `component_surplus` of the last graph. `tol` is the sum of the c smallest eigenvalues of
+    L_S that counts as zero.
     """
 
     def __init__(self, S: Any, c: int, *, weight: float, tol: float) -> None:
@@ -61,8 +44,8 @@ class RankPenalty:
 
     def _decompose(self, S: Any) -> Floats:
         wanted = min(self.c + 1, S.shape[0])
-        self.values, vectors = smallest_eigenvectors(laplacian(S), wanted)
-        self.surplus = component_surplus(self.values, self.c, self.tol)
+        values, vectors = smallest_eigenvectors(laplacian(S), wanted)
+        self.surplus = component_surplus(values, self.c, self.tol)
         return vectors[:, : self.c]
 
     def update(self, S: Any) -> bool:

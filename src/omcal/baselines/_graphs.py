@@ -23,20 +23,8 @@ def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_a
     """Return the graph of the k nearest neighbours with weights linear in the distance.
 
     Row i minimises Σ_j d_ij w_j + r_i |w|² over the simplex, with r_i chosen so that k weights
-    are positive. Rows sum to 1 before symmetrising.
-
-    Parameters
-    ----------
-    X : array or CSR of shape (n, d)
-    k : int
-        Neighbours per sample, at most n - 2: more are reduced to that.
-    symmetric : bool
-        Return (W + Wᵀ) / 2 instead of the directed graph W.
-
-    Returns
-    -------
-    csr_array of shape (n, n)
-        With a zero diagonal and without stored zeros.
+    are positive; k is reduced to n - 2. The diagonal is 0, and no zero is stored. `symmetric` gives
+    (W + Wᵀ) / 2 instead of the directed graph W, whose rows sum to 1.
     """
     indices, distances = nearest_samples(X, k)
     weights, _ = closed_form_weights(distances)
@@ -47,18 +35,8 @@ def neighbor_graph(X: Matrix, k: int, *, symmetric: bool = True) -> sparse.csr_a
 def nearest_samples(X: Matrix | Sequence[Matrix], k: int) -> tuple[NDArray[np.intp], Floats]:
     """Return the k + 1 nearest other samples of each sample, in the order of (distance, index).
 
-    Parameters
-    ----------
-    X : array or CSR of shape (n, d), or a list of them
-        Of several views the squared distances are averaged.
-    k : int
-        At most n - 2, so that there is a (k + 1)-th neighbour: more are reduced to that.
-
-    Returns
-    -------
-    indices : array of shape (n, k + 1)
-    distances : array of shape (n, k + 1)
-        Squared Euclidean.
+    Both their indices and the squared distances are (n, k + 1); k is reduced to n - 2. Of several
+    views the squared distances are averaged.
     """
     views = [centred(view) for view in (X if isinstance(X, Sequence) else [X])]
     n = views[0].shape[0]
@@ -98,19 +76,9 @@ def difference_bytes(n: int, k: int, d: int) -> int:
 def closed_form_weights(distances: Array) -> tuple[Floats, Floats]:
     """Return the weights of the k nearest from the k + 1 smallest squared distances of each row.
 
-    w_j = (d_(k+1) - d_j) / (k d_(k+1) - Σ_h d_h); k equal weights where all distances tie.
-
-    Parameters
-    ----------
-    distances : array of shape (n, k + 1)
-        Ascending in each row.
-
-    Returns
-    -------
-    weights : array of shape (n, k)
-        Rows sum to 1.
-    r : array of shape (n,)
-        The regulariser that makes these weights optimal: half the denominator.
+    w_j = (d_(k+1) - d_j) / (k d_(k+1) - Σ_h d_h); k equal weights where all distances tie. The
+    distances ascend in each row. The second result, half the denominator, is the regulariser of
+    each row for which the weights are optimal.
     """
     last = distances[:, -1:]
     gaps = last - distances[:, :-1]

@@ -15,17 +15,8 @@ def minimize_batch(A: Array, b: Array) -> Floats:
     """Minimise zᵀA_i z - b_iᵀz over the simplex for every i, exactly.
 
     The unknowns that violate optimality move to or from zero, all at once, until none does. That
-    can cycle: problems open after some rounds are solved one by one.
-
-    Parameters
-    ----------
-    A : array of shape (N, s, s)
-        Symmetric positive definite.
-    b : array of shape (N, s)
-
-    Returns
-    -------
-    array of shape (N, s)
+    can cycle: problems open after some rounds are solved one by one. A (N, s, s) is symmetric
+    positive definite, b and the result are (N, s).
     """
     z = np.empty_like(b)
     free = np.ones(b.shape, dtype=bool)

@@ -59,21 +59,9 @@ class AbstractSMC(MultiViewBaseline):
 def filtered_views(
     X: list[Array], k: int, strength: float, order: int
 ) -> tuple[list[Array], Floats]:
-    """Smooth each view over its own neighbour graph: (I - strength L)^order X.
+    """Smooth each view over the graph of its k neighbours: (I - strength L)^order X.
 
-    Parameters
-    ----------
-    X : list of arrays of shape (n, d_v)
-    k : int
-        Neighbours in each graph.
-    strength : float
-    order : int
-
-    Returns
-    -------
-    filtered : list of arrays of shape (n, d_v)
-    importance : array of shape (n,)
-        Degree of each sample, summed over the graphs.
+    The second result is the degree of each sample, summed over the graphs.
     """
     importance = np.zeros(len(X[0]))
     filtered = []
@@ -101,20 +89,7 @@ def sample_anchors(
 
 
 def anchor_codes(X: Array, anchors: Array, alpha: float) -> Floats:
-    """Return the weights of anchors per sample: min |x - Hᵀz|² + alpha |z|² with 0 <= z <= 1.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    anchors : array of shape (m, d)
-        H.
-    alpha : float
-        Positive, and not lost in rounding beside |H|².
-
-    Returns
-    -------
-    array of shape (n, m)
-    """
+    """Return the n×m weights of anchors H: min |x - Hᵀz|² + alpha |z|² with 0 <= z <= 1."""
     m = len(anchors)
     least = 10 * np.finfo(np.float64).eps * sum_of_squares(anchors)
     if alpha < least:

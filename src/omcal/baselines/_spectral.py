@@ -29,18 +29,6 @@ def smallest_eigenvectors(L: Any, c: int) -> Pairs:
 
     Each connected part of the matrix is solved by itself. A graph Laplacian with many zero
     eigenvalues, which one Krylov space cannot tell apart, has only one in each part.
-
-    Parameters
-    ----------
-    L : array or sparse of shape (n, n)
-    c : int
-        At most n.
-
-    Returns
-    -------
-    values : array of shape (c,)
-    vectors : array of shape (n, c)
-        Orthonormal columns.
     """
     n = L.shape[0]
     L = sparse.csr_array(L) if sparse.issparse(L) else L

@@ -66,20 +66,10 @@ class SMCAGC(AbstractSMC):
 
 
 def dense_anchor_graph(X: Array, anchors: Array, k: int) -> tuple[Floats, float]:
-    """Return the closed-form weights of the k nearest anchors, and the sum of the minima.
+    """Return the n×m closed-form weights of the k nearest anchors, and the sum of the minima.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    anchors : array of shape (m, d)
-    k : int
-        Reduced to m - 1, but at least 1.
-
-    Returns
-    -------
-    S : array of shape (n, m)
-        k positive entries per row, or fewer where distances are equal; rows sum to 1.
-    cost : float
+    Rows have k positive entries, or fewer where distances are equal, and sum to 1; k is reduced to
+    m - 1, but at least 1.
     """
     m = len(anchors)
     distances = cdist(X, anchors, "sqeuclidean")

@@ -109,20 +109,9 @@ def rows_with_sum_one(codes: Array) -> Floats:
 
 
 def consensus(codes: Array, G: Array, problem: Problem) -> tuple[Solution, NDArray[np.int32]]:
-    """Run Algorithm 1 on codes in place of anchor graphs.
+    """Run Algorithm 1 on codes (n, V, m) in place of anchor graphs, from an orthonormal G.
 
-    Parameters
-    ----------
-    codes : array of shape (n, V, m)
-    G : array of shape (m, c)
-        Orthonormal start.
-    problem : Problem
-
-    Returns
-    -------
-    solution : Solution
-    labels : array of shape (n,)
-        0 … c - 1; not each need occur.
+    Returns the solution and labels from 0 to c - 1, not all of which need occur.
     """
     m = codes.shape[2]
     columns = np.broadcast_to(np.arange(m, dtype=np.min_scalar_type(m - 1)), codes.shape)
