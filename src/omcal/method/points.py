@@ -13,7 +13,9 @@ from omcal.machine.arrays import Array
 from omcal.machine.threads import small_blas
 
 _FEATURES_PER_CENTRE = 4
-_SAME_UNITS = 2  # in the last place, by which distances that are equal differ at most
+# In the last place, by which equal distances differ at most. In float32 as many as in float64 would
+# take distances for equal that float64 tells apart.
+_SAME_UNITS = {np.dtype(np.float32): 2, np.dtype(np.float64): 16}
 
 
 class Points(ABC):
@@ -113,7 +115,9 @@ def tie_slack(points: Array, centres: Array) -> Array:
     """
     longest = centres.max(initial=0)
     sizes = longest + 2 * np.sqrt(points * longest)  # of ‖c‖² − 2xᵀc
-    return np.asarray((_SAME_UNITS * np.finfo(points.dtype).eps * sizes).astype(points.dtype))
+    return np.asarray(
+        (_SAME_UNITS[points.dtype] * np.finfo(points.dtype).eps * sizes).astype(points.dtype)
+    )
 
 
 def members(labels: Array, n_clusters: int, dtype: Any) -> Any:
