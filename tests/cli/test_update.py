@@ -72,10 +72,30 @@ def test_certainty_and_second_choice_are_columns(omcal, week):
         ("cluster", folder / "new.npz", "-c", 3, "--runs", 1),
     ):
         out = folder / "labels.csv"
-        done = omcal(*command, "--certainty", "--out", out)
+        done = omcal(*command, "--out", out)
         assert done.code == 0, done.err
         rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
         assert all(0.3 < float(row["certainty"]) <= 1 for row in rows)
         assert all(row["second"] in {"0", "1", "2"} - {row["cluster"]} for row in rows)
+        assert "ARI 1.0" in " ".join(omcal("score", out, out).out.split())
+        assert omcal(*command, "--no-certainty", "--out", out).code == 0
+        assert "certainty" not in out.read_text(encoding="utf-8")
     refused = omcal("cluster", folder / "new.npz", "-c", 3, "--method", "fsmsc", "--certainty")
     assert refused.code == 2 and "--certainty" in refused.err
+
+
+def test_a_new_cluster_is_told_and_added_if_asked_for(omcal, tmp_path):
+    data = make_multiview(800, n_clusters=4, noise=0.5, random_state=0)
+    old, new = np.flatnonzero(data.labels < 3), np.flatnonzero(data.labels == 3)
+    views = data.views.items()
+    OMCAL(3, random_state=0).fit({k: v[old[:300]] for k, v in views}).save(tmp_path / "m.omcal")
+    rows = np.concatenate([old[300:], new])
+    np.savez(tmp_path / "new.npz", **{k: v[rows] for k, v in views})
+    command = ("update", tmp_path / "m.omcal", tmp_path / "new.npz")
+    told = omcal(*command, "--save-model", tmp_path / "same.omcal")
+    assert told.code == 0 and "form a stable group" in told.out + told.err
+    assert load(tmp_path / "same.omcal").n_clusters_ == 3
+    done = omcal(*command, "--grow", "--json")
+    assert done.code == 0, done.err
+    assert len(json.loads(done.out)["cluster_sizes"]) == 4
+    assert load(tmp_path / "m.omcal").n_clusters_ == 4

@@ -21,6 +21,7 @@ from omcal.cli.console import (
     stdout,
 )
 from omcal.cli.files import (
+    has_columns,
     label_columns,
     remarks,
     require_complete,
@@ -90,7 +91,7 @@ def cluster(
     report: ReportFile = None,
     save_model: ModelOut = None,
     like: Like = None,
-    certainty: options.Certainty = False,
+    certainty: options.Certainty = None,
     dry_run: DryRun = False,
     method: MethodName = "omcal",
     runs: Runs = None,
@@ -123,6 +124,8 @@ def cluster(
         raise ValueError("--like does not go with --dask or --collective; leave one of them out.")
     if certainty and (dask is not None or collective):
         raise ValueError("--certainty does not go with --dask or --collective; use omcal predict.")
+    if found.name != "omcal" or dask is not None or collective:
+        certainty = False
     old = None if like is None else omcal.load(like)
     require_label_format(out)
     require_ending(report, "--report", (".html", ".htm"))
@@ -158,7 +161,7 @@ def cluster(
         "file": reading.source,
         "method": found.name,
         "title": found.title,
-        **_write(outputs, model, data, reading, seconds, command, certainty),
+        **_write(outputs, model, data, reading, seconds, command, has_columns(out, certainty)),
         **_summary(model, data),
         "samples": samples_of(data, model.labels_),
         "suggestion": None if suggestion is None else suggestion.to_dict(),

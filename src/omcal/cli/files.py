@@ -72,6 +72,11 @@ def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:
     return {"id": data.id_name, "ids": data.ids.tolist(), "clusters": clusters.tolist()}
 
 
+def has_columns(path: Path | None, certainty: bool | None) -> bool:
+    """Whether a file of labels gets the columns of certainty: by default where it can hold them."""
+    return path is not None and path.suffix.lower() != ".npy" and certainty is not False
+
+
 def label_columns(model: Any, labels: Array, X: Any = None) -> dict[str, list[Any]]:
     """Return the columns beside the labels: names, where clusters have any, and certainty.
 

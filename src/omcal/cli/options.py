@@ -42,9 +42,11 @@ Json = Annotated[
     bool, typer.Option("--json", "-j", help="Print one JSON object instead of tables.")
 ]
 Certainty = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--certainty", help="With --out: the probability of the cluster, and the second choice."
+        "--certainty/--no-certainty",
+        help="With --out: the probability of the cluster, and the second choice.",
+        show_default="certainty",
     ),
 ]
 Quiet = Annotated[

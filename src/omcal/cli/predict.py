@@ -11,7 +11,14 @@ import omcal
 from omcal.cli import options
 from omcal.cli.cluster import Out
 from omcal.cli.console import collected_warnings, print_json, print_notes, report_notes, stdout
-from omcal.cli.files import label_columns, remarks, require_label_format, samples_of, write_labels
+from omcal.cli.files import (
+    has_columns,
+    label_columns,
+    remarks,
+    require_label_format,
+    samples_of,
+    write_labels,
+)
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import takes
 from omcal.cli.reading import Reading, reads
@@ -40,7 +47,7 @@ def predict(
     parameters: dict[str, Any],
     out: Out = None,
     views: OrderedViews = None,
-    certainty: options.Certainty = False,
+    certainty: options.Certainty = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -58,7 +65,7 @@ def predict(
     data, X, absent = load_for(model, reading, views)
     with collected_warnings() as warned:
         clusters = model.predict(X)
-    columns = label_columns(model, clusters, X if certainty and out is not None else None)
+    columns = label_columns(model, clusters, X if has_columns(out, certainty) else None)
     written = outputs.write(
         "--out",
         lambda path: write_labels(path, clusters, data, columns),

@@ -14,6 +14,7 @@ from omcal.cli import options
 from omcal.cli.cluster import Out, ReportFile
 from omcal.cli.console import collected_warnings, print_json, print_notes, report_notes, stdout
 from omcal.cli.files import (
+    has_columns,
     label_columns,
     remarks,
     require_ending,
@@ -41,6 +42,12 @@ HalfLife = Annotated[
         "--half-life", metavar="N", help="After N later samples a sample counts half; 0: never."
     ),
 ]
+Grow = Annotated[
+    bool,
+    typer.Option(
+        "--grow", help="Make a stable group of samples that belong to no cluster a new cluster."
+    ),
+]
 
 
 @reads()
@@ -51,8 +58,9 @@ def update(
     report: ReportFile = None,
     save_model: SavedAs = None,
     half_life: HalfLife = None,
+    grow: Grow = False,
     views: OrderedViews = None,
-    certainty: options.Certainty = False,
+    certainty: options.Certainty = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -64,8 +72,9 @@ def update(
     import numpy as np
 
     model: Any = omcal.load(model_file)
+    fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
+    fitted.set_params(grow=grow)
     if half_life is not None:
-        fitted = model.estimator_ if isinstance(model, omcal.Consensus) else model
         fitted.set_params(half_life=half_life or None)._validate_params()
     target = model_file if save_model is None else save_model
     files = {"--out": out, "--report": report, "--save-model": target}
@@ -82,7 +91,7 @@ def update(
         drift = model.drift(X)
         model.partial_fit(X)
     clusters = model.labels_
-    columns = label_columns(model, clusters, X if certainty and out is not None else None)
+    columns = label_columns(model, clusters, X if has_columns(out, certainty) else None)
     written = {
         "out": outputs.write(
             "--out",

@@ -213,7 +213,7 @@ class Clusterer(FittedModel):
 
     def _choose_number(self, inner: Any, X: ViewsLike, present: PresentLike | None) -> None:
         """Set `n_clusters_` as the estimator `inner` has it or, with "auto", as suggested."""
-        self.selection_ = None
+        self.selection_, inner._n_grown, inner._strangers = None, 0, None
         if inner.n_clusters == "auto":
             self.selection_ = self._suggestion(inner, X, present)
             logger.info("%s", self.selection_.sentence())

@@ -156,8 +156,9 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
                 f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
                 "same run at a time; leave one of them out."
             )
-        if run.warm_start:
-            raise ValueError("warm_start=True is for OMCAL alone; leave it out.")
+        for name in ("warm_start", "grow"):
+            if getattr(run, name):
+                raise ValueError(f"{name}=True is for OMCAL and OCAL alone; leave it out.")
         if not run._random:
             raise ValueError(
                 f"n_runs={self.n_runs} runs would all be the same: anchors are given and "
@@ -398,7 +399,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         for views in views_in_memory(batch_views(inner, X, present, reset=False)):
             runs = self._rule.assignments(views)
             graphs = joined_graph(runs, self.n_clusters_)
-            Z, own = add_batch(self, graphs, inner.beta, inner.gamma, inner.half_life)
+            Z, _, own = add_batch(self, graphs, inner.beta, inner.gamma, inner.half_life)
             self._rule = replace(self._rule, consensus=Z)
             labels.append(own)
             of_runs.append(runs)

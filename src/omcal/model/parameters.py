@@ -205,6 +205,11 @@ class SharedParameters(Declares):
         help="""Number of later samples after which a sample counts half in `partial_fit`. By
         default all count the same.""",
     )
+    grow: bool = parameter(
+        default=False,
+        help="""Whether `partial_fit` makes a cluster of samples that belong to none, if they form a
+        stable group. By default it warns of such a group.""",
+    )
     warm_start: bool = parameter(
         default=False,
         help="""Whether `fit` starts from the anchors and the basis of the last fit, and keeps the

@@ -32,6 +32,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
     """The part of OMCAL and OCAL that comes before the work of a fit."""
 
     _single_view: ClassVar[bool] = False
+    _n_grown: int = 0  # clusters that partial_fit has added
 
     def _new_run(self) -> Self:
         return self
@@ -155,7 +156,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
     def _wanted(self) -> int:
         """Return the number of clusters as given or, with "auto", as `fit` chose it."""
         if self.n_clusters != "auto":
-            return int(self.n_clusters)
+            return int(self.n_clusters) + self._n_grown
         if not hasattr(self, "n_clusters_"):
             raise ValueError('n_clusters="auto" is chosen by fit; give a number for an estimate.')
         return self.n_clusters_

@@ -38,6 +38,7 @@ def values_of(model: Any) -> dict[str, Any]:
     )
     return {
         "n_clusters": model.n_clusters_,
+        "n_grown": model._n_grown,
         "views": [
             {
                 "name": name,
@@ -137,7 +138,8 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     views = header["views"]
     V = len(views)
     c = model.n_clusters_ = integer(header.get("n_clusters", model.n_clusters), least=1)
-    if model.n_clusters not in ("auto", c):
+    model._n_grown = integer(header.get("n_grown", 0))
+    if model.n_clusters not in ("auto", c - model._n_grown):
         raise ModelError(f"it has {c} clusters and n_clusters={model.n_clusters}; it is damaged.")
     widths = [integer(view["width"], least=1) for view in views]
     m = integer(header["n_anchors"], least=max(c, model.n_neighbors + 1))
@@ -185,7 +187,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     limit = header.get("outlier_threshold")
     model.outlier_threshold_ = None if limit is None else number(limit, "threshold", least=0)
     model.structure_ = _structure(header.get("structure"))  # 0.2 had none
-    model.selection_, model._missing, model._gaps = None, [], []
+    model.selection_, model._strangers, model._missing, model._gaps = None, None, [], []
     read_stream(model, header, archive)
 
 

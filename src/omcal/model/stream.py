@@ -111,7 +111,7 @@ class Reservoir:
             stays[np.argpartition(keys, self.size)[self.size :]] = False
         come, free = np.flatnonzero(stays[known:]), np.flatnonzero(~stays[:known])
         if self.views is None:
-            self.views = Views([view.part(view.array[come], come) for view in views])
+            self.views = taken(views, come)
             self._keys = keys[stays]
             return
         n_in = len(free)  # rows of the batch in the places of others; the rest is appended
@@ -135,6 +135,11 @@ class Reservoir:
         """Return the length of the stream to compare with the last fit at."""
         more = (_GROWTH - 1) * self.n_seen
         return self.n_seen + (more if half_life is None else min(more, half_life / 4))
+
+
+def taken(views: Views, rows: Array) -> Views:
+    """Return some rows of views in memory."""
+    return Views([view.part(view.array[rows], rows) for view in views])
 
 
 def _replaced(view: View, batch: View, free: Array, come: Array, more: Array) -> View:

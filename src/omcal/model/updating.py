@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -13,11 +14,13 @@ from omcal.machine.threads import one_blas_thread, small_blas
 from omcal.method.graph import AnchorGraphs, anchor_graphs, folded_anchors
 from omcal.method.new_samples import Predictor, indicate
 from omcal.method.settings import default_n_anchors
+from omcal.model.certainty import typicality
 from omcal.model.cost import ViewSize
 from omcal.model.drift import Reference, compare_views
+from omcal.model.growth import Strangers, grow, stable_group
 from omcal.model.preparation import PlacedEstimator
-from omcal.model.progress import FitMonitor, all_or_nothing
-from omcal.model.stream import Reservoir, StreamSums
+from omcal.model.progress import FitMonitor, all_or_nothing, logger
+from omcal.model.stream import Reservoir, StreamSums, taken
 from omcal.model.subset_fits import views_in_memory
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.views.like import PresentLike, ViewsLike
@@ -30,8 +33,8 @@ _REFIT_RATE = 0.001  # of refits without need, per comparison and view
 
 def add_batch(
     model: Any, graphs: AnchorGraphs, beta: float, gamma: float, half_life: float | None
-) -> tuple[Any, Array]:
-    """Add samples to the sums of a model; return its next consensus graph and their labels."""
+) -> tuple[Any, Array, Array]:
+    """Add samples to the sums of a model; return its next graph, and their F and labels."""
     if model._sums is None:
         raise ValueError(
             "partial_fit goes on from the sums of a fit, which this model does not have: it was "
@@ -40,10 +43,11 @@ def add_batch(
         )
     Z = model._rule.consensus
     U, labels = indicate(Z, graphs, compiled=compiled_pays(graphs.n))
-    new = StreamSums.of(Z, graphs, np.maximum(U, 0))
+    F = np.maximum(U, 0)
+    new = StreamSums.of(Z, graphs, F)
     model._sums = model._sums.decayed(graphs.n, half_life) + new
     with small_blas(graphs.n_anchors):
-        return model._sums.step(Z, beta, gamma), labels
+        return model._sums.step(Z, beta, gamma), F, labels
 
 
 def batch_views(
@@ -72,6 +76,7 @@ class UpdatedEstimator(PlacedEstimator):
     _recent: Reference | None = None  # samples since the last comparison
     _next_look: float = 0.0  # length of the stream to compare with the last fit at
     _was_full: bool = False  # the reservoir, at the last fit
+    _strangers: Strangers | None = None
     _folded: Any = None  # anchors as part of a product, for views of some types; not in copies
 
     _fit_at: ClassVar[Callable[..., bool]]
@@ -116,8 +121,11 @@ class UpdatedEstimator(PlacedEstimator):
         # Small batches save little each: the compiled code is loaded for long streams.
         compiled = compiled_pays(views.n if kept is None else max(views.n, kept.n_seen // 8))
         graphs = self._batch_graphs(views, compiled)
-        Z, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life)
+        Z, F, labels = add_batch(self, graphs, self.beta, self.gamma, self.half_life)
         self._set_rule(Predictor(self._rule.learned, Z))
+        if self._look_at_strangers(views, F):
+            self._recent, graphs = None, self._batch_graphs(views, compiled)
+            labels = np.asarray(self._rule.labels(views))
         if kept is not None:
             kept.add(views)
             recent = Reference.of(graphs, labels, self._rule.consensus.G)
@@ -128,6 +136,41 @@ class UpdatedEstimator(PlacedEstimator):
                     self._refit(self._rule.labels(kept.views))
                     return np.asarray(self._rule.labels(views))
         return labels
+
+    def _look_at_strangers(self, views: Views, F: Array) -> bool:
+        """Keep the strangers of a batch; return whether a group of them became a cluster.
+
+        While the sample of a stream fills, clusters are still found by fits to it.
+        """
+        kept: Any = getattr(self, "_reservoir", None)
+        if self.outlier_threshold_ is None or (kept is not None and not self._was_full):
+            return False
+        strange = typicality(F) < self.outlier_threshold_
+        if views.present is not None:
+            strange &= views.present.all(axis=1)
+        if strange.any():
+            if self._strangers is None:
+                self._strangers = Strangers(seed=0)
+            self._strangers.add(taken(views, np.flatnonzero(strange)))
+        if self._strangers is None or not self._strangers.due():
+            return False
+        assert self._strangers.views is not None
+        others = views if kept is None else kept.views
+        group = stable_group(self, self._strangers.views, others)
+        if group is None:
+            return False
+        text = f"{group.n} samples that belong to no cluster form a stable group"
+        if not self.grow:
+            warnings.warn(
+                f"{text}; partial_fit makes it cluster {self.n_clusters_} with grow=True.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return False
+        grow(self, group)
+        self._strangers = None
+        logger.info("%s, now cluster %d", text, self.n_clusters_ - 1)
+        return True
 
     def _batch_graphs(self, views: Views, compiled: bool) -> AnchorGraphs:
         """Return the graphs of a batch; the anchors are folded into a product once per type."""
