@@ -295,3 +295,23 @@ def test_a_frame_in_anndata_follows_the_same_rules(tmp_path):
     expected = join_views({"table": frame})
     for name, view in expected.views.items():
         assert_array_equal(data.views[name], view)
+
+
+def test_the_cell_of_a_category_is_missing_once(tmp_path):
+    rng = np.random.default_rng(0)
+    city = rng.choice(["Bergen", "Oslo", "Paris"], 90).astype(object)
+    city[:30] = None
+    frame = pd.DataFrame({"income": rng.normal(size=90), "city": city})
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    assert describe(tmp_path / "table.csv")["views"][0]["n_nan"] == 30
+    assert OMCAL(2, random_state=0).fit(frame).n_missing_ == [30]
+
+
+def test_the_card_of_a_cluster_names_a_category_with_its_shares(tmp_path):
+    group = np.arange(90) % 3
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"income": rng.normal(size=90), "city": np.array(["Bergen", "Oslo", "Paris"])[group]}
+    )
+    page = OMCAL(3, random_state=0).fit(frame).report(tmp_path / "page.html", frame)
+    assert "city = Oslo 100%, elsewhere 0%" in page.read_text()

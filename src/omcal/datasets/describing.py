@@ -11,9 +11,7 @@ from scipy import sparse
 from omcal.datasets._contents import Contents
 from omcal.datasets._data import (
     DataError,
-    Matrix,
     MultiViewData,
-    absent_rows,
     count_classes,
     other_notes,
 )
@@ -21,9 +19,10 @@ from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors
 from omcal.datasets.loading import LoadOptions, Paths, load_sources, read_sources
 from omcal.machine.arrays import Array
-from omcal.machine.threads import row_blocks
-from omcal.views.mixed import describe_columns
-from omcal.views.stored import StoredTable
+from omcal.views.missing import count_cells
+from omcal.views.mixed import describe_columns, lost_cells
+from omcal.views.stored import StoredArray, StoredTable
+from omcal.views.view import View
 
 
 def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dict[str, Any]:
@@ -129,26 +128,19 @@ def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, Arr
 
 
 def _describe_view(data: MultiViewData, name: str) -> dict[str, Any]:
-    view = data.views[name]
-    mask = (data.present or {}).get(name)
-    n_missing = int(absent_rows(view).sum()) if mask is None else int((~mask).sum())
-    is_sparse = sparse.issparse(view)
+    array, titles = data.views[name], (data.feature_names or {}).get(name)
+    is_sparse = sparse.issparse(array)
+    # In blocks, because a memory-mapped view may be larger than memory.
+    stored = StoredArray(StoredTable(array, name)) if isinstance(array, np.memmap) else array
+    with np.errstate(invalid="ignore"):
+        cells = count_cells(View(name, stored, present=(data.present or {}).get(name)))
+    plan = data.views.encoding.get(name, {})
     return {
         "name": name,
-        "shape": [int(size) for size in view.shape],
-        "dtype": str(view.dtype),
+        "shape": [int(size) for size in array.shape],
+        "dtype": str(array.dtype),
         "sparse": is_sparse,
-        "density": view.nnz / (view.shape[0] * view.shape[1]) if is_sparse else None,
-        "n_nan": _count_nan(view, name) - (0 if is_sparse else n_missing * int(view.shape[1])),
-        "n_missing_rows": n_missing,
+        "density": array.nnz / (array.shape[0] * array.shape[1]) if is_sparse else None,
+        "n_nan": lost_cells(cells, plan, None if titles is None else tuple(titles)),
+        "n_missing_rows": data.n_samples - cells.n,
     }
-
-
-def _count_nan(view: Matrix, name: str) -> int:
-    if view.dtype.kind != "f":
-        return 0
-    if sparse.issparse(view):
-        return int(np.isnan(view.data).sum())
-    # In blocks, because a memory-mapped view may be larger than memory.
-    table = StoredTable(view, name)
-    return sum(int(np.isnan(table.read(rows)).sum()) for rows in row_blocks(len(view), 4096))

@@ -29,6 +29,7 @@ from omcal.model.tabular import html_table
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
+from omcal.views.mixed import column_starts
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
@@ -134,7 +135,7 @@ def _about_missing(model: Any) -> Iterator[Diagnostic]:
         if not cells.n_cells:
             continue
         name, names = model.view_names_[v], _column_starts(model, v)
-        lost = (cells.n - cells.count)[list(names)]
+        lost = cells.lost[list(names)]
         share = lost.sum() / (cells.n * len(lost))
         yield Diagnostic(
             f"view {name!r} lacks {lost.sum():.0f} of its values ({share:.1%}), which count as the "
@@ -177,13 +178,9 @@ def _about_gaps(model: Any, v: int) -> Iterator[Diagnostic]:
 
 
 def _column_starts(model: Any, v: int) -> dict[int, str]:
-    """Return the title of each column of a view by its first feature; a category has several."""
+    """Return the title of each column of a view by its first feature."""
     titles = model._view_columns[v] or tuple(map(str, range(model.n_features_per_view_[v])))
-    plan = model._encoding.get(model.view_names_[v], {})
-    levels = {title: len(how["levels"]) for title, how in plan.items() if "levels" in how}
-    first = len(titles) - sum(levels.values())
-    starts = np.cumsum([first, *levels.values()])[:-1].tolist()
-    return dict(enumerate(titles[:first])) | dict(zip(starts, levels, strict=True))
+    return column_starts(model._encoding.get(model.view_names_[v], {}), titles)
 
 
 def warn(model: Any) -> None:

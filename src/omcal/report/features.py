@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 
 from omcal.model.feature_effects import ClusterDescription, FeatureEffect
@@ -18,6 +18,7 @@ from omcal.report.html import (
     sample_link,
 )
 from omcal.report.html import table as html_table
+from omcal.views.mixed import level_titles
 
 MOST_ROWS = 900  # of all cards together
 _OPEN = 10  # cards that are open at first
@@ -85,7 +86,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
         if found.typical[name][cluster]
     )
     size = f"{f.sizes[cluster]:,} samples, {percent(f.sizes[cluster] / len(f.labels))}"
-    first = _in_words(found.of(cluster))
+    first = _in_words(found.of(cluster), level_titles(f.model._encoding))
     state = " open" if shown else ""
     return Html(
         f'<details class="card" data-cluster="{cluster}"{state}>'
@@ -94,11 +95,14 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
     )
 
 
-def _in_words(found: Sequence[FeatureEffect]) -> str:
-    """The two largest effects of all views, for a closed card."""
+def _in_words(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
+    """The two largest effects of all views, for a closed card; a category by its shares."""
     best = sorted(found, key=lambda feature: -abs(feature.effect))[:2]
     listed = " and ".join(
-        f"{'more' if feature.effect > 0 else 'less'} {escape(_short(feature.feature, 24))} "
+        f"{escape(_short(feature.feature, 24))} {feature.share:.0%}, elsewhere "
+        f"{feature.share_elsewhere:.0%}"
+        if feature.feature in levels
+        else f"{'more' if feature.effect > 0 else 'less'} {escape(_short(feature.feature, 24))} "
         f"({escape(_short(feature.view, 24))})"
         for feature in best
     )

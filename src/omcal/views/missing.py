@@ -85,9 +85,14 @@ class MissingCells:
         return MissingCells(int(n), known, count, fractions, int(half), 0)
 
     @property
+    def lost(self) -> Floats:
+        """Return the number of missing cells of each feature."""
+        return self.n - self.count
+
+    @property
     def n_cells(self) -> int:
         """Number of missing cells."""
-        return int(self.n * len(self.count) - self.count.sum())
+        return int(self.lost.sum())
 
     @property
     def mean(self) -> Floats:
@@ -108,7 +113,7 @@ def _floats(counts: Array) -> Floats:
 def count_missing(views: Views) -> list[MissingCells]:
     """Count the missing cells of each view, wherever its rows are; refuse infinity."""
     with np.errstate(invalid="ignore"):
-        found = [_count(view) for view in views]
+        found = [count_cells(view) for view in views]
     for view, cells in zip(views, found, strict=True):
         if cells.infinite:
             require_finite(view.name, cells.n_cells, cells.infinite)
@@ -138,8 +143,8 @@ def sample_gaps(view: View, cells: MissingCells) -> Gaps | None:
     """Return the missing cells of some rows of a view, read in a few runs; None in Dask."""
     if not cells.n_cells or view.home == "cluster":
         return None
-    lost = cells.n - cells.count
-    features = np.sort(np.argsort(-lost, kind="stable")[: min(_FEATURES, np.count_nonzero(lost))])
+    most = min(_FEATURES, np.count_nonzero(cells.lost))
+    features = np.sort(np.argsort(-cells.lost, kind="stable")[:most])
     n = int(view.array.shape[0])
     starts = np.unique(np.linspace(0, max(n - _RUN, 0), _RUNS).astype(int))
     found = []
@@ -154,7 +159,8 @@ def sample_gaps(view: View, cells: MissingCells) -> Gaps | None:
     return Gaps(rows, features, missing)
 
 
-def _count(view: View) -> MissingCells:
+def count_cells(view: View) -> MissingCells:
+    """Count the missing cells of a view, wherever its rows are."""
     if view.home == "cluster":
         return _count_in_dask(view.array)
     none = MissingCells.of(np.empty((0, view.width)))

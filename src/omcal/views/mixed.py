@@ -9,7 +9,7 @@ the model. Files and data frames go through the same rules.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from omcal.machine.arrays import Array, Floats
 from omcal.views.columns import numbered, split_columns
 from omcal.views.frames import index_of, is_frame
+from omcal.views.missing import MissingCells
 from omcal.views.named import NamedViews
 from omcal.views.pair import as_text, is_id_name, numbers_rows
 from omcal.views.table import is_arrow
@@ -338,6 +339,39 @@ def summary(plan: Plan) -> str:
     told = [f"{kind}: {', '.join(names)}" for kind, names in groups.items()]
     gaps = [f"{name!r} {how['missing']}" for name, how in plan.items() if how.get("missing")]
     return "; ".join([*told, *([f"missing cells: {', '.join(gaps)}"] if gaps else [])])
+
+
+def column_starts(plan: Plan, titles: Sequence[str]) -> dict[int, str]:
+    """Return the first feature of each column of a view; a category has one feature per level.
+
+    Examples
+    --------
+    >>> plan = {"age": {"kind": "number"}, "city": {"kind": "category", "levels": ["A", "B"]}}
+    >>> column_starts(plan, ["age", "city = A", "city = B"])
+    {0: 'age', 1: 'city'}
+    """
+    levels = {title: len(how["levels"]) for title, how in plan.items() if "levels" in how}
+    first = len(titles) - sum(levels.values())
+    starts = np.cumsum([first, *levels.values()])[:-1].tolist()
+    # The season of a date is no column of its own.
+    numbers = {j: title for j, title in enumerate(titles[:first]) if title in plan or not plan}
+    return numbers | dict(zip(starts, levels, strict=True))
+
+
+def lost_cells(cells: MissingCells, plan: Plan, titles: Sequence[str] | None) -> int:
+    """Return the number of missing cells of a view; that of a category counts once."""
+    starts = column_starts(plan, titles or tuple(map(str, range(len(cells.lost)))))
+    return int(cells.lost[list(starts)].sum())
+
+
+def level_titles(encoding: Encoding) -> set[str]:
+    """Return the titles of the features that are levels of categories."""
+    return {
+        f"{title} = {level}"
+        for plan in encoding.values()
+        for title, how in plan.items()
+        for level in how.get("levels", ())
+    }
 
 
 def _quoted(names: list[str]) -> str:

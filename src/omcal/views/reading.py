@@ -12,7 +12,7 @@ from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, adapt, is_matrix
 from omcal.views.check import check, columns_of_table, require_finite_views
 from omcal.views.missing import MissingCells, count_missing, fill_views, sample_gaps
-from omcal.views.mixed import encode_tables
+from omcal.views.mixed import encode_tables, lost_cells
 from omcal.views.pair import Member, PairingError, pair
 from omcal.views.view import MissingValuesError, View, Views
 
@@ -104,7 +104,10 @@ def fill_missing(
             None if not cells.n_cells else cells.middle if view.levels_from is None else cells.mean
             for view, cells in zip(views, found, strict=True)
         ]
-        estimator.n_missing_ = [cells.n_cells for cells in found]
+        estimator.n_missing_ = [
+            lost_cells(cells, estimator._encoding.get(view.name, {}), view.columns)
+            for view, cells in zip(views, found, strict=True)
+        ]
         return fill_views(views, estimator._middles)
     known = zip(estimator._middles, estimator._rule_middles(), strict=True)
     return fill_views(views, [other if middle is None else middle for middle, other in known])
