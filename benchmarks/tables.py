@@ -1,8 +1,8 @@
 """Tables as analysts have them: missing cells and mixed columns, with standard errors.
 
-python benchmarks/tables.py missing   loss of accuracy with 10 and 30 % of the cells missing, over all
-                                      sets of ../shared of at most 3000 samples; names of some may
-                                      follow, as all take half an hour
+python benchmarks/tables.py missing   loss of accuracy with 10 and 30 % of the cells missing, over
+                                      all sets of ../shared of at most 3000 samples; names of
+                                      some may follow, as all take half an hour
 python benchmarks/tables.py mixed     drawn mixed tables: three degrees of overlap, categories that
                                       carry all, some or none of the clusters
 python benchmarks/tables.py real      mixed tables of palmerpenguins, vega_datasets, statsmodels
