@@ -9,18 +9,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
+from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._documentation import completed
 from omcal.machine.arrays import Seed
-from omcal.machine.declaring import Declares, declared, parameter
+from omcal.machine.declaring import Declares, Words, declared, parameter
 from omcal.machine.memory import require_memory
 from omcal.machine.scikit import scikit_constraints
+from omcal.method.scaling import Scale, Scaling
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import read_views, refuse_second_view
-from omcal.views.view import Views
+from omcal.views.view import Matrix, View, Views
 
 
 class _Fitted(ClusterMixin, BaseEstimator):
@@ -165,6 +168,31 @@ class MultiViewBaseline(Baseline):
         help="How the columns of one table form views.",
         late=True,
     )
+
+
+class ScaledViews(MultiViewBaseline):
+    """Base class of methods that scale the features and end with k-means."""
+
+    scale: Scale = parameter(
+        default="feature",
+        constraint=(Words(("feature", "sample", "view")), None),
+        kind='{"feature", "sample", "view"} or None, default="feature"',
+        help=""""feature": z-score of each feature, constant ones to 0. "sample": z-score of each
+        sample in each view. "view": one factor that gives each view the same total variance.
+        None: the views as they are. Sparse views are divided but not centred, so that they stay
+        sparse.""",
+    )
+    n_init: int = 10
+
+    def _scaled(self, X: Matrix) -> Matrix:
+        """Return the features of one view in float64, scaled."""
+        X = as_floats(X)
+        squared_norms(X)  # raises on overflow
+        scaled = Scaling.fit(View("X", X), self.scale).apply(X)
+        return as_floats(scaled) if sparse.issparse(scaled) else scaled
+
+    def _memory_needed(self, views: Views) -> float:
+        return 2.0 * copy_bytes(views)
 
 
 def is_settled(objective: Sequence[float], tol: float) -> bool:

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._linalg import inverse_root
+from omcal.baselines._partitions import sparse_rows
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import nearest_columns
@@ -93,10 +94,8 @@ def graph_of_rows(indices: Array, weights: Array) -> sparse.csr_array:
 
     Rows of `weights` lie on the simplex, see `without_rounding`.
     """
-    n, k = indices.shape
-    rows = (weights.ravel(), indices.ravel(), np.arange(0, n * k + 1, k))
     # A copy, so that the caller's arrays stay unchanged.
-    W = without_rounding(sparse.csr_array(rows, shape=(n, n), copy=True))
+    W = without_rounding(sparse_rows(indices, weights, len(indices)).copy())
     W.sort_indices()
     return W
 

@@ -1,4 +1,4 @@
-"""Compute orthogonal factors and norms, and scale or concatenate views."""
+"""Compute orthogonal factors, singular vectors and norms, and scale or concatenate views."""
 
 from __future__ import annotations
 
@@ -74,3 +74,20 @@ def side_by_side(arrays: list[Matrix]) -> Matrix:
     if any(sparse.issparse(array) for array in arrays):
         return sparse.csr_array(sparse.hstack(arrays, format="csr"))
     return np.hstack(arrays)
+
+
+def standardized(X: Array) -> Floats:
+    """Return the z-score of each sample; of each feature where there are at most two features.
+
+    With one feature the z-score of a sample is constant, with two it keeps only their order.
+    """
+    scaled: Floats = standardize_samples(X) if X.shape[1] > 2 else standardize_features(X)
+    return scaled
+
+
+def left_singular_vectors(Z: Array, count: int) -> Floats:
+    """Return the leading left singular vectors, at most `count`; 0 for singular value 0."""
+    U, s, _ = np.linalg.svd(Z, full_matrices=False)
+    # The vectors of a zero singular value are arbitrary.
+    present = s > max(Z.shape) * np.finfo(np.float64).eps * s[0]
+    return np.asarray((U * present)[:, :count])

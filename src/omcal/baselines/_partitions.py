@@ -12,8 +12,14 @@ from omcal.views.view import Matrix
 
 def one_hot(labels: Array, n_clusters: int) -> sparse.csr_array:
     """Return the n×c matrix with a 1 at the label of each row."""
-    n = len(labels)
-    return sparse.csr_array((np.ones(n), labels, np.arange(n + 1)), shape=(n, n_clusters))
+    return sparse_rows(labels[:, None], np.ones((len(labels), 1)), n_clusters)
+
+
+def sparse_rows(columns: Array, weights: Array, width: int) -> sparse.csr_array:
+    """Return the matrix of this width with weights[i, j] in row i, column columns[i, j]."""
+    n, k = columns.shape
+    starts = np.arange(0, n * k + 1, k)
+    return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=(n, width))
 
 
 def row_sums(X: Matrix, labels: Array, n_clusters: int) -> Floats:

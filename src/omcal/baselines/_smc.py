@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._box import BoxLeastSquares
 from omcal.baselines._graphs import degrees, neighbor_graph, normalized_adjacency
-from omcal.baselines._linalg import sum_of_squares
+from omcal.baselines._linalg import left_singular_vectors, standardized, sum_of_squares
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, parameter
 from omcal.views.view import Views

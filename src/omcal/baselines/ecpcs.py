@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 from omcal.baselines._base import Baseline
 from omcal.baselines._isometry import narrow, narrow_bytes
 from omcal.baselines._linalg import inverse_root
-from omcal.baselines._partitions import one_hot
+from omcal.baselines._partitions import one_hot, sparse_rows
 from omcal.baselines._spectral import largest_eigenvectors, row_normalized
 from omcal.machine.arrays import Array, Floats
 from omcal.views.view import Matrix, Views
@@ -118,9 +118,7 @@ def base_clusters(ensemble: Array) -> NDArray[np.intp]:
 
 def membership(base: Array) -> sparse.csr_array:
     """Return H, the n × N membership of samples in base clusters."""
-    n, n_partitions = base.shape
-    starts = np.arange(0, base.size + 1, n_partitions)
-    return sparse.csr_array((np.ones(base.size), base.ravel(), starts), (n, base.max() + 1))
+    return sparse_rows(base, np.ones(base.shape), base.max() + 1)
 
 
 def jaccard(H: sparse.csr_array) -> Floats:

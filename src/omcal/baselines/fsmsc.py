@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from omcal.baselines._anchor_space import left_singular_vectors, standardized
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._linalg import procrustes, sum_of_squares
+from omcal.baselines._linalg import left_singular_vectors, procrustes, standardized, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import Positive

@@ -16,6 +16,7 @@ from omcal.baselines._components import component_labels
 from omcal.baselines._distances import squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._isometry import narrow, narrow_bytes
+from omcal.baselines._partitions import sparse_rows
 from omcal.baselines._spectral import some_eigenpairs
 from omcal.machine.arrays import Array
 from omcal.method.graph import nearest_columns
@@ -251,17 +252,11 @@ class BipartiteTies:
     def _graph(self, of_samples: Array, of_prototypes: Array) -> sparse.csr_array:
         """Return the mean of the weights from both sides, with rows that sum to 1."""
         n, m = len(of_samples), len(of_prototypes)
-        Z = _rows(of_samples, self.samples.columns, m)
-        Z = sparse.csr_array(Z + _rows(of_prototypes, self.prototypes.columns, n).T)
+        Z = sparse_rows(self.samples.columns, of_samples, m)
+        Z = sparse.csr_array(Z + sparse_rows(self.prototypes.columns, of_prototypes, n).T)
         Z.eliminate_zeros()
         Z.data /= np.repeat(Z.sum(axis=1), np.diff(Z.indptr))
         return Z
-
-
-def _rows(weights: Array, columns: Array, width: int) -> sparse.csr_array:
-    n, k = weights.shape
-    starts = np.arange(0, n * k + 1, k)
-    return sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=(n, width))
 
 
 def _squared(differences: Array) -> Array:
@@ -306,9 +301,7 @@ def next_prototypes(X: Matrix, graph: StructuredGraph) -> Array | None:
     totals = np.bincount(graph.nearest, ties, minlength=m)
     ties = np.where(totals[graph.nearest] > 0, ties, 1.0)  # no tie at all: the plain mean
     totals = np.where(totals > 0, totals, counts)
-    membership = sparse.csr_array(
-        (ties / totals[graph.nearest], graph.nearest, np.arange(n + 1)), shape=(n, m)
-    )
+    membership = sparse_rows(graph.nearest[:, None], ties / totals[graph.nearest], m)
     return np.asarray(safe_sparse_dot(membership.T, X, dense_output=True))
 
 

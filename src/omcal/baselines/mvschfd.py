@@ -8,9 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from omcal.baselines._anchor_space import left_singular_vectors
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._linalg import procrustes, standardize_features, sum_of_squares
+from omcal.baselines._linalg import (
+    left_singular_vectors,
+    procrustes,
+    standardize_features,
+    sum_of_squares,
+)
 from omcal.baselines._spectral import kmeans_labels, row_normalized
 from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import project_simplex

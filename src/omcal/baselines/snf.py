@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from omcal.baselines._base import copy_bytes
+from omcal.baselines._base import ScaledViews, copy_bytes
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import symmetrized
-from omcal.baselines._scaled import ScaledViews
+from omcal.baselines._partitions import sparse_rows
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, Positive
@@ -111,12 +111,9 @@ def shared_out(W: Array) -> Floats:
 
 def local_network(W: Array, nearest: Array) -> sparse.csr_array:
     """Return S: the weights of each sample and its neighbours, with rows that sum to 1."""
-    n, k = nearest.shape
-    members = np.column_stack([np.arange(n), nearest])
+    members = np.column_stack([np.arange(len(nearest)), nearest])
     weights = np.take_along_axis(W, members, axis=1)
-    weights = weights / weights.sum(axis=1, keepdims=True)
-    pointers = np.arange(0, n * (k + 1) + 1, k + 1)
-    return sparse.csr_array((weights.ravel(), members.ravel(), pointers), shape=(n, n))
+    return sparse_rows(members, weights / weights.sum(axis=1, keepdims=True), len(nearest))
 
 
 def diffused(full: list[Floats], local: list[sparse.csr_array], n_iter: int) -> Floats:
