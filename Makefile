@@ -23,7 +23,7 @@ export OMCAL_EXAMPLES
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo quick test test-all test-long test-properties test-torch test-omics test-lowest environments \
-	check types coverage mutants watch bench fuzz front-page results-page \
+	check types coverage mutants watch bench fuzz front-page screenshots results-page \
 	baselines-page reproduction-page docs dist lint-workflows clean
 
 %/.made:
@@ -141,6 +141,9 @@ watch: $(WATCH)/.installed  ## the main costs beside stored ratios; KEEP=1 store
 
 front-page: $(VENV)/.installed  ## the tables of README.md anew, from benchmarks/results
 	$(BIN)/python benchmarks/front_page.py
+
+screenshots: $(VENV)/.installed  ## the pictures of a report in docs/images; needs Chromium
+	$(BIN)/python docs/draw_report.py
 
 DATA ?= ../shared/data
 
