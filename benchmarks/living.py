@@ -8,13 +8,16 @@ sorted by class, against a fit to all samples in the same order; `speed`, sample
 samples of both fits that keep their number where half of the samples are new; `reliability`, of
 samples with a probability in a bin the share in the majority class of their cluster, for the two
 halves of the sets, each with the exponent that is best for the other half; `strangers`, the AUC
-of `score_samples` for shuffled digits; `alarms`, calls of `drift` that raise a false
-alarm. Results go to benchmarks/results/living.md.
+of `score_samples` for shuffled digits; `outliers`, the share of held-out samples that
+`predict(X, outliers=-1)` calls outliers with contamination=.05; `alarms`, calls of `drift` that
+raise a false alarm; `long`, 200 batches of one stream: size of the model, ARI; `growth`, streams
+in which a new cluster appears, or noise. Results go to benchmarks/results/living.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import pickle
 import time
 import warnings
 from itertools import pairwise
@@ -26,7 +29,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import roc_auc_score
 
 from omcal import OMCAL, Consensus
-from omcal.datasets import load_digits_views
+from omcal.datasets import load_digits_views, make_multiview
 from omcal.metrics import ari
 
 RESULTS = Path(__file__).parent / "results" / "living.md"
@@ -72,23 +75,28 @@ def stream(folder, seeds):
 def speed(n=60_000, width=1430, batch=1000):
     """Samples per CPU second in a stream of float64, both methods in turn on the same batches."""
     rng = np.random.default_rng(0)
-    centres, spent = rng.normal(size=(10, width)), np.zeros(3)
+    centres = rng.normal(size=(10, width))
     cuts = (0, 784, 1184, width)
     models = [OMCAL(10, random_state=0)]
     models += [MiniBatchKMeans(k, random_state=0) for k in (50, 10)]
-    for _ in range(n // batch):
+    spent = np.zeros((3, n // batch))
+    for b in range(n // batch):
         X = rng.normal(size=(batch, width), scale=3) + centres[rng.integers(0, 10, batch)]
         views = [np.ascontiguousarray(X[:, a:b]) for a, b in pairwise(cuts)]
         for i, model in enumerate(models):
             began = time.process_time()
             model.partial_fit(X if i else views)
-            spent[i] += time.process_time() - began
-    rates, names = n / spent, ["OMCAL, 50 anchors", "MiniBatchKMeans, 50", "MiniBatchKMeans, 10"]
-    lines = [f"{n} × {width} in batches of {batch}, 10 clusters:", ""]
-    lines += [
-        f"* {name}: {rate:,.0f} samples per second" for name, rate in zip(names, rates, strict=True)
-    ]
-    return [*lines, f"* ratio: {rates[0] / rates[1]:.2f} and {rates[0] / rates[2]:.2f}"]
+            spent[i, b] = time.process_time() - began
+    names = ["OMCAL, 50 anchors", "MiniBatchKMeans, 50", "MiniBatchKMeans, 10"]
+    lines = [f"{n} × {width} in batches of {batch}, 10 clusters, one thread, CPU time:", ""]
+    lines += ["| method | samples per second | from the third batch on |", "|---|---:|---:|"]
+    whole, later = n / spent.sum(axis=1), batch / np.median(spent[:, 2:], axis=1)
+    for name, *rates in zip(names, whole, later, strict=True):
+        lines.append(f"| {name} | " + " | ".join(f"{rate:,.0f}" for rate in rates) + " |")
+    for i, k in ((1, 50), (2, 10)):
+        ratios = whole[0] / whole[i], later[0] / later[i]
+        lines.append(f"| ratio to {k} centres | " + " | ".join(f"{r:.2f}" for r in ratios) + " |")
+    return lines
 
 
 def kept(folder, seeds):
@@ -162,6 +170,80 @@ def reliability(folder, consensus=False):
     return [*lines, "", f"Error with {default}, all sets: {error_of(curve(sets, default)):.3f}"]
 
 
+def outliers(folder, share=0.05, seeds=2):
+    """Fit to a random half of each set; count the outliers of the other half."""
+    lines = ["| set | outliers of the held-out half |", "|---|---:|"]
+    found = []
+    for name in YARDSTICK:
+        views, y = load(folder, name)
+        rates = []
+        for seed in range(seeds):
+            order = np.random.default_rng(seed).permutation(len(y))
+            first, second = order[: len(y) // 2], order[len(y) // 2 :]
+            model = OMCAL(int(y.max()) + 1, contamination=share, random_state=seed)
+            model.fit(part_of(views, first))
+            rates.append((model.predict(part_of(views, second), outliers=-1) < 0).mean())
+        found.append(np.mean(rates))
+        lines.append(f"| {name} | {found[-1]:.1%} |")
+        print(lines[-1], flush=True)
+    return [*lines, f"| mean of {len(found)} | {np.mean(found):.1%} |"]
+
+
+def long(folder, n_batches=200):
+    """One pass over NoisyMNIST: the pickled size of the model, and the ARI."""
+    views, y = load(folder, "NoisyMNIST")
+    c, n = int(y.max()) + 1, len(y)
+    lines = [f"{n} samples in {n_batches} batches; a fit to all has the ARI "]
+    order = np.random.default_rng(0).permutation(n)
+    lines[0] += f"{ari(y, OMCAL(c, random_state=0).fit_predict(views)):.3f}."
+    lines += ["", "| order | MiB after 50, 100, 150, 200 batches | ARI |", "|---|---|---:|"]
+    by_class = order[np.argsort(y[order], kind="stable")]
+    for name, rows in (("random", order), ("sorted by class", by_class)):
+        model, sizes = OMCAL(c, random_state=0), []
+        for b, some in enumerate(np.array_split(rows, n_batches), start=1):
+            model.partial_fit(part_of(views, some))
+            if b % 50 == 0:
+                sizes.append(f"{len(pickle.dumps(model)) / 2**20:.1f}")
+        lines.append(f"| {name} | {', '.join(sizes)} | {ari(y, model.predict(views)):.3f} |")
+    return lines
+
+
+def growth(seeds=5):
+    """Updates of 300 known samples and 60 others: of a new cluster, or of noise."""
+    others = {
+        "new cluster": None,
+        "none": lambda rng, X: X[:0],
+        "uniform": lambda rng, X: rng.uniform(X.min(0), X.max(0), (60, X.shape[1])),
+        "shuffled": lambda rng, X: rng.permuted(X[:60], axis=0),
+        "Gaussian, 3 deviations": lambda rng, X: (
+            X.mean(0) + 3 * X.std(0) * rng.normal(size=(60, X.shape[1]))
+        ),
+    }
+    lines = ["| noise | others | streams | clusters added | numbers kept |"]
+    lines += ["|---:|---|---:|---:|---:|"]
+    for noise in (0.3, 0.6, 1.0):
+        for kind, made in others.items():
+            added, same = [], []
+            for seed in range(seeds):
+                data = make_multiview(3000, n_clusters=5, noise=noise, random_state=seed)
+                rng, views = np.random.default_rng(seed), list(data.views.values())
+                old, new = (np.flatnonzero(data.labels < 4), np.flatnonzero(data.labels == 4))
+                model = OMCAL(4, random_state=0, grow=True).fit(part_of(views, old[:750]))
+                before = model.predict(part_of(views, old))
+                for week in range(4):
+                    batch = part_of(views, old[750 + 300 * week : 1050 + 300 * week])
+                    more = part_of(views, new[60 * week : 60 * week + 60])
+                    if made is not None:
+                        more = [made(rng, view) for view in views]
+                    model.partial_fit([np.vstack(pair) for pair in zip(batch, more, strict=True)])
+                added.append(model.n_clusters_ - 4)
+                same.append((model.predict(part_of(views, old)) == before).mean())
+            cells = f"| {noise} | {kind} | {seeds} | {sum(added)} | {np.mean(same):.1%} |"
+            lines.append(cells)
+            print(cells, flush=True)
+    return lines
+
+
 def alarms(calls=100):
     """Count the calls of `drift` that raise an alarm for samples of the same kind."""
     views = list(load_digits_views().views.values())
@@ -193,7 +275,8 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument(
-        "--parts", default="stream,speed,kept,reliability,consensus,strangers,alarms"
+        "--parts",
+        default="stream,speed,kept,reliability,consensus,strangers,outliers,alarms,long,growth",
     )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -210,7 +293,10 @@ def main():
             lambda: reliability(args.folder, consensus=True),
         ),
         "strangers": ("Strangers", strangers),
+        "outliers": ("False alarms of outliers", lambda: outliers(args.folder)),
         "alarms": ("False alarms of drift", alarms),
+        "long": ("A long stream", lambda: long(args.folder)),
+        "growth": ("Growth", growth),
     }
     text = RESULTS.read_text().split("\n## ") if RESULTS.exists() else ["# Living clusters\n"]
     sections = {one.partition("\n")[0]: one.partition("\n")[2].strip() for one in text[1:]}

@@ -42,17 +42,21 @@ def test_labels_model_and_report_of_an_update(omcal, week):
     assert all("abc"[int(row["cluster"])] == row["name"] for row in rows)
     again = load(folder / "model.omcal")
     assert again._sums.n == 600 and again.cluster_names_ == ["a", "b", "c"]
-    assert "samples of an update" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "samples of an update" in text and "nothing has moved (false alarms: 1%)" in text
 
 
 def test_drift_is_said_and_the_model_may_go_elsewhere(omcal, week):
     folder, _ = week
     np.savez(folder / "new.npz", **part(300, 600, shift=3.0))
-    words = ("--save-model", folder / "other.omcal", "--half-life", 200, "--json")
+    page = folder / "report.html"
+    words = ("--save-model", folder / "other.omcal", "--half-life", 200, "--report", page, "--json")
     done = omcal("update", folder / "model.omcal", folder / "new.npz", *words)
     assert done.code == 0, done.err
     result = json.loads(done.out)
     assert {"view1"} == {one["name"] for one in result["drift"] if one["kind"] == "view"}
+    section = page.read_text(encoding="utf-8").partition('<section id="drift"')[2]
+    assert "standard deviations" in section.partition("</section>")[0]
     assert load(folder / "model.omcal")._sums.n == 300
     assert load(folder / "other.omcal")._sums.n == pytest.approx(300 * 0.5**1.5 + 300)
 

@@ -98,7 +98,9 @@ def update(
             lambda path: write_labels(path, clusters, data, columns),
             elsewhere=True,
         ),
-        "report": outputs.write("--report", lambda p: _write_report(model, p, X, data, reading)),
+        "report": outputs.write(
+            "--report", lambda p: _write_report(model, p, X, data, reading, drift)
+        ),
         "model": outputs.write("--save-model", model.save),
     }
     result = {
@@ -129,8 +131,10 @@ def update(
     outputs.finish()
 
 
-def _write_report(model: Any, path: Path, X: Any, data: MultiViewData, reading: Reading) -> None:
-    """Write a report of the samples of the update."""
+def _write_report(
+    model: Any, path: Path, X: Any, data: MultiViewData, reading: Reading, drift: Any
+) -> None:
+    """Write a report of the samples of the update, and of their drift."""
     model.report(
         path,
         X,
@@ -138,5 +142,6 @@ def _write_report(model: Any, path: Path, X: Any, data: MultiViewData, reading: 
         title=f"{reading.title}: {data.n_samples:,} samples of an update",
         source=reading.source,
         names=data.ids,
+        drift=drift,
         command=shlex.join(["omcal", "update", *reading.words()]),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.scaling import Scaling
 from omcal.model.certainty import typicality
+from omcal.model.tabular import Tabular
 from omcal.views.present import check_present
 from omcal.views.reading import read_views
 from omcal.views.view import Matrix, Views
@@ -106,7 +107,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Tabular):
     """New samples compared with those of the fit; `print` it.
 
     Attributes
@@ -153,29 +154,32 @@ class Drift:
         )
 
     def to_frame(self) -> Any:
-        """Return the comparisons as a pandas data frame.
-
-        Returns
-        -------
-        pandas.DataFrame
-            A row per comparison, with a column `moved`.
-        """
-        import pandas as pd
-
-        frame = pd.DataFrame([asdict(one) for one in self.comparisons])
+        frame = super().to_frame()
         return frame.assign(moved=frame["p"] <= self.alarm_rate)
 
-    def __str__(self) -> str:
-        lines = [f"{self.n_samples} new samples against the fit:"]
+    def remarks(self) -> list[str]:
+        lines = [f"{self.n_samples} new samples against the fit."]
         if not self.moved:
-            lines[0] += f" nothing has moved (false alarms: {self.alarm_rate:.0%})."
-        for one in self.moved:
-            values = "" if one.before is None else f", {one.before:.3g} -> {one.now:.3g}"
-            lines.append(f"  {one.kind} {one.name}{values}: {_CHANGES[one.kind](one.change)}")
+            lines[0] = f"{lines[0][:-1]}: nothing has moved (false alarms: {self.alarm_rate:.0%})."
         lines += self.notes
         if self.refit:
             lines.append("Fit again: omcal cluster with --like, or fit(X, like=model).")
-        return "\n".join(lines)
+        return lines
+
+    def _table(self) -> list[Sequence[str]]:
+        rows = [
+            (one.kind, one.name, _number(one.before), _number(one.now),
+             _CHANGES[one.kind](one.change))
+            for one in self.moved
+        ]  # fmt: skip
+        return [("moved", "name", "before", "now", "change"), *rows]
+
+    def _items(self) -> Sequence[Moved]:
+        return self.comparisons
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
 
 
 _CHANGES: dict[str, Any] = {

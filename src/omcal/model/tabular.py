@@ -62,7 +62,8 @@ class Tabular:
         rows = self._table()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         padded = (map(str.ljust, row, widths) for row in rows)
-        return "\n".join(["  ".join(row).rstrip() for row in padded] + ["", *self.remarks()])
+        lines = ["  ".join(row).rstrip() for row in padded] if len(rows) > 1 else []
+        return "\n".join([*lines, "", *self.remarks()] if lines else self.remarks())
 
     def _repr_html_(self) -> str:
         return html_table(self._table(), self.remarks())

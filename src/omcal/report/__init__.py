@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.files import write_whole
 from omcal.model.subset_fits import fitted_views, graphs_of
+from omcal.report.drift import drift_section
 from omcal.report.findings import find
 from omcal.report.html import page
 from omcal.report.layout import model_layout
@@ -23,6 +24,7 @@ from omcal.report.tree import tree_payload, tree_section
 from omcal.views.like import PresentLike, ViewsLike
 
 if TYPE_CHECKING:
+    from omcal.model.drift import Drift
     from omcal.select import ClusterTree
 
 __all__ = ["model_layout", "write_report"]
@@ -41,6 +43,7 @@ class ReportOptions(TypedDict, total=False):
     command: str | None
     present: PresentLike | None
     tree: ClusterTree | None
+    drift: Drift | None
     random_state: int
 
 
@@ -60,6 +63,7 @@ def write_report(
     command: str | None = None,
     present: PresentLike | None = None,
     tree: ClusterTree | None = None,
+    drift: Drift | None = None,
     random_state: int = 0,
 ) -> Path:
     """Describe a fitted model and its data in one HTML file.
@@ -101,6 +105,8 @@ def write_report(
         For X.
     tree : omcal.select.ClusterTree, optional
         A tree of the same samples, shown in a section of its own.
+    drift : omcal.model.drift.Drift, optional
+        A comparison of the samples with those of an earlier fit, shown in a section of its own.
     random_state : int, default=0
         Seed of what is drawn; it has no influence on the model.
 
@@ -152,7 +158,11 @@ def write_report(
         title=found.title,
         kind="Clustering report",
         lead=lead(found),
-        sections=all_sections(found) + ([] if tree is None else [tree_section(tree)]),
+        sections=[
+            *all_sections(found),
+            *([] if tree is None else [tree_section(tree)]),
+            *([] if drift is None else [drift_section(drift)]),
+        ],
         footer=f"Made with omcal {found.versions['omcal']}; this file needs no network.",
     )
     text = filled(data=payload(found, spent=len(filled(data=of_tree))) | of_tree)
