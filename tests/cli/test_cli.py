@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,9 +84,19 @@ def test_without_the_extra_the_error_names_it(module):
 # demo
 
 
-@pytest.mark.slow
-def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path, monkeypatch):
+@pytest.fixture
+def few_digits(monkeypatch):
+    """A third of the digits, on which the demo runs with one start of k-means."""
+    digits = load_digits_views()
+    views = {name: view[:600] for name, view in digits.views.items()}
+    few = replace(digits, views=views, labels=digits.labels[:600])
     monkeypatch.setattr("omcal.cli.demo._KMEANS_STARTS", 1)
+    monkeypatch.setattr("omcal.datasets.load_digits_views", lambda: few)
+    return few
+
+
+@pytest.mark.slow
+def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path, few_digits):
     ended = omcal("demo", "--out", tmp_path / "new" / "folder")
     assert ended.code == 0
     figure = tmp_path / "new" / "folder" / "demo.png"
@@ -99,22 +110,20 @@ def test_demo_prints_a_comparison_and_draws_a_figure(omcal, tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_demo_json_holds_the_scores_of_default_omcal(omcal, tmp_path, monkeypatch):
-    monkeypatch.setattr("omcal.cli.demo._KMEANS_STARTS", 1)
+def test_demo_json_holds_the_scores_of_default_omcal(omcal, tmp_path, few_digits):
     ended = omcal("demo", "--out", tmp_path, "--json", "--seed", 5)
     result = json.loads(ended.out)
     methods = {record["method"]: record for record in result["methods"]}
-    digits = load_digits_views()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = OMCAL(10, weighting="distinct", random_state=5).fit(digits.views)
-    expected = evaluate(digits.labels, model.labels_)
+        model = OMCAL(10, weighting="distinct", random_state=5).fit(few_digits.views)
+    expected = evaluate(few_digits.labels, model.labels_)
     found = methods["OMCAL, distinct"]
     assert {name: found[name] for name in SCORES} == expected
     assert found["seconds"] > 0
     assert len(found["warnings"]) == (0 if model.converged_ else 1)
     weights = result["view_weights"]["OMCAL, distinct"]
-    assert list(weights) == list(digits.views)
+    assert list(weights) == list(few_digits.views)
     assert sum(weights.values()) == pytest.approx(1)
 
 
@@ -125,9 +134,8 @@ def test_consensus_graphs_agree_with_the_indicator(data):
     assert_allclose(np.maximum(after @ model.basis_, 0), model.transform(data.views), atol=1e-9)
 
 
-@pytest.mark.slow
 def test_demo_without_matplotlib_names_the_extra(omcal, tmp_path, monkeypatch):
-    monkeypatch.setattr("omcal.cli.demo._KMEANS_STARTS", 1)
+    monkeypatch.setattr("omcal.cli.demo._fits", lambda *_: pytest.fail("it worked in vain"))
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     ended = omcal("demo", "--out", tmp_path)
     assert (ended.code, ended.out) == (2, "")

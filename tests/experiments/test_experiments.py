@@ -212,9 +212,13 @@ def test_points_of_a_curve_have_one_seed():
 
 @pytest.mark.slow
 def test_from_records_alone(tmp_path):
+    pages = tmp_path / "docs"
+    pages.mkdir()
+    document = pages / "reproduction.md"
     write_records(tmp_path / RECORDS)
+    words = ["--from-records", "--quick", "--quiet", "--out", str(tmp_path)]
     with pytest.raises(SystemExit) as end:
-        main(["reproduce", "--from-records", "--quick", "--quiet", "--out", str(tmp_path)])
+        main(["reproduce", *words, "--document", str(document)])
     assert end.value.code == 0
     names = {path.stem for path in (tmp_path / "figures").iterdir()}
     assert names == {"convergence", "anchors", "anchors_time", "grid_coil", "structure_coil"}
@@ -232,22 +236,9 @@ def test_from_records_alone(tmp_path):
     assert "## Cifar10" not in page
     html = (tmp_path / "report.html").read_text()
     assert html.count('<img src="data:image/svg+xml') == len(names) and "https://" not in html
-
-
-@pytest.mark.slow
-def test_the_document_elsewhere_has_its_figures_beside_it(tmp_path):
-    out, pages = tmp_path / "out", tmp_path / "docs"
-    out.mkdir()
-    pages.mkdir()
-    write_records(out / RECORDS)
-    page = pages / "reproduction.md"
-    words = ["--from-records", "--quick", "--quiet", "--out", str(out), "--document", str(page)]
-    with pytest.raises(SystemExit) as end:
-        main(["reproduce", *words])
-    assert end.value.code == 0
-    linked = re.findall(r"\]\(([^)]+)\)", page.read_text())
+    linked = re.findall(r"\]\(([^)]+)\)", document.read_text())  # figures lie beside it
     assert len(linked) == 5 and all((pages / link).exists() for link in linked)
-    assert "| Coil | 0.500(-)<br>1.000(0.000)<br>-0.500 |" in page.read_text()
+    assert "| Coil | 0.500(-)<br>1.000(0.000)<br>-0.500 |" in document.read_text()
 
 
 def test_figures_need_records():
