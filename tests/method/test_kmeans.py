@@ -186,10 +186,11 @@ def test_in_rounds_as_good_minima_are_found():
 
 
 def test_where_a_part_gives_the_start():
-    assert start_rows(64 * 5 + 1, 10, 5, thorough=False) == 64 * 5
-    assert start_rows(64 * 5, 10, 5, thorough=False) is None
-    assert start_rows(64 * 5 + 1, 10, 5, thorough=True) is None
-    assert start_rows(64 * 5 + 1, 10_000, 5, thorough=False) is None  # all products are there
+    assert start_rows(1025, 10, 5, thorough=False) == 1024
+    assert start_rows(1601, 10, 100, thorough=False) == 1600
+    assert start_rows(1024, 10, 5, thorough=False) is None
+    assert start_rows(1025, 10, 5, thorough=True) is None
+    assert start_rows(1025, 10_000, 5, thorough=False) is None  # all products are there
 
 
 def test_of_many_features_most_is_done_in_the_span_of_coarse_centres():

@@ -315,3 +315,12 @@ def exact_distances(X, centres):
     lengths = np.square(rows).sum(axis=1) + np.square(points).sum(axis=1).max()
     rounding = 4 * np.sqrt(X.shape[1]) * np.finfo(X.dtype).eps * lengths
     return cdist(rows, points, "sqeuclidean"), rounding
+
+
+def test_distances_that_are_asked_for_again_and_again_are_kept():
+    X = np.random.default_rng(3).normal(size=(9, 20))
+    points, other = InnerProducts(X), InnerProducts(X)
+    first = [points.distances_to([j]) for j in range(9)]
+    again = [points.distances_to([j, j]) for j in range(9)]  # now from the table of all pairs
+    assert_array_equal(np.concatenate(first), [pair[0] for pair in again])
+    assert_array_equal(points.distances_to([3, 7]), other.distances_to([3, 7]))

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from omcal.method.updates import (
     ConsensusGraph,
     fixed_point,
+    orthogonal_factor,
     soft_threshold,
     stack_by_view,
     weighted_sum,
@@ -200,3 +201,18 @@ def test_settling_ends_after_so_many_sweeps():
     f1 = (1 + 0.4 * f0) / 0.5
     assert_allclose(fixed_point(B, R, max_sweeps=1), B + np.array([[f0, f1]]) @ R)
     assert_allclose(fixed_point(B, R), [[10, 10]], rtol=1e-8)
+
+
+@given(
+    st.integers(1, 12), st.integers(0, 20), st.integers(0, 2**32 - 1), st.sampled_from([0, 3, 7])
+)
+@settings(deadline=None)
+def test_the_orthogonal_factor_is_that_of_the_svd(c, more, seed, digits):
+    rng = np.random.default_rng(seed)
+    U, Q = (np.linalg.qr(rng.normal(size=(n, c)))[0] for n in (c + more, c))
+    size = 10.0 ** rng.uniform(-150, 150)
+    ZtF = size * (U * np.geomspace(1, 10.0**-digits, c)) @ Q.T
+    G = orthogonal_factor(ZtF)
+    assert_allclose(G.T @ G, np.eye(c), atol=1e-12)
+    assert_allclose(G, U @ Q.T, atol=1e-13 * 10.0**digits * 10)
+    assert_array_equal(orthogonal_factor(np.zeros((4, 2))).shape, (4, 2))

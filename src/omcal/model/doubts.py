@@ -350,13 +350,18 @@ def _about_contradictions(
     if len(views) < 2 or alike.max(axis=1).min() >= _UNLIKE:
         return
     shares = explained_shares(graphs, labels)
-    for at, v in enumerate(views):
-        if v not in alone:
-            alone[v] = _groups_alone(model, graphs.of_views([at]))
-    for at, v in enumerate(views):
-        own = float(explained_shares(graphs.of_views([at]), alone[v])[0])
+
+    def groups(at: int) -> Array:
+        if views[at] not in alone:
+            alone[views[at]] = _groups_alone(model, graphs.of_views([at]))
+        return alone[views[at]]
+
+    # Groups of its own explain at most all of a view's graph: with half of it shown, none are asked.
+    for at in np.flatnonzero(shares < 0.5).tolist():
+        v, others = views[at], [u for u in range(len(views)) if u != at]
+        own = float(explained_shares(graphs.of_views([at]), groups(at))[0])
         shown = shares[at] >= own / 2 or own < _CLEAR
-        if not shown and all(ari(alone[u], alone[v]) < _CHANCE for u in views if u != v):
+        if not shown and all(ari(groups(u), groups(at)) < _CHANCE for u in others):
             yield Diagnostic(
                 f"view {model.view_names_[v]!r} contradicts the others: the clusters explain "
                 f"{shares[at]:.0%} of its graph, groups of its own, which no other view shows, "
