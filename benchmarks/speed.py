@@ -21,6 +21,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ from omcal.method.scaling import Scaling
 from omcal.method.simplex import minimize_on_simplex
 from omcal.method.solver import Problem, solve
 from omcal.places.memory import MemoryRows
+from omcal.select import n_clusters
 from omcal.views.view import View, Views
 
 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -95,7 +97,7 @@ def spread(values: np.ndarray, unit: str = "") -> str:
 def against_kmeans(repeats: int):
     """Whole fits on MNIST-shaped data."""
     X, _ = clustered_views(60_000, MNIST_WIDTHS, 10)
-    joint = np.hstack([(x - x.mean(axis=0)) / x.std(axis=0) for x in X])
+    joint = side_by_side(X)
     few, model = OMCAL(10, n_anchors=30, random_state=0), OMCAL(10, random_state=0)
     t = interleaved(
         repeats,
@@ -118,65 +120,61 @@ def against_kmeans(repeats: int):
     yield "with m = 30, predict of the same rows / fit", spread(t["few_predict"] / t["few"])
 
 
-def fewer_samples(repeats: int):
-    """Whole fits on fewer samples, whose anchors are found from all of them where they are few."""
-    for n in (1000, 5000, 10_000, 20_000):
-        X, _ = clustered_views(n, MNIST_WIDTHS, 10)
-        joint = np.hstack([(x - x.mean(axis=0)) / x.std(axis=0) for x in X])
-        t = interleaved(
-            repeats,
-            omcal=lambda X=X: OMCAL(10, random_state=0).fit(X),
-            mini=lambda X=joint: MiniBatchKMeans(10, n_init=1, random_state=0).fit(X),
-            kmeans=lambda X=joint: KMeans(10, n_init=1, random_state=0).fit(X),
-        )
-        ratios = ", ".join(spread(t["omcal"] / t[name]) for name in ("mini", "kmeans"))
-        yield f"{n} × (342, 1024, 64): a fit (ms)", spread(1e3 * t["omcal"])
-        yield "… / MiniBatchKMeans(10), / KMeans(10)", ratios
-
-
-LEAVES = (1600, (64, 64, 64), 100)
 DIGITS = (2000, (216, 76, 64, 6, 240, 47), 10)
+LEAVES = (1600, (64, 64, 64), 100)
+MANY = (3000, (64, 64, 64), 300)
+SIZES = (*((n, MNIST_WIDTHS, 10) for n in (1000, 5000, 12_000)), DIGITS, LEAVES)
 
 
-def joined_runs(repeats: int):
-    """Ten joined runs, the default of the command line, against KMeans with ten starts."""
-    sizes = [(n, MNIST_WIDTHS, 10) for n in (1000, 5000, 12_000)]
-    for n, widths, c in (*sizes, DIGITS, LEAVES):
-        X, _ = clustered_views(n, widths, c)
-        joint = np.hstack([(x - x.mean(axis=0)) / x.std(axis=0) for x in X])
-        t = interleaved(
-            min(repeats, 3),
-            one=lambda X=X, c=c: OMCAL(c, random_state=0).fit(X),
-            ten=lambda X=X, c=c: Consensus(OMCAL(c), n_runs=10, random_state=0).fit(X),
-            kmeans=lambda X=joint, c=c: KMeans(c, n_init=10, random_state=0).fit(X),
-        )
+def side_by_side(views):
+    """The standardised views as one array, which k-means gets."""
+    return np.hstack([(x - x.mean(axis=0)) / x.std(axis=0) for x in views])
+
+
+def beside_kmeans(n, widths, c, repeats, runs=(1, 10), **more):
+    """Seconds of one fit and of ten joined ones, the default of the command line, and of k-means."""
+    X, _ = clustered_views(n, widths, c)
+    joint = side_by_side(X)
+    ours = {1: OMCAL(c, random_state=0), 10: Consensus(OMCAL(c), random_state=0)}
+    works = {}
+    for number in runs:
+        theirs = KMeans(c, n_init=number, random_state=0)
+        works[f"ours{number}"] = partial(ours[number].fit, X)
+        works[f"kmeans{number}"] = partial(theirs.fit, joint)
+    works |= {name: partial(model.fit, joint) for name, model in more.items()}
+    return interleaved(repeats, **works)
+
+
+def sizes(repeats: int):
+    """One fit and ten joined ones at the sizes that most data have."""
+    for n, widths, c in SIZES:
+        mini = MiniBatchKMeans(c, n_init=1, random_state=0)
+        t = beside_kmeans(n, widths, c, min(repeats, 3), mini=mini)
         shape = f"{n} × {sum(widths)} in {len(widths)} views, c = {c}"
-        yield f"ten joined runs, {shape}", spread(t["ten"], " s")
-        yield (
-            "… / KMeans(n_init=10), / one run",
-            ", ".join(spread(t["ten"] / t[name]) for name in ("kmeans", "one")),
-        )
+        yield f"one fit, {shape} (ms)", spread(1e3 * t["ours1"])
+        ratios = ", ".join(spread(t["ours1"] / t[name]) for name in ("kmeans1", "mini"))
+        yield "… / KMeans(n_init=1), / MiniBatchKMeans", ratios
+        yield "… ten joined runs", spread(t["ours10"], " s")
+        yield "… / KMeans(n_init=10)", spread(t["ours10"] / t["kmeans10"])
 
 
 def questions(repeats: int):
     """Answers about a model, against the ten joined runs that it comes from."""
-    for n, widths, c in (DIGITS, LEAVES):
+    for n, widths, c in (DIGITS, LEAVES, MANY):
         X, _ = clustered_views(n, widths, c)
-        model = Consensus(OMCAL(c), n_runs=10, random_state=0).fit(X)
+        model = Consensus(OMCAL(c), random_state=0).fit(X)
+        works = {
+            "fit": partial(Consensus(OMCAL(c), random_state=0).fit, X),
+            "explain_views": partial(model.explain_views, X),
+        }
+        if c == 10:
+            works["select.n_clusters"] = partial(n_clusters, X, random_state=0)
         with tempfile.TemporaryDirectory() as folder:
-            t = interleaved(
-                min(repeats, 2),
-                fit=lambda X=X, c=c: Consensus(OMCAL(c), n_runs=10, random_state=0).fit(X),
-                explain=lambda X=X, model=model: model.explain_views(X),
-                report=lambda X=X, model=model, to=folder: model.report(f"{to}/r.html", X),
-            )
-        shape = f"{n} × {sum(widths)}, c = {c}"
-        yield f"explain_views, {shape}", spread(t["explain"], " s")
-        yield f"report, {shape}", spread(t["report"], " s")
-        yield (
-            "… explain_views, report / ten joined runs",
-            ", ".join(spread(t[name] / t["fit"]) for name in ("explain", "report")),
-        )
+            works["report"] = partial(model.report, f"{folder}/r.html", X)
+            t = interleaved(min(repeats, 2), **works)
+        for name in works.keys() - {"fit"}:
+            yield f"{name}, {n} × {sum(widths)}, c = {c}", spread(t[name], " s")
+            yield "… / ten joined runs", spread(t[name] / t["fit"])
 
 
 def counts(n, width, per_row, c, seed=0):
@@ -446,8 +444,7 @@ def _in_process(name: str, *arguments: str) -> str:
 
 PARTS = {
     "kmeans": against_kmeans,
-    "fewer": fewer_samples,
-    "joined": joined_runs,
+    "sizes": sizes,
     "questions": questions,
     "phases": phases,
     "dense": against_dense,

@@ -1,6 +1,7 @@
 """The main costs beside a yardstick of NumPy's, compared with ratios that were stored before.
 
-    make watch            # fails where a cost has grown by more than a fifth
+    make watch            # fails where a cost has grown by more than a fifth, or is beside k-means
+                          # more than it was by a third
     make watch KEEP=1     # stores the ratios of this machine, to be compared with later
 
 Cost and yardstick take turns, so that a busy machine slows both, and the smaller half of their
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from speed import DIGITS, LEAVES, MNIST_WIDTHS, beside_kmeans
 
 from omcal import OMCAL, Consensus
 from omcal.machine.compiled import compiled_pays
@@ -135,3 +137,22 @@ def test_costs_what_it_did(benchmark, costs, name):
     if before is None:
         pytest.skip(f"no ratios are stored for {MACHINE}; make watch KEEP=1 stores them")
     assert ratio <= ALLOWED * before, f"{name}: {ratio:.3g} yardsticks, {before:.3g} before"
+
+
+# Times KMeans with as many starts as there are runs, on two cores of any machine, and a third more.
+BESIDE_KMEANS = [
+    ((1000, MNIST_WIDTHS, 10), 1, 1.9),
+    ((1000, MNIST_WIDTHS, 10), 10, 1.1),
+    ((5000, MNIST_WIDTHS, 10), 1, 1.4),
+    ((5000, MNIST_WIDTHS, 10), 10, 0.5),
+    (DIGITS, 1, 4.5),
+    (DIGITS, 10, 2.0),
+    (LEAVES, 10, 4.0),
+]
+
+
+@pytest.mark.parametrize(("size", "runs", "most"), BESIDE_KMEANS)
+def test_costs_beside_kmeans(size, runs, most):
+    t = beside_kmeans(*size, 3, runs=(runs,))
+    ratio = float(np.median(t[f"ours{runs}"] / t[f"kmeans{runs}"]))
+    assert ratio <= most, f"{size}, {runs} runs: {ratio:.3g} times k-means, at most {most} before"

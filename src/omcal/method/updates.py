@@ -13,7 +13,9 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats
 
-_LEAST_SQUARE = 1e-8  # of a singular value, relative to the largest, that a polar factor has digits of
+_LEAST_SQUARE = (
+    1e-8  # of a singular value, relative to the largest, that a polar factor has digits of
+)
 MAX_SWEEPS = 10_000  # of `fixed_point`; with R of norm .999 it takes thousands
 
 
