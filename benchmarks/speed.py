@@ -132,7 +132,7 @@ def side_by_side(views):
 
 
 def beside_kmeans(n, widths, c, repeats, runs=(1, 10), **more):
-    """Seconds of one fit and of ten joined ones, the default of the command line, and of k-means."""
+    """Seconds of one fit, of ten joined ones (what the command line does) and of k-means."""
     X, _ = clustered_views(n, widths, c)
     joint = side_by_side(X)
     ours = {1: OMCAL(c, random_state=0), 10: Consensus(OMCAL(c), random_state=0)}

@@ -49,8 +49,8 @@ class InnerProducts(Points):
         return InnerProducts(self._X[some])
 
     def distances_to(self, chosen: Sequence[int] | Array) -> Array:
-        # The starts of several runs, or of many centres, ask for most rows, and more than once. Off,
-        # ten starts of 500 centres in 1600 rows take 1.5 of the CPU time.
+        # The starts of several runs, or of many centres, ask for most rows more than once. Off, ten
+        # starts of 500 centres in 1600 rows take 1.5 times as much CPU time.
         self._asked += len(chosen)
         if self._asked > self.n and self._K.size <= _MOST_DISTANCES:
             return np.asarray(self._distances[chosen])

@@ -356,7 +356,7 @@ def _about_contradictions(
             alone[views[at]] = _groups_alone(model, graphs.of_views([at]))
         return alone[views[at]]
 
-    # Groups of its own explain at most all of a view's graph: with half of it shown, none are asked.
+    # Groups of its own explain at most all of a view's graph, so half of it shown is enough.
     for at in np.flatnonzero(shares < 0.5).tolist():
         v, others = views[at], [u for u in range(len(views)) if u != at]
         own = float(explained_shares(graphs.of_views([at]), groups(at))[0])
