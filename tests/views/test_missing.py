@@ -242,6 +242,21 @@ def test_what_is_missing_with_the_clusters_is_told():
     assert "'0' in view 'X'" in str(doubt) and "below 0.5 %" in str(doubt)
 
 
+def test_what_is_missing_with_the_clusters_is_told_in_dask():
+    da = pytest.importorskip("dask.array")
+    pytest.importorskip("distributed")
+    from dask.distributed import Client, LocalCluster
+
+    X = _with_gaps(0, 0.7)
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        (doubt,) = _told(da.from_array(X, chunks=(70, 6)))
+    (expected,) = _told(X)
+    assert str(doubt) == str(expected)
+
+
 def test_cells_missing_at_random_are_no_doubt():
     """One false alarm in 200 views; the strength makes it rarer still."""
     from omcal.model.gaps import linked_gaps

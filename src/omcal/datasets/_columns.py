@@ -9,13 +9,12 @@ from functools import partial
 import numpy as np
 
 from omcal.datasets._contents import Contents, Deferred
-from omcal.datasets._data import DataError
-from omcal.datasets._ids import NAMELESS, Ids, choose_ids, numbers_rows, seems_id
-from omcal.datasets._names import is_label_name, listed
+from omcal.datasets._ids import NAMELESS, choose_ids, seems_id
+from omcal.datasets._names import is_label_name
 from omcal.machine.arrays import Array
-from omcal.views.columns import by_prefix
+from omcal.views.columns import by_prefix, listed
 from omcal.views.mixed import Plan, has_texts, make_plan, stacked
-from omcal.views.pair import is_id_name
+from omcal.views.pair import DataError, Ids, is_id_name, numbers_rows
 from omcal.views.typed import Columns, is_numeric
 
 WHOLE = "X"  # the view of all numeric columns

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from omcal.datasets._data import DataError, Matrix
-from omcal.datasets._ids import Ids
+from omcal.datasets._data import Matrix
 from omcal.machine.arrays import Array
 from omcal.machine.memory import available_memory, format_bytes
+from omcal.views.pair import DataError, Ids
 
 # Deflate expands one byte to at most 1032; an array that declares more was not stored. Some codecs
 # are denser, and empty chunks need not be stored: SLACK bytes per file are allowed for them.

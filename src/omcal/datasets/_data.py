@@ -13,7 +13,7 @@ from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import row_blocks
 from omcal.views.mixed import Encoding, encode_tables, summary
 from omcal.views.named import NamedViews
-from omcal.views.pair import Ids, Member
+from omcal.views.pair import DataError, Ids, Member
 from omcal.views.present import rows_present
 from omcal.views.stored import StoredTable
 from omcal.views.typed import Columns
@@ -21,20 +21,6 @@ from omcal.views.typed import Columns
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR array
 ROW_NUMBERS = ""  # the name of ids that merely number the rows
 _BLOCK_ROWS = 4096  # of a mapped file at a time
-
-
-class DataError(ValueError):
-    """A file or a set of views that cannot be used; the message says why and what to do.
-
-    Examples
-    --------
-    >>> from omcal.datasets import DataError, load_views
-    >>> try:
-    ...     load_views("nothing.mat")
-    ... except DataError as error:
-    ...     print(error)
-    nothing.mat: there is no such file or folder; check the path.
-    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,20 +6,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from omcal.datasets._data import DataError
-from omcal.datasets._names import is_label_name, listed
+from omcal.datasets._names import is_label_name
 from omcal.machine.arrays import Array
+from omcal.views.columns import listed
 from omcal.views.pair import (
+    DataError,
     Ids,
-    PairingError,
     as_text,
     is_id_name,
     is_whole,
     numbers_rows,
     require_unique,
 )
-
-__all__ = ["NAMELESS", "Ids", "as_text", "choose_ids", "id_candidates", "numbers_rows", "seems_id"]
 
 NAMELESS = "index"  # the name here of an index that pandas wrote without one
 
@@ -33,7 +31,9 @@ def choose_ids(
     if isinstance(wanted, str):
         column = "" if wanted == NAMELESS and wanted not in vectors else wanted
         if column in vectors:
-            return _checked(Ids(wanted or NAMELESS, as_text(vectors[column])))
+            ids = Ids(wanted or NAMELESS, as_text(vectors[column]))
+            require_unique(ids.values, repr(ids.name))
+            return ids
         if own is not None:
             return own
         raise DataError(f"id={wanted!r} is not in it; there is {listed(vectors)}.")
@@ -64,12 +64,3 @@ def seems_id(name: str, values: Array) -> bool:
     if is_label_name(name) or not (is_text or is_whole(values)):
         return False
     return name == "" or is_id_name(name, text=is_text)
-
-
-def _checked(ids: Ids) -> Ids:
-    """Refuse ids that do not tell the samples apart."""
-    try:
-        require_unique(ids.values, repr(ids.name))
-    except PairingError as error:
-        raise DataError(str(error)) from None
-    return ids

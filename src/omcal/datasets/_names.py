@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 VIEWS_NAMES = {"x", "fea", "data", "views"}
@@ -43,11 +43,6 @@ def split_of(name: str) -> tuple[str, str] | None:
     return None
 
 
-def listed(names: Collection[str]) -> str:
-    """Format names for a message, at most twelve."""
-    return _few([repr(name) for name in names]) or "nothing"
-
-
 def listed_shapes(matrices: Mapping[str, Any]) -> str:
     """Format names with their shapes for a message, at most twelve.
 
@@ -57,12 +52,8 @@ def listed_shapes(matrices: Mapping[str, Any]) -> str:
     >>> listed_shapes({"image": np.ones((5, 2)), "text": np.ones((4, 3))})
     "'image': 5 × 2, 'text': 4 × 3"
     """
-    return _few([f"{name!r}: {' × '.join(map(str, m.shape))}" for name, m in matrices.items()])
-
-
-def _few(words: list[str]) -> str:
-    more = len(words) - 12
-    return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")
+    words = [f"{name!r}: {' × '.join(map(str, m.shape))}" for name, m in matrices.items()]
+    return ", ".join(words[:12]) + (f" and {len(words) - 12} more" if len(words) > 12 else "")
 
 
 def scale_of_key(key: str) -> str | None:

@@ -18,14 +18,7 @@ from omcal.datasets._contents import (
     check_declared,
     text_array,
 )
-from omcal.datasets._data import (
-    ROW_NUMBERS,
-    DataError,
-    Matrix,
-    MultiViewData,
-    absent_rows,
-    is_known,
-)
+from omcal.datasets._data import ROW_NUMBERS, Matrix, MultiViewData, absent_rows, is_known
 from omcal.datasets._ids import choose_ids
 from omcal.datasets._names import (
     FEATURE_TITLES,
@@ -33,10 +26,11 @@ from omcal.datasets._names import (
     VIEW_TITLES,
     VIEWS_NAMES,
     is_label_name,
-    listed,
     listed_shapes,
 )
 from omcal.machine.arrays import Array
+from omcal.views.columns import listed
+from omcal.views.pair import DataError
 from omcal.views.typed import Columns
 
 

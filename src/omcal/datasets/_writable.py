@@ -8,12 +8,13 @@ import numpy as np
 from scipy import sparse
 
 from omcal.datasets._columns import could_be_labels, views_of
-from omcal.datasets._data import DataError, MultiViewData
-from omcal.datasets._ids import numbers_rows, seems_id
+from omcal.datasets._data import MultiViewData
+from omcal.datasets._ids import seems_id
 from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets.readers._hdf5 import SPARSE_PARTS
 from omcal.datasets.readers._numbers import is_number
 from omcal.machine.arrays import Array
+from omcal.views.pair import DataError, numbers_rows
 
 LABELS, TITLES, IDS = "labels", "view_names", "ids"
 

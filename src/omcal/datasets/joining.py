@@ -6,21 +6,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import (
-    DataError,
-    MultiViewData,
-    as_member,
-    is_known,
-    spread_labels,
-    spread_rows,
-)
-from omcal.datasets._ids import NAMELESS, as_text, id_candidates, numbers_rows, seems_id
-from omcal.datasets._names import listed
+from omcal.datasets._data import MultiViewData, as_member, is_known, spread_labels, spread_rows
+from omcal.datasets._ids import NAMELESS, id_candidates, seems_id
 from omcal.datasets._selection import (
     Choice,
     NoViewError,
@@ -30,62 +22,56 @@ from omcal.datasets._selection import (
 )
 from omcal.datasets.label_files import LabelColumn, label_column
 from omcal.machine.arrays import Array
-from omcal.views.pair import Pairing, PairingError, pair
+from omcal.views.columns import listed
+from omcal.views.pair import DataError, Pairing, as_text, numbers_rows, pair
+
+Part: TypeAlias = MultiViewData | LabelColumn  # views, or labels alone, of one file or frame
 
 
 @dataclass(frozen=True)
-class Part:
-    """Views, or labels alone, of one file or frame."""
+class Source:
+    """A file, or one table of it; its key is the name of its view where it has one only."""
 
     key: str
-    data: MultiViewData | LabelColumn
-
-    @property
-    def n(self) -> int:
-        return self.data.n_samples
+    path: Path
+    contents: Contents
+    named: bool = False  # by the user, not after its file
 
 
-def select_parts(sources: Sequence[tuple[str, Path, Contents]], choice: Choice) -> list[Part]:
-    """Return the part of each file, with ids from the column that all files share."""
+def select_parts(sources: Sequence[Source], choice: Choice) -> dict[str, Part]:
+    """Return the part of each file by its key, with ids from the column that all files share."""
     wanted = _wanted_views(sources, choice)
-    own_ids: Mapping[str, str | bool | None] = (
-        _id_choices(sources)
-        if choice.ids is None
-        else dict.fromkeys((key for key, *_ in sources), choice.ids)
+    ids: Mapping[str, str | bool | None] = (
+        _id_choices(sources) if choice.ids is None else {s.key: choice.ids for s in sources}
     )
-    found_labels = False
-    parts = []
-    for key, path, contents in sources:
-        mine = replace(choice, views=wanted[key], ids=own_ids[key])
-        if isinstance(choice.labels, str):
-            here = choice.labels in label_vectors(contents)
-            mine = replace(mine, labels=choice.labels if here else False)
-        elif choice.labels is True:
-            mine = replace(mine, labels=None)
+    parts: dict[str, Part] = {}
+    for source in sources:
+        key, contents = source.key, source.contents
         if wanted[key] == []:
             continue
-        with reading(path, contents.format):
+        labels = None if choice.labels is True else choice.labels
+        if isinstance(labels, str) and labels not in label_vectors(contents):
+            labels = False
+        mine = replace(choice, views=wanted[key], ids=ids[key], labels=labels)
+        with reading(source.path, contents.format):
             try:
-                part = Part(key, renamed(select(contents, path, mine), key, choice.views))
+                parts[key] = renamed(select(contents, source.path, mine), key, choice.views)
             except NoViewError:
-                part = Part(key, label_column(contents, mine.labels, mine.ids))
-        found_labels |= part.data.labels is not None
-        parts.append(part)
-    if choice.labels not in (None, False) and not found_labels:
-        raise DataError(
-            f"labels={choice.labels!r} is in none of {listed([key for key, *_ in sources])}."
-        )
+                parts[key] = label_column(contents, mine.labels, mine.ids)
+    if choice.labels and all(part.labels is None for part in parts.values()):
+        keys = listed([source.key for source in sources])
+        raise DataError(f"labels={choice.labels!r} is in none of {keys}.")
     return parts
 
 
-def _id_choices(sources: Sequence[tuple[str, Path, Contents]]) -> dict[str, str | None]:
+def _id_choices(sources: Sequence[Source]) -> dict[str, str | None]:
     """Return the column of ids to take from each table; None: the one it has by itself.
 
     It is the first name that is one of ids in every table without ids of its own. A table with no
     usable ids, but with a column that is called like some, is asked for this column if another
     table has ids too: repeated or empty ids are then refused, whatever the columns are called.
     """
-    tables = {key: _vectors(contents) for key, _, contents in sources if contents.ids is None}
+    tables = {s.key: _vectors(s.contents) for s in sources if s.contents.ids is None}
     usable = {
         key: [ids.name for ids in id_candidates(table) if not ids.numbering]
         for key, table in tables.items()
@@ -102,10 +88,10 @@ def _id_choices(sources: Sequence[tuple[str, Path, Contents]]) -> dict[str, str 
         listed_names = list(names.values())
         shared = [n for n in listed_names[0] if all(n in o for o in listed_names)] if names else []
         if shared and shared[0] not in (NAMELESS, ""):
-            return {key: shared[0] if key in tables else None for key, *_ in sources}
+            return {s.key: shared[0] if s.key in tables else None for s in sources}
     others = len(sources) - len(tables) + sum(bool(usable[k] or seeming[k]) for k in tables)
     asked = {k: seeming[k][0] for k in tables if not usable[k] and seeming[k] and others > 1}
-    return {key: asked.get(key) for key, *_ in sources}
+    return {s.key: asked.get(s.key) for s in sources}
 
 
 def _vectors(contents: Contents) -> dict[str, Array]:
@@ -116,15 +102,13 @@ def _vectors(contents: Contents) -> dict[str, Array]:
     }
 
 
-def _wanted_views(
-    sources: Sequence[tuple[str, Path, Contents]], choice: Choice
-) -> dict[str, list[str] | None]:
+def _wanted_views(sources: Sequence[Source], choice: Choice) -> dict[str, list[str] | None]:
     """Return the requested views of each file; None: its default views."""
     if choice.views is None:
-        return {key: None for key, *_ in sources}
+        return {source.key: None for source in sources}
     if isinstance(choice.views, str):
         raise DataError(f"views={choice.views!r} is one word; pass a list of view names.")
-    offered = {key: view_names(contents, choice) for key, _, contents in sources}
+    offered = {s.key: view_names(s.contents, choice) for s in sources}
     wanted: dict[str, list[str] | None] = {key: [] for key in offered}
     for view in choice.views:
         if view in offered:
@@ -169,11 +153,11 @@ def _with_names(data: MultiViewData, names: Mapping[str, str]) -> MultiViewData:
     )
 
 
-def join(parts: Sequence[Part], how: str) -> MultiViewData:
+def join(parts: Mapping[str, Part], how: str) -> MultiViewData:
     """Return one data set of all parts, joined by ids, or by position without ids."""
-    with_views = [(part.key, part.data) for part in parts if isinstance(part.data, MultiViewData)]
+    with_views = [(key, part) for key, part in parts.items() if isinstance(part, MultiViewData)]
     if not with_views:
-        raise DataError(f"none of {listed([part.key for part in parts])} holds a view.")
+        raise DataError(f"none of {listed(parts)} holds a view.")
     pairing, note = _match(parts, how)
     positions = {
         key: np.arange(pairing.n) if rows is None else rows for key, rows in pairing.rows.items()
@@ -193,8 +177,7 @@ def join(parts: Sequence[Part], how: str) -> MultiViewData:
         feature_names |= data.feature_names or {}
         scales |= data.scales
     labels, label_name, notes = _merged_labels(parts, positions)
-    said = (f"{part.key}: {note}" for part in parts for note in part.data.notes)
-    id_name = next((p.data.id_name for p in parts if p.data.id_name), None)
+    said = (f"{key}: {note}" for key, part in parts.items() for note in part.notes)
     return MultiViewData(
         views,
         labels=labels,
@@ -204,19 +187,20 @@ def join(parts: Sequence[Part], how: str) -> MultiViewData:
         feature_names=feature_names or None,
         label_name=label_name,
         ids=pairing.ids,
-        id_name=None if pairing.ids is None else id_name or "id",
+        id_name=None if pairing.ids is None else _id_name(parts),
         notes=(*said, *notes, note),
         scales=scales,
     )
 
 
-def _match(parts: Sequence[Part], how: str) -> tuple[Pairing, str]:
+def _id_name(parts: Mapping[str, Part]) -> str:
+    return next((part.id_name for part in parts.values() if part.id_name), "id")
+
+
+def _match(parts: Mapping[str, Part], how: str) -> tuple[Pairing, str]:
     """Return the pairing of the parts and a note about it."""
-    members = [as_member(part.key, part.data) for part in parts]
-    try:
-        pairing = pair(members, "inner" if how == "inner" else "outer")
-    except PairingError as error:
-        raise DataError(str(error)) from None
+    members = [as_member(key, part) for key, part in parts.items()]
+    pairing = pair(members, "inner" if how == "inner" else "outer")
     if pairing.hint:
         warnings.warn(
             f"only {pairing.shared} of {pairing.n} ids are in every table; {pairing.hint}",
@@ -224,24 +208,23 @@ def _match(parts: Sequence[Part], how: str) -> tuple[Pairing, str]:
         )
     if not pairing.by_ids:
         return pairing, f"joined by position, row i of each: {pairing.n} samples"
-    column = next((p.data.id_name for p in parts if p.data.id_name), "id")
-    has = ", ".join(
-        f"{part.key} {'has ' if i == 0 else ''}{part.n}" for i, part in enumerate(parts)
-    )
-    note = f"joined by {column!r}: {pairing.n} samples, {pairing.shared} in every table; {has}"
+    sizes = [f"{key} {part.n_samples}" for key, part in parts.items()]
+    has = ", ".join(sizes).replace(" ", " has ", 1)
+    joined = f"joined by {_id_name(parts)!r}: {pairing.n} samples"
+    note = f"{joined}, {pairing.shared} in every table; {has}"
     return pairing, f"{note}; {pairing.hint}" if pairing.hint else note
 
 
 def _merged_labels(
-    parts: Sequence[Part], positions: Mapping[str, Array]
+    parts: Mapping[str, Part], positions: Mapping[str, Array]
 ) -> tuple[Array | None, str | None, list[str]]:
     """Return the labels of the parts; none where they contradict each other."""
-    found = [part for part in parts if part.data.labels is not None]
+    found = {key: part for key, part in parts.items() if part.labels is not None}
     if not found:
         return None, None, []
     merged: Array | None = None
-    for part in found:
-        values = spread_labels(np.asarray(part.data.labels), positions[part.key])
+    for key, part in found.items():
+        values = spread_labels(np.asarray(part.labels), positions[key])
         if merged is None:
             merged = values
             continue
@@ -249,10 +232,10 @@ def _merged_labels(
             merged, values = (_label_text(merged), _label_text(values))
         both = is_known(merged) & is_known(values)
         if (merged[both] != values[both]).any():
-            names = listed([part.key for part in found])
-            return None, None, [f"the labels in {names} contradict each other; none was taken"]
+            said = f"the labels in {listed(found)} contradict each other; none was taken"
+            return None, None, [said]
         merged = np.where(is_known(merged), merged, values)
-    return merged, found[0].data.label_name, []
+    return merged, next(iter(found.values())).label_name, []
 
 
 def _label_text(labels: Array) -> Array:

@@ -8,19 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import (
-    ROW_NUMBERS,
-    DataError,
-    MultiViewData,
-    as_member,
-    is_known,
-    spread_labels,
-)
-from omcal.datasets._ids import as_text, choose_ids, seems_id
-from omcal.datasets._names import is_label_name, listed
+from omcal.datasets._data import ROW_NUMBERS, MultiViewData, as_member, is_known, spread_labels
+from omcal.datasets._ids import choose_ids, seems_id
+from omcal.datasets._names import is_label_name
 from omcal.datasets._selection import label_vectors
 from omcal.machine.arrays import Array
-from omcal.views.pair import ID_OPTION, transposed
+from omcal.views.columns import listed
+from omcal.views.pair import DataError, pair
 
 NUMBERED = "sample"  # the column in which files of clusters number samples without ids
 
@@ -93,40 +87,16 @@ def add_labels(
         found = label_column(contents, None, known)
         if data.ids is None or found.ids is None or not set(found.ids) & set(data.ids):
             found = found.by_position()
-        if found.ids is None or data.ids is None:
-            if found.n_samples != data.n_samples:
-                remedy = _remedy(data, found)
-                raise DataError(
-                    f"it has {found.n_samples} labels for {data.n_samples} samples, and there are "
-                    f"no ids in both to join them by; {remedy}."
-                )
-            labels, note = found.labels, f"labels of {path.name} joined by position"
-        else:
-            labels, note = _by_id(data, found, path)
+        pairing = pair([as_member("the data", data), as_member("the labels", found)], "outer")
+    place = pairing.rows["the labels"]  # the samples of the data are the first
+    labels = found.labels if place is None else spread_labels(found.labels, place[: data.n_samples])
+    note = f"labels of {path.name} joined by position"
+    if data.ids is not None and found.ids is not None:
+        others = pairing.n - data.n_samples
+        matched = f"{found.n_samples - others} of {data.n_samples} samples"
+        note = f"labels of {path.name} joined by id: {matched}, {others} labels of others"
     unknown = int((~is_known(labels)).sum())
     more = (f"{unknown} samples have no label in {path.name}",) if unknown else ()
     return replace(
         data, labels=labels, label_name=found.label_name, notes=(*data.notes, note, *more)
     )
-
-
-def _remedy(data: MultiViewData, found: LabelColumn) -> str:
-    members = [as_member("the data", data), as_member("the labels", found)]
-    return transposed(members) or ID_OPTION
-
-
-def _by_id(data: MultiViewData, found: LabelColumn, path: Path) -> tuple[Array, str]:
-    ids = np.asarray(data.ids)
-    row = {name: i for i, name in enumerate(as_text(np.asarray(found.ids)).tolist())}
-    place = np.array([row.get(name, -1) for name in ids.tolist()], dtype=np.intp)
-    matched = int((place >= 0).sum())
-    if not matched:
-        remedy = _remedy(data, found)
-        raise DataError(
-            f"none of its ids ({listed(list(row)[:3])}) is one of the data "
-            f"({listed(ids[:3].tolist())}); {remedy}."
-        )
-    note = f"labels of {path.name} joined by id: {matched} of {len(ids)} samples, "
-    return spread_labels(
-        found.labels, place
-    ), note + f"{found.n_samples - matched} labels of others"

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import ROW_NUMBERS, DataError, MultiViewData, encoded
-from omcal.datasets._ids import Ids, as_text
+from omcal.datasets._data import ROW_NUMBERS, MultiViewData, encoded
 from omcal.datasets._selection import Choice, select
-from omcal.datasets.joining import Part, renamed, select_parts
+from omcal.datasets.joining import Part, Source, renamed, select_parts
 from omcal.datasets.joining import join as join_parts
 from omcal.datasets.label_files import add_labels
 from omcal.datasets.readers import find_format, promised, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
 from omcal.views.like import TableLike
-from omcal.views.pair import PairingError, is_whole, require_unique
+from omcal.views.pair import DataError, Ids, as_text, is_whole, require_unique
 from omcal.views.table import column_names, is_arrow
 from omcal.views.typed import Columns
 
@@ -35,16 +34,6 @@ class LoadOptions(TypedDict, total=False):
     join: Literal["outer", "inner"]
     transpose: bool
     header: bool | None
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file, or one table of it; its key is the name of its view where it has one only."""
-
-    key: str
-    path: Path
-    contents: Contents
-    named: bool = False  # by the user, not after its file
 
 
 def load_views(
@@ -134,36 +123,22 @@ def load_views(
     >>> data.ids.tolist(), data.present["text"].tolist()
     (['x', 'y', 'z'], [False, True, True])
     """
-    return load_sources(
-        read_sources(path, header),
-        views=views,
-        labels=labels,
-        id=id,
-        join=join,
-        transpose=transpose,
-        header=header,
-    )
+    how = {"views": views, "labels": labels, "id": id, "join": join, "transpose": transpose}
+    return load_sources(read_sources(path, header), **cast(LoadOptions, {**how, "header": header}))
 
 
-def load_sources(
-    sources: Sequence[Source],
-    *,
-    views: Sequence[str] | None = None,
-    labels: str | bool | os.PathLike[str] | None = None,
-    id: str | bool | None = None,
-    join: Literal["outer", "inner"] = "outer",
-    transpose: bool = False,
-    header: bool | None = None,
-) -> MultiViewData:
+def load_sources(sources: Sequence[Source], **options: Unpack[LoadOptions]) -> MultiViewData:
     """Build the data set of `load_views` from contents that were read."""
+    labels, ids = options.get("labels"), options.get("id")
     own_file = Path(labels) if isinstance(labels, os.PathLike) else None
     named = False if own_file is not None else labels
     if not (named is None or isinstance(named, str | bool)):
         raise DataError(f"labels={labels!r} is not understood; give a name, a Path or a bool.")
-    choice = Choice(views, named, id, transpose)
-    data = encoded(combine(sources, choice, join))
+    choice = Choice(options.get("views"), named, ids, options.get("transpose", False))
+    data = encoded(combine(sources, choice, options.get("join", "outer")))
     if own_file is not None:
-        data = add_labels(data, own_file, read_label_table(own_file, header), id)
+        table = read_label_table(own_file, options.get("header"))
+        data = add_labels(data, own_file, table, ids)
     return data
 
 
@@ -175,9 +150,10 @@ def combine(sources: Sequence[Source], choice: Choice, how: str) -> MultiViewDat
         (source,) = sources
         with reading(source.path, source.contents.format):
             return without_numbering(select(source.contents, source.path, choice))
-    parts = select_parts([(s.key, s.path, s.contents) for s in sources], choice)
-    if len(sources) == 1 and parts and isinstance(parts[0].data, MultiViewData):
-        return without_numbering(parts[0].data)
+    parts = select_parts(sources, choice)
+    only = next(iter(parts.values()), None)
+    if len(sources) == 1 and isinstance(only, MultiViewData):
+        return without_numbering(only)
     data = join_parts(parts, how)
     order = [name for name in choice.views or () if name in data.views]
     views = {name: data.views[name] for name in (*order, *data.views)}
@@ -192,7 +168,10 @@ def without_numbering(data: MultiViewData) -> MultiViewData:
 def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
     """Read the contents of files, one source per file or table."""
     if isinstance(paths, Mapping):
-        return [_named(str(name), Path(path), header) for name, path in paths.items()]
+        return [
+            replace(_only_source(Path(path), header), key=str(name), named=True)
+            for name, path in paths.items()
+        ]
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not listed:
         raise DataError("no file is named; give at least one.")
@@ -216,24 +195,19 @@ def read_label_table(path: Path, header: bool | None = None) -> Contents:
     return read_table(path, header)
 
 
-def _named(name: str, path: Path, header: bool | None) -> Source:
-    """Read the only table of a file, under the name that the user gives it."""
-    sources = _sources(path, header)
-    if len(sources) > 1:
-        tables = [source.key for source in sources]
-        raise DataError(f"{path}: the name {name!r} is for one table, and it holds {tables}.")
-    return replace(sources[0], key=name, named=True)
-
-
 def read_table(path: Path, header: bool | None = None) -> Contents:
     """Read the contents of a file that holds one table."""
+    return _only_source(path, header).contents
+
+
+def _only_source(path: Path, header: bool | None) -> Source:
     sources = _sources(path, header)
     if len(sources) > 1:
         names = [source.key for source in sources]
         raise DataError(
             f"{path}: it holds several tables: {names}; put one into a file of its own."
         )
-    return sources[0].contents
+    return sources[0]
 
 
 def _sources(path: Path, header: bool | None) -> list[Source]:
@@ -314,23 +288,22 @@ def join_views(
     if how not in ("outer", "inner"):
         raise DataError(f"how={how!r} must be 'outer' or 'inner'.")
     choice = Choice(labels=labels, ids=on)
-    parts: list[Part] = []
-    frames: list[tuple[str, Path, Contents]] = []
+    parts: dict[str, Part] = {}
+    frames: list[Source] = []
     for name, table in tables.items():
         key = str(name)
         if isinstance(table, MultiViewData):
-            parts.append(Part(key, renamed(table, key)))
+            parts[key] = renamed(table, key)
         elif isinstance(table, str | os.PathLike):
             sources = read_sources(table)
             if len(sources) > 1:
-                parts.append(Part(key, combine(sources, choice, how)))
+                parts[key] = combine(sources, choice, how)
             else:
-                frames.append((key, sources[0].path, sources[0].contents))
+                frames.append(replace(sources[0], key=key))
         else:
-            frames.append((key, Path(key), _frame_contents(table, key, on)))
-    parts += select_parts(frames, choice)
-    order = [str(name) for name in tables]
-    return encoded(join_parts(sorted(parts, key=lambda part: order.index(part.key)), how))
+            frames.append(Source(key, Path(key), _frame_contents(table, key, on)))
+    parts |= select_parts(frames, choice)
+    return encoded(join_parts({str(n): parts[str(n)] for n in tables if str(n) in parts}, how))
 
 
 def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
@@ -359,12 +332,5 @@ def _frame_contents(table: Any, key: str, on: str | None) -> Contents:
             columns = {"": values, **columns}
         elif on is None:
             ids = Ids(str(index.name), as_text(values))
-            _require_unique_index(ids, key)
+            require_unique(ids.values, f"the index of table {key!r}")
     return Contents("data frame", columns, table=True, ids=ids)
-
-
-def _require_unique_index(ids: Ids, key: str) -> None:
-    try:
-        require_unique(ids.values, f"the index of table {key!r}")
-    except PairingError as error:
-        raise DataError(str(error)) from None

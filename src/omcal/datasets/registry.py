@@ -12,27 +12,21 @@ from scipy import sparse
 from sklearn.preprocessing import normalize as unit_rows
 
 from omcal.datasets._contents import Contents, reading
-from omcal.datasets._data import DataError, MultiViewData
+from omcal.datasets._data import MultiViewData
 from omcal.datasets._selection import Choice, select
 from omcal.datasets.loading import read_table
 from omcal.machine.arrays import Array
+from omcal.views.pair import DataError
 
-Prepare = Callable[[Contents, Path], MultiViewData]
+Prepare = Callable[[MultiViewData, Contents], MultiViewData]
 
 TDT2_TERMS = 36771
 SCOTUS_SAMPLES = 6400
 REUTERS_WIDTHS = (21531, 24892, 34251, 15506, 11547)
 
-LABELLED = Choice(labels=True, ids=False)
 
-
-def _as_it_is(contents: Contents, path: Path) -> MultiViewData:
-    return select(contents, path, LABELLED)
-
-
-def _prepare_tdt2(contents: Contents, path: Path) -> MultiViewData:
+def _prepare_tdt2(data: MultiViewData, contents: Contents) -> MultiViewData:
     """Keep classes 11 to 30; a file without labels stores them after the terms."""
-    data = select(contents, path, Choice(ids=False))
     terms = sparse.csr_array(next(iter(data.views.values())))
     if data.labels is not None:
         labels = data.labels
@@ -46,9 +40,8 @@ def _prepare_tdt2(contents: Contents, path: Path) -> MultiViewData:
     )
 
 
-def _prepare_scotus(contents: Contents, path: Path) -> MultiViewData:
+def _prepare_scotus(data: MultiViewData, contents: Contents) -> MultiViewData:
     """Keep the earliest opinions and the terms that occur in them."""
-    data = select(contents, path, LABELLED)
     counts, names = data.views["X"], data.feature_names
     dates = contents.variables.get("date")
     if dates is None or data.labels is None or len(dates) != data.n_samples:
@@ -64,9 +57,8 @@ def _prepare_scotus(contents: Contents, path: Path) -> MultiViewData:
     )
 
 
-def _prepare_silhouettes(contents: Contents, path: Path) -> MultiViewData:
+def _prepare_silhouettes(data: MultiViewData, contents: Contents) -> MultiViewData:
     """Resample silhouettes from 28×28 to 16×16 pixels."""
-    data = select(contents, path, LABELLED)
     images = next(iter(data.views.values()))
     if images.shape[1] != 28 * 28:
         raise DataError(f"its images have {images.shape[1]} pixels and not 28×28.")
@@ -90,17 +82,15 @@ def area_weights(n_from: int, n_to: int) -> Array:
     return np.asarray(np.maximum(overlap, 0) * (n_to / n_from))
 
 
-def _prepare_bytes(contents: Contents, path: Path) -> MultiViewData:
+def _prepare_bytes(data: MultiViewData, contents: Contents) -> MultiViewData:
     """Scale grey values from 0..255 to 0..1."""
-    data = select(contents, path, LABELLED)
     return replace(
         data, views={name: view.astype(np.float32) / 255 for name, view in data.views.items()}
     )
 
 
-def _prepare_reuters_triplets(contents: Contents, path: Path) -> MultiViewData:
+def _prepare_reuters_triplets(data: MultiViewData, contents: Contents) -> MultiViewData:
     """Set the published widths, which triplets do not store."""
-    data = select(contents, path, LABELLED)
     if len(data.views) != len(REUTERS_WIDTHS) or any(
         width > published for width, published in zip(data.widths, REUTERS_WIDTHS, strict=True)
     ):
@@ -119,7 +109,7 @@ class Source:
 
     file: str
     status: str = "exact"
-    prepare: Prepare = _as_it_is
+    prepare: Prepare | None = None
     remark: str = ""
 
 
@@ -261,7 +251,7 @@ def load_paper_dataset(
     (30, 19, 30)
     >>> load_paper_dataset("Coil", ".")
     Traceback (most recent call last):
-    omcal.datasets._data.DataError: Coil (1440 samples, 20 clusters, widths 30, 19, 30) is not ...
+    omcal.views.pair.DataError: Coil (1440 samples, 20 clusters, widths 30, 19, 30) is not ...
     """
     dataset = _lookup(name)
     found = dataset.find(folder)
@@ -276,7 +266,10 @@ def load_paper_dataset(
     source, path = found
     contents = read_table(path)
     with reading(path, contents.format):
-        data = source.prepare(contents, path)
+        data = select(contents, path, Choice(ids=False))
+        data = source.prepare(data, contents) if source.prepare else data
+        if data.labels is None:
+            raise DataError("it has no labels.")
         if strict and source.status == "exact":
             _compare(data, dataset)
     views = data.views

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.io import savemat
 
-from omcal.datasets._data import DataError, Matrix, MultiViewData
+from omcal.datasets._data import Matrix, MultiViewData
 from omcal.datasets._names import PRESENT_SUFFIX
 from omcal.datasets._writable import (
     IDS,
@@ -36,7 +36,9 @@ from omcal.datasets.readers.single_cell import is_computed
 from omcal.datasets.readers.zarr_store import require_zarr
 from omcal.machine.arrays import Array
 from omcal.machine.files import replacing, write_whole
+from omcal.machine.optional import require
 from omcal.machine.threads import row_blocks
+from omcal.views.pair import DataError
 from omcal.views.stored import StoredTable, in_memory
 
 _BLOCK_BYTES = 1 << 26
@@ -320,11 +322,7 @@ def _cells(values: Array) -> list[Any]:
 
 
 def _write_parquet(path: Path, data: MultiViewData) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
+    pa, parquet = require("pyarrow", "Parquet files"), require("pyarrow.parquet", "Parquet files")
     columns: dict[str, Any] = {}
     if data.ids is not None:
         columns[IDS] = pa.array(data.ids)
@@ -333,7 +331,7 @@ def _write_parquet(path: Path, data: MultiViewData) -> None:
     for name, view in data.views.items():
         flat = pa.array(np.ascontiguousarray(in_memory(view, name)).reshape(-1))
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, int(view.shape[1]))
-    pyarrow.parquet.write_table(pa.table(columns), path)
+    parquet.write_table(pa.table(columns), path)
 
 
 WRITERS: dict[str, Callable[[Path, MultiViewData], None]] = {

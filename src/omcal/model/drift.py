@@ -300,7 +300,7 @@ def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
             "device or by ranks, or saved by an earlier version; fit it again on the CPU."
         )
     views = read_views(run, X, reset=False, present=present, home="memory")
-    check_present(views.present, views.names)
+    check_present(views.present)
     learned, Z = run._rule.learned, run._rule.consensus
     graphs = learned.graphs(views)
     new = Reference.of(graphs, model._rule.labels(views), Z.G)

@@ -91,7 +91,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
     def _read(self, X: ViewsLike, present: PresentLike | None) -> Views:
         views = read_views(self, X, min_samples=2 if self.group is None else 0, present=present)
         self._check_views(views)
-        check_present(views.present, views.names)
+        check_present(views.present)
         return views
 
     def _check_views(self, views: Views) -> None:
@@ -108,7 +108,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
         check_is_fitted(self)
         total = np.asarray if fill else None
         views = read_views(self, X, reset=False, present=present, fill=total)
-        check_present(views.present, views.names)
+        check_present(views.present)
         return place_for(views, PlaceRequest("cpu" if views.home == "cluster" else self.device))
 
     def _resolve_n_anchors(self, n: int) -> int:

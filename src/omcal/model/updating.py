@@ -64,7 +64,7 @@ def batch_views(
         )
     if views.stored:  # values in memory were looked at already
         views = fill_missing(model, views, reset, np.asarray)
-    check_present(views.present, views.names)
+    check_present(views.present)
     return views
 
 

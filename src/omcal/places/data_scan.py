@@ -176,7 +176,7 @@ def scan(
     """Scan a block of rows in memory that begins at row `start`."""
     require_finite_block(block)
     present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
-    check_present(block.present, block.names, start=start)
+    check_present(block.present, start)
     return BlockStats(
         tuple(
             moments(view, draft) if draft.looks else None

@@ -142,7 +142,7 @@ def tune_without_labels(
     probe = OMCAL(n_clusters, **fixed)
     views = read_views(probe, X, min_samples=2, present=present, home="memory")
     fixed.pop("views", None)
-    check_present(views.present, views.names)
+    check_present(views.present)
     kept = np.sort(rng.permutation(views.n)[:max_samples])
     sample = _Sample(views, kept)
     parts = [_part(len(kept), fraction, rng) for _ in range(n_fits)]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from omcal.machine.arrays import Array
 from omcal.views.stored import in_memory
-from omcal.views.table import Table
+from omcal.views.table import NESTED, Table, require_2d
 from omcal.views.view import Matrix, View
 
 _DENSE_SHARE = 2 / 3  # of stored entries, from which on a dense array takes less memory
@@ -25,7 +25,7 @@ def array_table(data: Any, name: str) -> Table:
         return Table(matrix.shape[1], lambda part, index: View(part, _picked(matrix, index)))
     array = _rows_of_lists(data) if isinstance(data, list | tuple) else in_memory(data, name)
     array = array if hasattr(array, "shape") else np.asarray(array)
-    _require_2d(array, name)
+    require_2d(array, name)
 
     def take(part: str, columns: slice | Array | None) -> View:
         picked = _picked(array, columns)
@@ -77,17 +77,11 @@ def _rows_of_lists(rows: Any) -> Any:
         return np.asarray(rows)
     except (ValueError, TypeError) as error:
         if _are_views_of_lists(rows):
-            raise ValueError(_NESTED) from error
+            raise ValueError(NESTED) from error
         raise ValueError(
             f"X is a list of {len(rows)} rows of different lengths, or of other things than "
             "numbers; give rows of equal length, or several views as 2-D arrays."
         ) from error
-
-
-_NESTED = (
-    "X is made of lists of lists of lists; pass several views as arrays, "
-    "fit([numpy.array(A), numpy.array(B)])."
-)
 
 
 def _are_views_of_lists(X: Any) -> bool:
@@ -97,27 +91,6 @@ def _are_views_of_lists(X: Any) -> bool:
             return False
         X = X[0]
     return isinstance(X, list | tuple)
-
-
-def _require_2d(array: Any, name: str) -> None:
-    shape = np.shape(array)
-    if len(shape) == 2:
-        if not shape[1]:
-            raise ValueError(
-                f"view {name!r}: Found array with 0 feature(s) (shape={shape}) while a minimum of "
-                "1 is required."
-            )
-        return
-    if len(shape) == 3 and name == "X":
-        raise ValueError(_NESTED)
-    kind = type(array).__name__
-    remedy = "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample"
-    if hasattr(array, "to_frame"):
-        remedy = "X.to_frame() for one feature"
-    raise ValueError(
-        f"view {name!r} is a {kind} of shape {shape}; each view must be 2-D (samples × features). "
-        f"Reshape your data: {remedy}."
-    )
 
 
 def _picked(array: Matrix, columns: slice | Array | None) -> Matrix:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Split
-from omcal.views.columns import split_columns
+from omcal.views.columns import refuse_columns, split_columns
 from omcal.views.view import View, Views, check_finite, mark_absent
 
 
@@ -21,26 +20,10 @@ def check(
 ) -> Views:
     """Record the views on an estimator, or compare them with those of its fit.
 
-    Parameters
-    ----------
-    estimator : object
-        With `reset` it receives `n_features_in_`, `n_features_per_view_` and `view_names_` (and
-        `feature_names_in_` for a table with named columns); without, it is compared with them.
-    given : Given
-        The views, with paired rows.
-    reset : bool
-        True in `fit`, False in `predict`.
-    min_samples : int
-        Fewer rows are an error.
-    present : mapping or sequence of boolean arrays, or one of shape (n, V), optional
-        Which samples are in which view.
-    absent : bool
-        Whether samples may be absent from views.
-
-    Returns
-    -------
-    Views
-        In the order of the fit, with its features in its order.
+    With `reset` the estimator receives `n_features_in_`, `n_features_per_view_` and `view_names_`
+    (and `feature_names_in_` for a table with named columns); without, it is compared with them, and
+    the views are returned in the order of the fit, with its features in its order. The rows of
+    `given` are paired. For the other parameters see `omcal.views.reading.read_views`.
     """
     views = Views(_without_none(given) if reset else _named_as_fitted(estimator, given))
     if views.n < min_samples:
@@ -108,23 +91,9 @@ def column_order(names: Sequence[str], fitted: Sequence[str], view: str) -> Arra
     missing = [name for name in fitted if name not in set(names)]
     new = [name for name in names if name not in set(fitted)]
     if missing or new or len(set(names)) < len(names):
-        problems = [f"{_few(missing)} missing"] if missing else []
-        problems += [f"{_few(new)} not in fit"] if new else []
-        problems = problems or ["several columns have the same name, in another order than in fit"]
-        close = [(name, get_close_matches(name, new, 1)) for name in missing[:3]]
-        hints = [f"{name!r} may be {found[0]!r}" for name, found in close if found]
-        raise ValueError(
-            f"the columns of view {view!r} are not those of fit (feature names): "
-            f"{', '.join(problems)}{'; ' + ', '.join(hints) if hints else ''}. Give the columns of "
-            "fit by name, in any order."
-        )
+        refuse_columns(view, missing, new)
     place = {name: j for j, name in enumerate(names)}
     return np.array([place[name] for name in fitted])
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - 6
-    return ", ".join(map(repr, names[:6])) + (f" and {more} more" if more > 0 else "")
 
 
 def _require_width(estimator: Any, width: int, names: tuple[str, ...] | None) -> None:

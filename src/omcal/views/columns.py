@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from omcal.machine.arrays import Array
+
+
+def listed(names: Collection[str], most: int = 12) -> str:
+    """Format names for a message, at most twelve.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed("abc", 2), listed([])
+    ("'a', 'b'", "'a', 'b' and 1 more", 'nothing')
+    """
+    more = len(names) - most
+    shown = ", ".join(repr(name) for name in list(names)[:most]) or "nothing"
+    return shown + (f" and {more} more" if more > 0 else "")
 
 
 def by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
@@ -72,11 +85,26 @@ def split_columns(
 
 
 def _unknown_columns(name: str, missing: list[str], known: list[str]) -> str:
-    close = [(item, get_close_matches(item, known, 1)) for item in missing[:3]]
-    hints = "".join(f"; {item!r} may be {found[0]!r}" for item, found in close if found)
-    few = ", ".join(map(repr, known[:12])) + (" …" if len(known) > 12 else "")
-    have = f"; available: {few}" if known else "; X has no column names, give positions"
+    have = f"; available: {listed(known)}" if known else "; X has no column names, give positions"
+    hints = _similar(missing, known)
     return f"views: {name!r} names columns that X does not have: {missing}{hints}{have}."
+
+
+def refuse_columns(view: str, missing: list[str], new: list[str]) -> NoReturn:
+    """Raise for a table whose columns are not those of fit."""
+    problems = [f"{listed(missing, 6)} missing"] if missing else []
+    problems += [f"{listed(new, 6)} not in fit"] if new else []
+    problems = problems or ["several columns have the same name, in another order than in fit"]
+    raise ValueError(
+        f"the columns of view {view!r} are not those of fit (feature names): "
+        f"{', '.join(problems)}{_similar(missing, new)}. Give the columns of fit by name, in any "
+        "order."
+    )
+
+
+def _similar(missing: list[str], known: list[str]) -> str:
+    close = [(item, get_close_matches(item, known, 1)) for item in missing[:3]]
+    return "".join(f"; {item!r} may be {found[0]!r}" for item, found in close if found)
 
 
 def _split_by_prefix(rule: str, columns: Sequence[str] | None) -> dict[str, slice | Array]:

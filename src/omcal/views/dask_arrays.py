@@ -15,15 +15,7 @@ from omcal.views.view import View
 
 def dask_table(data: Any, name: str) -> Table:
     """Open a Dask array or data frame as a table that stays on its cluster."""
-    names, array = column_names(data), _array_by_rows(data, name)
-    if not array.shape[1]:
-        raise ValueError(f"view {name!r}: Found array with 0 feature(s); at least 1 is required.")
-
-    def take(part: str, columns: slice | Array | None) -> View:
-        view = View(part, array, names)
-        return view if columns is None else view.take(columns)
-
-    return Table(int(array.shape[1]), take, names, named=names is not None)
+    return Table.of(View(name, _array_by_rows(data, name), column_names(data)))
 
 
 def _array_by_rows(data: Any, name: str) -> Any:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omcal.machine.arrays import Array
 from omcal.views.arrays import numeric_matrix
 from omcal.views.pair import Ids, as_text, numbers_rows
 from omcal.views.table import Table, column_names, is_arrow
-from omcal.views.typed import as_column, as_floats, is_numeric
+from omcal.views.typed import frame_column, is_numeric, side_by_side
 from omcal.views.view import View
 
 
@@ -26,11 +25,9 @@ def frame_table(frame: Any, name: str) -> Table:
     def take(part: str, columns: slice | Array | None) -> View:
         positions = np.arange(len(names))[slice(None) if columns is None else columns]
         titles = tuple(names[j] for j in positions)
-        whole = len(positions) == len(names) and columns is None
         if is_arrow(frame):
-            picked = frame if whole else frame.select(positions.tolist())
-            return View(part, numeric_matrix(_arrow_values(picked, name), name), titles)
-        if whole:
+            picked = _arrow_values(frame, positions, name)
+        elif columns is None:
             picked = frame
         else:
             picked = frame.iloc[:, positions] if hasattr(frame, "iloc") else frame[:, positions]
@@ -75,19 +72,13 @@ def arrow_index(table: Any) -> Ids | None:
     return None
 
 
-def _are_numbers(values: Array) -> bool:
-    return is_numeric(as_column(values))
-
-
-def _arrow_values(table: Any, name: str) -> NDArray[Any]:
-    """Return the columns of an Arrow table side by side; a null is NaN."""
-    columns = [np.asarray(table.column(j)) for j in range(table.num_columns)]
-    # Booleans with nulls, and decimals.
-    columns = [as_floats(c) if c.dtype == object and _are_numbers(c) else c for c in columns]
-    for title, column in zip(table.schema.names, columns, strict=True):
-        if column.dtype.kind not in "biuf":
-            kind = table.schema.field(title).type
+def _arrow_values(table: Any, positions: Array, name: str) -> Array:
+    """Return columns of an Arrow table side by side; a null is NaN."""
+    columns = [frame_column(table, int(j)) for j in positions]
+    for j, column in zip(positions, columns, strict=True):
+        if not is_numeric(column):
+            field = table.schema.field(int(j))
             raise ValueError(
-                f"view {name!r}: column {title!r} holds {kind}; a view must be numeric."
+                f"view {name!r}: column {field.name!r} holds {field.type}; a view must be numeric."
             )
-    return np.column_stack(columns) if columns else np.empty(table.shape)
+    return side_by_side(columns) if columns else np.empty(table.shape)

@@ -140,17 +140,22 @@ class Gaps:
 
 
 def sample_gaps(view: View, cells: MissingCells) -> Gaps | None:
-    """Return the missing cells of some rows of a view, read in a few runs; None in Dask."""
-    if not cells.n_cells or view.home == "cluster":
+    """Return the missing cells of some rows of a view, read in a few runs."""
+    if not cells.n_cells:
         return None
     most = min(_FEATURES, np.count_nonzero(cells.lost))
     features = np.sort(np.argsort(-cells.lost, kind="stable")[:most])
     n = int(view.array.shape[0])
-    starts = np.unique(np.linspace(0, max(n - _RUN, 0), _RUNS).astype(int))
+    parts = [slice(0, n)]
+    if n > _RUN * _RUNS:
+        parts = [slice(i, i + _RUN) for i in np.linspace(0, n - _RUN, _RUNS).astype(int).tolist()]
+    blocks = [view.array[part] for part in parts]
+    if view.home == "cluster":
+        import dask
+
+        blocks = dask.compute(*blocks)
     found = []
-    for start in starts if n > _RUN * _RUNS else [0]:
-        part = slice(int(start), min(n, int(start) + (_RUN if n > _RUN * _RUNS else n)))
-        block = view.array[part]
+    for part, block in zip(parts, blocks, strict=True):
         block = block.toarray() if sparse.issparse(block) else np.asarray(block)
         empty = np.isnan(block) if block.dtype.kind == "f" else np.zeros(block.shape, dtype=bool)
         there = ~empty.all(axis=1)
@@ -186,23 +191,15 @@ def _count_rows(view: View, rows: slice) -> MissingCells:
 
 def _count_in_dask(array: Any) -> MissingCells:
     import dask
-    import dask.array as da
 
-    there = ~da.isnan(array).all(axis=1)
-    known = ~da.isnan(array)
-    values = da.where(known, array, 0).astype(np.float64)
-    half = (there & (2 * known.sum(axis=1) < array.shape[1])).sum()
-    sums = (
-        there.sum(),
-        values.sum(axis=0),
-        known.sum(axis=0),
-        (values != da.rint(values)).sum(axis=0),
-        half,
-        da.isinf(values).sum(),
-    )
-    n, total, count, fractions, half, infinite = dask.compute(*sums)
-    counts = _floats(count), _floats(fractions)
-    return MissingCells(int(n), total, *counts, int(half), int(infinite))
+    blocks = array.to_delayed().ravel()
+    counts = [dask.delayed(_count_block)(block) for block in blocks]
+    found: Sequence[MissingCells] = dask.compute(*counts)
+    return reduce(_add, found)
+
+
+def _count_block(block: Array) -> MissingCells:
+    return _count_rows(View("", block), slice(None))
 
 
 def fill(view: View, middle: Floats) -> View:

@@ -15,13 +15,20 @@ from typing import Any
 import numpy as np
 
 from omcal.machine.arrays import Array, Floats
-from omcal.views.columns import numbered, split_columns
+from omcal.views.columns import listed, numbered, refuse_columns, split_columns
 from omcal.views.frames import index_of, is_frame
 from omcal.views.missing import MissingCells
 from omcal.views.named import NamedViews
 from omcal.views.pair import as_text, is_id_name, numbers_rows
 from omcal.views.table import is_arrow
-from omcal.views.typed import Columns, as_floats, frame_column, is_missing, is_numeric
+from omcal.views.typed import (
+    Columns,
+    as_floats,
+    frame_column,
+    is_missing,
+    is_numeric,
+    side_by_side,
+)
 
 MOST_LEVELS = 50  # of a category; more are free text
 SEASON = {"sin": np.sin, "cos": np.cos}
@@ -48,10 +55,7 @@ def has_texts(data: Any) -> bool:
 
 def stacked(table: Columns) -> Array | Columns:
     """Return the matrix of numbers and booleans that a table is; the table if it has texts."""
-    if has_texts(table):
-        return table
-    columns = list(table.values.values())
-    return np.column_stack([c.astype(np.float64) if c.dtype == object else c for c in columns])
+    return table if has_texts(table) else side_by_side(list(table.values.values()))
 
 
 def encode_tables(
@@ -138,8 +142,8 @@ def _parts(table: Columns, rule: Any) -> dict[str, Columns]:
 def _refuse_texts(table: Columns, name: str) -> None:
     texts = [title for title, column in table.values.items() if not is_numeric(column)]
     raise ValueError(
-        f"view {name!r} has columns of text or dates ({_quoted(texts)}), and the model was fitted "
-        "to numbers alone; leave them out."
+        f"view {name!r} has columns of text or dates ({listed(texts, 6)}), and the model was "
+        "fitted to numbers alone; leave them out."
     )
 
 
@@ -212,12 +216,7 @@ def encode(
     missing = [title for title in used if title not in table.values]
     new = [title for title in table.values if title not in plan and strict]
     if missing or new:
-        found = [f"{_quoted(missing)} missing"] * bool(missing)
-        found += [f"{_quoted(new)} not in fit"] * bool(new)
-        raise ValueError(
-            f"the columns of view {name!r} are not those of fit (feature names): "
-            f"{', '.join(found)}. Give the columns of fit by name, in any order."
-        )
+        refuse_columns(name, missing, new)
     if not used:
         raise ValueError(
             f"view {name!r} has no column that can be a feature: {summary(plan)}; drop the view."
@@ -252,7 +251,7 @@ def _one_hot(table: Columns, categories: list[tuple[str, list[str]]], array: Flo
             count = sum(text in set(unknown) for text in texts)
             warnings.warn(
                 f"column {title!r} has {count} cells with levels that were not in fit "
-                f"({_quoted(unknown)}); they count as missing.",
+                f"({listed(unknown, 6)}); they count as missing.",
                 stacklevel=8,
             )
         known = np.flatnonzero(codes >= 0)
@@ -372,10 +371,6 @@ def level_titles(encoding: Encoding) -> set[str]:
         for title, how in plan.items()
         for level in how.get("levels", ())
     }
-
-
-def _quoted(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:6])) + (" …" if len(names) > 6 else "")
 
 
 def check_encoding(found: Any) -> Encoding:

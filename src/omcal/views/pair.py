@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from omcal.machine.arrays import Array
+from omcal.views.columns import listed
 
 How = Literal["same", "outer", "inner"]
 
@@ -44,7 +45,21 @@ TEXT_ID_NAMES = {"name", "names", "file", "filename", "path", "url", "document",
 _ENDS_IN_ID = re.compile(r"[_. -](?:id|ID|Id)s?$|[a-z](?:ID|Id)$")
 
 
-class PairingError(ValueError):
+class DataError(ValueError):
+    """A file or a set of views that cannot be used; the message says why and what to do.
+
+    Examples
+    --------
+    >>> from omcal.datasets import DataError, load_views
+    >>> try:
+    ...     load_views("nothing.mat")
+    ... except DataError as error:
+    ...     print(error)
+    nothing.mat: there is no such file or folder; check the path.
+    """
+
+
+class PairingError(DataError):
     """Tables whose rows cannot be paired."""
 
 
@@ -167,7 +182,7 @@ def pair(members: Sequence[Member], how: How = "same") -> Pairing:
         sizes = ", ".join(f"{member.name}: {member.n}" for member in members)
         why = "there is none in it" if telling or not known else "they merely number their rows"
         raise PairingError(
-            f"{_listed(lacking)} cannot be joined by id, because {why}, and the rows do not match "
+            f"{listed(lacking)} cannot be joined by id, because {why}, and the rows do not match "
             f"({sizes} samples); {_advice(members, remedy)}"
         )
     return _by_ids([member for member, _ in known], [ids.text() for _, ids in known], how, remedy)
@@ -205,7 +220,7 @@ def require_unique(ids: Array, where: str) -> None:
     twice = different[counts > 1].tolist()
     if twice:
         raise PairingError(
-            f"{len(twice)} ids are there more than once in {where}: {_listed(twice[:12])}; keep "
+            f"{len(twice)} ids are there more than once in {where}: {listed(twice[:12])}; keep "
             "one row of each."
         )
 
@@ -219,7 +234,7 @@ def _require_overlap(
         if others and not others & set(index[i]):
             raise PairingError(
                 f"no id of {member.name} is in another table: it has "
-                f"{_listed(list(index[i])[:3])}, the others have {_listed(sorted(others)[:3])}; "
+                f"{listed(list(index[i])[:3])}, the others have {listed(sorted(others)[:3])}; "
                 f"{_differently_written(index) or _advice(members, remedy)}"
             )
 
@@ -244,7 +259,7 @@ def transposed(members: Sequence[Member]) -> str:
         if shared:
             return (
                 f"columns of {one.name} are called like samples of {other.name} "
-                f"({_listed(shared[:3])}): its samples are in its columns. Transpose it (frame.T); "
+                f"({listed(shared[:3])}): its samples are in its columns. Transpose it (frame.T); "
                 f"where all tables are like that, {_OPTION}"
             )
     for one, other in pairs:
@@ -252,7 +267,7 @@ def transposed(members: Sequence[Member]) -> str:
         if len(shared) > 1 and 2 * len(shared) > len(titles[one.name]):
             return (
                 f"columns of {one.name} and {other.name} are called the same "
-                f"({_listed(shared[:3])}): if these are the samples, say so with {_OPTION}"
+                f"({listed(shared[:3])}): if these are the samples, say so with {_OPTION}"
             )
     for one, other in pairs:
         if titles[one.name] and other.n in one.widths:
@@ -341,7 +356,3 @@ def is_gap(value: Any) -> bool:
     """Whether a cell has no value: None, NaN, or what pandas puts there."""
     missing = value is None or type(value).__name__ in ("NAType", "NaTType")
     return missing or (isinstance(value, float | np.floating) and bool(value != value))
-
-
-def _listed(names: Sequence[Any]) -> str:
-    return ", ".join(map(repr, names))

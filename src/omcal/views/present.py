@@ -63,10 +63,8 @@ def _mask(mask: Any, name: str, n: int) -> Mask:
     return array
 
 
-def check_present(
-    present: Mask | None, names: Sequence[str], n_anchors: int | None = None, start: int = 0
-) -> None:
-    """Refuse samples without any view and, in a fit, views with too few samples."""
+def check_present(present: Mask | None, start: int = 0) -> None:
+    """Refuse samples without any view."""
     if present is None:
         return
     nowhere = np.flatnonzero(~present.any(axis=1))
@@ -75,8 +73,6 @@ def check_present(
             f"{nowhere.size} sample(s) are absent from every view, the first is number "
             f"{start + nowhere[0]}; remove them: nothing is known about them."
         )
-    if n_anchors is not None:
-        require_enough(names, present.sum(axis=0), n_anchors)
 
 
 def require_enough(names: Sequence[str], counts: Sequence[int] | Array, n_anchors: int) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Floats
+from omcal.machine.optional import require
 from omcal.views.missing import filled_block
 from omcal.views.table import Table, column_names
 from omcal.views.view import Home, View
@@ -42,15 +43,7 @@ def is_stored(array: Any) -> bool:
 
 def stored_table(data: Any, name: str) -> Table:
     """Open stored data as a table whose rows stay where they are."""
-    array, names = StoredArray(StoredTable(data, name)), column_names(data)
-    if not array.shape[1]:
-        raise ValueError(f"view {name!r}: Found array with 0 feature(s); at least 1 is required.")
-
-    def take(part: str, columns: slice | Array | None) -> View:
-        view = View(part, array, names)
-        return view if columns is None else view.take(columns)
-
-    return Table(array.shape[1], take, names, named=names is not None)
+    return Table.of(View(name, StoredArray(StoredTable(data, name)), column_names(data)))
 
 
 class StoredTable:
@@ -71,8 +64,6 @@ class StoredTable:
         """These rows, in memory."""
         start, stop, _ = rows.indices(self.shape[0])
         try:
-            if isinstance(self._source, np.memmap):
-                _require_whole(self._source)
             block = np.asarray(self._source[start:stop])
         except MemoryError:
             raise
@@ -240,15 +231,6 @@ def _byte_bounds(array: Array) -> tuple[int, int]:
     )
 
 
-def _require_whole(array: np.memmap) -> None:
-    """Refuse a mapped file that has become shorter than its mapping."""
-    path = array.filename
-    if path is not None and os.path.isfile(path):
-        missing = array.offset + array.nbytes - os.path.getsize(path)
-        if missing > 0:
-            raise OSError(f"{path} ends {missing} bytes too early")
-
-
 def in_memory(array: Any, name: str) -> Any:
     """Return the array, read from its file if it is mapped: a truncated mapping ends the process.
 
@@ -284,12 +266,8 @@ class ParquetRows:
     """
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
-        try:
-            from pyarrow import parquet
-        except ImportError as error:
-            raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
         self._path = path
-        self._file = parquet.ParquetFile(path)
+        self._file = require("pyarrow.parquet", "Parquet files").ParquetFile(path)
         schema = self._file.schema_arrow
         self.columns: list[str] = list(schema.names if columns is None else columns)
         types = [schema.field(name).type.to_pandas_dtype() for name in self.columns]

@@ -11,28 +11,19 @@ from omcal.machine import torch
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.torch import Device, Tensor, numpy_dtype, torch_dtype
 from omcal.views.present import read_masks
-from omcal.views.table import Table
+from omcal.views.table import Table, require_2d
 from omcal.views.view import Home, View, Views
 
 
 def tensor_table(tensor: Tensor, name: str) -> Table:
     """Open a dense 2-D tensor as a table."""
-    if tensor.ndim != 2 or tensor.shape[1] == 0:
-        raise ValueError(
-            f"view {name!r} has shape {tuple(tensor.shape)}; each view must be 2-D "
-            "(samples × features) with at least one feature."
-        )
+    require_2d(tensor, name)
     if tensor.layout != torch.strided or tensor.is_complex():
         raise ValueError(
             f"view {name!r} is a {tensor.layout} tensor of {tensor.dtype}; give a dense tensor "
             "of real numbers."
         )
-    view = View(name, TensorArray(tensor.detach()))
-
-    def take(part: str, columns: slice | Array | None) -> View:
-        return replace(view if columns is None else view.take(columns), name=part)
-
-    return Table(int(tensor.shape[1]), take)
+    return Table.of(View(name, TensorArray(tensor.detach())))
 
 
 @dataclass(frozen=True)

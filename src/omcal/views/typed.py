@@ -97,6 +97,11 @@ def as_floats(column: Array) -> Floats:
     return column.astype(np.float64)
 
 
+def side_by_side(columns: Sequence[Array]) -> Array:
+    """Return columns of numbers and booleans as a matrix."""
+    return np.column_stack([as_floats(c) if c.dtype == object else c for c in columns])
+
+
 def is_numeric(column: Array) -> bool:
     """Whether a column holds numbers or booleans."""
     return column.dtype.kind in "biufO"

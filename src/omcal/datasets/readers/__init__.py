@@ -12,22 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omcal.datasets._contents import Contents
-from omcal.datasets._data import DataError
 from omcal.datasets.readers.csv_files import is_text, read_csv
 from omcal.datasets.readers.excel_files import is_excel, read_excel
 from omcal.datasets.readers.hdf5_files import is_hdf5, read_hdf5
 from omcal.datasets.readers.idx_files import is_idx_file, is_idx_folder, read_idx, read_idx_folder
 from omcal.datasets.readers.mat5 import is_mat5, read_mat5
-from omcal.datasets.readers.numpy_files import (
-    is_npy,
-    is_npy_folder,
-    is_npz,
-    read_npy,
-    read_npy_folder,
-    read_npz,
-)
-from omcal.datasets.readers.parquet_files import is_parquet, read_parquet
+from omcal.datasets.readers.numpy_files import is_npy_folder, read_npy, read_npy_folder, read_npz
+from omcal.datasets.readers.parquet_files import read_parquet
 from omcal.datasets.readers.zarr_store import is_zarr, read_zarr
+from omcal.views.pair import DataError
 
 START = 4096  # bytes at the beginning of a file by which its format is recognised
 
@@ -36,18 +29,23 @@ START = 4096  # bytes at the beginning of a file by which its format is recognis
 class Format:
     """A file format.
 
-    `recognise` decides by the path and the first bytes, empty for a folder. `read` returns
-    the contents, or a dict of them by name where the file holds several tables; it takes `header`
-    where `has_header`. `endings` are the endings of names that promise this format. Files that end
-    in one of a `table` are read from a folder.
+    `start` are the first bytes of every such file, or a function of the path and the first bytes
+    (none of a folder) that decides. `read` returns the contents, or a dict of them by name where
+    the file holds several tables; it takes `header` where `has_header`. `endings` are the endings
+    of names that promise this format. Files that end in one of a `table` are read from a folder.
     """
 
     name: str
-    recognise: Callable[[Path, bytes], bool]
+    start: bytes | Callable[[Path, bytes], bool]
     read: Callable[..., Contents | dict[str, Contents]]
     endings: tuple[str, ...] = ()
     has_header: bool = False
     table: bool = False
+
+    def recognise(self, path: Path, start: bytes) -> bool:
+        """Whether a file or folder has this format."""
+        known = self.start
+        return start.startswith(known) if isinstance(known, bytes) else known(path, start)
 
 
 # The first entry that recognises a file reads it, so that text comes last.
@@ -57,10 +55,10 @@ FORMATS = [
     Format("folder of idx files", is_idx_folder, read_idx_folder),
     Format("HDF5", is_hdf5, read_hdf5, (".h5", ".h5ad", ".h5mu", ".mat")),
     Format("MATLAB 5", is_mat5, read_mat5, (".mat",)),
-    Format("NumPy array", is_npy, read_npy, (".npy",)),
+    Format("NumPy array", b"\x93NUMPY", read_npy, (".npy",)),
     Format("Excel", is_excel, read_excel, (".xlsx",), has_header=True, table=True),
-    Format("NumPy archive", is_npz, read_npz, (".npz",)),
-    Format("Parquet", is_parquet, read_parquet, (".parquet",), table=True),
+    Format("NumPy archive", b"PK", read_npz, (".npz",)),
+    Format("Parquet", b"PAR1", read_parquet, (".parquet",), table=True),
     Format("idx", is_idx_file, read_idx),
     Format("CSV", is_text, read_csv, (".csv", ".tsv"), has_header=True, table=True),
 ]
@@ -96,7 +94,8 @@ def find_format(path: Path) -> Format:
         if not start:
             raise DataError("the file is empty.")
     found = next((format for format in FORMATS if format.recognise(path, start)), None)
-    meaning = _refusal(path, start) if found is None or found.recognise in (is_text, is_npz) else ""
+    unsure = found is None or found.name in ("CSV", "NumPy archive")
+    meaning = _refusal(path, start) if unsure else ""
     if meaning:
         raise DataError(f"this is {meaning}.")
     if found is None:

@@ -10,8 +10,7 @@ from itertools import chain, islice
 import numpy as np
 
 from omcal.datasets._contents import text_array
-from omcal.datasets._data import DataError
-from omcal.datasets._names import is_label_name, listed
+from omcal.datasets._names import is_label_name
 from omcal.datasets.readers._header import NO_HEADER, column_names
 from omcal.datasets.readers._numbers import (
     BOOLEANS,
@@ -26,7 +25,8 @@ from omcal.datasets.readers._numbers import (
     is_numeric_column,
 )
 from omcal.machine.arrays import Array, Mask
-from omcal.views.pair import is_id_name
+from omcal.views.columns import listed
+from omcal.views.pair import DataError, is_id_name
 from omcal.views.typed import as_column
 
 BLOCK_CELLS = 2**20

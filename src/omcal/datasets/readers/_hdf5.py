@@ -16,8 +16,10 @@ from typing import Any, BinaryIO, TypeGuard
 import numpy as np
 
 from omcal.datasets._contents import check_declared, csr_from_parts, text_array
-from omcal.datasets._data import DataError, Matrix
+from omcal.datasets._data import Matrix
 from omcal.machine.arrays import Array
+from omcal.machine.optional import require
+from omcal.views.pair import DataError
 
 MAX_OBJECTS = 20_000
 SPARSE_PARTS = ("data", "indices", "indptr")
@@ -27,14 +29,8 @@ H5Object = Any  # an h5py Group or Dataset
 
 
 def h5py() -> Any:
-    """Import h5py, or raise with the command that installs it."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(
-            "HDF5 files (MATLAB 7.3, .h5, .h5ad, .h5mu) need h5py: pip install h5py."
-        ) from error
-    return h5py
+    """Import h5py."""
+    return require("h5py", "HDF5 files (MATLAB 7.3, .h5, .h5ad, .h5mu)")
 
 
 def members(group: H5Object, known: set[int] | None = None) -> Iterator[tuple[str, H5Object]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from omcal.datasets._data import DataError
 from omcal.datasets.readers._numbers import COMMA, POINT, is_missing
+from omcal.views.pair import DataError
 
 _WHOLE = re.compile(r"\d+", re.ASCII)
 

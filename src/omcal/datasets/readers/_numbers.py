@@ -42,17 +42,13 @@ class NumberStyle:
 
     def matches(self, cell: str) -> bool:
         """Whether a cell is a number in this style."""
-        return bool(_PLAIN.fullmatch(cell)) if self._is_unmarked(cell) else self._matches(cell)
+        if "," not in cell and "." not in cell:
+            return is_number(cell)
+        return bool(self.ungrouped.fullmatch(cell) or self.grouped.fullmatch(cell))
 
     def plain(self, cell: str) -> str:
         """Return the text that `float` reads: no thousands separators and a decimal point."""
         return cell.replace(self.thousands, "").replace(self.decimal, ".")
-
-    def _is_unmarked(self, cell: str) -> bool:
-        return "," not in cell and "." not in cell
-
-    def _matches(self, cell: str) -> bool:
-        return bool(self.ungrouped.fullmatch(cell) or self.grouped.fullmatch(cell))
 
 
 def _grouped(decimal: str, thousands: str) -> re.Pattern[str]:

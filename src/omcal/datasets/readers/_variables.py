@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from omcal.datasets._contents import Contents, Variable, csr_from_parts
-from omcal.datasets._data import DataError
 from omcal.datasets._names import SPLITS, VIEW_TITLES, is_label_name, split_of
+from omcal.views.pair import DataError
 
 _SPARSE_PARTS = ("data", "indices", "indptr", "shape")
 

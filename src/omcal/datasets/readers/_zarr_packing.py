@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from omcal.datasets._data import DataError
-from omcal.datasets._names import listed
+from omcal.views.columns import listed
+from omcal.views.pair import DataError
 
 # Codecs of numbers and text. Others, above all "pickle", could run code.
 CODECS = {

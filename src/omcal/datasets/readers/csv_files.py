@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from omcal.datasets._contents import Contents
-from omcal.datasets._data import DataError
 from omcal.datasets._names import is_label_name
 from omcal.datasets.readers._cells import read_cells
 from omcal.datasets.readers._numbers import is_number
+from omcal.views.pair import DataError
 
 SEPARATORS = "\t;,"  # the comma last: it may be the decimal mark
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}

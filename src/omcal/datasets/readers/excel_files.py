@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from omcal.datasets._contents import Contents, check_declared
-from omcal.datasets._data import DataError
 from omcal.datasets.readers._cells import guarded, read_cells
 from omcal.datasets.readers._numbers import is_marked
+from omcal.machine.optional import require
+from omcal.views.pair import DataError
 
 
 def is_excel(path: Path, start: bytes) -> bool:
@@ -46,26 +48,16 @@ def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
 
 
 def require_openpyxl() -> Any:
-    """Import openpyxl, or raise with the command that installs it."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise ImportError("Excel files need openpyxl: pip install openpyxl.") from error
-    return openpyxl
+    """Import openpyxl."""
+    return require("openpyxl", "Excel files")
 
 
 def _table(
     first: list[str], rows: Iterator[list[str]], title: str, header: bool | None
 ) -> Contents:
-    width = len(first)
-    padded = (row + [""] * (width - len(row)) for row in rows)
-
-    def all_rows() -> Iterator[list[str]]:
-        yield first
-        yield from padded
-
+    padded = (row + [""] * (len(first) - len(row)) for row in chain([first], rows))
     try:
-        columns, notes = read_cells(all_rows(), header)
+        columns, notes = read_cells(padded, header)
     except DataError as error:
         raise DataError(f"sheet {title!r}: {error}") from error
     return Contents("Excel", columns, table=True, notes=notes)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
-from omcal.datasets._data import DataError, Matrix
+from omcal.datasets._data import Matrix
 from omcal.datasets.readers._hdf5 import (
     H5Object,
     attribute,
@@ -26,6 +26,7 @@ from omcal.datasets.readers._hdf5 import (
 from omcal.datasets.readers._variables import gather
 from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
 from omcal.machine.arrays import Array
+from omcal.views.pair import DataError
 
 MAX_DEPTH = 8
 MAGIC = b"\x89HDF\r\n\x1a\n"

@@ -11,9 +11,9 @@ from typing import IO, cast
 import numpy as np
 
 from omcal.datasets._contents import Contents, check_declared
-from omcal.datasets._data import DataError
 from omcal.datasets.readers._variables import join_splits
 from omcal.machine.arrays import Array
+from omcal.views.pair import DataError
 
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 GZIP_MAGIC = b"\x1f\x8b"
@@ -24,12 +24,15 @@ def is_idx(start: bytes) -> bool:
     return len(start) >= 4 and start[:2] == b"\0\0" and start[2] in TYPES and 1 <= start[3] <= 8
 
 
-def is_idx_file(path: Path, start: bytes) -> bool:
+def is_idx_file(path: Path, start: bytes = GZIP_MAGIC) -> bool:
     """Whether a file is idx, compressed with gzip or not."""
     if not start.startswith(GZIP_MAGIC):
         return is_idx(start)
-    with open_maybe_packed(path) as stream:
-        return is_idx(stream.read(4))
+    try:
+        with open_maybe_packed(path) as stream:
+            return is_idx(stream.read(4))
+    except (OSError, EOFError):
+        return False
 
 
 def is_idx_folder(path: Path, start: bytes) -> bool:
@@ -66,15 +69,7 @@ def read_idx_folder(path: Path) -> Contents:
 
 def idx_files(folder: Path) -> list[Path]:
     """Return the idx files in a folder."""
-    return [file for file in sorted(folder.iterdir()) if file.is_file() and _holds_idx(file)]
-
-
-def _holds_idx(path: Path) -> bool:
-    try:
-        with open_maybe_packed(path) as stream:
-            return is_idx(stream.read(4))
-    except (OSError, EOFError):
-        return False
+    return [file for file in sorted(folder.iterdir()) if file.is_file() and is_idx_file(file)]
 
 
 def _read_array(path: Path) -> Array:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from omcal.datasets._contents import Contents, Variable, check_declared, csr_from_parts
-from omcal.datasets._data import DataError
 from omcal.machine.arrays import Array
+from omcal.views.pair import DataError
 
 HEADER_SIZE = 128
 MAX_DEPTH = 8  # cells within cells

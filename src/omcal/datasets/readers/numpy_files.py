@@ -10,19 +10,9 @@ from typing import IO
 import numpy as np
 
 from omcal.datasets._contents import Contents, check_declared
-from omcal.datasets._data import DataError
 from omcal.datasets.readers._variables import gather
 from omcal.machine.arrays import Array
-
-
-def is_npy(path: Path, start: bytes) -> bool:
-    """Whether a file is a NumPy array."""
-    return start.startswith(b"\x93NUMPY")
-
-
-def is_npz(path: Path, start: bytes) -> bool:
-    """Whether a file is a zip archive, as those of NumPy are."""
-    return start.startswith(b"PK")
+from omcal.views.pair import DataError
 
 
 def is_npy_folder(path: Path, start: bytes) -> bool:

@@ -8,28 +8,21 @@ from typing import Any
 import numpy as np
 
 from omcal.datasets._contents import Contents, check_declared, text_fits
-from omcal.datasets._data import DataError
 from omcal.datasets._ids import NAMELESS
-from omcal.datasets._names import listed
 from omcal.datasets.readers._cells import require_short
 from omcal.machine.arrays import Array
+from omcal.machine.optional import require
+from omcal.views.columns import listed
 from omcal.views.frames import arrow_index, index_columns
+from omcal.views.pair import DataError
 from omcal.views.typed import arrow_column, is_numeric, is_text_type
-
-
-def is_parquet(path: Path, start: bytes) -> bool:
-    """Whether a file is Parquet."""
-    return start.startswith(b"PAR1")
 
 
 def read_parquet(path: Path) -> Contents:
     """Read the columns of a Parquet file; a column of equally long lists is a matrix."""
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
+    parquet = require("pyarrow.parquet", "Parquet files")
     size = path.stat().st_size
-    with pyarrow.parquet.ParquetFile(path) as file:
+    with parquet.ParquetFile(path) as file:
         described = file.metadata
         texts = [field.name for field in file.schema_arrow if is_text_type(field.type)]
     groups = [described.row_group(i) for i in range(described.num_row_groups)]
@@ -37,7 +30,7 @@ def read_parquet(path: Path) -> Contents:
     check_declared(8 * n_cells, size, f"the table of {described.num_rows} rows")
     check_declared(sum(group.total_byte_size for group in groups), size, "the table")
     # As a dictionary, so that a repeated text is read once.
-    with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+    with parquet.ParquetFile(path, read_dictionary=texts) as file:
         table = file.read()
     return arrow_contents(table, "Parquet")
 

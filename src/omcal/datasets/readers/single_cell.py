@@ -13,11 +13,11 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from omcal.datasets._contents import Contents, Deferred, Variable, text_fits
-from omcal.datasets._data import DataError, Matrix, spread_rows
-from omcal.datasets._ids import Ids, as_text
+from omcal.datasets._data import Matrix, spread_rows
 from omcal.datasets._names import is_label_name, scale_of_key
 from omcal.machine.arrays import Array
 from omcal.views.mixed import stacked
+from omcal.views.pair import DataError, Ids, as_text
 from omcal.views.typed import Columns, as_column
 
 PREFERRED = "X_pca"
@@ -111,7 +111,7 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
                 scales[view] = scale
         if not labelled:
             for name, column in _columns(_table(group)).items():
-                variables[f"{modality}:{name}"] = _spread(column, position)
+                variables[f"{modality}:{name}"] = _picked(column, position, name)
     name = f"MuData ({container})"
     return Contents(
         name,
@@ -187,15 +187,6 @@ def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
     return matrix if position is None else spread_rows(matrix, position)
 
 
-def _spread(column: Array, position: Array) -> Array:
-    """Return a column of a modality in the common order, "" for an absent cell."""
-    if position.max(initial=-1) >= len(column):
-        raise DataError("a column of a modality is shorter than the modality has cells.")
-    if (position >= 0).all():
-        return _picked(column, position, "a modality")
-    return np.where(position >= 0, _picked(column.astype(str), position, "a modality"), "")
-
-
 def _positions(root: Node, modality: str, n_here: int, n: int) -> Array:
     """Return the row of each cell of the file in the modality, -1 where absent."""
     parts = root.children()
@@ -246,38 +237,35 @@ def _columns(table: Node) -> dict[str, Array]:
         parts = item.children()
         column: Array | None = None
         if "categories" in parts:
-            column = _spelled_out(_vector(parts.get("codes")), _vector(parts["categories"]), name)
+            column = _picked(_vector(parts["categories"]), _vector(parts.get("codes")), name)
         elif "mask" in parts:
             column = _with_gaps(_vector(parts.get("values")), _vector(parts["mask"]), name)
         elif not _is_group(item):
             column = item.read()
             if column is not None and name in shared:
-                column = _spelled_out(column, _vector(shared[name]), name)
+                column = _picked(_vector(shared[name]), column, name)
         if column is not None and column.ndim == 1:
             columns[name] = column
     return columns
 
 
-def _spelled_out(codes: Array, categories: Array, name: str) -> Array:
-    """Decode categories; the code -1 is missing and becomes an empty string."""
-    if codes.dtype.kind not in "iu":
-        raise DataError(f"the categories of column {name!r} are damaged.")
-    if codes.min(initial=0) < -1 or codes.max(initial=-1) >= len(categories):
-        raise DataError(f"column {name!r} has codes outside its {len(categories)} categories.")
-    if (codes >= 0).all():
-        return _picked(categories, codes, repr(name))
-    return np.where(codes >= 0, _picked(categories.astype(str), codes, repr(name)), "")
-
-
 def _picked(values: Array, places: Array, name: str) -> Array:
-    """Return the values at these places; refuse long texts that would fill the memory."""
+    """Return the values at these places, categories or rows; at -1 an empty text.
+
+    Long texts that would fill the memory are refused.
+    """
     n = len(places)
+    if places.dtype.kind not in "iu":
+        raise DataError(f"the categories of column {name!r} are damaged.")
+    if places.min(initial=0) < -1 or places.max(initial=-1) >= len(values):
+        raise DataError(f"column {name!r} has codes outside its {len(values)} categories or rows.")
+    values = values if (places >= 0).all() else values.astype(str)
     if values.dtype.kind in "US" and not text_fits(n, values.itemsize, n * values.itemsize):
         raise DataError(
-            f"column {name} has texts of {values.itemsize // 4} letters for {n} cells, more than "
+            f"column {name!r} has texts of {values.itemsize // 4} letters for {n} cells, more than "
             "the file justifies; it is damaged or hostile."
         )
-    return values[places]
+    return values[places] if (places >= 0).all() else np.where(places >= 0, values[places], "")
 
 
 def _with_gaps(values: Array, is_missing: Array, name: str) -> Array:

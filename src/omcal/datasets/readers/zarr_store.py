@@ -21,11 +21,13 @@ from omcal.datasets._contents import (
     stored_bytes,
     text_array,
 )
-from omcal.datasets._data import DataError, Matrix
+from omcal.datasets._data import Matrix
 from omcal.datasets.readers._variables import gather
 from omcal.datasets.readers._zarr_packing import check_packing
 from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
 from omcal.machine.arrays import Array
+from omcal.machine.optional import require
+from omcal.views.pair import DataError
 
 MAX_DEPTH = 4
 DESCRIPTIONS = (".zarray", "zarr.json")  # of arrays in the formats 2 and 3
@@ -51,12 +53,8 @@ def read_zarr(path: Path) -> Contents:
 
 
 def require_zarr() -> Any:
-    """Import zarr, or raise with the command that installs it."""
-    try:
-        import zarr
-    except ImportError as error:
-        raise ImportError("zarr folders need zarr: pip install zarr.") from error
-    return zarr
+    """Import zarr."""
+    return require("zarr", "zarr folders")
 
 
 @dataclass(frozen=True)
