@@ -162,7 +162,7 @@ def test_a_terminal_is_no_table(omcal, monkeypatch):
 def test_several_tables_under_one_name(tmp_path):
     for name in ("a", "b"):
         write_csv(tmp_path / f"{name}.csv", RNA, name)
-    with pytest.raises(DataError, match=r"the name 'x' is for one table"):
+    with pytest.raises(DataError, match=r"it holds several tables: \['a', 'b'\]"):
         load_views({"x": tmp_path})
 
 
