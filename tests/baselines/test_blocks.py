@@ -182,6 +182,12 @@ def test_matrices_of_a_graph(rng):
 # Eigenvectors
 
 
+@pytest.fixture(autouse=True)
+def little_is_dense(monkeypatch):
+    """Let graphs of more than 100 vertices go to the solver of large ones."""
+    monkeypatch.setattr(_spectral, "_DENSE_SIZE", 100)
+
+
 def hypercube(dimensions):
     """Few different eigenvalues, each of high multiplicity."""
     n = 1 << dimensions
@@ -196,19 +202,19 @@ def chain(n):
 
 
 def disconnected(rng):
-    """Neighbour graphs of 700, 400 and 60 samples, chains of 3 and single vertices, shuffled."""
-    parts = [neighbor_graph(rng.rand(n, 2), 6) for n in (700, 400, 60)]
+    """Neighbour graphs of 210, 130 and 60 samples, chains of 3 and single vertices, shuffled."""
+    parts = [neighbor_graph(rng.rand(n, 2), 6) for n in (210, 130, 60)]
     W = sparse.block_diag([*parts, *[chain(3)] * 4, sparse.csr_array((5, 5))], format="csr")
     order = rng.permutation(W.shape[0])
     return sparse.csr_array(W[order][:, order])
 
 
 GRAPHS = {
-    "random": lambda rng: neighbor_graph(rng.rand(900, 3), 5),
+    "random": lambda rng: neighbor_graph(rng.rand(250, 3), 5),
     "disconnected": disconnected,
-    "hypercube": lambda rng: hypercube(10),
-    "chain": lambda rng: chain(500),
-    "integers": lambda rng: neighbor_graph(rng.randint(3, size=(800, 4)).astype(float), 5),
+    "hypercube": lambda rng: hypercube(8),
+    "chain": lambda rng: chain(300),
+    "integers": lambda rng: neighbor_graph(rng.randint(3, size=(240, 4)).astype(float), 5),
     "small": lambda rng: neighbor_graph(rng.rand(20, 2), 4),
     "no edges": lambda rng: sparse.csr_array((50, 50)),
 }
@@ -262,14 +268,14 @@ def test_as_many_zero_eigenvalues_as_components(rng):
 
 
 def test_eigenvectors_are_reproducible(rng):
-    L = laplacian(neighbor_graph(rng.rand(900, 3), 5))
+    L = laplacian(neighbor_graph(rng.rand(250, 3), 5))
     first, second = smallest_eigenvectors(L, 6), smallest_eigenvectors(L, 6)
     np.testing.assert_array_equal(first[1], second[1])
 
 
 @pytest.mark.parametrize("dense", [False, True])
 def test_eigenvectors_without_convergence_of_lanczos(rng, monkeypatch, dense):
-    L = laplacian(neighbor_graph(rng.rand(500, 3), 5))
+    L = laplacian(neighbor_graph(rng.rand(150, 3), 5))
     expected = linalg.eigh(L.toarray(), eigvals_only=True, subset_by_index=[0, 4])
     lanczos = _spectral._lanczos
 
