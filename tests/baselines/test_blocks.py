@@ -233,6 +233,12 @@ def test_smallest_eigenvectors_are_those_of_the_dense_solver(graph, c, rng):
         np.testing.assert_allclose(L @ vectors, vectors * values, atol=1e-10)
 
 
+def test_equal_eigenvalues_that_lanczos_skips():
+    """Of the 36 eigenvalues 4 of this graph it misses one, and finds a 6 in its place."""
+    values, _ = smallest_eigenvectors(laplacian(hypercube(9)), 20)
+    np.testing.assert_allclose(values, [0] + 9 * [2] + 10 * [4], atol=1e-12)
+
+
 @pytest.mark.slow
 def test_largest_eigenvectors_sparse_and_dense(rng):
     A = normalized_adjacency(disconnected(rng))
