@@ -21,9 +21,9 @@ of digits, wine and iris of scikit-learn, 3 to 12 random classes (2 of sets with
 problems, whose answers are not those of the whole sets. Its table goes to NAME_subsets.md; problems
 of one set are alike, so standard errors are over the sets.
 
---many takes more and smaller clusters than the root of the samples: in turn 30 to 89 round
+--many takes more and smaller clusters than the root of the samples: in turn 25 to 150 round
 clusters of 10 to 19 samples, the centres at least eight or five standard deviations apart in one to
-three views, and 25 to 75 random classes of 100leaves, which have 16 samples each. The numbers to
+three views, and 25 to 100 random classes of 100leaves, which have 16 samples each. The numbers to
 choose from are shares of the true one, from .15 to 1.5. Its table goes to NAME_many.md.
 """
 
@@ -176,11 +176,11 @@ def many(folder: Path, seed: int) -> tuple[str, int, list[np.ndarray]]:
     """What they are, the true number, and the views of many small clusters."""
     rng = np.random.RandomState(seed)
     if seed % 2:
-        c = rng.randint(25, 76)
+        c = rng.randint(25, 101)
         views, y = source(folder, "100leaves.mat")
         rows = np.flatnonzero(np.isin(y, rng.choice(np.unique(y), c, replace=False)))
         return "classes of 100leaves", c, [view[rows] for view in views]
-    c, size, gap = rng.randint(30, 90), rng.randint(10, 20), rng.choice([5, 8])
+    c, size, gap = rng.randint(25, 151), rng.randint(10, 20), rng.choice([5, 8])
     centres = [
         centres_apart(rng, c, d, side=8, growth=1.01) * gap / 8
         for d in rng.randint(4, 20, size=rng.randint(1, 4))

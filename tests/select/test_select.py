@@ -307,3 +307,12 @@ def test_the_null_has_the_shapes_and_the_covariance_of_the_views():
     assert [Y.shape for Y in drawn] == [(4000, 2), (4000, 1)]
     covariances = [np.cov(np.hstack(some), rowvar=False) for some in (views, drawn)]
     np.testing.assert_allclose(*covariances, atol=0.3)
+
+
+def test_the_result_is_a_table():
+    found = n_clusters(separated(4).views, [2, 3, 4, 6], n_runs=2)
+    assert found._repr_html_().count("<tr>") == 5
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = found.to_frame()
+    assert frame["n_clusters"].tolist() == [2, 3, 4, 6]
+    assert frame["score"].tolist() == list(found.score)

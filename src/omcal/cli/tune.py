@@ -58,11 +58,6 @@ def tune(
         "beta": _numbers("--beta", beta),
         "gamma": _numbers("--gamma", gamma),
     }
-
-    def show(trial: Trial) -> None:
-        if not quiet:
-            report_line(_line(trial))
-
     trials = omcal.select.tune_without_labels(
         data.views,
         n_clusters,
@@ -70,7 +65,7 @@ def tune(
         present=data.present,
         n_fits=fits,
         random_state=seed,
-        progress=show,
+        progress=lambda trial: None if quiet else report_line(_line(trial)),
     )
     if as_json:
         print_json(
@@ -112,13 +107,11 @@ def _word(value: Any) -> str:
 
 
 def _plain(trial: Trial) -> dict[str, object]:
-    failed = bool(trial.error)
+    scores = {name: getattr(trial, name) for name in ("stability", "silhouette", "explained")}
     return {
         "rank": trial.rank,
         **trial.parameters,
-        "stability": None if failed else trial.stability,
-        "silhouette": None if failed else trial.silhouette,
-        "explained": None if failed else trial.explained,
+        **(dict.fromkeys(scores) if trial.error else scores),
         "clusters_found": trial.clusters_found,
         "error": trial.error or None,
     }
@@ -129,9 +122,10 @@ def _show(reading: Reading, clusters: int, trials: list[Trial]) -> None:
         (
             str(trial.rank),
             *(_word(value) for value in trial.parameters.values()),
-            *(("failed", "", "") if trial.error else _scores(trial)),
+            *(("failed", "", "") if trial.error else (f"{score:.3f}" for score in scores)),
         )
         for trial in trials[:_LISTED]
+        for scores in [(trial.stability, trial.in_views, trial.silhouette)]
     ]
     titles = (name.removeprefix("n_") for name in trials[0].parameters)
     header = ("rank", *titles, "stability", "in the views", "silhouette")
@@ -146,7 +140,3 @@ def _show(reading: Reading, clusters: int, trials: list[Trial]) -> None:
     files = shlex.join(reading.words())
     # Not wrapped: it is there to be copied.
     stdout().print(f"Next: omcal cluster {files} --clusters {clusters} {words}", soft_wrap=True)
-
-
-def _scores(trial: Trial) -> tuple[str, str, str]:
-    return f"{trial.stability:.3f}", f"{trial.in_views:.3f}", f"{trial.silhouette:.3f}"

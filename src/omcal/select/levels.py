@@ -19,28 +19,35 @@ from sklearn.utils.extmath import randomized_svd
 
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import one_blas_thread, thread_count
+from omcal.method.anchors import SAMPLE_PER_ANCHOR, draw_rows
+from omcal.method.kmeans import lloyd, start_rows, trials
+from omcal.method.new_samples import GraphModel
 from omcal.method.rows import Assignment
-from omcal.method.settings import GraphSettings, default_n_anchors, start_weights
+from omcal.method.scaling import Scaling
+from omcal.method.settings import default_n_anchors, start_weights
 from omcal.method.solver import Problem, solve
 from omcal.method.starts import rotated_basis
 from omcal.method.updates import weighted_sum
+from omcal.method.vectors import Vectors
 from omcal.metrics import ari
-from omcal.places.memory import MemoryRows, join_in_memory, learn_in_memory
+from omcal.places.memory import MemoryRows, join_in_memory
 from omcal.views.view import Matrix, View, Views
 
 _DIRECTIONS = 200  # of a wide view, those of largest variance
+_JOINT_DIRECTIONS = 64  # of all views together, in which k-means finds the anchors
 _NEIGHBOURS = 5
 _BAND = 1.5  # largest over smallest number of clusters of a band
 # Iterations per number of clusters up to 50; above that a single one.
 _ITERATIONS, _FEW_CLUSTERS = 3, 50
 _JOINT_ITERATIONS = 10
+_NULL_STEP = 1.9  # from one number at which sets without clusters are fitted to the next
 _GAMMA, _TOLERANCE = 0.1, 1e-4
 
 Progress = Callable[[str], None]
 
 
 class Level(NamedTuple):
-    """The clusterings into one number of clusters: labels of each run, and of all joined."""
+    """The clusterings into one number of clusters: labels of each run, and of all combined."""
 
     runs: list[Array]
     labels: Array
@@ -56,16 +63,14 @@ def agreements(runs: Sequence[Array]) -> list[float]:
     return [ari(a, b) for a, b in combinations(runs, 2)]
 
 
-def few_directions(X: Matrix) -> Array:
+def few_directions(X: Matrix, most: int = _DIRECTIONS) -> Array:
     """Return the centred rows in their directions of largest variance, as float32.
 
-    Narrow dense views keep their features.
+    Dense rows that have no more features than that keep them.
     """
     n, d = X.shape
-    if sparse.issparse(X) or d > _DIRECTIONS:
-        U, S, _ = randomized_svd(
-            X.astype(np.float32), min(_DIRECTIONS, n, d), n_iter=2, random_state=0
-        )
+    if sparse.issparse(X) or d > most:
+        U, S, _ = randomized_svd(X.astype(np.float32), min(most, n, d), n_iter=2, random_state=0)
         X = U * S
     return np.ascontiguousarray(X - X.mean(axis=0), dtype=np.float32)
 
@@ -95,6 +100,8 @@ class Runs:
         self, points: Sequence[Array], seeds: Sequence[int], weighting: Any = "distinct"
     ) -> None:
         self._views = Views([View(f"view{v}", X) for v, X in enumerate(points)])
+        self._unscaled = [Scaling.fit(view, None) for view in self._views]
+        self._joint = Vectors(few_directions(np.hstack(points), _JOINT_DIRECTIONS))
         self.seeds = seeds
         self._weighting = weighting
 
@@ -102,13 +109,12 @@ class Runs:
     def n(self) -> int:
         return self._views.n
 
-    def fit(self, band: list[int], seed: int) -> list[Assignment]:
-        """Return the clusters of one run for each number of a band."""
+    def fit(self, band: list[int], seed: int, numbers: list[int]) -> list[Assignment]:
+        """Return the clusters of one run for some numbers of a band."""
         views = self._views
         m = min(max(default_n_anchors(views.n, band[-1]), _NEIGHBOURS + 1), views.n)
-        settings = GraphSettings(band[-1], m, min(_NEIGHBOURS, m - 1), None, "kmeans")
         state = np.random.RandomState((seed + 7919 * band[0]) % 2**32)
-        (model,) = learn_in_memory(views, settings, [state])
+        model = GraphModel(self._unscaled, self._anchors(m, state), min(_NEIGHBOURS, m - 1))
         weighting, alpha = start_weights(self._weighting, len(views))
         iterations = _ITERATIONS if band[-1] <= _FEW_CLUSTERS else 1
         problem = Problem(0.0, _GAMMA, weighting, alpha, iterations, _TOLERANCE)
@@ -117,7 +123,23 @@ class Runs:
         StS = rows.gram()
         AtA = weighted_sum(problem.alpha, weighted_sum(problem.alpha, StS))
         vectors = np.linalg.eigh(AtA)[1]
-        return [_solved(rows, StS, vectors[:, -c:], problem) for c in band]
+        return [_solved(rows, StS, vectors[:, -c:], problem) for c in numbers]
+
+    def _anchors(self, m: int, state: np.random.RandomState) -> list[Array]:
+        """Return m anchors per view: the means of clusters in the joint directions of all views.
+
+        Anchors of all features are no better, and take most of the time
+        (docs/n_clusters_study.md).
+        """
+        some: Any = slice(None)
+        if self.n > SAMPLE_PER_ANCHOR * m:
+            some = draw_rows(self.n, SAMPLE_PER_ANCHOR * m, state)
+        points = self._joint if isinstance(some, slice) else self._joint[some]
+        first = start_rows(points.n, points.X.shape[1], m, thorough=False)
+        tried = trials(points.n, m, thorough=False)
+        labels = points.nearest(lloyd(points, m, False, tried, state, first))[0]
+        # A cluster without samples has one of the first samples as its anchor.
+        return [Vectors(view.array[some]).means(labels, view.array[:m]) for view in self._views]
 
 
 def _solved(rows: MemoryRows, StS: Floats, vectors: Floats, problem: Problem) -> Assignment:
@@ -127,7 +149,7 @@ def _solved(rows: MemoryRows, StS: Floats, vectors: Floats, problem: Problem) ->
     return rows.assign(Z.alpha, *Z.f_step(), Z.G, runner_up=True)
 
 
-def joined(runs: Sequence[Assignment], c: int) -> Array:
+def combined(runs: Sequence[Assignment], c: int) -> Array:
     """Return the labels of the runs combined into c clusters, as `Consensus` does it."""
     if sum(len(np.unique(run.labels)) for run in runs) <= c:
         return np.asarray(runs[0].labels)
@@ -139,53 +161,57 @@ def joined(runs: Sequence[Assignment], c: int) -> Array:
 
 def fit_levels(
     runs: Runs, numbers: Sequence[int], progress: Progress, null: Sequence[Runs] = ()
-) -> Iterator[tuple[dict[int, Level], list[dict[int, list[Array]]]]]:
-    """Yield the clusterings of each band of numbers, and the runs on sets without clusters.
+) -> Iterator[tuple[dict[int, Level], dict[int, list[float]]]]:
+    """Yield the levels of each band of numbers, and how well runs agree on sets without clusters.
 
-    The latter are fitted at some numbers of a band only. `progress` is told the time that further
-    bands may take, estimated from those before.
+    The latter, `null`, are fitted at some of the numbers only, and have one value per set.
+    `progress` is told the time that further bands may take, estimated from those before.
     """
     work = Parallel(n_jobs=thread_count(), prefer="threads")
     groups, began, done = list(bands(numbers)), perf_counter(), 0.0
     costs = [_cost(band, runs.n) for band in groups]
+    drawn_at = spaced(numbers) if null else []
     for band, cost in zip(groups, costs, strict=True):
-        few = spaced(band) if null else []
-        tasks = [(runs, seed, band) for seed in runs.seeds]
-        tasks += [(one, seed, few) for one in null for seed in one.seeds]
+        few = [c for c in band if c in drawn_at]
+        asked = [(runs, band), *((one, few) for one in null if few)]
+        tasks = [(one, seed, some) for one, some in asked for seed in one.seeds]
         with one_blas_thread():
-            found = work(delayed(some.fit)(which, seed) for some, seed, which in tasks)
-            own = list(zip(*found[: len(runs.seeds)], strict=True))
-            labels = work(delayed(joined)(own[i], c) for i, c in enumerate(band))
+            fits = iter(work(delayed(one.fit)(band, seed, some) for one, seed, some in tasks))
+            # By set and number of clusters, the runs.
+            own, *drawn = [
+                list(zip(*(next(fits) for _ in one.seeds), strict=True)) for one, _ in asked
+            ]
+            labels = work(delayed(combined)(some, c) for some, c in zip(own, band, strict=True))
         levels = {
-            c: Level([np.asarray(run.labels) for run in some], one)
-            for c, some, one in zip(band, own, labels, strict=True)
+            c: Level(_labels(some), one) for c, some, one in zip(band, own, labels, strict=True)
         }
-        others = iter(found[len(runs.seeds) :])
-        of_null = [list(zip(*(next(others) for _ in one.seeds), strict=True)) for one in null]
+        chance = {
+            c: [float(np.mean(agreements(_labels(one[i])))) for one in drawn]
+            for i, c in enumerate(few)
+        }
         done += cost
         left = (perf_counter() - began) * (sum(costs) / done - 1)
         progress(f"tried up to {band[-1]} clusters; at most about {left:.0f} s left")
-        yield (
-            levels,
-            [
-                {
-                    c: [np.asarray(run.labels) for run in some]
-                    for c, some in zip(few, one, strict=True)
-                }
-                for one in of_null
-            ],
-        )
+        yield levels, chance
 
 
-def spaced(band: list[int]) -> list[int]:
-    """Return the first and, if there are three or more, the last number of a band.
+def _labels(runs: Iterable[Assignment]) -> list[Array]:
+    return [np.asarray(run.labels) for run in runs]
+
+
+def spaced(numbers: Sequence[int]) -> list[int]:
+    """Return the first and the last number, and some between them that lie far apart.
 
     Examples
     --------
-    >>> spaced([4, 5, 6]), spaced([2, 3])
-    ([4, 6], [2])
+    >>> spaced([2, 3, 4, 5, 6, 7, 8, 9])
+    [2, 4, 8, 9]
     """
-    return [band[0], band[-1]] if len(band) > 2 else band[:1]
+    kept = [numbers[0]]
+    for number in numbers:
+        if number >= _NULL_STEP * kept[-1] or number == numbers[-1] > kept[-1]:
+            kept.append(number)
+    return kept
 
 
 def _cost(band: list[int], n: int) -> float:

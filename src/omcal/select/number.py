@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -15,154 +15,29 @@ from sklearn.utils import check_random_state
 from omcal.machine.arrays import Array, Floats, Seed
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.estimators import OMCAL
-from omcal.model.structure import Structure, find_structure, gaussian_like, sample_size
+from omcal.model.structure import find_structure, gaussian_like, sample_size
 from omcal.model.subset_fits import numbered_sample
 from omcal.places.data_scan import complete_sample
-from omcal.select.levels import (
-    Progress,
-    Runs,
-    agreements,
-    few_directions,
-    fit_levels,
-)
+from omcal.select.levels import Level, Progress, Runs, agreements, few_directions, fit_levels
+from omcal.select.suggestion import ClusterNumber
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import fill_missing, read_views
 from omcal.views.view import Matrix, Views
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from omcal.model.parameters import Weighting
 
 _FEWEST = 6  # samples: of fewer, none has as many neighbours among the anchors as a fit asks for
 _NULL_DRAWS, _NULL_RUNS = 2, 2
+_TEST_DRAWS = 10  # at the best number, where neighbours are not separated
 _NEIGHBOURS = 10  # per view
 _SMALL = 12  # all numbers up to it are tried
 _STEP = 1.2  # from one candidate to the next
-_FALLEN = 3, 0.5  # numbers in a row whose score is this far below the largest: none beyond is tried
+_FALLEN = 3, 0.3  # numbers in a row whose score is this far below the largest: none beyond is tried
 _FINE, _ROUNDS = 6, 2  # further candidates around the best per round, and rounds
-_SMOOTH = 0.35  # width of the window over chance, in logarithms of the number of clusters
 _LEAST_ROOM = 0.05  # for stability above chance
 _FAR, _SURE = 30, 0.3  # numbers beyond it, and beyond the root of n, need this confidence
 _SAME = 0.1  # numbers that differ by less than this share, or by one, count as the same
-
-
-@dataclass(frozen=True)
-class ClusterNumber:
-    """Curves over the number of clusters, and a suggestion; `print` it, or `plot` it.
-
-    Attributes
-    ----------
-    suggestion : int
-        The candidate with the largest `score`; 1 where no cluster structure was found and no
-        candidates were given. Numbers above 30, and above the root of the number of samples, are
-        suggested with a confidence of at least 0.3 only.
-    confidence : float
-        0 to 1: the share of pairs of runs that lead to the same number, within one or a tenth,
-        times the stability beyond chance, (stability − chance) / (1 − chance).
-    ranking : tuple of int
-        The candidates by `score`, the suggestion first.
-    candidates : tuple of int
-        The numbers that were tried.
-    modularity : tuple of float
-        Share of the ties between neighbours that lie inside clusters, less the share that is
-        expected of random ties.
-    stability : tuple of float
-        Mean adjusted Rand index between two runs, which have other anchors.
-    chance : tuple of float
-        The same on data without clusters: one Gaussian with the covariance of all scaled views.
-    score : tuple of float
-        Modularity relative to its largest value, plus (stability − chance) / (1 − chance).
-    n_samples, n_runs : int
-        Number of samples that were used, and of runs per candidate.
-    structure : omcal.model.structure.Structure or None
-        How well the best number separates a sample of the data, and how well data without clusters
-        is separated; None where there are fewer than 50 samples.
-
-    Examples
-    --------
-    >>> from omcal.datasets import make_multiview
-    >>> from omcal.select import n_clusters
-    >>> data = make_multiview(200, n_clusters=4, noise=0.3, random_state=0)
-    >>> found = n_clusters(data.views, range(2, 8))
-    >>> found.suggestion, found.candidates[0], len(found.modularity)
-    (4, 2, 6)
-    """
-
-    suggestion: int
-    confidence: float
-    ranking: tuple[int, ...]
-    candidates: tuple[int, ...]
-    modularity: tuple[float, ...]
-    stability: tuple[float, ...]
-    chance: tuple[float, ...]
-    score: tuple[float, ...]
-    n_samples: int
-    n_runs: int
-    structure: Structure | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the attributes as plain lists and numbers, as for JSON.
-
-        Returns
-        -------
-        dict
-            The attributes by name.
-        """
-        return asdict(self)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the curves, as `omcal.plots.number_of_clusters` does.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-            The axes with the drawing.
-        """
-        from omcal.plots.studies import number_of_clusters
-
-        return number_of_clusters(self, ax)
-
-    def __str__(self) -> str:
-        order = [self.candidates.index(c) for c in self.ranking if c in self.candidates][:5]
-        lines = [self.sentence(), "", "clusters  score  modularity  stability  by chance"]
-        lines += [
-            f"{self.candidates[i]:<8}  {self.score[i]:<5.2f}  {self.modularity[i]:<10.3f}  "
-            f"{self.stability[i]:<9.2f}  {self.chance[i]:.2f}"
-            for i in order
-        ]
-        return "\n".join(lines)
-
-    def sentence(self) -> str:
-        """Return the suggestion and how far to trust it, in words.
-
-        Returns
-        -------
-        str
-            One or two sentences.
-        """
-        if self.structure is not None and not self.structure.found:
-            numbers = "1 cluster" if self.suggestion == 1 else f"{self.suggestion} clusters"
-            return (
-                f"{numbers}: no cluster structure found. The best number separates neighbours with "
-                f"a score of {self.structure.separation:.2f}, and data without clusters reach "
-                f"{self.structure.null:.2f}."
-            )
-        if self.confidence >= 0.9:
-            trust = "the data point to this number"
-        elif self.confidence >= 0.5:
-            trust = "other numbers fit nearly as well; look at the next best, or at a tree"
-        else:
-            trust = "little more than a guess; look at a tree of the clusters"
-        text = f"{self.suggestion} clusters, confidence {self.confidence:.2f}: {trust}."
-        if self.suggestion == max(self.candidates):
-            text += " It is the largest number tried; try larger ones."
-        return text
 
 
 def silent(text: str) -> None:
@@ -243,7 +118,7 @@ def n_clusters(
         search.add(coarse_numbers(n) if numbers is None else numbers, may_stop=numbers is None)
         for _ in range(_ROUNDS if numbers is None else 0):
             search.add(finer_numbers(search.numbers, search.best))
-    return _tested(search, scaled, one_is_possible=numbers is None)
+        return _tested(search, scaled, one_is_possible=numbers is None)
 
 
 def check_numbers(name: str, given: Iterable[int]) -> list[int]:
@@ -308,37 +183,41 @@ class _Search:
         progress: Progress,
     ) -> None:
         self._progress = progress
-        self.labels: dict[int, Array] = {}
-        self._modularity: dict[int, Floats] = {}  # of the joint labels, then of each run
+        self.levels: dict[int, Level] = {}
+        self._modularity: dict[int, Floats] = {}  # of all runs combined, then of each
         self._agreement: dict[int, Floats] = {}  # of each pair of runs
         self._chance: dict[int, float] = {}
         self.seeds = _seeds(rng, n_runs)
         self._runs = Runs(points, self.seeds, weighting)
-        draws = np.random.default_rng(rng.randint(2**31 - 1))
-        self._null = [  # sets without clusters
-            Runs(null_like(points, draws), _seeds(rng, _NULL_RUNS), weighting)
-            for _ in range(_NULL_DRAWS)
-        ]
+        self._points, self._weighting, self._rng = points, weighting, rng
+        self._null = self._without_clusters(_NULL_DRAWS)
         self._near = nearest(points)
+
+    def _without_clusters(self, count: int) -> list[Runs]:
+        """Return the runs on sets that are drawn from the null."""
+        draws = np.random.default_rng(self._rng.randint(2**31 - 1))
+        return [
+            Runs(null_like(self._points, draws), _seeds(self._rng, _NULL_RUNS), self._weighting)
+            for _ in range(count)
+        ]
 
     def add(self, numbers: list[int], *, may_stop: bool = False) -> None:
         """Fit further candidates, upwards; stop where the score has fallen far."""
         null = [] if self._chance else self._null
-        for levels, drawn in fit_levels(self._runs, numbers, self._progress, null):
+        for levels, chance in fit_levels(self._runs, numbers, self._progress, null):
+            self.levels |= levels
+            self._chance |= {c: float(np.mean(values)) for c, values in chance.items()}
             for c, level in levels.items():
-                self.labels[c] = level.labels
                 listed = (level.labels, *level.runs)
                 self._modularity[c] = np.array([modularity(self._near, one) for one in listed])
                 self._agreement[c] = np.array(agreements(level.runs))
-            for c in drawn[0] if drawn else ():
-                self._chance[c] = float(np.mean([agreements(draw[c]) for draw in drawn]))
             score = self.score
             if may_stop and (score[-_FALLEN[0] :] < score.max() - _FALLEN[1]).all():
                 break
 
     @property
     def numbers(self) -> list[int]:
-        return sorted(self.labels)
+        return sorted(self.levels)
 
     @property
     def modularity(self) -> Floats:
@@ -350,8 +229,9 @@ class _Search:
 
     @property
     def chance(self) -> Floats:
-        known = np.array(sorted(self._chance))
-        return smoothed(known, np.array([self._chance[c] for c in known]), self.numbers)
+        known = sorted(self._chance)
+        values = [self._chance[c] for c in known]
+        return np.interp(np.log(self.numbers), np.log(known), values)
 
     @property
     def score(self) -> Floats:
@@ -366,6 +246,12 @@ class _Search:
         if far[best] and not far.all() and self.confidence(best) < _SURE:
             best = int(np.where(far, -np.inf, score).argmax())
         return best
+
+    def exceeds_chance(self, number: int) -> bool:
+        """Whether runs agree more on the data than on each of several sets without clusters."""
+        null = self._without_clusters(_TEST_DRAWS)
+        ((levels, chance),) = fit_levels(self._runs, [number], self._progress, null)
+        return levels[number].stability > max(chance[number])
 
     def confidence(self, best: int) -> float:
         """Return the share of pairs of runs with this best number, times its stability.
@@ -395,13 +281,6 @@ def scores(modularity: Floats, stability: Floats, chance: Floats) -> Floats:
     """Return relative modularity plus the stability beyond chance."""
     relative = modularity / max(float(modularity.max()), 1e-12)
     return np.asarray(relative + beyond_chance(stability, chance))
-
-
-def smoothed(known: Array, values: Floats, numbers: Sequence[int]) -> Floats:
-    """Return the values at other numbers: weighted means over a window of logarithms."""
-    away = np.log(np.asarray(numbers))[:, None] - np.log(known)
-    weights = np.exp(-0.5 * np.square(away / _SMOOTH))
-    return np.asarray(weights @ values / weights.sum(axis=1))
 
 
 def _seeds(rng: np.random.RandomState, count: int) -> list[int]:
@@ -443,9 +322,10 @@ def _tested(search: _Search, scaled: list[Matrix], *, one_is_possible: bool) -> 
     numbers, score = search.numbers, search.score
     best = search.best
     order = [best, *(int(i) for i in np.argsort(-score, kind="stable") if i != best)]
-    labels = search.labels[numbers[best]]
+    labels = search.levels[numbers[best]].labels
     some = complete_sample(len(labels), None, sample_size(len(labels), numbers[best]))
     structure = find_structure([X[some] for X in scaled], labels[some])
+    separated = structure is None or structure.found
     found = ClusterNumber(
         suggestion=numbers[best],
         confidence=search.confidence(best),
@@ -458,8 +338,9 @@ def _tested(search: _Search, scaled: list[Matrix], *, one_is_possible: bool) -> 
         n_samples=len(labels),
         n_runs=len(search.seeds),
         structure=structure,
+        has_structure=separated or search.exceeds_chance(numbers[best]),
     )
-    if structure is None or structure.found or not one_is_possible:
+    if found.has_structure or not one_is_possible:
         return found
     ranking = (1, *found.ranking)
     return replace(found, suggestion=1, confidence=0.0, ranking=ranking)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,23 +145,16 @@ def tune_without_labels(
     check_present(views.present)
     kept = np.sort(rng.permutation(views.n)[:max_samples])
     sample = _Sample(views, kept)
-    parts = [_part(len(kept), fraction, rng) for _ in range(n_fits)]
+    size = max(2, round(fraction * len(kept)))
+    parts = [np.sort(rng.permutation(len(kept))[:size]) for _ in range(n_fits)]
     seeds = [int(seed) for seed in rng.randint(2**31, size=n_fits)]
     trials = []
-    for parameters in _combinations(grid):
+    for values in itertools.product(*grid.values()):
+        parameters = dict(zip(grid, values, strict=True))
         model = OMCAL(n_clusters, **{**fixed, **parameters})
         trials.append(_trial(model, parameters, sample, parts, seeds))
         progress(trials[-1])
     return _ranked(trials, n_clusters)
-
-
-def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
-
-
-def _part(n: int, fraction: float, rng: np.random.RandomState) -> Array:
-    return np.sort(rng.permutation(n)[: max(2, round(fraction * n))])
 
 
 class _Sample:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Floats, Seed
@@ -349,24 +350,12 @@ def top_features(
     for X, view in zip(scaled, views, strict=True):
         sums = member @ X
         means: Floats = np.asarray(sums.toarray() if sparse.issparse(sums) else sums) / sizes
-        away = (means - _mean(X)) / _deviation(X)
+        spread = StandardScaler(with_mean=False).fit(X)
+        away = np.where(spread.var_ > 0, means - spread.mean_, 0) / spread.scale_
         for cluster, row in enumerate(away):
             for j in np.argsort(-np.abs(row), kind="stable")[:_FEATURES].tolist():
                 name = f"feature {j}" if view.columns is None else view.columns[j]
                 found[cluster].append(Feature(view.name, name, float(row[j])))
     return tuple(
         tuple(sorted(some, key=lambda one: -abs(one.deviation))[:_FEATURES]) for some in found
-    )
-
-
-def _mean(X: Matrix) -> Floats:
-    return np.asarray(X.mean(axis=0)).ravel()
-
-
-def _deviation(X: Matrix) -> Floats:
-    """Return the standard deviation of each feature, infinite for constant ones."""
-    squares = X.multiply(X) if sparse.issparse(X) else np.square(X)
-    variance = np.maximum(_mean(squares) - _mean(X) ** 2, 0)
-    return np.where(
-        variance > 1e-12 * max(variance.max(initial=0), 1e-300), np.sqrt(variance), np.inf
     )
