@@ -4,7 +4,7 @@ ORDER = [
     # Kinds of data
     *("embeddings", "topics", "languages", "cells", "sensors"),
     # Judging a result
-    *("report", "figures", "comparison", "weekly"),
+    *("how_many", "report", "figures", "comparison", "weekly"),
     # Size
     *("million", "gpu", "cluster"),
     # Taking part

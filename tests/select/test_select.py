@@ -316,3 +316,25 @@ def test_the_result_is_a_table():
     frame = found.to_frame()
     assert frame["n_clusters"].tolist() == [2, 3, 4, 6]
     assert frame["score"].tolist() == list(found.score)
+
+
+def test_runs_that_agree_beyond_chance_are_structure():
+    """Blurred clusters hardly separate neighbours, but runs find them, unlike in the null."""
+    data = make_multiview(500, n_clusters=10, noise=1.9, random_state=0)
+    found = n_clusters(data.views, [5, 10], n_runs=3)
+    assert not found.structure.found and found.has_structure
+    assert "no cluster structure" not in found.sentence()
+
+
+@pytest.mark.slow
+def test_clusters_within_clusters_are_reached():
+    """Runs agree on three groups and on their seven parts, and on no number between them."""
+    rng = np.random.default_rng(0)
+    part = rng.integers(7, size=700)
+    group = np.array([0, 0, 1, 1, 2, 2, 2])[part]
+
+    def view(d, between_groups, between_parts):
+        X = rng.normal(0, between_groups, (3, d))[group] + rng.normal(size=(700, d))
+        return X + rng.normal(0, between_parts, (7, d))[part]
+
+    assert n_clusters([view(60, 2.5, 0.6), view(15, 1.5, 1.0)]).suggestion == 7

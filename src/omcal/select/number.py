@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
-from omcal.machine.arrays import Array, Floats, Seed
+from omcal.machine.arrays import Array, Floats, Mask, Seed
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.estimators import OMCAL
 from omcal.model.structure import find_structure, gaussian_like, sample_size
@@ -33,10 +33,11 @@ _TEST_DRAWS = 10  # at the best number, where neighbours are not separated
 _NEIGHBOURS = 10  # per view
 _SMALL = 12  # all numbers up to it are tried
 _STEP = 1.2  # from one candidate to the next
-_FALLEN = 3, 0.3  # numbers in a row whose score is this far below the largest: none beyond is tried
+# Far numbers in a row whose score is this far below the largest: none beyond is tried.
+_FALLEN = 3, 0.3
 _FINE, _ROUNDS = 6, 2  # further candidates around the best per round, and rounds
 _LEAST_ROOM = 0.05  # for stability above chance
-_FAR, _SURE = 30, 0.3  # numbers beyond it, and beyond the root of n, need this confidence
+_FAR, _SURE = 30, 0.3  # far numbers, beyond it and beyond the root of n, need this confidence
 _SAME = 0.1  # numbers that differ by less than this share, or by one, count as the same
 
 
@@ -211,8 +212,9 @@ class _Search:
                 listed = (level.labels, *level.runs)
                 self._modularity[c] = np.array([modularity(self._near, one) for one in listed])
                 self._agreement[c] = np.array(agreements(level.runs))
-            score = self.score
-            if may_stop and (score[-_FALLEN[0] :] < score.max() - _FALLEN[1]).all():
+            score, last = self.score, slice(-_FALLEN[0], None)
+            fallen = self.far[last] & (score[last] < score.max() - _FALLEN[1])
+            if may_stop and fallen.all():
                 break
 
     @property
@@ -238,11 +240,16 @@ class _Search:
         return scores(self.modularity, self.stability, self.chance)
 
     @property
+    def far(self) -> Mask:
+        """Return which of the numbers are far beyond what is usual for so many samples."""
+        return np.asarray(np.array(self.numbers) > max(_FAR, self._runs.n**0.5))
+
+    @property
     def best(self) -> int:
         """Return the position of the best candidate; a far one needs confidence."""
         score = self.score
         best = int(score.argmax())
-        far = np.array(self.numbers) > max(_FAR, self._runs.n**0.5)
+        far = self.far
         if far[best] and not far.all() and self.confidence(best) < _SURE:
             best = int(np.where(far, -np.inf, score).argmax())
         return best
