@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from omcal.machine.arrays import Array
 from omcal.model.certainty import margins
 from omcal.model.feature_effects import ClusterDescription
-from omcal.plots.figures import BLUE, ORANGE, new_axes, open_frame
+from omcal.plots.figures import BLUE, ORANGE, new_axes, on_axes, open_frame
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _GREY = "#666666"
 
 
+@on_axes
 def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Samples in the plane, coloured and shaped by cluster, with its number in each cluster.
+    """Draw samples in the plane, coloured and shaped by cluster, with the number of each cluster.
 
     Parameters
     ----------
@@ -29,18 +30,9 @@ def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Axes | None = None) 
         For example of `omcal.report.model_layout`.
     labels : array-like of shape (n,)
         Clusters, 0, 1, 2 ...
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> len(sample_map([[0.0, 0.0], [1.0, 1.0]], [0, 1]).collections)
     2
     """
@@ -63,25 +55,17 @@ def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Axes | None = None) 
     return ax
 
 
+@on_axes
 def cluster_sizes(labels: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Number of samples in each cluster, the largest first.
+    """Draw the number of samples in each cluster, the largest first.
 
     Parameters
     ----------
     labels : array-like of shape (n,)
         Clusters, 0, 1, 2 ...
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> [label.get_text() for label in cluster_sizes([0, 1, 1]).get_yticklabels()]
     ['1', '0']
     """
@@ -102,10 +86,11 @@ def cluster_sizes(labels: ArrayLike, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@on_axes
 def cluster_features(
     description: ClusterDescription, cluster: int, view: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """The features that distinguish a cluster, as bars to the side of their effect.
+    """Draw the features that distinguish a cluster, as bars to the side of their effect.
 
     Parameters
     ----------
@@ -115,18 +100,9 @@ def cluster_features(
         Its number.
     view : str, optional
         Of this view only.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from omcal import OMCAL
     >>> from omcal.datasets import make_multiview
     >>> data = make_multiview(90, n_clusters=3, random_state=0)
@@ -159,8 +135,9 @@ def cluster_features(
     return ax
 
 
+@on_axes
 def confusion(classes: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
-    """How many samples of each class each cluster holds; what is in place is on the diagonal.
+    """Draw the counts of samples by class and cluster; matched pairs are on the diagonal.
 
     Parameters
     ----------
@@ -168,18 +145,9 @@ def confusion(classes: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> 
         Known classes.
     labels : array-like of shape (n,)
         Clusters, 0, 1, 2 ...
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> ax = confusion(["cat", "dog", "dog"], [1, 0, 0])
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['1', '0']
@@ -187,7 +155,7 @@ def confusion(classes: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> 
     known, found = np.asarray(classes), _one_dimensional("labels", labels)
     if known.shape != found.shape:
         raise ValueError(
-            f"classes has shape {known.shape} and labels {found.shape}; give one a sample."
+            f"classes has shape {known.shape} and labels {found.shape}; give one per sample."
         )
     names, counts = class_counts(known, found, int(found.max()) + 1)
     order = diagonal_order(counts)
@@ -205,14 +173,14 @@ def confusion(classes: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> 
 
 
 def class_counts(classes: Array, labels: Array, n_clusters: int) -> tuple[Array, Array]:
-    """Names of the classes, and how many samples of each a cluster holds."""
+    """Return the names of the classes, and the number of samples of each in each cluster."""
     names, codes = np.unique(classes, return_inverse=True)
     cells = np.bincount(labels * len(names) + codes, minlength=n_clusters * len(names))
     return names, cells.reshape(n_clusters, len(names))
 
 
 def diagonal_order(counts: Array) -> Array:
-    """Clusters in the order of the classes that the best pairing gives them; the others last.
+    """Return the clusters in the order of the classes matched to them; the others last.
 
     Examples
     --------
@@ -225,8 +193,9 @@ def diagonal_order(counts: Array) -> Array:
     return np.argsort(place, kind="stable")
 
 
+@on_axes
 def certainty(values: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
-    """How sure the samples of each cluster are of it, the least sure cluster first.
+    """Draw the certainty of the samples of each cluster, the least certain cluster first.
 
     A bar reaches from quartile to quartile, with a gap at the median; the line holds nine tenths.
 
@@ -238,18 +207,9 @@ def certainty(values: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> A
         next is taken, as a share of all ties.
     labels : array-like of shape (n,)
         Clusters, 0, 1, 2 ...
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> certainty([0.9, 0.8, 0.3], [0, 0, 1]).get_xlabel()
     'certainty'
     """

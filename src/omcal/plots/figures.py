@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,35 +17,48 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 BLUE, ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
 
 
+_AX = """ax : matplotlib Axes, optional
+    Where to draw; a new figure by default.
+
+Returns
+-------
+matplotlib Axes
+    The Axes with the drawing.
+
+Examples"""
+
+
+def on_axes(draw: F) -> F:
+    """Document the parameter `ax` of a drawing function and the Axes that it returns."""
+    if draw.__doc__:  # python -OO has none
+        own, examples = inspect.cleandoc(draw.__doc__).split("\n\nExamples")
+        draw.__doc__ = f"{own}\n{_AX}{examples}"
+    return draw
+
+
+@on_axes
 def convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Objective after each iteration.
+    """Draw the objective after each iteration.
 
     Parameters
     ----------
     objective : array-like of shape (n_iter,)
         `model.objective_`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> convergence([3.0, 2.0, 1.9]).get_xlabel()
     'iteration'
     """
     values = np.asarray(objective, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
-            f"objective has shape {values.shape}; give one value an iteration, as in objective_."
+            f"objective has shape {values.shape}; give one value per iteration, as in objective_."
         )
     ax = new_axes(ax)
     iterations = np.arange(1, len(values) + 1)
@@ -58,8 +72,9 @@ def convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@on_axes
 def view_weights(weights: ArrayLike, names: Sequence[str], ax: Axes | None = None) -> Axes:
-    """Weight of each view, as bars from top to bottom.
+    """Draw the weight of each view, as bars from top to bottom.
 
     Parameters
     ----------
@@ -67,25 +82,16 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Axes | None = Non
         `model.view_weights_`.
     names : sequence of str
         `model.view_names_`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> len(view_weights([0.7, 0.3], ["pixels", "edges"]).patches)
     2
     """
     values = np.asarray(weights, dtype=np.float64)
     if values.shape != (len(names),):
         raise ValueError(
-            f"weights has shape {values.shape} for {len(names)} names; give one weight a view."
+            f"weights has shape {values.shape} for {len(names)} names; give one weight per view."
         )
     ax = new_axes(ax)
     places = np.arange(len(values))
@@ -102,8 +108,9 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Axes | None = Non
     return ax
 
 
+@on_axes
 def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
-    """Similarity of all pairs of samples; good clusters are dark blocks on the diagonal.
+    """Draw the similarity of all pairs of samples; clusters are dark blocks on the diagonal.
 
     Parameters
     ----------
@@ -111,18 +118,9 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Axes | Non
         Similarities, for example of `sample_similarity`, samples of a class side by side.
     boundaries : array-like, optional
         First sample of each class but the first: where to draw lines.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> len(similarity([[1.0, 0.0], [0.0, 1.0]], boundaries=[1]).images)
     1
     """
@@ -140,7 +138,7 @@ def similarity(B: ArrayLike, boundaries: ArrayLike | None = None, ax: Axes | Non
 
 
 def sample_similarity(graph: ArrayLike) -> Floats:
-    """Similarity of samples that an anchor graph implies: B = S D⁻¹ Sᵀ, D the column sums of S.
+    """Return the similarity of samples in an anchor graph, B = S D⁻¹ Sᵀ with the column sums D.
 
     Parameters
     ----------
@@ -177,7 +175,7 @@ def overview(
     after: ArrayLike,
     boundaries: ArrayLike | None = None,
 ) -> Figure:
-    """One figure of a fit: convergence, view weights, similarity before and after learning.
+    """Draw a fit: convergence, view weights, similarity before and after learning.
 
     Parameters
     ----------
@@ -210,13 +208,14 @@ def overview(
     return figure
 
 
+@on_axes
 def parameter_grid(
     values: ArrayLike,
     beta: Sequence[float],
     gamma: Sequence[float],
     ax: Axes | None = None,
 ) -> Axes:
-    """A score for every pair of beta and gamma; what was not computed stays empty.
+    """Draw a score for each pair of beta and gamma; pairs without a score stay empty.
 
     Parameters
     ----------
@@ -224,18 +223,9 @@ def parameter_grid(
         Scores; NaN where there is none.
     beta, gamma : sequence of float
         The values of the rows and of the columns.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> parameter_grid([[0.5, 0.7]], beta=[0.1], gamma=[1e-3, 1.0]).get_ylabel()
     'β'
     """
@@ -256,37 +246,31 @@ def parameter_grid(
     return ax
 
 
+@on_axes
 def over_anchors(
     n_anchors: ArrayLike, values: ArrayLike, name: str = "ACC", ax: Axes | None = None
 ) -> Axes:
-    """A score or a time over the number of anchors.
+    """Draw a score or a time over the number of anchors.
 
     Parameters
     ----------
     n_anchors : array-like of shape (n_values,)
         Numbers of anchors.
     values : array-like of shape (n_values,)
-        What was measured with each.
+        Scores or times, one per number.
     name : str
-        What the values are; scores are drawn from 0 to 1.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
+        Title of the values; scores are drawn from 0 to 1.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> over_anchors([10, 20], [0.5, 0.6]).get_ylabel()
     'ACC'
     """
     x, y = np.asarray(n_anchors, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
-        raise ValueError(f"n_anchors has shape {x.shape} and values {y.shape}; give one a number.")
+        raise ValueError(
+            f"n_anchors has shape {x.shape} and values {y.shape}; give one per number."
+        )
     ax = new_axes(ax)
     is_time = name == "seconds"
     ax.plot(x, y, color=ORANGE if is_time else BLUE, linewidth=1.8, marker="o", markersize=4)
@@ -297,10 +281,11 @@ def over_anchors(
     return ax
 
 
+@on_axes
 def scores_by_method(
     scores: ArrayLike, methods: Sequence[str], metrics: Sequence[str], ax: Axes | None = None
 ) -> Axes:
-    """Bars of several methods side by side, one group a metric.
+    """Draw bars of several methods side by side, one group per metric.
 
     Parameters
     ----------
@@ -308,18 +293,9 @@ def scores_by_method(
         NaN where there is none.
     methods, metrics : sequence of str
         Names of the rows and of the columns.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> len(scores_by_method([[0.5, 0.6]], ["SMC"], ["ACC", "NMI"]).patches)
     2
     """
@@ -353,26 +329,26 @@ def scores_by_method(
 
 
 def _power_of_ten(value: float) -> str:
-    """10⁻³ for 0.001; other numbers as they are."""
+    """Return 10⁻³ for 0.001; other numbers as they are."""
     exponent = round(np.log10(value)) if value > 0 else 0
     return f"$10^{{{exponent}}}$" if np.isclose(value, 10.0**exponent) else f"{value:g}"
 
 
 def _saturation(B: Array) -> float:
-    """The value of the darkest colour; a few very similar pairs must not bleach the rest."""
+    """Return the value of the darkest colour, which a few very similar pairs must not decide."""
     positive = B[B > 0]
     return float(np.quantile(positive, 0.98)) if positive.size else 1.0
 
 
 def new_axes(ax: Any) -> Any:
-    """The given Axes, or those of a new figure."""
+    """Return the given Axes, or those of a new figure."""
     if ax is not None:
         return ax
     return require_matplotlib("matplotlib.pyplot").subplots(layout="constrained")[1]
 
 
 def require_matplotlib(module: str = "matplotlib") -> Any:
-    """A module of matplotlib, or an error that says how to install it."""
+    """Return a module of matplotlib; raise an error that says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -382,5 +358,5 @@ def require_matplotlib(module: str = "matplotlib") -> Any:
 
 
 def open_frame(ax: Any) -> None:
-    """Leave out the upper and the right line of the frame."""
+    """Hide the upper and the right line of the frame."""
     ax.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Figures of what the views do, and of how many clusters there are."""
+"""Figures of the effects of views, of the number of clusters and of settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from omcal.model.view_effects import Range, ViewExplanation
-from omcal.plots.figures import new_axes, open_frame
+from omcal.plots.figures import new_axes, on_axes, open_frame
 from omcal.plots.palette import LIGHT
 
 if TYPE_CHECKING:
@@ -18,25 +18,17 @@ if TYPE_CHECKING:
     from omcal.select import ClusterNumber, Trial
 
 
+@on_axes
 def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
-    """Weight and agreement of each view, and the result without it; lines are ranges.
+    """Draw weight and agreement of each view, and the result without it; lines are ranges.
 
     Parameters
     ----------
     explanation : ViewExplanation
         Of `model.explain_views`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from omcal import OMCAL
     >>> from omcal.datasets import make_multiview
     >>> data = make_multiview(100, n_clusters=2, noise=0.5, random_state=0)
@@ -62,25 +54,17 @@ def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@on_axes
 def number_of_clusters(found: ClusterNumber, ax: Axes | None = None) -> Axes:
-    """Modularity and stability over the number of clusters; the suggestion is marked.
+    """Draw modularity and stability over the number of clusters; the suggestion is marked.
 
     Parameters
     ----------
     found : ClusterNumber
         Of `omcal.select.n_clusters`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
     >>> from omcal.datasets import make_multiview
     >>> from omcal.select import n_clusters
     >>> data = make_multiview(100, n_clusters=3, noise=0.3, random_state=0)
@@ -110,6 +94,7 @@ def number_of_clusters(found: ClusterNumber, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@on_axes
 def settings(trials: Sequence[Trial], ax: Axes | None = None) -> Axes:
     """Draw how well the fits of each setting agree, and how much of each view they explain.
 
@@ -117,13 +102,6 @@ def settings(trials: Sequence[Trial], ax: Axes | None = None) -> Axes:
     ----------
     trials : sequence of Trial
         Of `omcal.select.tune_without_labels`.
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        What it was drawn into.
 
     Examples
     --------
