@@ -52,6 +52,7 @@ def test_warns_at_the_cap():
         AMGL(3, max_iter=2, random_state=0).fit(X)
 
 
+@pytest.mark.long
 def test_coil(shared):
     X, y = load_coil(shared)
     model = AMGL(20, random_state=0).fit(X)

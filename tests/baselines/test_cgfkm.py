@@ -99,7 +99,9 @@ def test_one_filter_is_kmeans():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("max_iter", "accuracy"), [(2, 0.821), (30, 0.821)])
+@pytest.mark.parametrize(
+    ("max_iter", "accuracy"), [(2, 0.821), pytest.param(30, 0.821, marks=pytest.mark.long)]
+)
 def test_digits_are_in_the_range_of_the_reference(max_iter, accuracy):
     X, y = load_digits(return_X_y=True)
     model = CGFKM(10, max_iter=max_iter, random_state=0).fit(X)

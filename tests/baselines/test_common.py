@@ -166,7 +166,7 @@ def test_wide_sparse_views_stay_sparse(method):
 
 
 @pytest.mark.slow
-@each([method for method in ALL if takes_views(method)])
+@each([method for method in METHODS if takes_views(method)])
 def test_mapping_and_table_are_the_same_as_a_list(method):
     X = [np.random.RandomState(1).randn(75, width) for width in (6, 4)]
     labels = seeded(method).fit_predict(X)
@@ -190,7 +190,7 @@ def test_several_views_are_refused(method):
         (FSMSC(), 1.0, 0.234),
         pytest.param(MVSCHFD(), 1.0, 0.5395, marks=pytest.mark.long),
         pytest.param(UOMvSC(), 1.0, 0.3828, marks=pytest.mark.long),
-        (SMC(), 0.86, 0.565),
+        pytest.param(SMC(), 0.86, 0.565, marks=pytest.mark.long),
     ],
     ids=name,
 )

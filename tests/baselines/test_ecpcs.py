@@ -72,11 +72,11 @@ def test_discretisation_does_not_depend_on_the_basis():
 
 @pytest.mark.slow
 def test_ensemble_sizes():
-    X = np.random.RandomState(0).rand(400, 2)
-    ensemble = ecpcs.kmeans_ensemble(X, 4, 30, np.random.RandomState(0))
+    X = np.random.RandomState(0).rand(225, 2)
+    ensemble = ecpcs.kmeans_ensemble(X, 4, 15, np.random.RandomState(0))
     sizes = ensemble.max(axis=0) + 1
-    assert ensemble.shape == (400, 30)
-    assert sizes.min() >= 4 and sizes.max() <= 20 and len(set(sizes)) > 5
+    assert ensemble.shape == (225, 15)
+    assert sizes.min() >= 4 and sizes.max() <= 15 and len(set(sizes)) > 5
 
 
 def test_few_samples_for_many_clusters():
