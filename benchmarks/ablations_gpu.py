@@ -60,10 +60,7 @@ def never(*given: Any, **more: Any) -> bool:
 
 
 class PlainSweep(PlainPass):
-    """The interface of `SpreadSweep`, by PyTorch's operations."""
-
-    def __call__(self, small: Any) -> Any:
-        return self._sums(small[None])[0]
+    """The pass of `SpreadSweep`, by PyTorch's operations."""
 
     def _sums(self, small: Any, on: Any = None) -> Any:
         return super()._sums(small.to(self.dtype), on)
@@ -91,7 +88,6 @@ SWITCHES: dict[str, Callable[[], Any]] = {
     "small": off((iteration, "KernelSteps", BatchedSteps)),
     "batched": off((iteration, "serves", lambda rows, problem: rows.together.in_cuda)),
     "nearest": off((cuda_graphs, "serves", never)),
-    "closest": off((cuda_graphs, "selects", never)),
     "sweep,small": off((cuda, "in_shared_memory", never)),
     "spread": off((cuda, "SpreadSweep", PlainSweep)),
     "gram": off((cuda.CudaPass, "gram", plain_gram)),

@@ -9,6 +9,7 @@ import subprocess
 import time
 import tracemalloc
 from collections import Counter, namedtuple
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,7 +26,7 @@ from omcal.method.graph import AnchorGraphs
 from omcal.places.collective import RankRows
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.memory import MemoryRows
-from omcal.places.parts import ChunkedRows, RowsOnDemand
+from omcal.places.parts import ChunkedRows
 from omcal.places.ranks import Ranks
 
 
@@ -64,7 +65,7 @@ class Chunked(ChunkedRows):
 
     @property
     def F(self):
-        return np.concatenate([part.F for part in self._parts])
+        return np.concatenate(list(self._each(lambda part: part.F)))
 
 
 class Scratched(ChunkedRows):
@@ -82,14 +83,13 @@ class Scratched(ChunkedRows):
             stored[name][:] = array
         self.F = stored["F"]
         graphs = AnchorGraphs(stored["indices"], stored["weights"], graphs.n_anchors)
-        super().__init__(
-            [
-                RowsOnDemand(
-                    partial(MemoryRows, graphs[rows], n_clusters, F=self.F[rows]), scratch.release
-                )
-                for rows in row_blocks(graphs.n, -(-graphs.n // 3))
-            ]
-        )
+
+        @contextmanager
+        def part(rows):
+            yield MemoryRows(graphs[rows], n_clusters, F=self.F[rows])
+            scratch.release()
+
+        super().__init__([partial(part, rows) for rows in row_blocks(graphs.n, -(-graphs.n // 3))])
 
 
 class OnGPU:

@@ -22,11 +22,12 @@ device. A new place is one file and one line of a table.
 # ==========  ====================================================================================
 #
 # The sums of two sets of rows add up. Rows can therefore be cut into parts that are held anywhere:
-# ``ChunkedRows`` adds the sums of its parts, ``RowsOnDemand`` creates rows when they are needed and
-# releases them afterwards. Our rows combine the two, around the existing rows in memory.
+# ``ChunkedRows`` adds the sums of its parts. A part is rows, or a function that returns a context
+# manager: it creates rows when they are needed and releases them afterwards, as ours does.
 
 import time
 import zlib
+from contextlib import contextmanager
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,7 +39,7 @@ from omcal.method.graph import AnchorGraphs
 from omcal.places.base import Place, collect
 from omcal.places.choose import PLACES
 from omcal.places.memory import MemoryRows, join_in_memory, learn_in_memory
-from omcal.places.parts import ChunkedRows, RowsOnDemand
+from omcal.places.parts import ChunkedRows
 
 
 class Packed:
@@ -62,18 +63,14 @@ class PackedPart:
         self.n_anchors, self.n_clusters = graphs.n_anchors, n_clusters
         self.indices, self.weights = Packed(graphs.indices), Packed(graphs.weights)
         self.F = Packed(np.zeros((graphs.n, n_clusters), graphs.weights.dtype))
-        self.rows = None
 
-    def unpack(self):
-        """Rows in memory, for one use."""
+    @contextmanager
+    def unpacked(self):
+        """Rows in memory, for one use; their new F is compressed, the rest is released."""
         graphs = AnchorGraphs(self.indices.get(), self.weights.get(), self.n_anchors)
-        self.rows = MemoryRows(graphs, self.n_clusters, F=self.F.get())
-        return self.rows
-
-    def pack(self):
-        """Compress the new F and release the rest."""
-        self.F.put(self.rows.F)
-        self.rows = None
+        rows = MemoryRows(graphs, self.n_clusters, F=self.F.get())
+        yield rows
+        self.F.put(rows.F)
 
 
 # %%
@@ -103,7 +100,7 @@ class Compressed(Place):
                 PackedPart(model.graphs(self.views, rows), settings.n_clusters)
                 for rows in row_blocks(self.views.n, BLOCK)
             ]
-            yield ChunkedRows([RowsOnDemand(part.unpack, part.pack) for part in self.parts])
+            yield ChunkedRows([part.unpacked for part in self.parts])
 
     def join(self, runs, n_clusters):
         return join_in_memory(runs, n_clusters)

@@ -25,8 +25,9 @@ from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, solve
 from omcal.method.updates import ConsensusGraph
-from omcal.places.gpu import cuda_kmeans, nvrtc, staging
+from omcal.places.gpu import cuda_kmeans, nvrtc
 from omcal.places.gpu import kmeans as device_kmeans
+from omcal.places.gpu import views as device_views
 from omcal.places.gpu.anchors import choose_for_runs
 from omcal.places.gpu.devices import resolve_device
 from omcal.places.gpu.graph import anchor_graphs
@@ -225,7 +226,7 @@ def test_scaling_equals_that_on_the_host(device, small_blocks, scale, dtype):
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_rows_of_any_array_arrive(device, monkeypatch, keeps):
-    monkeypatch.setattr(staging, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(device_views, "_PIECE_BYTES", 1000)
     X = np.random.default_rng(0).normal(size=(501, 14))
     still = X.astype(np.float32)
     still.flags.writeable = False

@@ -191,7 +191,7 @@ def test_iterations_are_those_of_the_host(
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("few", "kernels"), [(True, True), (False, True), (False, False)])
 def test_the_device_does_them_where_values_are_cut_too(device, few, kernels, monkeypatch):
-    """By a projector, with few anchors after a first step of the host."""
+    """By a projector, from the first step on: the products of the graphs foretell it."""
     monkeypatch.setattr(kernel_steps, "_MOST_ANCHORS", 20 if few else 19)
     graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
     for beta in (0.3, 8.0):
@@ -199,7 +199,7 @@ def test_the_device_does_them_where_values_are_cut_too(device, few, kernels, mon
             *(device, graphs, 4),
             *(problems("distinct", 3, beta=beta, gamma=0.1, accelerate=True), 0, kernels),
         )
-        assert run.state is not None
+        assert run.state is not None and run._stay == 0
         assert run.state._cuts == (beta == 8.0)
         assert (np.linalg.matrix_rank(host.consensus.T) < 20) == (beta == 8.0)
         assert_allclose(found.history, host.history, rtol=1e-10)
@@ -211,7 +211,7 @@ def test_the_device_does_them_where_values_are_cut_too(device, few, kernels, mon
 @pytest.mark.parametrize("kernels", [True, False])
 def test_values_that_are_cut_against_expectation_are_noticed(device, kernels, monkeypatch):
     monkeypatch.setattr(kernel_steps, "_MOST_ANCHORS", 19)
-    monkeypatch.setattr(iteration, "_outlook", lambda StS, problem: (False, 1e-8))
+    monkeypatch.setattr(iteration, "_outlook", lambda StS, problem, margin: (False, 1e-8))
     graphs = random_graphs(np.random.default_rng(0), 2000, 3, 20, 3, np.float64)
     problem = problems("distinct", 3, beta=8.0, gamma=0.1, accelerate=True)
     (host, _), (found, _, run) = both(device, graphs, 4, problem, 0, kernels)

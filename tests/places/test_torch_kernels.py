@@ -28,8 +28,7 @@ from omcal.places.gpu import (
 )
 from omcal.places.gpu.distances import relative_distances
 from omcal.places.gpu.graph import TorchGraphs, index_type
-from omcal.places.gpu.new_samples import second
-from omcal.places.gpu.plain_pass import PlainPass
+from omcal.places.gpu.plain_pass import PlainPass, second
 from omcal.places.gpu.views import DeviceViews
 from plain_rows import PlainRows, random_graphs
 from torch_cases import host_views, torch
@@ -64,7 +63,7 @@ def check_sweep(n, V, c, m, k, dtype):
         small = np.zeros((V * m + width, width), dtype)
         small[: V * m, :c], small[V * m : V * m + c, :c] = stack_by_view(alpha, P), R
         wanted = np.concatenate([part.ravel() for part in plain.sweep(alpha, P, R)])
-        found = sweep(torch.from_numpy(small)).numpy()
+        found = sweep.sweep(torch.from_numpy(small)).numpy()
         np.testing.assert_allclose(found, wanted, rtol=0, atol=close * np.abs(wanted).max())
         np.testing.assert_allclose(F.numpy(), plain.F, atol=10 * close)
 
@@ -122,11 +121,11 @@ def test_sweep_of_large_numbers(on_cpu, size, dtype):
     small = np.zeros((2 * 12 + 16, 16), dtype)
     small[:24, :5], small[24:29, :5] = stack_by_view(alpha, P), R
     wanted = np.concatenate([part.ravel() for part in plain.sweep(alpha, P, R)])
-    found = sweep(torch.from_numpy(small)).numpy()
+    found = sweep.sweep(torch.from_numpy(small)).numpy()
     close = 1e-12 if dtype == np.float64 else 2e-6
     np.testing.assert_allclose(found, wanted, rtol=0, atol=close * np.abs(wanted).max())
     F[rows[0]] = 1e12
-    assert np.isnan(sweep(torch.from_numpy(small)).numpy()[: 24 * 5]).all()
+    assert np.isnan(sweep.sweep(torch.from_numpy(small)).numpy()[: 24 * 5]).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -139,7 +138,7 @@ def test_sums_as_large_as_can_be(on_cpu, monkeypatch, dtype):
     small = np.zeros((c + 32, 32), dtype)
     small[0, :c] = 1
     F = torch.zeros((n, c), dtype=ones.dtype)
-    found = cuda.CudaSweep(graphs, F, 32)(torch.from_numpy(small)).numpy()
+    found = cuda.CudaSweep(graphs, F, 32).sweep(torch.from_numpy(small)).numpy()
     np.testing.assert_allclose(found[:c], n, rtol=1e-6 if dtype == np.float32 else 1e-14)
     assert not found[c : c * c].any()
     assert F.eq(1).all()
@@ -203,21 +202,26 @@ def test_a_pass_that_adds_up_in_device_memory(on_cpu, monkeypatch, copies, n, V,
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "m", "k"), [(50, 300, 5), (33, 20, 19), (7, 3, 1)])
-def test_selection_of_the_nearest(on_cpu, dtype, n, m, k):
+def test_selection_of_the_nearest(dtype, n, m, k):
+    """Of equal distances the first, and even shares where all are equal."""
     rng = np.random.default_rng(m)
     products = rng.integers(-9, 9, size=(n, m)).astype(dtype)  # many are equal
     products[0] = 1  # all are
     products[1, 0] = np.nan
     bias = rng.integers(-3, 3, size=m).astype(dtype)
     bias[: m // 2] = 0
+    distances = products + bias
+    order = np.argsort(distances[2:], axis=1, kind="stable")[:, : k + 1]
+    nearest = np.take_along_axis(distances[2:], order, axis=1)
+    gaps = nearest[:, -1:] - nearest[:, :-1]
+    total = gaps.sum(axis=1, keepdims=True)
+    shares = np.where(total > 0, gaps / np.where(total > 0, total, 1), 1 / k)
     kinds = (index_type(m), torch.from_numpy(products).dtype)
-    found, wanted = ([torch.zeros((k, n), dtype=kind) for kind in kinds] for _ in range(2))
-    given = torch.from_numpy(products), torch.from_numpy(bias)
-    cuda_graphs.select_nearest(*given, 1e-6, float(np.abs(bias).max()), *found)
-    graph._nearest(given[0].clone(), given[1], 1e-6, *wanted)
-    assert torch.equal(found[0][:, 2:], wanted[0][:, 2:])
-    np.testing.assert_allclose(found[1].numpy(), wanted[1].numpy(), rtol=1e-6)
-    assert found[1][:, 1].isnan().all()
+    indices, weights = (torch.zeros((k, n), dtype=kind) for kind in kinds)
+    graph._nearest(torch.from_numpy(products), torch.from_numpy(bias), 1e-6, indices, weights)
+    np.testing.assert_array_equal(indices.numpy().T[2:], order[:, :k])
+    np.testing.assert_allclose(weights.numpy().T[2:], shares, rtol=1e-6)
+    assert weights[:, 1].isnan().all()
 
 
 @pytest.mark.parametrize("most", [1 << 22, 300])

@@ -106,14 +106,11 @@ class OnRanks(Place):
         def work() -> Result | None:
             if not self.views.n:
                 return None
-            with counting_nonfinite(self.views, list(row_blocks(self.views.n, self._block_rows))):
+            blocks = list(row_blocks(self.views.n, block_rows(self.views)))
+            with counting_nonfinite(self.views, blocks):
                 return scan()
 
         return [found for found in self.team.collected(work) if found is not None]
-
-    @property
-    def _block_rows(self) -> int:
-        return block_rows(self.views)
 
     def build(
         self, models: Sequence[GraphModel], settings: GraphSettings

@@ -41,7 +41,7 @@ from omcal.places.data_scan import (
     scan,
 )
 from omcal.places.memory import MemoryRows, join_in_memory, learn_in_memory
-from omcal.places.parts import ChunkedRows, RowsOnDemand
+from omcal.places.parts import ChunkedRows
 from omcal.views.stored import read_ahead
 from omcal.views.view import Views
 
@@ -208,12 +208,16 @@ class _RowStore:
     def rows(self) -> AbstractRows:
         if self._scratch is None:
             return self._make(self._graphs)
-        return ChunkedRows(list(self._parts(self._scratch)))
+        parts = row_blocks(self._graphs.n, self._part_rows)
+        return ChunkedRows([partial(self._part, rows, self._scratch) for rows in parts])
 
-    def _parts(self, scratch: Scratch) -> Iterator[AbstractRows]:
-        for rows in row_blocks(self._graphs.n, self._part_rows):
-            make = partial(self._make, self._graphs[rows], F=self._F[rows])
-            yield RowsOnDemand(make, scratch.release)
+    @contextmanager
+    def _part(self, rows: slice, scratch: Scratch) -> Iterator[AbstractRows]:
+        """Make some rows for one use, and release their memory."""
+        try:
+            yield self._make(self._graphs[rows], F=self._F[rows])
+        finally:
+            scratch.release()
 
 
 def _require_sample_fits(views: Views, limit: int) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from operator import add
 from typing import TypeVar
@@ -13,15 +13,22 @@ from omcal.machine.arrays import Floats
 from omcal.method.rows import AbstractRows, Assignment, Sums
 
 Result = TypeVar("Result")
+Part = AbstractRows | Callable[[], AbstractContextManager[AbstractRows]]
 
 
 class ChunkedRows(AbstractRows):
     """The rows of several parts, in order; the sums of the parts are added.
 
-    With `at_once` a thread waits for each of them: for parts that are on different devices.
+    A part may be a function that returns a context manager: its rows exist during one use only.
+    With `at_once` a thread waits for each part: for parts that are on different devices.
     """
 
-    def __init__(self, parts: Sequence[AbstractRows], *, at_once: bool = False) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        *,
+        at_once: bool = False,
+    ) -> None:
         self._parts = parts
         self._at_once = at_once
 
@@ -40,39 +47,12 @@ class ChunkedRows(AbstractRows):
 
     def _each(self, work: Callable[[AbstractRows], Result]) -> Iterable[Result]:
         """Return the results of the parts in order."""
+
+        def done(part: Part) -> Result:
+            with nullcontext(part) if isinstance(part, AbstractRows) else part() as rows:
+                return work(rows)
+
         if not self._at_once:
-            return map(work, self._parts)
+            return map(done, self._parts)
         with ThreadPoolExecutor(len(self._parts)) as pool:
-            return list(pool.map(work, self._parts))
-
-
-class RowsOnDemand(AbstractRows):
-    """Rows that exist only during a call, created anew for each one.
-
-    `release` is called after each use.
-    """
-
-    def __init__(self, make: Callable[[], AbstractRows], release: Callable[[], None]) -> None:
-        self._make = make
-        self._release = release
-
-    @contextmanager
-    def _made(self) -> Iterator[AbstractRows]:
-        try:
-            yield self._make()
-        finally:
-            self._release()
-
-    def gram(self) -> Floats:
-        with self._made() as rows:
-            return rows.gram()
-
-    def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
-        with self._made() as rows:
-            return rows.sweep(alpha, P, R)
-
-    def assign(
-        self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
-    ) -> Assignment:
-        with self._made() as rows:
-            return rows.assign(alpha, P, R, G, runner_up=runner_up)
+            return list(pool.map(done, self._parts))

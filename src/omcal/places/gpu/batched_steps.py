@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from omcal.machine import torch
 from omcal.machine.torch import Tensor
@@ -35,23 +36,25 @@ class RunTensors:
     answers: Tensor  # (runs, places, 3) on the host: objective, whether right, whether it goes on
 
 
+class StepInputs(NamedTuple):
+    """The inputs of `BatchedSteps` and `KernelSteps`."""
+
+    tensors: RunTensors
+    work: Callable[[], None]  # a pass over the rows
+    problem: Problem
+    rule: int  # of the weights
+    cuts: bool  # whether singular values may be cut
+    least: float  # smallest eigenvalue to allow for, relative to the largest row sum
+
+
 class BatchedSteps:
     """One iteration of all active runs: a pass, then the updates of `Iteration.finish`."""
 
     many = True  # launches, which are recorded
 
-    def __init__(
-        self,
-        tensors: RunTensors,
-        work: Callable[[], None],
-        problem: Problem,
-        rule: int,
-        *,
-        cuts: bool,
-        least: float,
-    ) -> None:
-        self._t, self._pass, self._problem = tensors, work, problem
-        self._rule, self._cuts, self._least = rule, cuts, least
+    def __init__(self, given: StepInputs) -> None:
+        self._t, self._pass, self._problem, self._rule, self._cuts, self._least = given
+        tensors = self._t
         self._answers = tensors.answers.to(tensors.G.device, copy=True)
         runs, self._m, self._c = tensors.G.shape
         self._V = tensors.H.shape[1]

@@ -48,10 +48,8 @@ class CudaPass:
         self.in_cuda = in_shared_memory(graphs, F)  # and so are the small steps
         self.columns = max(16, 1 << (self._c - 1).bit_length()) if self.in_cuda else self._c
         self.dtype = F.dtype
-        self.sweep: Any = (
-            CudaSweep(graphs, F, self.columns) if self.in_cuda else SpreadSweep(graphs, F)
-        )
-        self.bound = self.sweep.bound
+        work: Any = CudaSweep(graphs, F, self.columns) if self.in_cuda else SpreadSweep(graphs, F)
+        self.sweep, self.bound = work.sweep, work.bound
 
     def gram(self) -> Tensor:
         """Do `PlainPass.gram`."""
@@ -104,7 +102,7 @@ class CudaSweep:
         """Return the sums of each block, allocated on first use: runs of a batch use other ones."""
         return self._F.new_empty(self._shape, dtype=torch.float64)
 
-    def __call__(self, small: Tensor) -> Tensor:
+    def sweep(self, small: Tensor) -> Tensor:
         """Do `PlainPass.sweep`."""
         sums: Tensor = self._sums.new_empty((1, self._size))
         self.bound(small[None], sums)()

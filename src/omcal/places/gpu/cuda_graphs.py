@@ -12,8 +12,6 @@ _OLDEST = (8, 0)  # compute capability of the first GPUs whose tensor cores take
 _MOST_ANCHORS = 256  # whose products with a row fit in the registers of a warp
 _MOST_NEIGHBORS = 16
 _THREADS = ((16, 512), (24, 384), (32, 256))  # by tiles of 8 anchors: registers are shared out
-_WARP = 32
-_SELECT_THREADS = 256
 _TAKEN = ("torch.float32", *nvrtc.HALVES)
 
 
@@ -25,37 +23,6 @@ def serves(device: Device, dtype: np.dtype, n_anchors: int, k: int) -> bool:
         and k <= _MOST_NEIGHBORS
         and nvrtc.available(device)
         and torch.cuda.get_device_capability(device) >= _OLDEST
-    )
-
-
-def selects(products: Tensor, k: int) -> bool:
-    """Whether `select_nearest` takes the products."""
-    known = str(products.dtype) in ("torch.float32", "torch.float64")
-    return known and k < _WARP and nvrtc.available(products.device)
-
-
-def select_nearest(
-    products: Tensor,
-    bias: Tensor,
-    tie: float,
-    largest_bias: float,
-    indices: Tensor,
-    weights: Tensor,
-) -> None:
-    """Compute Eq. 2 from relative distances products + bias, into (k, rows) tensors."""
-    n, m = products.shape
-    kernel = nvrtc.compiled(
-        "closest",
-        products.device,
-        REAL=nvrtc.TYPES[str(products.dtype)],
-        INDEX=nvrtc.TYPES[str(indices.dtype)],
-        K=len(indices),
-        THREADS=_SELECT_THREADS,
-    )
-    blocks = min(16 * nvrtc.processors(products.device), -(-n * _WARP // _SELECT_THREADS))
-    kernel(
-        *(blocks, _SELECT_THREADS, 0, products.contiguous(), bias, indices, weights),
-        *(tie, largest_bias, n, m, indices.stride(0)),
     )
 
 

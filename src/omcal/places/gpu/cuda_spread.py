@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.devices import block_entries
 from omcal.places.gpu.graph import TorchGraphs
+from omcal.places.gpu.plain_pass import PlainPass
 
 _THREADS = 256
 _BLOCKS = 16  # per multiprocessor, of all runs
@@ -17,12 +16,12 @@ _SUMS_BYTES = 1 << 25  # of all copies of the sums
 _BITS = 61  # of a sum
 
 
-class SpreadSweep:
+class SpreadSweep(PlainPass):
     """The pass for given graphs and F, of one run or several, where `CudaSweep` has no room."""
 
     def __init__(self, graphs: TorchGraphs, F: Tensor) -> None:
-        c = int(F.shape[-1])
-        self._graphs, self._F = graphs, F.view(graphs.n_runs, -1, c)
+        super().__init__(graphs, F)
+        c = self.columns
         self._size = graphs.n_views * graphs.n_anchors * c
         runs, most = graphs.n_runs, _BLOCKS * nvrtc.processors(F.device)
         self._blocks = max(1, min(most // runs, -(-graphs.n * c // _THREADS)))
@@ -37,19 +36,6 @@ class SpreadSweep:
             C=c,
             THREADS=_THREADS,
         )
-
-    def __call__(self, small: Tensor) -> Tensor:
-        """Do `PlainPass.sweep`."""
-        return self._sums(small[None])[0]
-
-    def bound(self, small: Tensor, sums: Tensor, goes_on: Tensor) -> Callable[[], None]:
-        """Return a function that does a pass into `sums`; see `PlainPass.bound`."""
-
-        def work() -> None:
-            on = goes_on[:, None] > 0
-            sums.copy_(torch.where(on, self._sums(small, on[:, :, None]), sums))
-
-        return work
 
     def _sums(self, small: Tensor, on: Tensor | None = None) -> Tensor:
         g, F, c = self._graphs, self._F, int(self._F.shape[2])

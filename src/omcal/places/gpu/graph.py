@@ -175,20 +175,14 @@ class _ByProducts:
     """`cuda_graphs.NearestAnchors` with PyTorch's products, on any device."""
 
     def __init__(self, W: Tensor, bias: Tensor, tie: float, largest_bias: float) -> None:
-        self._W, self._bias = W, bias
-        self._tie, self._largest_bias = tie, largest_bias
+        self._W, self._bias, self._tie = W, bias, tie
 
     def takes(self, X: Tensor | None) -> bool:
         """Return False: the products take memory, so rows come in blocks."""
         return False
 
     def __call__(self, X: Tensor, indices: Tensor, weights: Tensor) -> None:
-        products = X @ self._W
-        if cuda_graphs.selects(products, len(indices)):
-            limits = (self._tie, self._largest_bias)
-            cuda_graphs.select_nearest(products, self._bias, *limits, indices, weights)
-        else:
-            _nearest(products, self._bias, self._tie, indices, weights)
+        _nearest(X @ self._W, self._bias, self._tie, indices, weights)
 
 
 def _nearest(products: Tensor, bias: Tensor, tie: float, indices: Tensor, weights: Tensor) -> None:

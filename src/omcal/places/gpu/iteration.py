@@ -17,7 +17,7 @@ from omcal.method.updates import ConsensusGraph
 from omcal.places.base import Start
 from omcal.places.gpu import weights
 from omcal.places.gpu.batched_roots import LEAST
-from omcal.places.gpu.batched_steps import BatchedSteps, RunTensors
+from omcal.places.gpu.batched_steps import BatchedSteps, RunTensors, StepInputs
 from omcal.places.gpu.devices import Repeated, working_on
 from omcal.places.gpu.kernel_steps import KernelSteps, in_one_block
 from omcal.places.gpu.rows import RunBatch, TorchRows
@@ -64,9 +64,9 @@ def solve_in_lockstep(starts: Sequence[Start]) -> list[Solution]:
 class _Run:
     """A run of Algorithm 1 on the device, as far as the host knows.
 
-    The device cannot finish an iteration where ZᵀF is nearly singular or a singular value is next
-    to the threshold; with few anchors, nor the first one in which a singular value is cut. The host
-    then finishes it and does some more: 1, 3, 7, … each time that it happens.
+    The device cannot finish an iteration where ZᵀF is nearly singular, a singular value is next to
+    the threshold, or one is cut that was not expected to be. The host then finishes it and does
+    some more: 1, 3, 7, … each time that it happens.
     """
 
     def __init__(self, start: Start) -> None:
@@ -152,8 +152,10 @@ def enter(
         rows.F.zero_()
     StS_there = together.gram_there(rows.number, StS).to(rows.device)
     outlook = cuts, LEAST
-    if not cuts and not (together.in_cuda and in_one_block(m, rows.device)):
-        outlook = together.outlook(_outlook, StS_there, problem)
+    if not cuts:
+        # In one block a root is so quick that a failure costs less than a projector for nothing.
+        margin = 1.0 if together.in_cuda and in_one_block(m, rows.device) else 2.0
+        outlook = together.outlook(_outlook, StS_there, problem, margin)
     if together.state is None or not together.state.takes(problem, *outlook):
         shape = (V, m, c, len(faces))
         together.state = _State(together, rows.device, problem, shape, rule, *outlook)
@@ -206,7 +208,7 @@ class _State:
         work = together.bound(self._packed, self.sums, self._goes_on)
         kind = KernelSteps if together.in_cuda else BatchedSteps
         # The steps hold no reference to this object, so that its memory is free when it is gone.
-        steps = kind(tensors, work, problem, rule, cuts=cuts, least=least)
+        steps = kind(StepInputs(tensors, work, problem, rule, cuts, least))
         self._once: Callable[[], None] = Repeated(steps, device) if steps.many else steps
 
     def takes(self, problem: Problem, cuts: bool, least: float) -> bool:
@@ -269,17 +271,17 @@ class _State:
             host.ahead.last, host.ahead.age = last.reshape(shape), int(scalars[1])
 
 
-def _outlook(StS: Tensor, problem: Problem) -> tuple[bool, float]:
+def _outlook(StS: Tensor, problem: Problem, margin: float) -> tuple[bool, float]:
     """Whether singular values of some run may be cut, and a bound of the eigenvalues kept.
 
     StS is (runs, V, V, m, m). The bound is relative to the largest row sum. Most likely none will
-    be cut where the singular values of the start are above twice the threshold: AᵀA less its
-    square is positive. The device checks both.
+    be cut where the singular values of the start are above the threshold times the margin: AᵀA
+    less its square is positive. The device checks both.
     """
     alpha, tau = torch.from_numpy(problem.alpha).to(StS), problem.tau
     AtA = torch.einsum("u,v,buvij->bij", alpha, alpha, StS)
     largest = AtA.abs().sum(dim=2).max()
-    AtA.diagonal(dim1=1, dim2=2).sub_((2.0 * tau * (1.0 + problem.gamma)) ** 2)
+    AtA.diagonal(dim1=1, dim2=2).sub_((margin * tau * (1.0 + problem.gamma)) ** 2)
     failed = torch.linalg.cholesky_ex(AtA).info.max()
     cuts, size = torch.stack([failed.to(largest), largest]).tolist()
     return cuts > 0, max(tau**2 / (4.0 * size), LEAST) if size > 0 else LEAST

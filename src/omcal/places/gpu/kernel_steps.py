@@ -12,10 +12,10 @@ from functools import cache
 import numpy as np
 
 from omcal.machine.torch import Device, Tensor
-from omcal.method.solver import MOST_MOMENTUM, Problem
+from omcal.method.solver import MOST_MOMENTUM
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.batched_roots import ProductRoot, steps
-from omcal.places.gpu.batched_steps import RunTensors
+from omcal.places.gpu.batched_steps import StepInputs
 from omcal.places.gpu.devices import send
 
 _MOST_ANCHORS = 64  # with more, many blocks take a root sooner than one does
@@ -42,16 +42,8 @@ def _block_numbers(*sizes: int) -> int:
 class KernelSteps:
     """One iteration of all active runs: a pass, then the updates of `Iteration.finish`."""
 
-    def __init__(
-        self,
-        tensors: RunTensors,
-        work: Callable[[], None],
-        problem: Problem,
-        rule: int,
-        *,
-        cuts: bool,
-        least: float,
-    ) -> None:
+    def __init__(self, given: StepInputs) -> None:
+        tensors, work, problem, rule, cuts, least = given
         device, self._problem = tensors.G.device, problem
         (runs, m, c), V, n_faces = tensors.G.shape, tensors.H.shape[1], tensors.faces.shape[1]
         few, self._t = in_one_block(m, device) and not cuts, tensors

@@ -2,25 +2,14 @@
 // own rows by their nearest centres, then each thread adds up one entry of the centres. Arrays of the
 // runs are stored one after another. Off, one run of 60000 × 1430 takes
 // 1.28 of its time, ten joined runs 1.39 (benchmarks/ablations_gpu.py).
+#include "block_sum.cuh"
+
 constexpr int GROUPS = THREADS / ROWS;  // of centres, for the threads of a row
 constexpr int AT_ONCE = 8;  // centres
 
 struct alignas(4 * sizeof(REAL)) Four {
     REAL x[4];
 };
-
-// Return the sum over the threads of a block, in all of them.
-__device__ double block_sum(double* parts, double value) {
-    parts[threadIdx.x] = value;
-    __syncthreads();
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        if ((int)threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
-        __syncthreads();
-    }
-    const double sum = parts[0];
-    __syncthreads();
-    return sum;
-}
 
 __device__ void add_up_rows(
     const REAL* __restrict__ X, const REAL* __restrict__ centres, REAL* sums_of_blocks,

@@ -2,6 +2,8 @@
 // each row while its products are in registers. Numbers are split into two parts of 11 bits; the
 // remainder is no larger than the rounding of float32 products. Tensor cores truncate their sums, so
 // they add up 16 columns at most.
+#include "number.cuh"
+
 constexpr int WARP = 32, ROWS = 16, BLOCK_ROWS = THREADS / WARP * ROWS;
 constexpr int LISTS = 2;  // rows per lane
 constexpr int AT_ONCE = 4;  // tiles of anchors
@@ -25,14 +27,6 @@ __device__ void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ float widened(unsigned short x) {
-    float wide;
-    if (X_KIND == 2) wide = __uint_as_float((unsigned)x << 16);
-    else asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x));
-    return wide;
-}
-__device__ float widened(float x) { return x; }
-
 // Four neighbouring numbers of a row, zeros beyond its end.
 __device__ void read_four(const XT* row, int column, int d, float (&x)[4]) {
     struct alignas(4 * sizeof(XT)) Pack {
@@ -47,7 +41,7 @@ __device__ void read_four(const XT* row, int column, int d, float (&x)[4]) {
             if (column + i < d) pack.x[i] = row[column + i];
     }
     #pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = widened(pack.x[i]);
+    for (int i = 0; i < 4; ++i) x[i] = (float)number(pack.x[i]);
 }
 
 // Equal distances are in the order of their anchors, which a lane meets in that order: only where

@@ -15,6 +15,7 @@ from omcal.places.base import OutputKind
 from omcal.places.gpu import cuda
 from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.graph import TorchGraphs, index_type
+from omcal.places.gpu.plain_pass import decide, second
 
 
 class DeviceRule:
@@ -81,17 +82,6 @@ def fixed_point(B: Tensor, R: Tensor) -> Tensor:
     return torch.addmm(B, F, R)
 
 
-def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-    """Do `omcal.method.rows.decide`: int32 labels, and the number of rows without positive entry.
-
-    Rows no larger than `limit` are uninformative: A G decides there.
-    """
-    largest, labels = U.max(dim=1)
-    uninformative = U.abs().amax(dim=1) <= limit
-    labels = torch.where(uninformative, AG.argmax(dim=1), labels)
-    return labels.to(torch.int32), ((largest <= 0) | uninformative).sum()
-
-
 def joined_graph(
     labels: Tensor, runners_up: Tensor, shares: Tensor, n_clusters: int
 ) -> TorchGraphs:
@@ -104,17 +94,3 @@ def joined_graph(
     indices = (torch.stack(clusters, dim=1) + first).to(index_type(B * n_clusters))
     weights = torch.stack(parts, dim=1).to(torch.float32) / (255 * B)
     return TorchGraphs(indices.flatten(0, 1)[None], weights.flatten(0, 1)[None], B * n_clusters)
-
-
-def second(F: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Do `omcal.method.rows.second`: runners-up, and the share of the label in 255ths.
-
-    A runner-up is never the label, as the anchors of a row have to differ.
-    """
-    first = labels.long()[:, None]
-    rest, runner_up = F.scatter(1, first, -1).max(dim=1)
-    largest, rest = F.gather(1, first)[:, 0].square(), rest.clamp_(min=0).square()
-    both = largest + rest
-    share = torch.where(both > 0, largest / both, 1)
-    few = index_type(F.shape[1])
-    return runner_up.to(few), (255 * share).round().to(torch.uint8)

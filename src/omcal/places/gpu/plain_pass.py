@@ -9,8 +9,7 @@ from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.places.gpu.devices import block_entries, wide_type
-from omcal.places.gpu.graph import TorchGraphs, plain_gram
-from omcal.places.gpu.new_samples import decide, second
+from omcal.places.gpu.graph import TorchGraphs, index_type, plain_gram
 
 
 class PlainPass:
@@ -90,3 +89,28 @@ class PlainPass:
         labels = torch.cat([labels for labels, _ in parts])
         found = [labels, *(second(F, labels) if runner_up else ())]
         return found, sum(number for _, number in parts)
+
+
+def decide(U: Tensor, AG: Tensor, limit: float) -> tuple[Tensor, Tensor]:
+    """Do `omcal.method.rows.decide`: int32 labels, and the number of rows without positive entry.
+
+    Rows no larger than `limit` are uninformative: A G decides there.
+    """
+    largest, labels = U.max(dim=1)
+    uninformative = U.abs().amax(dim=1) <= limit
+    labels = torch.where(uninformative, AG.argmax(dim=1), labels)
+    return labels.to(torch.int32), ((largest <= 0) | uninformative).sum()
+
+
+def second(F: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Do `omcal.method.rows.second`: runners-up, and the share of the label in 255ths.
+
+    A runner-up is never the label, as the anchors of a row have to differ.
+    """
+    first = labels.long()[:, None]
+    rest, runner_up = F.scatter(1, first, -1).max(dim=1)
+    largest, rest = F.gather(1, first)[:, 0].square(), rest.clamp_(min=0).square()
+    both = largest + rest
+    share = torch.where(both > 0, largest / both, 1)
+    few = index_type(F.shape[1])
+    return runner_up.to(few), (255 * share).round().to(torch.uint8)

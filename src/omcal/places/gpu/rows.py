@@ -151,11 +151,13 @@ class RunBatch:
         known = self._grams and StS is self._grams[number]
         return self._grams_there[number] if known else torch.from_numpy(StS.copy())
 
-    def outlook(self, find: Callable[..., Any], StS: Tensor, problem: Problem) -> Any:
+    def outlook(
+        self, find: Callable[..., Any], StS: Tensor, problem: Problem, margin: float
+    ) -> Any:
         """Return what `find` says of all runs, so that all have the same; asked only once."""
         if self._outlook is None:
             every = StS[None] if self._grams_there is None else self._grams_there
-            self._outlook = find(every, problem)
+            self._outlook = find(every, problem, margin)
         return self._outlook
 
     def packed_matrices(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.scaling import Scaling
-from omcal.places.gpu.devices import block_entries
+from omcal.places.gpu.devices import block_entries, stream_beside
 from omcal.places.gpu.scaling import prepare
-from omcal.places.gpu.staging import fill
 from omcal.views.tensors import TensorArray
 from omcal.views.view import View, Views
 
+_PIECE_BYTES = 1 << 23
+_PIECES = 4  # of page-locked memory, which PyTorch keeps for the next time
 _KEPT_SHARE = 8  # a view that takes no more of the free memory than this part may stay
 
 
@@ -135,7 +137,7 @@ class DeviceView:
                 return self._tensor[there]
             return _from_numpy(self.host.rows(there))
 
-        fill(target, fetch)
+        send_rows(target, fetch)
 
 
 class DeviceViews(Sequence[DeviceView]):
@@ -166,6 +168,33 @@ class DeviceViews(Sequence[DeviceView]):
     @property
     def sparse(self) -> bool:
         return any(view.sparse for view in self)
+
+
+def send_rows(target: Tensor, fetch: Callable[[slice], Tensor]) -> None:
+    """Copy the rows that `fetch` returns into `target`, in the order of the current stream.
+
+    PyTorch's threads copy a piece of them to page-locked memory while others travel. Threads of our
+    own, each with pieces of its own, took two to three times as long: they wait for one another.
+    """
+    n, width = target.shape
+    size = max(1, _PIECE_BYTES // (width * target.element_size()))
+    now, way = torch.cuda.current_stream(target.device), stream_beside(target.device)
+    way.wait_stream(now)  # until earlier work on this memory is done
+    shape = (min(size, n), width)
+    pieces = cycle(
+        [
+            (torch.empty(shape, dtype=target.dtype, pin_memory=True), torch.cuda.Event())
+            for _ in range(_PIECES)
+        ]
+    )
+    with torch.cuda.stream(way):
+        for rows in row_blocks(n, size):
+            piece, left = next(pieces)
+            left.synchronize()  # until its last contents are sent
+            part = piece[: rows.stop - rows.start].copy_(fetch(rows))
+            target[rows].copy_(part, non_blocking=True)
+            left.record(way)
+    now.wait_stream(way)
 
 
 def _from_numpy(array: Array) -> Tensor:
