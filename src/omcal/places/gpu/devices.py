@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -92,12 +92,6 @@ def working_on(device: Device) -> Iterator[None]:
     current = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with torch.no_grad(), _TRUE_FLOAT32.held(), current:
         yield
-
-
-def on_device(device: Device) -> AbstractContextManager[Any]:
-    """Make this the current device in the block; cheaper than `working_on`."""
-    here = device.type != "cuda" or torch.cuda.current_device() == device.index
-    return nullcontext() if here else torch.cuda.device(device)
 
 
 def send(arrays: Sequence[Array], device: Device) -> list[Tensor]:
