@@ -2,8 +2,9 @@
 
     python benchmarks/structure.py FOLDER [--noise 100] [--out benchmarks/results/structure.md]
 
-Noise has 100 to 1000 samples in one to three views of 3 to 200 features, and is fitted with 2 to 12
-clusters. Of labelled sets at most 2000 samples are taken, with the number of classes.
+Noise has 120 to 1500 samples in one to five views of 4 to 300 features, and is fitted with 2 to 15
+clusters. The settings of the test were chosen on the seeds 0 and 2024; the default seed was first
+drawn for the report. Of labelled sets at most 2000 samples are taken, with the number of classes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from labelled_sets import YARDSTICK, load
+from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from omcal import OMCAL
@@ -33,6 +35,12 @@ KINDS = {
     "correlated (rank 3)": lambda rng, n, d: (
         rng.normal(size=(n, 3)) @ rng.normal(size=(3, d)) + 0.3 * rng.normal(size=(n, d))
     ),
+    "binary": lambda rng, n, d: (rng.uniform(size=(n, d)) < rng.uniform(0.1, 0.9, size=d)).astype(
+        float
+    ),
+    "sparse": lambda rng, n, d: sparse.random_array(
+        (n, d), density=max(5 / max(d, 5), 0.02), format="csr", rng=rng
+    ),
 }
 LOADERS = {
     "digits": load_digits,
@@ -47,8 +55,8 @@ def noise_sets(count: int, seed: int):
     rng = np.random.RandomState(seed)
     for i in range(count):
         kind = list(KINDS)[i % len(KINDS)]
-        n, c = int(rng.choice([100, 200, 500, 1000])), int(rng.choice([2, 3, 4, 5, 8, 12]))
-        widths = rng.choice([3, 5, 10, 20, 50, 200], size=rng.randint(1, 4))
+        n, c = int(rng.choice([120, 300, 700, 1500])), int(rng.choice([2, 3, 4, 6, 10, 15]))
+        widths = rng.choice([4, 8, 15, 40, 100, 300], size=rng.randint(1, 6))
         yield kind, [KINDS[kind](rng, n, int(d)) for d in widths], c
 
 
@@ -83,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--noise", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=77)
     default = Path(__file__).parent / "results" / "structure.md"
     parser.add_argument("--out", type=Path, default=default)
     options = parser.parse_args()

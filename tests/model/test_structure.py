@@ -45,6 +45,22 @@ def test_noise_is_said(kind, n_clusters):
     assert not model.structure_.found
 
 
+@pytest.mark.parametrize("kind", ["binary", "rare counts"])
+def test_noise_with_equal_rows_is_said(kind):
+    """Equal rows of a narrow view are neighbours of one another, and not a sign of clusters."""
+    rng = np.random.RandomState(0)
+    shares = [rng.uniform(0.1, 0.9, size=width) for width in (12, 8)]
+    views = [
+        (rng.uniform(size=(300, len(p))) < p).astype(float)
+        if kind == "binary"
+        else rng.poisson(0.3, size=(300, len(p))).astype(float)
+        for p in shares
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert said(OMCAL(4, random_state=0).fit(views))
+
+
 def test_consensus_and_one_view_say_it():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

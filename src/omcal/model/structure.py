@@ -17,13 +17,14 @@ from omcal.views.view import Matrix, Views
 
 # A quarter of the samples are tested, within these bounds; more where a cluster would have fewer
 # than four of them.
-_FEW, _MANY = 192, 384
+_FEW, _MANY = 192, 256
 _FEWEST = 50  # distinct samples: of fewer nothing is said
 _DIRECTIONS = 40  # of a wide view, those of largest variance
 _NEIGHBOURS = 8
-_DRAWS, _RUNS, _ITERATIONS = 2, 6, 8  # draws of the null; k-means of each
+_DRAWS, _RUNS, _ITERATIONS = 2, 4, 6  # draws of the null; k-means of each
 # Separation beyond that of the null: below it are 95 of 100 sets of noise (benchmarks/structure.py)
 MARGIN = 0.05
+_ATOMS = 12  # distinct values up to which a feature is discrete
 
 Points = NDArray[np.float32]
 
@@ -37,7 +38,8 @@ class Structure(NamedTuple):
         Assortativity of the labels over the nearest neighbours in each view: 1 where all
         neighbours share a cluster, 0 where they do so as often as by chance.
     null : float
-        Mean separation of k-means on draws from one Gaussian with the covariance of the views.
+        Mean separation of k-means on draws from one Gaussian with the covariance of the views, in
+        which discrete features keep their values.
     n_samples : int
         Number of samples that were compared.
     """
@@ -96,7 +98,7 @@ def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> St
     if n < _FEWEST or not 2 <= c <= n // 2:
         return None
     together = np.hstack(points)
-    drawn = gaussian_like(together, rng, _DRAWS)
+    drawn = with_atoms(gaussian_like(together, rng, _DRAWS), together)
     cuts = np.cumsum([X.shape[1] for X in points])[:-1]
     null = max_separation(_tied(drawn, cuts), k_means(drawn, c, rng))
     of_labels = max_separation(_tied(together[None], cuts), codes[None, None])
@@ -175,6 +177,25 @@ def gaussian_like(X: Points, rng: np.random.Generator, draws: int = 1) -> Points
     """Draw tables like X, (draws, n, d): Gaussian, with the covariance of its centred rows."""
     R = np.linalg.qr(X, mode="r") / np.sqrt(np.float32(len(X)))
     return np.asarray(rng.standard_normal((draws, len(X), len(R)), dtype=np.float32) @ R)
+
+
+def with_atoms(drawn: Points, X: Points) -> Points:
+    """Map discrete columns of draws to the values of X, in the same order (a Gaussian copula).
+
+    Equal rows of counts or categories are nearest neighbours of one another, also in noise.
+
+    Examples
+    --------
+    >>> X = np.repeat([[0, 1], [1, 2]], 10, axis=0).astype(np.float32)
+    >>> drawn = with_atoms(np.random.default_rng(0).normal(size=(3, 20, 2)), X)
+    >>> np.unique(drawn[2, :, 1], return_counts=True)
+    (array([1., 2.]), array([10, 10]))
+    """
+    ordered = np.sort(X, axis=0)
+    few = np.count_nonzero(np.diff(ordered, axis=0), axis=0) < _ATOMS
+    ranks = drawn[..., few].argsort(axis=1).argsort(axis=1)
+    drawn[..., few] = np.take_along_axis(ordered[None][..., few], ranks, axis=1)
+    return drawn
 
 
 def ties(views: Sequence[Points]) -> Points:

@@ -14,23 +14,27 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import randomized_svd
 
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.threads import row_blocks
+from omcal.machine.threads import map_blocks, one_blas_thread
 from omcal.method.graph import AnchorGraphs
 from omcal.model.fitting import AnchorClusterer
 from omcal.model.subset_fits import fitted_views, graphs_of
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Matrix, Views
 
-_LAID_OUT = 4000  # samples that forces act on; the others are placed among them
+_LAID_OUT = 4000  # samples that forces act on; the others are put beside them
 _BLOCK = 8192
 _DIRECTIONS = 30  # of a view: those of largest variance
 _NEIGHBORS = 10
+_CELLS, _AROUND = 64, 8  # of a search for the nearest sample that is laid out
 _JUDGED = 1000  # samples that trustworthiness is measured on
 _MIXED = 0.5  # share of the neighbours on the map that are of the same cluster
 _EPOCHS = 200
-_REPULSION = 6.0  # weight of a randomly drawn sample, which stands for several
+_REPULSION = 8.0  # weight of a randomly drawn sample, which stands for several
 _LARGEST_STEP = 4.0
-_GRAVITY = 0.05  # towards the middle, so that separate groups do not drift apart
+_GRAVITY = 0.02  # towards the middle, so that separate groups do not drift apart
+# Power of the distance from the middle. The forces give noise an even density, and random ridges
+# of an even density look like islands; a density that falls from the middle has none.
+_STRETCH = 1.5
 
 Points = NDArray[np.float32]
 PointsOf = Callable[[Array], Points]  # row numbers -> coordinates of these samples
@@ -132,14 +136,17 @@ def make_map(
 def lay_out(
     points: Points, points_of: PointsOf, rows: Array, some: Array, rng: np.random.RandomState
 ) -> Floats:
-    """Return positions of all rows: forces act on some, the others are placed among them."""
+    """Return positions of all rows: forces act on some, each other is put beside its nearest."""
     xy = sample_layout(points, rng)
     if len(some) == len(rows):
         return to_unit_square(xy)
-    place = _Places(points, xy)
-    everyone = np.empty((len(rows), 2))
-    for block in row_blocks(len(rows), _BLOCK):
-        everyone[block] = place(points_of(rows[block]), rng)
+    with one_blas_thread():
+        search = _Search(points, rng)
+        nearest = np.concatenate(
+            map_blocks(lambda block: search(points_of(rows[block])), len(rows), _BLOCK)
+        )
+    gaps = NearestNeighbors(n_neighbors=3).fit(xy).kneighbors()[0].mean(axis=1)
+    everyone = xy[nearest] + 0.5 * gaps[nearest, None] * rng.normal(size=(len(rows), 2))
     everyone[some] = xy
     return to_unit_square(everyone)
 
@@ -214,24 +221,32 @@ def mixed_clusters(xy: Array, labels: Array) -> list[int]:
     return np.flatnonzero((sizes > 1) & (means < _MIXED * reach)).tolist()
 
 
-class _Places:
-    """Places of more samples: between the nearest of those that are laid out."""
+class _Search:
+    """Search for the nearest of many points: among those of the cells around a sample.
 
-    def __init__(self, points: Points, xy: Array) -> None:
-        self.xy = xy
-        self.nearest = NearestNeighbors(n_neighbors=3, algorithm="brute").fit(points)
-        self.gaps = NearestNeighbors(n_neighbors=3).fit(xy).kneighbors()[0].mean(axis=1)
+    Each point belongs to the cell of its nearest pivot. Of 4000 points about 500 are compared.
+    """
 
-    def __call__(self, points: Points, rng: np.random.RandomState) -> Array:
-        index = self.nearest.kneighbors(points, return_distance=False)
-        first, gap = self.xy[index[:, 0]], self.gaps[index[:, 0]]
-        # Between neighbours that lie in different parts of the map is no place for a sample.
-        beside = np.linalg.norm(self.xy[index] - first[:, None], axis=2) < 5 * gap[:, None]
-        weights = beside * rng.dirichlet(np.ones(3), size=len(points))
-        weights[:, 0] += 1e-9
-        weights /= weights.sum(axis=1, keepdims=True)
-        between = np.einsum("ik,ikd->id", weights, self.xy[index])
-        return np.asarray(between + 0.5 * gap[:, None] * rng.normal(size=(len(points), 2)))
+    def __init__(self, points: Points, rng: np.random.RandomState) -> None:
+        pivots = points[rng.permutation(len(points))[:_CELLS]]
+        near = NearestNeighbors(n_neighbors=min(_AROUND, len(pivots)), algorithm="brute")
+        around = near.fit(pivots).kneighbors(pivots, return_distance=False)
+        self.pivots, self.points = pivots, points
+        home = _nearest_of(pivots, points)
+        self.candidates = [np.flatnonzero(np.isin(home, cells)) for cells in around]
+
+    def __call__(self, points: Points) -> Array:
+        found, cells = np.empty(len(points), dtype=np.intp), _nearest_of(self.pivots, points)
+        for cell, candidates in enumerate(self.candidates):
+            inside = cells == cell
+            if inside.any():
+                at = _nearest_of(self.points[candidates], points[inside])
+                found[inside] = candidates[at]
+        return found
+
+
+def _nearest_of(targets: Points, points: Points) -> Array:
+    return np.asarray((points @ targets.T - np.square(targets).sum(axis=1) / 2).argmax(axis=1))
 
 
 def sample_layout(points: Array, random_state: np.random.RandomState) -> Floats:
@@ -270,6 +285,7 @@ def sample_layout(points: Array, random_state: np.random.RandomState) -> Floats:
         z += rate * _pull(z, near, weights)
         z += rate * _push(z, random_state.randint(n, size=near.shape))
         z *= 1.0 - _GRAVITY * rate
+    z *= np.abs(z) ** (_STRETCH - 1)
     return np.column_stack([z.real, z.imag])
 
 
