@@ -41,7 +41,8 @@ def lloyd(
         drawn = [np.sort(kmeans.drawn(X.shape[1], start_rows, state)) for state in random_states]
         few = _pick(X, torch.from_numpy(np.stack(drawn)).to(X.device))
     starts = _pick(few, _seed(few, n_clusters, n_trials, random_states))
-    improve = partial(_stages, sampled=sampled, in_rounds=start_rows is not None)
+    in_rounds = start_rows is not None and kmeans.rounds_pay(X.shape[1], n_clusters)
+    improve = partial(_stages, sampled=sampled, in_rounds=in_rounds)
     centres, empty = improve(starts, X, filling=False)
     for run in np.flatnonzero(empty.tolist()).tolist():
         one = slice(run, run + 1)
