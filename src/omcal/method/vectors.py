@@ -38,6 +38,7 @@ from omcal.views.view import Matrix
 _BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
 _ROW_ENTRIES = 1 << 19  # of their rows
 _LOOP_ENTRIES = 1 << 15  # of the distances in few features, which stay in the cache
+_PLAIN_ENTRIES = 1 << 17  # the same of NumPy's loops: with 1 << 15 k-means takes a quarter more time
 _SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
 _MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out means, and starts
 _SHARES_OF_MEANS = 4
@@ -151,7 +152,8 @@ class Vectors(Points):
         if wide:
             points._products_with(centres, lambda rows, d: use(rows, d.T))
         else:
-            size = max(1, _LOOP_ENTRIES // len(centres))
+            entries = _LOOP_ENTRIES if self._compiled else _PLAIN_ENTRIES
+            size = max(1, entries // len(centres))
             map_blocks(lambda rows: use(rows, centres @ points.X[rows].T), points.n, size)
         return labels, *np.maximum(distances + points._norms, 0)
 
