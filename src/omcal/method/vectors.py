@@ -38,7 +38,7 @@ from omcal.views.view import Matrix
 _BLOCK_ENTRIES = 1 << 16  # of the distances that a thread finds at a time
 _ROW_ENTRIES = 1 << 19  # of their rows
 _LOOP_ENTRIES = 1 << 15  # of the distances in few features, which stay in the cache
-_PLAIN_ENTRIES = 1 << 17  # the same of NumPy's loops: with 1 << 15 k-means takes a quarter more time
+_PLAIN_ENTRIES = 1 << 17  # the same of NumPy's loops: with 1 << 15 k-means takes 1.3 of the time
 _SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
 _MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out means, and starts
 _SHARES_OF_MEANS = 4
