@@ -43,8 +43,8 @@ def require_complete(data: MultiViewData, option: str) -> None:
     """Refuse data with absent samples for an option that does not support them."""
     for remark in absences(data):
         raise omcal.datasets.DataError(
-            f"{remark}, which {option} cannot do without; leave it out, choose complete --views, "
-            "or remove these samples (of several files: --join inner)."
+            f"{remark}, and {option} does not support samples missing from a view; leave it out, "
+            "choose complete --views, or remove the samples (of several files: --join inner)."
         )
 
 

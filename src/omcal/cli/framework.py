@@ -14,7 +14,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def set_parameters(call: Any, parameters: list[inspect.Parameter]) -> None:
-    """Show typer these parameters instead of those of the function."""
+    """Show typer `parameters` instead of the function's own."""
     call.__signature__ = inspect.Signature(parameters)
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 

@@ -17,7 +17,7 @@ STDOUT = Path("-")
 
 
 class Outputs:
-    """The outputs of a command by their options; None for those that are not asked for.
+    """The output files of a command by option; None for an output that is not asked for.
 
     Parameters
     ----------

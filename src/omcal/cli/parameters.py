@@ -73,9 +73,9 @@ _ELSEWHERE = {
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of these parameters.
+    """Give a command the options of the named parameters.
 
-    The command gets those that were given as one mapping, `parameters`, ready for OMCAL.
+    The command gets the given ones as one mapping, `parameters`, ready for OMCAL.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -110,7 +110,7 @@ def _plain(value: Any) -> Any:
 
 
 def words_of(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of the command line that give these parameters.
+    """Return the arguments of the command line that set the parameters.
 
     Examples
     --------

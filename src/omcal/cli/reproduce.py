@@ -132,7 +132,7 @@ def _run(
     jobs: int | None,
     budget: float,
 ) -> list[Cell]:
-    """Run the cells of a plan; return those that are left."""
+    """Run the cells of a plan; return the cells that are left."""
     if os.name != "posix":
         raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
     from omcal.experiments.runner import Settings, run_cells

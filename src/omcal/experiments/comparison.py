@@ -217,7 +217,7 @@ def compare(
 def _parameters(
     method: Method, data: MultiViewData, n_clusters: int, n_runs: int
 ) -> dict[str, Any]:
-    """Return the parameters of a method, without those that have their default."""
+    """Return the parameters of a method that differ from its defaults."""
     parameters: dict[str, Any] = {"n_clusters": n_clusters}
     if method.name == "consensus" and n_runs != 10:
         parameters["n_runs"] = n_runs

@@ -79,7 +79,7 @@ def complexity_table(paper: Paper) -> Table:
 
 
 def parameters_table(paper: Paper) -> Table:
-    """Return m, beta and gamma as published and, if those are impossible, as used."""
+    """Return m, beta and gamma as published and, where that is impossible, as used."""
     rows, notes = [], []
     for name, printed in paper.contents["parameters"].items():
         used = printed.get("used_m", printed["m"])

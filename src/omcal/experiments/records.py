@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 
 class RecordError(OSError):
-    """A record could not be saved; those saved before it are whole."""
+    """A record could not be saved; earlier records are whole."""
 
 
 def is_current(record: Record) -> bool:

@@ -38,7 +38,7 @@ class Observer:
         """Take the number of cells: all, finished before, and repeated after an error."""
 
     def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
-        """Take the running cells with their seconds, and the number of those that wait."""
+        """Take the running cells with their seconds, and the number of waiting cells."""
 
     def finish(self, record: Record) -> None:
         """Take the record of a cell that ended."""
@@ -70,7 +70,7 @@ class _Running:
 def run_cells(
     cells: Iterable[Cell], settings: Settings, path: Path, observer: Observer
 ) -> list[Cell]:
-    """Run the cells without a record or with an error; return those beyond the budget."""
+    """Run the cells without a record or with an error; return the cells beyond the budget."""
     return _Run(settings, path, observer).all(list(cells))
 
 
