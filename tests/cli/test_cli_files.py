@@ -143,7 +143,7 @@ def test_samples_that_a_view_lacks(omcal_command, tmp_path, name, write, lacking
     by_mask = expected.predict(data.views, present=data.present)
     assert_array_equal(read_labels(out).labels.astype(int), by_mask)
     ended = omcal_command("cluster", path, "--clusters", 3, "--method", "nmf")
-    assert is_one_error_line(ended) and f"{lacking} lacks 9, which --method" in ended.err
+    assert is_one_error_line(ended) and f"{lacking} lacks 9, and --method" in ended.err
     report = tmp_path / "report.html"
     assert omcal_command("cluster", path, "--clusters", 3, "--report", report).code == 0
     assert "for 81 samples" in report.read_text()  # those that are in every view
