@@ -19,22 +19,21 @@ from omcal.report.payload import Packed
 if TYPE_CHECKING:
     from omcal.select.tree import ClusterTree
 
-_WIDTH, _LEFT, _ROW, _BAR, _TOP = 1000, 92, 74, 22, 4
+_WIDTH, _LEFT, _ROW, _BAR, _TOP = 1000, 100, 74, 22, 4
 _GAP = 3  # between clusters of a level, at most
-_NUMBERED = 15  # width above which a cluster shows its number
+_DIGIT = 8  # width of a digit: a cluster shows its number where there is room for it
 _LEAST = 0.002  # share of all samples: smaller edges are not drawn
 
 
-def tree_chart(tree: ClusterTree, *, alone: bool = False) -> Html:
+def tree_chart(tree: ClusterTree) -> Html:
     """Draw the levels as rows of bars, one per cluster and as wide as its share of the samples.
 
-    Bands between the rows are the samples that two clusters share. With `alone` the chart has
-    colours of its own, for a notebook.
+    Bands between the rows are the samples that two clusters share.
     """
     order = positions(tree)
     height = _TOP + _ROW * (len(tree.numbers) - 1) + _BAR + 6
-    rows = "".join(_level(tree, level, order[level], alone) for level in range(len(tree.numbers)))
-    bands = "".join(_bands(tree, level, order, alone) for level in range(len(tree.numbers) - 1))
+    rows = "".join(_level(tree, level, order[level]) for level in range(len(tree.numbers)))
+    bands = "".join(_bands(tree, level, order) for level in range(len(tree.numbers) - 1))
     return Html(
         f'<svg class="chart tree" viewBox="0 0 {_WIDTH} {height}" role="img" '
         f'aria-label="Clusters of {len(tree.numbers)} levels, from {tree.numbers[0]} to '
@@ -63,16 +62,17 @@ def positions(tree: ClusterTree) -> list[dict[int, tuple[float, float]]]:
     return found
 
 
-def _colour(cluster: int, alone: bool) -> str:
-    return f'fill="{LIGHT[colour_of(cluster)]}"' if alone else f'class="k{colour_of(cluster)}"'
+def _colour(cluster: int) -> str:
+    """Return a class, whose colour depends on the theme of a page, and a colour for notebooks."""
+    return f'class="k{colour_of(cluster)}" fill="{LIGHT[colour_of(cluster)]}"'
 
 
-def _level(tree: ClusterTree, level: int, row: dict[int, tuple[float, float]], alone: bool) -> str:
+def _level(tree: ClusterTree, level: int, row: dict[int, tuple[float, float]]) -> str:
     """Return the bars of a level, and its number of clusters and stability."""
     y, k = _TOP + _ROW * level, tree.numbers[level]
-    chosen = " ←" if k == tree.suggestion else ""
+    weight = "bold" if k == tree.suggestion else "normal"
     parts = [
-        f'<text x="0" y="{y + 9}">{k} clusters{chosen}</text>'
+        f'<text x="0" y="{y + 9}" font-weight="{weight}">{k} clusters</text>'
         f'<text x="0" y="{y + 24}" font-size="11">stability {tree.stability[level]:.2f}</text>'
     ]
     for c, (x, width) in row.items():
@@ -81,22 +81,20 @@ def _level(tree: ClusterTree, level: int, row: dict[int, tuple[float, float]], a
             f'<text x="{x + width / 2:.1f}" y="{y + 15}" text-anchor="middle" class="number" '
             f'fill="white" stroke="#1b2430" stroke-width="2.5" paint-order="stroke" '
             f'pointer-events="none">{c}</text>'
-            if width >= _NUMBERED
+            if width >= _DIGIT * (len(str(c)) + 1)
             else ""
         )
         parts.append(
             f'<g tabindex="0" role="button" data-level="{level}" data-cluster="{c}" '
             f'aria-label="cluster {c} of {k}: {tree.sizes[level][c]:,} samples">'
             f"<title>cluster {c} of {k}: {tree.sizes[level][c]:,} samples, stability {sure:.2f}"
-            f'</title><rect {_colour(c, alone)} x="{x:.1f}" y="{y}" width="{max(width, 0.8):.1f}" '
+            f'</title><rect {_colour(c)} x="{x:.1f}" y="{y}" width="{max(width, 0.8):.1f}" '
             f'height="{_BAR}" rx="2" fill-opacity="{0.35 + 0.65 * sure:.2f}"/>{text}</g>'
         )
     return "".join(parts)
 
 
-def _bands(
-    tree: ClusterTree, level: int, order: list[dict[int, tuple[float, float]]], alone: bool
-) -> str:
+def _bands(tree: ClusterTree, level: int, order: list[dict[int, tuple[float, float]]]) -> str:
     """Return the bands from a level to the next; jumps between branches are darker."""
     upper, lower = order[level], order[level + 1]
     sizes, below = tree.sizes[level], tree.sizes[level + 1]
@@ -119,7 +117,7 @@ def _bands(
         words = f"{edge.size:,} samples, {edge.share:.0%} of cluster {edge.source}"
         words += "" if edge.main else "; they jump to another branch"
         parts.append(
-            f'<path {_colour(edge.source, alone)} fill-opacity="{opacity}" d="M{x0:.1f} {y}'
+            f'<path {_colour(edge.source)} fill-opacity="{opacity}" d="M{x0:.1f} {y}'
             f"C{x0:.1f} {middle} {x1:.1f} {middle} {x1:.1f} {end}H{x1 + b:.1f}"
             f'C{x1 + b:.1f} {middle} {x0 + a:.1f} {middle} {x0 + a:.1f} {y}Z">'
             f"<title>{words}</title></path>"
@@ -134,7 +132,7 @@ def tree_section(tree: ClusterTree) -> Section:
         for i, k in enumerate(tree.numbers)
     )
     listed = table(
-        ("clusters", "stability", "smallest", "largest", "jump to next level"),
+        ("clusters", "stability", "smallest", "largest", "jumps"),
         [
             (str(k), f"{tree.stability[i]:.2f}", f"{min(tree.sizes[i]):,}",
              f"{max(tree.sizes[i]):,}", percent(tree.jumps[i]) if i < len(tree.jumps) else "")
@@ -148,7 +146,9 @@ def tree_section(tree: ClusterTree) -> Section:
             "Each row is one number of clusters, each bar a cluster, as wide as its share of the "
             "samples; a pale bar is a cluster that other runs do not find. Bands are samples that "
             "go from a cluster to the clusters of the next row; strong ones jump to another "
-            "branch. A cluster keeps its number and colour along its branch."
+            "branch. A cluster keeps its number and colour along its branch; the suggested number "
+            "of clusters is bold. Jumps are the share of samples that change their branch at the "
+            "next level."
         ),
         Html(
             f'<div class="tools screen"><label>Level <select id="level">{levels}</select></label>'

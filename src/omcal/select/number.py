@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +40,6 @@ _FAR, _SURE = 30, 0.3  # far numbers, beyond it and beyond the root of n, need t
 _SAME = 0.1  # numbers that differ by less than this share, or by one, count as the same
 
 
-def silent(text: str) -> None:
-    """Report no progress."""
-
-
 def n_clusters(
     X: ViewsLike,
     candidates: Iterable[int] | None = None,
@@ -56,7 +51,7 @@ def n_clusters(
     n_runs: int = 4,
     max_samples: int = 2000,
     random_state: Seed = 0,
-    progress: Progress = silent,
+    progress: Progress = lambda text: None,
 ) -> ClusterNumber:
     """Suggest a number of clusters, without labels.
 
@@ -146,13 +141,7 @@ def whole_sample(
 
 
 def coarse_numbers(n: int) -> list[int]:
-    """Return the first candidates: all small numbers, then steps of a fifth, to n / 4.
-
-    Examples
-    --------
-    >>> coarse_numbers(100)
-    [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 17, 21, 25]
-    """
+    """Return the first candidates: all small numbers, then steps of a fifth, to n / 4."""
     most = max(2, n // 4)
     steps = np.arange(1, 1 + np.log(max(most / _SMALL, 1)) / np.log(_STEP))
     larger = [round(_SMALL * _STEP**step) for step in steps]
@@ -183,24 +172,23 @@ class _Search:
         rng: np.random.RandomState,
         progress: Progress,
     ) -> None:
-        self._progress = progress
+        self._progress, self.n_runs = progress, n_runs
         self.levels: dict[int, Level] = {}
         self._modularity: dict[int, Floats] = {}  # of all runs combined, then of each
         self._agreement: dict[int, Floats] = {}  # of each pair of runs
         self._chance: dict[int, float] = {}
-        self.seeds = _seeds(rng, n_runs)
-        self._runs = Runs(points, self.seeds, weighting)
         self._points, self._weighting, self._rng = points, weighting, rng
+        self._runs = self._runs_on(points, n_runs)
         self._null = self._without_clusters(_NULL_DRAWS)
         self._near = nearest(points)
 
+    def _runs_on(self, points: list[Array], count: int) -> Runs:
+        return Runs(points, self._rng.randint(2**31 - 1, size=count).tolist(), self._weighting)
+
     def _without_clusters(self, count: int) -> list[Runs]:
-        """Return the runs on sets that are drawn from the null."""
+        """Return runs on sets that are drawn from the null."""
         draws = np.random.default_rng(self._rng.randint(2**31 - 1))
-        return [
-            Runs(null_like(self._points, draws), _seeds(self._rng, _NULL_RUNS), self._weighting)
-            for _ in range(count)
-        ]
+        return [self._runs_on(null_like(self._points, draws), _NULL_RUNS) for _ in range(count)]
 
     def add(self, numbers: list[int], *, may_stop: bool = False) -> None:
         """Fit further candidates, upwards; stop where the score has fallen far."""
@@ -266,7 +254,7 @@ class _Search:
         The stability is that beyond chance.
         """
         numbers, chance = np.array(self.numbers), self.chance
-        pairs = list(combinations(range(1, 1 + len(self._runs.seeds)), 2))
+        pairs = list(combinations(range(1, 1 + self.n_runs), 2))
         of_runs = np.array([self._modularity[c] for c in self.numbers])
         alike = np.array([self._agreement[c] for c in self.numbers])
         votes = [
@@ -290,10 +278,6 @@ def scores(modularity: Floats, stability: Floats, chance: Floats) -> Floats:
     return np.asarray(relative + beyond_chance(stability, chance))
 
 
-def _seeds(rng: np.random.RandomState, count: int) -> list[int]:
-    return [int(seed) for seed in rng.randint(2**31 - 1, size=count)]
-
-
 def null_like(points: Sequence[Array], rng: np.random.Generator) -> list[Array]:
     """Draw views without clusters: one Gaussian with the covariance of all views together."""
     ends = np.cumsum([X.shape[1] for X in points])[:-1]
@@ -309,14 +293,7 @@ def nearest(points: Sequence[Array]) -> Array:
 
 
 def modularity(near: Array, labels: Array) -> float:
-    """Return the share of ties to neighbours inside clusters, less that of random ties.
-
-    Examples
-    --------
-    >>> two_pairs = np.array([[1], [0], [3], [2]])
-    >>> modularity(two_pairs, np.array([0, 0, 1, 1])), modularity(two_pairs, np.array([0, 1, 0, 1]))
-    (0.5, -0.5)
-    """
+    """Return the share of ties to neighbours inside clusters, less that of random ties."""
     others = labels[near]
     ends = near.shape[1] * np.bincount(labels)
     ends = ends + np.bincount(others.ravel(), minlength=len(ends))
@@ -326,28 +303,26 @@ def modularity(near: Array, labels: Array) -> float:
 
 def _tested(search: _Search, scaled: list[Matrix], *, one_is_possible: bool) -> ClusterNumber:
     """Return the result, its best number tested against data without clusters."""
-    numbers, score = search.numbers, search.score
-    best = search.best
-    order = [best, *(int(i) for i in np.argsort(-score, kind="stable") if i != best)]
+    numbers, score, best = search.numbers, search.score, search.best
     labels = search.levels[numbers[best]].labels
     some = complete_sample(len(labels), None, sample_size(len(labels), numbers[best]))
     structure = find_structure([X[some] for X in scaled], labels[some])
     separated = structure is None or structure.found
-    found = ClusterNumber(
-        suggestion=numbers[best],
-        confidence=search.confidence(best),
-        ranking=tuple(numbers[i] for i in order),
+    has_structure = separated or search.exceeds_chance(numbers[best])
+    ranking = [numbers[best], *(numbers[i] for i in np.argsort(-score, kind="stable") if i != best)]
+    if one_is_possible and not has_structure:
+        ranking.insert(0, 1)
+    return ClusterNumber(
+        suggestion=ranking[0],
+        confidence=0.0 if ranking[0] == 1 else search.confidence(best),
+        ranking=tuple(ranking),
         candidates=tuple(numbers),
         modularity=tuple(search.modularity.tolist()),
         stability=tuple(search.stability.tolist()),
         chance=tuple(search.chance.tolist()),
         score=tuple(score.tolist()),
         n_samples=len(labels),
-        n_runs=len(search.seeds),
+        n_runs=search.n_runs,
         structure=structure,
-        has_structure=separated or search.exceeds_chance(numbers[best]),
+        has_structure=has_structure,
     )
-    if found.has_structure or not one_is_possible:
-        return found
-    ranking = (1, *found.ranking)
-    return replace(found, suggestion=1, confidence=0.0, ranking=ranking)

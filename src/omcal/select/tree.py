@@ -16,9 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Floats, Seed
+from omcal.method.points import members
 from omcal.method.scaling import Scale, Scaling
 from omcal.select.levels import Level, Progress, Runs, few_directions, fit_levels
-from omcal.select.number import check_numbers, n_clusters, silent, whole_sample
+from omcal.select.number import check_numbers, n_clusters, whole_sample
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.view import Matrix, View
 
@@ -143,7 +144,7 @@ class ClusterTree:
     def _repr_html_(self) -> str:
         from omcal.report.tree import tree_chart
 
-        return tree_chart(self, alone=True).text
+        return tree_chart(self).text
 
     def write(
         self,
@@ -183,7 +184,7 @@ def cluster_tree(
     weighting: Weighting = "distinct",
     max_samples: int = 100_000,
     random_state: Seed = 0,
-    progress: Progress = silent,
+    progress: Progress = lambda text: None,
 ) -> ClusterTree:
     """Cluster X into several numbers of clusters and connect the levels to a tree.
 
@@ -221,11 +222,9 @@ def cluster_tree(
     """
     rng = check_random_state(random_state)
     suggestion = None
-    how: dict[str, Any] = {"scale": scale, "weighting": weighting}
     if numbers is None:
-        found = n_clusters(
-            X, views=views, present=present, random_state=rng, progress=progress, **how
-        )
+        read: dict[str, Any] = {"views": views, "present": present, "scale": scale}
+        found = n_clusters(X, weighting=weighting, random_state=rng, progress=progress, **read)
         suggestion = found.suggestion
         listed = default_levels(suggestion, found.candidates[-1])
     else:
@@ -243,15 +242,7 @@ def cluster_tree(
 
 
 def default_levels(suggestion: int, most: int) -> list[int]:
-    """Return about nine levels from 2 to beyond the suggested number.
-
-    Examples
-    --------
-    >>> default_levels(5, 100)
-    [2, 3, 4, 5, 6, 8, 10, 12]
-    >>> default_levels(100, 400)
-    [2, 3, 6, 10, 17, 30, 51, 87, 100, 150]
-    """
+    """Return about nine levels from 2 to beyond the suggested number."""
     top = min(max(12, round(1.5 * suggestion)), max(most, suggestion, 2))
     spaced = np.geomspace(2, top, _LEVELS) if top > 12 else (2, 3, 4, 5, 6, 8, 10, 12)
     found = {min(round(number), top) for number in spaced} | {max(suggestion, 2)}
@@ -304,11 +295,6 @@ def numbered(labels: Array, above: Array | None) -> Array:
     """Return the labels with the numbers of the level above; new clusters take the next ones.
 
     New clusters, and those of the first level, are numbered by size, the largest first.
-
-    Examples
-    --------
-    >>> numbered(np.array([0, 0, 1, 1, 2]), np.array([1, 1, 0, 0, 0])).tolist()
-    [1, 1, 0, 0, 2]
     """
     order = np.argsort(-np.bincount(labels), kind="stable")
     if above is not None:
@@ -343,8 +329,7 @@ def top_features(
 ) -> tuple[tuple[Feature, ...], ...]:
     """Return the features of each cluster whose means deviate most from those of all samples."""
     c = int(labels.max()) + 1
-    cells = np.ones(len(labels)), (labels, np.arange(len(labels)))
-    member = sparse.csr_array(cells, shape=(c, len(labels)))
+    member = members(labels, c, np.dtype(np.float64))
     sizes = np.bincount(labels)[:, None]
     found: list[list[Feature]] = [[] for _ in range(c)]
     for X, view in zip(scaled, views, strict=True):
