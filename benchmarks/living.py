@@ -1,6 +1,6 @@
 """Clusters that live on: streams, numbers kept in refits, calibrated probabilities, strangers.
 
-    python benchmarks/living.py ../shared/data [--seeds 2] [--parts stream,kept,...]
+    OMP_NUM_THREADS=1 python benchmarks/living.py ../shared/data [--seeds 2] [--parts stream,...]
 
 Parts: `stream`, one pass in batches of 100 samples over the 17 labelled sets, in random order and
 sorted by class, against a fit to all samples in the same order; `speed`, samples per CPU second of
@@ -79,6 +79,8 @@ def speed(n=60_000, width=1430, batch=1000):
     cuts = (0, 784, 1184, width)
     models = [OMCAL(10, random_state=0)]
     models += [MiniBatchKMeans(k, random_state=0) for k in (50, 10)]
+    for other in (OMCAL(2, random_state=0), MiniBatchKMeans(2, random_state=0)):
+        other.partial_fit(rng.normal(size=(99, 9)))  # loads modules
     spent = np.zeros((3, n // batch))
     for b in range(n // batch):
         X = rng.normal(size=(batch, width), scale=3) + centres[rng.integers(0, 10, batch)]

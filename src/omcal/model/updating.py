@@ -75,7 +75,7 @@ class UpdatedEstimator(PlacedEstimator):
     _reference: Reference | None = None
     _recent: Reference | None = None  # samples since the last comparison
     _next_look: float = 0.0  # length of the stream to compare with the last fit at
-    _was_full: bool = False  # the reservoir, at the last fit
+    _n_fitted: int = 0  # rows of the reservoir at the last fit
     _strangers: Strangers | None = None
     _folded: Any = None  # anchors as part of a product, for views of some types; not in copies
 
@@ -132,7 +132,8 @@ class UpdatedEstimator(PlacedEstimator):
             recent = self._recent = recent if self._recent is None else self._recent + recent
             if kept.n_seen >= self._next_look:
                 self._recent, self._next_look = None, kept.next_comparison(self.half_life)
-                if not self._was_full or self._moved(recent):
+                filling = not kept.full or 2 * self._n_fitted < len(kept)
+                if filling or self._moved(recent):
                     self._refit(self._rule.labels(kept.views))
                     return np.asarray(self._rule.labels(views))
         return labels
@@ -143,7 +144,7 @@ class UpdatedEstimator(PlacedEstimator):
         While the sample of a stream fills, clusters are still found by fits to it.
         """
         kept: Any = getattr(self, "_reservoir", None)
-        if self.outlier_threshold_ is None or (kept is not None and not self._was_full):
+        if self.outlier_threshold_ is None or (kept is not None and not kept.full):
             return False
         strange = typicality(F) < self.outlier_threshold_
         if views.present is not None:
@@ -209,4 +210,4 @@ class UpdatedEstimator(PlacedEstimator):
             self._sums = self._sums * (n / self._sums.n)
         self._cluster_names = names
         self._recent, self._next_look = None, kept.next_comparison(self.half_life)
-        self._was_full = kept.full
+        self._n_fitted = len(kept)
