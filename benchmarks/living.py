@@ -167,7 +167,7 @@ def reliability(folder, consensus=False):
     overall = EXPONENTS[np.argmin([error_of(curve(sets, e)) for e in EXPONENTS])]
     lines += [f"* mean error {np.mean(judged):.3f}; best exponent of all sets {overall:.1f}", ""]
     lines += ["| probability | majority class | samples |", "|---:|---:|---:|"]
-    default = 1.5
+    default = model._sharpness
     lines += [f"| {p:.2f} | {hit:.2f} | {share:.0%} |" for p, hit, share in curve(sets, default)]
     return [*lines, "", f"Error with {default}, all sets: {error_of(curve(sets, default)):.3f}"]
 

@@ -8,10 +8,12 @@ import numpy as np
 
 from omcal.machine.arrays import Array
 
-_SHARPNESS = 1.5  # power of F whose shares are calibrated probabilities (benchmarks/living.py)
+# Powers of F whose shares are calibrated probabilities, of one run and of several
+# (benchmarks/living.py).
+SHARPNESS, JOINT_SHARPNESS = 1.5, 1.1
 
 
-def probabilities(F: Any) -> Any:
+def probabilities(F: Any, sharpness: float = SHARPNESS) -> Any:
     """Return shares of the powers of F, wherever it is; equal ones in rows of zeros.
 
     Examples
@@ -19,7 +21,7 @@ def probabilities(F: Any) -> Any:
     >>> probabilities(np.array([[4.0, 0.0, 1.0], [0.0, 0.0, 0.0]])).round(2).tolist()
     [[0.89, 0.0, 0.11], [0.33, 0.33, 0.33]]
     """
-    P = F**_SHARPNESS
+    P = F**sharpness
     P = P + (P.sum(axis=1, keepdims=True) == 0)
     return P / P.sum(axis=1, keepdims=True)
 

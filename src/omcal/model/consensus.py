@@ -26,6 +26,7 @@ from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.method.subspace import Subspace, subspace_pays
 from omcal.metrics import ari_of_table
+from omcal.model.certainty import JOINT_SHARPNESS
 from omcal.model.clusterer import Clusterer
 from omcal.model.consensus_files import parts_of, read_consensus
 from omcal.model.cost import Estimate, ViewSize
@@ -142,6 +143,8 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         kind="int, RandomState or None, default=None",
         help="Seed of the anchors and starts of all runs.",
     )
+
+    _sharpness: float = JOINT_SHARPNESS
 
     @property
     def n_clusters(self) -> Any:
