@@ -104,18 +104,8 @@ def main() -> None:
     path = options.out.with_suffix(".json")
     began: list[sets.Record] = []
     for seeds in ([0], list(range(1, options.seeds))):
-        slow = {
-            (r["set"], r["method"])
-            for r in began
-            if r["cpu"] > options.slow or r["accuracy"] is None
-        }
-        cells = [
-            (name, title, seed, options.folder)
-            for seed in seeds
-            for title in options.methods
-            for name in options.sets
-            if (name, title) not in slow
-        ]
+        chosen = {"names": options.sets, "titles": options.methods, "seeds": seeds}
+        cells = sets.quick_cells(began, options.slow, **chosen, folder=options.folder)
         began = sets.run(work, cells, path, jobs=options.jobs, budget=options.budget / 2)
     options.out.with_suffix(".md").write_text(table(began))
     print(table(began))

@@ -102,6 +102,26 @@ def score(views: list[Any], y: np.ndarray, make: Callable[[int, int], Any], seed
     return found | {"cpu": time.process_time() - began}
 
 
+def quick_cells(
+    records: Iterable[Record],
+    slow: float,
+    *,
+    names: Iterable[str],
+    titles: Iterable[str],
+    seeds: Iterable[int],
+    folder: str,
+) -> list[tuple[str, str, int, str]]:
+    """Return the cells of sets, methods and seeds, without pairs that were slow or had no result.
+
+    A pair of set and method is slow where a record of it took more than `slow` CPU seconds.
+    """
+    left_out = {
+        (r["set"], r["method"]) for r in records if r["cpu"] > slow or r["accuracy"] is None
+    }
+    pairs = [(name, title) for title in titles for name in names]
+    return [(*pair, seed, folder) for seed in seeds for pair in pairs if pair not in left_out]
+
+
 def run(
     work: Callable[..., Record],
     cells: Iterable[tuple[Any, ...]],

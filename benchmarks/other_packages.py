@@ -346,17 +346,8 @@ def main() -> None:
     records: list[sets.Record] = json.loads(path.read_text()) if path.exists() else []
     for title in there:
         for seeds in ([0], list(range(1, options.seeds))):
-            slow = {
-                (r["set"], r["method"])
-                for r in records
-                if r["cpu"] > options.slow or r["accuracy"] is None
-            }
-            cells = [
-                (name, title, seed, options.folder)
-                for seed in seeds
-                for name in NAMES
-                if (name, title) not in slow
-            ]
+            chosen = {"names": NAMES, "titles": [title], "seeds": seeds}
+            cells = sets.quick_cells(records, options.slow, **chosen, folder=options.folder)
             try:  # a process per method: one that crashes ends only itself
                 records = sets.run(work, cells, path, jobs=1, budget=options.budget)
             except BrokenProcessPool:
