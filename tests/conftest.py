@@ -312,7 +312,7 @@ def make_rows(request):
     if request.param == "compiled":
         pytest.importorskip("numba", reason="the extra fast (Numba) is not installed")
     if request.param in ("one rank", "torch", "GPU"):
-        torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+        torch = import_torch()
         if request.param == "GPU" and not torch.cuda.is_available():
             pytest.skip("there is no CUDA GPU here")
     return ROWS[request.param]
@@ -334,7 +334,14 @@ def omcal(capsys):
 @pytest.fixture(scope="session")
 def torch():
     """PyTorch; skips without it."""
-    return pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    return import_torch()
+
+
+def import_torch():
+    """Import PyTorch with one thread: more would spin while threads of other workers run."""
+    torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+    torch.set_num_threads(1)
+    return torch
 
 
 @pytest.fixture(scope="session")

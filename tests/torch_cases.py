@@ -11,6 +11,7 @@ from omcal.places.memory import InMemory
 from omcal.views.reading import read_views
 
 torch = pytest.importorskip("torch", reason="the extra gpu (PyTorch) is not installed")
+torch.set_num_threads(1)  # more would spin while threads of other workers run
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 
@@ -33,12 +34,12 @@ def tensor_views(arrays, device, dtype=None):
     return read_views(SimpleNamespace(), tensors)
 
 
-def cut_small(monkeypatch):
+def cut_small(monkeypatch, entries=1000):
     """A few rows make many blocks."""
     from omcal.places.gpu import kmeans, new_samples, plain_pass, views
 
     for module in (plain_pass, kmeans, views, new_samples):
-        monkeypatch.setattr(module, "block_entries", lambda device: 1000)
+        monkeypatch.setattr(module, "block_entries", lambda device: entries)
 
 
 def placed(views, settings, seed=0, devices=None):

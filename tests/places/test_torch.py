@@ -403,7 +403,8 @@ def test_the_graph_of_joined_runs_is_that_of_the_host(device, c):
 @pytest.mark.parametrize("scale", ["feature", "sample", None])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("m", [9, 300])
-def test_graphs_equal_those_of_the_host(device, small_blocks, scale, dtype, m):
+def test_graphs_equal_those_of_the_host(device, monkeypatch, scale, dtype, m):
+    cut_small(monkeypatch, 20 * m)
     arrays = two_views(n=320, dtype=dtype)
     views = host_views(arrays)
     scalings = [Scaling.fit(view, scale) for view in views]

@@ -25,6 +25,7 @@ from omcal.places.gpu import (
     cuda_views,
     graph,
     nvrtc,
+    plain_pass,
 )
 from omcal.places.gpu.distances import relative_distances
 from omcal.places.gpu.graph import TorchGraphs, index_type
@@ -225,7 +226,7 @@ def test_selection_of_the_nearest(dtype, n, m, k):
 
 
 @pytest.mark.parametrize("most", [1 << 22, 300])
-@pytest.mark.parametrize("room", [227 << 10, 1200, 1000])
+@pytest.mark.parametrize("room", [227 << 10, 1000])
 def test_gram(on_cpu, monkeypatch, room, most):
     """In shared memory, and where it does not fit there; also of more rows than a block may add."""
     monkeypatch.setattr(nvrtc, "room", lambda device: room)
@@ -234,7 +235,6 @@ def test_gram(on_cpu, monkeypatch, room, most):
     host, graphs = zip(
         *(graphs_of(seed, 3100, 3, 12, 4, np.float32) for seed in (0, 1)), strict=True
     )
-    assert cuda.sums_products(graphs[0]) == (room > 1000)
     both = (torch.stack([getattr(g, name) for g in graphs]) for name in ("indices", "weights"))
     wanted = [PlainRows(g, 2).gram().swapaxes(1, 2).reshape(36, 36) for g in host]
     for found, some in ((TorchGraphs(*both, 12), wanted), (graphs[0], wanted[:1])):
@@ -394,7 +394,7 @@ def test_lloyd_tells_of_an_empty_cluster(on_cpu):
 
 @pytest.mark.parametrize("entries", [1 << 18, 100])
 def test_products_of_dense_blocks(monkeypatch, entries):
-    monkeypatch.setattr(graph, "block_entries", lambda device: entries)
+    monkeypatch.setattr(plain_pass, "block_entries", lambda device: entries)
     host, graphs = graphs_of(1, 500, 2, 9, 3, np.float64)
     found = PlainPass(graphs, torch.zeros((500, 2), dtype=torch.float64)).gram()[0].numpy()
     wanted = PlainRows(host, 2).gram().swapaxes(1, 2).reshape(18, 18)

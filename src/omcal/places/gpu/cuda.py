@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
+from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor
 from omcal.method.updates import MAX_SWEEPS, fixed_point_tol
 from omcal.places.gpu import nvrtc
 from omcal.places.gpu.cuda_spread import SpreadSweep
-from omcal.places.gpu.graph import TorchGraphs, plain_gram
+from omcal.places.gpu.graph import TorchGraphs
 
 MAX_CLUSTERS = 32  # a lane a column
 _WARP = 32
@@ -53,7 +54,7 @@ class CudaPass:
 
     def gram(self) -> Tensor:
         """Do `PlainPass.gram`."""
-        return gram(self._graphs) if sums_products(self._graphs) else plain_gram(self._graphs)
+        return gram(self._graphs)
 
     def assign(
         self, small: Tensor, limit: float, *, runner_up: bool = False
@@ -271,28 +272,30 @@ def _decision_bytes(n_clusters: int) -> int:
     return 8 * columns * (columns + 1)
 
 
-def sums_products(graphs: TorchGraphs) -> bool:
-    """Whether `gram` takes the graphs: sums of two views fit in the shared memory of a block."""
-    return 8 * graphs.n_anchors**2 <= nvrtc.room(graphs.device)
-
-
 def gram(graphs: TorchGraphs) -> Tensor:
     """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run, the same to the last bit each time."""
     V, m, runs, device = graphs.n_views, graphs.n_anchors, graphs.n_runs, graphs.device
-    n_bytes = 8 * m * m
+    in_shared = 8 * m * m <= nvrtc.room(device)
+    n_bytes = 8 * m * m if in_shared else 0
     kernel = nvrtc.compiled(
-        "gram", device, **_of_graphs(graphs), THREADS=_GRAM_THREADS, UNIT=_FIXED
+        "gram",
+        device,
+        **_of_graphs(graphs),
+        THREADS=_GRAM_THREADS,
+        IN_SHARED=int(in_shared),
+        UNIT=_FIXED,
     )
     pairs = V * (V - 1) // 2
-    at_once = nvrtc.processors(device) * min(2, nvrtc.room(device) // n_bytes)
+    at_once = nvrtc.processors(device) * (min(2, nvrtc.room(device) // n_bytes) if in_shared else 2)
     # A view with itself has about half the products of two views.
     alone = max(1, at_once // (runs * (V + 2 * pairs)), -(-graphs.n // _MOST_FIXED))
+    blocks = (alone, 2 * alone)
     of_run = V * alone + pairs * 2 * alone
+    size = ((of_run, runs), _GRAM_THREADS, n_bytes)
+    if not in_shared:
+        return _mirrored(_gram_in_whole(kernel, graphs, size, blocks))
     sums = torch.empty((runs, of_run, m, m), dtype=torch.float64, device=device)
-    kernel(
-        *((of_run, runs), _GRAM_THREADS, n_bytes),
-        *(graphs.indices, graphs.weights, sums, graphs.n, m, alone, 2 * alone),
-    )
+    kernel(*size, graphs.indices, graphs.weights, sums, graphs.n, m, *blocks)
     half = torch.zeros((runs, V, V, m, m), dtype=torch.float64, device=device)
     half.diagonal(dim1=1, dim2=2).copy_(
         sums[:, : V * alone].unflatten(1, (V, alone)).sum(dim=2).permute(0, 2, 3, 1)
@@ -300,7 +303,32 @@ def gram(graphs: TorchGraphs) -> Tensor:
     if pairs:
         u, v = torch.triu_indices(V, V, 1, device=device)
         half[:, u, v] = sums[:, V * alone :].unflatten(1, (pairs, 2 * alone)).sum(dim=2)
-    half = half.swapaxes(2, 3).reshape(runs, V * m, V * m)
+    return _mirrored(half.swapaxes(2, 3).reshape(runs, V * m, V * m))
+
+
+def _gram_in_whole(
+    kernel: nvrtc.Kernel,
+    graphs: TorchGraphs,
+    size: tuple[tuple[int, int], int, int],
+    blocks: tuple[int, int],
+) -> Tensor:
+    """Return the sums of pairs of views u <= v, added up in device memory."""
+    width = graphs.n_views * graphs.n_anchors
+    shape = (graphs.n_runs, width, width)
+    total = torch.zeros(shape, dtype=torch.float64, device=graphs.device)
+    for rows in row_blocks(graphs.n, _MOST_FIXED):
+        part = torch.zeros(shape, dtype=torch.int64, device=graphs.device)
+        some = TorchGraphs(
+            graphs.indices[..., rows].contiguous(),
+            graphs.weights[..., rows].contiguous(),
+            graphs.n_anchors,
+        )
+        kernel(*size, some.indices, some.weights, part, some.n, some.n_anchors, *blocks)
+        total += part.to(total.dtype) / _FIXED
+    return total
+
+
+def _mirrored(half: Tensor) -> Tensor:
     return half + half.mT - half.diagonal(dim1=1, dim2=2).diag_embed()
 
 

@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gram(
     const long long run = blockIdx.y;
     indices += run * VIEWS * K * n;
     weights += run * VIEWS * K * n;
-    sums += run * gridDim.x * m * m;
+    sums += run * (IN_SHARED ? gridDim.x : VIEWS * VIEWS) * m * m;
     unsigned* const high = reinterpret_cast<unsigned*>(memory);
     unsigned* const low = high + m * m;
     int u = blockIdx.x / blocks_alone, v = u, share = blockIdx.x % blocks_alone;
@@ -36,6 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gram(
         for (u = 0; pair >= VIEWS - 1 - u; ++u) pair -= VIEWS - 1 - u;
         v = u + 1 + pair;
     }
+    unsigned long long* const whole = reinterpret_cast<unsigned long long*>(sums);
     double* const mine = sums + (long long)blockIdx.x * m * m;
 
     auto read = [&](int view, int row, Entry (&entries)[K]) {
@@ -47,13 +48,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) gram(
     };
     auto add = [&](const Entry& one, const Entry& two) {
         const unsigned long long value = fixed(one.weight * two.weight * UNIT);
-        const int cell = one.anchor * m + two.anchor;
-        const unsigned part = value, before = atomicAdd(low + cell, part);
-        const unsigned above = (unsigned)(value >> 32) + (before + part < before);
-        if (above) atomicAdd(high + cell, above);
+        if (IN_SHARED) {
+            const int cell = one.anchor * m + two.anchor;
+            const unsigned part = value, before = atomicAdd(low + cell, part);
+            const unsigned above = (unsigned)(value >> 32) + (before + part < before);
+            if (above) atomicAdd(high + cell, above);
+        } else {
+            const long long line = u * m + one.anchor;
+            atomicAdd(whole + line * VIEWS * m + v * m + two.anchor, value);
+        }
     };
 
-    for (int i = threadIdx.x; i < 2 * m * m; i += THREADS) high[i] = 0;
+    if (IN_SHARED)
+        for (int i = threadIdx.x; i < 2 * m * m; i += THREADS) high[i] = 0;
     __syncthreads();
     for (long long row = share * THREADS + threadIdx.x; row < n; row += shares * THREADS) {
         Entry one[K], two[K];
@@ -72,5 +79,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) gram(
             for (int b = 0; b < K; ++b) add(one[a], two[b]);
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < m * m; i += THREADS) mine[i] = (high[i] * WORD + low[i]) / UNIT;
+    if (IN_SHARED)
+        for (int i = threadIdx.x; i < m * m; i += THREADS) mine[i] = (high[i] * WORD + low[i]) / UNIT;
 }

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from omcal.machine import torch
-from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Device, Tensor, torch_dtype
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import GraphModel
 from omcal.places.gpu import cuda_graphs
-from omcal.places.gpu.devices import block_entries, wide_type
+from omcal.places.gpu.devices import wide_type
 from omcal.places.gpu.distances import relative_distances
 from omcal.places.gpu.scaling import check_finite
 from omcal.places.gpu.views import DeviceViews
@@ -86,17 +85,6 @@ class TorchGraphs:
         shape = (*columns.shape[:-1], self.n_views * self.n_anchors)
         weights = self.weights[..., rows].flatten(-3, -2).mT.to(dtype)
         return torch.zeros(shape, dtype=dtype, device=self.device).scatter_(-1, columns, weights)
-
-
-def plain_gram(graphs: TorchGraphs) -> Tensor:
-    """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run, (runs, V·m, V·m), by products of dense blocks."""
-    runs, width = graphs.n_runs, graphs.n_views * graphs.n_anchors
-    wide = wide_type(graphs.device)
-    total = torch.zeros((runs, width, width), dtype=wide, device=graphs.device)
-    for rows in row_blocks(graphs.n, max(1, block_entries(graphs.device) // (runs * width))):
-        S = graphs.dense(rows, wide).reshape(runs, -1, width)
-        total.baddbmm_(S.mT, S)
-    return total
 
 
 class GraphMaker:

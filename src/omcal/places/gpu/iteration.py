@@ -258,7 +258,7 @@ class _State:
 
     def leave(self, number: int, host: Iteration) -> None:
         """Copy the state after the last valid iteration of this run to the host."""
-        Z, kept = host.consensus, self._kept[number].cpu().numpy().copy()
+        Z, kept = host.consensus, self._kept[number].to("cpu", copy=True).numpy()
         alpha, last, newest, G, T, scalars = np.split(kept, np.cumsum(self._sizes)[:-1])
         if scalars[0] == inf:  # there was none
             return

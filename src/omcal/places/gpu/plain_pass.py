@@ -9,7 +9,7 @@ from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.places.gpu.devices import block_entries, wide_type
-from omcal.places.gpu.graph import TorchGraphs, index_type, plain_gram
+from omcal.places.gpu.graph import TorchGraphs, index_type
 
 
 class PlainPass:
@@ -29,7 +29,12 @@ class PlainPass:
 
     def gram(self) -> Tensor:
         """Return [S_1 … S_V]ᵀ[S_1 … S_V] of each run."""
-        return plain_gram(self._graphs)
+        shape = (len(self._F), self._width, self._width)
+        total = torch.zeros(shape, dtype=self.dtype, device=self._F.device)
+        for rows in row_blocks(self._graphs.n, self._block):
+            S = self._dense(rows)
+            total.baddbmm_(S.mT, S)
+        return total
 
     @cached_property
     def _whole(self) -> Tensor:
