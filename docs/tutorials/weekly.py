@@ -76,6 +76,21 @@ saved.partial_fit(third_week)
 print(saved.labels_[:10])
 
 # %%
+# A new group appears. ``partial_fit`` warns of samples that belong to no cluster and form a stable
+# group; with ``grow=True`` they become a cluster, and the others keep their numbers. On the command
+# line that is ``omcal update --grow``.
+
+more = make_multiview(1200, n_clusters=5, noise=0.6, random_state=0)
+known, unknown = more.labels < 4, more.labels == 4
+growing = OMCAL(4, random_state=0, grow=True)
+growing.fit({name: view[known][:500] for name, view in more.views.items()})
+before = growing.predict({name: view[known] for name, view in more.views.items()})
+growing.partial_fit({name: view[600:] for name, view in more.views.items()})
+after = growing.predict({name: view[known] for name, view in more.views.items()})
+print(growing.n_clusters_, f"{(before == after).mean():.0%} keep their number")
+assert growing.n_clusters_ == 5 and (before == after).mean() > 0.95
+
+# %%
 # A sensor that reads too high is named, with its view:
 
 broken = {**third_week, "view1": third_week["view1"].copy()}
