@@ -285,6 +285,20 @@ def test_numbers_are_readable_on_every_colour(ax):
             assert text.get_color() == "black" and contrast >= 4.5
 
 
+def test_clusters_are_shown_by_name(ax):
+    names, labels = ["small", "large"], [1, 1, 0]
+    texts = plots.sample_map(np.eye(3, 2), labels, ax, cluster_names=names).texts
+    assert [text.get_text() for text in texts] == names
+    for draw in (
+        lambda: plots.cluster_sizes(labels, cluster_names=names),
+        lambda: plots.confusion(["a", "b", "b"], labels, cluster_names=names),
+        lambda: plots.certainty([0.1, 0.2, 0.9], labels, cluster_names=names),
+    ):
+        assert {label.get_text() for label in draw().get_yticklabels()} == set(names)
+    with pytest.raises(ValueError, match="cluster_names has 1 names"):
+        plots.cluster_sizes(labels, cluster_names=["one"])
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -6,7 +6,7 @@ import json
 import pickle
 import re
 import warnings
-from html import unescape
+from html import escape, unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -602,6 +602,26 @@ def test_absent_samples_and_sparse_views_have_places():
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_layout_of_few(n):
     assert sample_layout(np.ones((n, 3)), np.random.RandomState(0)).shape == (n, 2)
+
+
+def test_names_of_clusters_are_everywhere(data, tmp_path):
+    model = fit(data)
+    model.cluster_names_ = [f"<{c}>" for c in range(model.n_clusters_)]
+    text = write_report(model, tmp_path / "report.html", data.views).read_text(encoding="utf-8")
+    titles = [f"cluster {c}: <{c}>" for c in range(model.n_clusters_)]
+    assert payload_of(text)["map"]["colours"][0]["names"] == titles
+    legend = re.search(r'<ul id="legend".*?</ul>', text, flags=re.S)[0]
+    assert all(f"<span>{escape(title)}</span>" in legend for title in titles)
+
+
+def test_the_least_typical_samples_are_listed(data, tmp_path):
+    """They are those with the lowest scores of `score_samples`."""
+    model = fit(data)
+    text = write_report(model, tmp_path / "report.html", data.views).read_text(encoding="utf-8")
+    part = text[text.index("<h3>Least typical samples</h3>") :]
+    part = part[: part.index("</section>")]
+    listed = [int(i) for i in re.findall(r'data-sample="(\d+)"', part)]
+    assert listed == np.argsort(model.score_samples(data.views), kind="stable")[:12].tolist()
 
 
 def test_text_is_escaped():

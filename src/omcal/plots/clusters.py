@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +22,14 @@ _GREY = "#666666"
 
 
 @on_axes
-def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw samples in the plane, coloured and shaped by cluster, with the number of each cluster.
+def sample_map(
+    positions: ArrayLike,
+    labels: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    cluster_names: Sequence[str] | None = None,
+) -> Axes:
+    """Draw samples in the plane, coloured and shaped by cluster, with each cluster's name.
 
     Parameters
     ----------
@@ -50,13 +57,23 @@ def sample_map(positions: ArrayLike, labels: ArrayLike, ax: Axes | None = None) 
         # A sample, not the mean: the mean of a curved cluster may lie outside of it.
         x, y = points[np.argmin(np.square(points - points.mean(axis=0)).sum(axis=1))]
         box = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.8}
-        ax.text(x, y, str(cluster), ha="center", va="center", weight="bold", bbox=box)
+        ax.text(
+            x,
+            y,
+            _titles([cluster], cluster_names)[0],
+            ha="center",
+            va="center",
+            weight="bold",
+            bbox=box,
+        )
     ax.set(xticks=[], yticks=[], aspect="equal")
     return ax
 
 
 @on_axes
-def cluster_sizes(labels: ArrayLike, ax: Axes | None = None) -> Axes:
+def cluster_sizes(
+    labels: ArrayLike, ax: Axes | None = None, *, cluster_names: Sequence[str] | None = None
+) -> Axes:
     """Draw the number of samples in each cluster, the largest first.
 
     Parameters
@@ -77,7 +94,7 @@ def cluster_sizes(labels: ArrayLike, ax: Axes | None = None) -> Axes:
     bars = ax.barh(places, sizes[order], height=0.7, color=colours)
     texts = [f"{size:,} ({size / sizes.sum():.1%})" for size in sizes[order]]
     ax.bar_label(bars, texts, padding=4, color=_GREY, fontsize=8)
-    ax.set_yticks(places, labels=[str(cluster) for cluster in order])
+    ax.set_yticks(places, labels=_titles(order, cluster_names))
     ax.set_ylim(len(sizes) - 0.4, -0.6)
     ax.set_xlim(0, 1.25 * sizes.max())
     ax.set(xlabel="samples", ylabel="cluster")
@@ -136,7 +153,13 @@ def cluster_features(
 
 
 @on_axes
-def confusion(classes: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
+def confusion(
+    classes: ArrayLike,
+    labels: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    cluster_names: Sequence[str] | None = None,
+) -> Axes:
     """Draw the counts of samples by class and cluster; matched pairs are on the diagonal.
 
     Parameters
@@ -167,7 +190,7 @@ def confusion(classes: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> 
             colour = "white" if count > 0.6 * table.max() else "black"
             ax.text(j, i, str(count), ha="center", va="center", fontsize=7, color=colour)
     ax.set_xticks(range(len(names)), labels=[str(name) for name in names], rotation=45, ha="right")
-    ax.set_yticks(range(len(table)), labels=[str(cluster) for cluster in order])
+    ax.set_yticks(range(len(table)), labels=_titles(order, cluster_names))
     ax.set(xlabel="class", ylabel="cluster")
     return ax
 
@@ -194,7 +217,13 @@ def diagonal_order(counts: Array) -> Array:
 
 
 @on_axes
-def certainty(values: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> Axes:
+def certainty(
+    values: ArrayLike,
+    labels: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    cluster_names: Sequence[str] | None = None,
+) -> Axes:
     """Draw the certainty of the samples of each cluster, the least certain cluster first.
 
     A bar reaches from quartile to quartile, with a gap at the median; the line holds nine tenths.
@@ -231,11 +260,24 @@ def certainty(values: ArrayLike, labels: ArrayLike, ax: Axes | None = None) -> A
         ax.hlines(place, low, high, color=colour, linewidth=1)
         ax.barh(place, third - first, left=first, height=0.6, color=colour)
         ax.vlines(middle, place - 0.3, place + 0.3, color="white", linewidth=2)
-    ax.set_yticks(range(len(order)), labels=[str(clusters[k]) for k in order])
+    ax.set_yticks(range(len(order)), labels=_titles(clusters[order], cluster_names))
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set(xlabel="certainty", ylabel="cluster", xlim=(-0.02, 1.02))
     open_frame(ax)
     return ax
+
+
+def _titles(clusters: Iterable[int], cluster_names: Sequence[str] | None) -> list[str]:
+    """Return the names of clusters, or their numbers where they have none."""
+    numbers = [int(cluster) for cluster in clusters]
+    if cluster_names is None:
+        return [str(number) for number in numbers]
+    if max(numbers, default=-1) >= len(cluster_names):
+        raise ValueError(
+            f"cluster_names has {len(cluster_names)} names and there is a cluster {max(numbers)}; "
+            "give one per cluster."
+        )
+    return [cluster_names[number] for number in numbers]
 
 
 def _one_dimensional(name: str, values: ArrayLike) -> Array:

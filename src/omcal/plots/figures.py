@@ -22,6 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 BLUE, ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
 
 
+_CLUSTER_NAMES = """cluster_names : sequence of str, optional
+    For example `model.cluster_names_`; by default the clusters are shown by their numbers.
+"""
 _AX = """ax : matplotlib Axes, optional
     Where to draw; a new figure by default.
 
@@ -34,10 +37,11 @@ Examples"""
 
 
 def on_axes(draw: F) -> F:
-    """Document the parameter `ax` of a drawing function and the Axes that it returns."""
+    """Document the Axes of a drawing function, and its parameter `cluster_names` if it has one."""
     if draw.__doc__:  # python -OO has none
         own, examples = inspect.cleandoc(draw.__doc__).split("\n\nExamples")
-        draw.__doc__ = f"{own}\n{_AX}{examples}"
+        names = _CLUSTER_NAMES if "cluster_names" in inspect.signature(draw).parameters else ""
+        draw.__doc__ = f"{own}\n{names}{_AX}{examples}"
     return draw
 
 

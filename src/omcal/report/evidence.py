@@ -14,7 +14,7 @@ from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
-from omcal.model.certainty import margins
+from omcal.model.certainty import margins, typicality
 from omcal.views.view import Views
 
 _BLOCK = 8192
@@ -33,6 +33,8 @@ class Evidence:
         The next cluster.
     strength : array of shape (n,)
         Tie to the own cluster.
+    score : array of shape (n,)
+        How typical the sample is of any cluster, as `model.score_samples` returns it.
     decision : array of shape (n, V)
         What each view adds to the difference between the two clusters, as a share of what all
         views add; below 0 where it speaks for the next cluster, NaN where the sample is absent.
@@ -47,6 +49,7 @@ class Evidence:
     certainty: Array
     second: Array
     strength: Array
+    score: Array
     decision: Array
     agreement: Array
     same_rule: float | None
@@ -55,7 +58,7 @@ class Evidence:
 def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
     """Look at the ties of every sample, by blocks."""
     n, V = graphs.n, graphs.n_views
-    certainty, strength = np.zeros(n), np.zeros(n)
+    certainty, strength, score = np.zeros((3, n))
     second = np.zeros(n, dtype=np.intp)
     decision, agreement = np.zeros((2, n, V), dtype=np.float32)
     alpha, P = model._rule.consensus.alpha, model._rule.consensus.f_step()[0]
@@ -67,6 +70,7 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
         U, own = U[:, order], labels[block]
         same += int((predicted == own).sum())
         margin, second[block], strength[block] = margins(U, own)
+        score[block] = typicality(np.maximum(U, 0))
         certainty[block] = np.clip(margin, 0, 1)
         for v in range(V):
             ties = graphs[block].of_views([v]).side_by_side() @ P
@@ -78,7 +82,7 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
     if graphs.present is not None:
         decision[~graphs.present] = agreement[~graphs.present] = np.nan
     rule = None if joined else same / n
-    return Evidence(certainty, second, strength, decision, agreement, rule)
+    return Evidence(certainty, second, strength, score, decision, agreement, rule)
 
 
 def _columns_of(model: Any, graphs: AnchorGraphs, labels: Array) -> Array:

@@ -16,6 +16,7 @@ from omcal.report.html import (
     paragraph,
     percent,
     sample_link,
+    shortened,
 )
 from omcal.report.html import table as html_table
 from omcal.views.mixed import level_titles
@@ -65,7 +66,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
         rows += [
             [
                 _view_cell(view.name, k),
-                Cell(_short(feature.feature), "text"),
+                Cell(shortened(feature.feature, _LONGEST), "text"),
                 _effect(feature),
                 percent(feature.share),
                 percent(feature.share_elsewhere),
@@ -79,7 +80,8 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
     typical = "".join(
         f'<p class="quiet">Most typical in {escape(name)}: '
         + " ".join(
-            sample_link(i, _short(f.name(i))).text for i in found.typical[name][cluster][:_TYPICAL]
+            sample_link(i, shortened(f.name(i), _LONGEST)).text
+            for i in found.typical[name][cluster][:_TYPICAL]
         )
         + "</p>"
         for name in unnamed
@@ -99,11 +101,11 @@ def _in_words(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
     """The two largest effects of all views, for a closed card; a category by its shares."""
     best = sorted(found, key=lambda feature: -abs(feature.effect))[:2]
     listed = " and ".join(
-        f"{escape(_short(feature.feature, 24))} {feature.share:.0%}, elsewhere "
+        f"{escape(shortened(feature.feature, 24))} {feature.share:.0%}, elsewhere "
         f"{feature.share_elsewhere:.0%}"
         if feature.feature in levels
-        else f"{'more' if feature.effect > 0 else 'less'} {escape(_short(feature.feature, 24))} "
-        f"({escape(_short(feature.view, 24))})"
+        else f"{'more' if feature.effect > 0 else 'less'} {escape(shortened(feature.feature, 24))} "
+        f"({escape(shortened(feature.view, 24))})"
         for feature in best
     )
     return f"; {listed}" if listed else ""
@@ -138,7 +140,3 @@ def distribution(feature: FeatureEffect) -> Html:
         f'{percent(feature.share)} here, {percent(feature.share_elsewhere)} elsewhere">'
         f'<path class="in" d="{inside}"/><path class="out" d="{steps}"/></svg>'
     )
-
-
-def _short(text: str, limit: int = _LONGEST) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

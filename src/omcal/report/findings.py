@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from html import escape
 from importlib.metadata import version
 from inspect import signature
 from typing import Any
@@ -28,7 +29,7 @@ from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.plots.clusters import class_counts, diagonal_order
 from omcal.report.columns import Column, read_columns
 from omcal.report.evidence import Evidence, find_evidence
-from omcal.report.html import Html, cluster_name
+from omcal.report.html import Html, mark
 from omcal.report.layout import SampleMap, make_map
 from omcal.views.view import View, Views
 
@@ -38,6 +39,7 @@ RESAMPLES = 5
 MANY_ANCHORS = 200
 LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
 EXAMPLES = 5
+LEAST_TYPICAL = 12
 BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
 _NULL_SAMPLES = 500
 
@@ -98,6 +100,7 @@ class Findings:
     explanation: ViewExplanation | None  # where views can be compared
     description: ClusterDescription | None  # where the data are at hand
     typical: list[list[int]]
+    least_typical: list[int]  # samples, the least typical first
     doubtful: list[list[Doubtful]]
     model: Any
     graphs: AnchorGraphs
@@ -108,9 +111,14 @@ class Findings:
     command: str | None
     random_state: int
 
+    def cluster_title(self, cluster: int) -> str:
+        """Return the number of a cluster, and its name if it was given one."""
+        names = getattr(self.model, "_cluster_names", None)
+        return f"cluster {cluster}" + ("" if names is None else f": {names[cluster]}")
+
     def cluster_label(self, cluster: int) -> Html:
-        """Return a cluster with its mark, and its name if it was given one."""
-        return cluster_name(cluster, getattr(self.model, "_cluster_names", None))
+        """Return the title of a cluster with its mark."""
+        return Html(f"{mark(cluster)}{escape(self.cluster_title(cluster))}")
 
     def name(self, sample: int) -> str:
         return f"sample {sample}" if self.names is None else self.names[sample]
@@ -170,6 +178,7 @@ def find(
         explanation=_explanation(model, graphs, rng),
         description=description,
         typical=_typical(labels, certainty, evidence.strength, n_clusters),
+        least_typical=np.argsort(evidence.score, kind="stable")[:LEAST_TYPICAL].tolist(),
         doubtful=_doubtful(labels, certainty, evidence.second, n_clusters),
         model=model,
         graphs=graphs,

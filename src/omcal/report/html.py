@@ -62,6 +62,11 @@ def percent(share: float) -> str:
     return f"{share:.1%}"
 
 
+def shortened(text: str, limit: int = 80) -> str:
+    """Return a text of at most `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def facts(pairs: Mapping[str, str]) -> Html:
     """Short facts side by side."""
     listed = "".join(
@@ -76,12 +81,6 @@ def mark(cluster: int) -> Html:
         f'<svg class="mark k{colour_of(cluster)}" viewBox="-1.5 -1.5 3 3" aria-hidden="true">'
         f'<use href="#s{shape_of(cluster)}"/></svg>'
     )
-
-
-def cluster_name(cluster: int, names: Sequence[str] | None = None) -> Html:
-    """Return a cluster with its mark and, where clusters were given names, its name."""
-    name = "" if names is None else f": {escape(names[cluster])}"
-    return Html(f"{mark(cluster)}cluster {cluster}{name}")
 
 
 def sample_link(sample: int, name: str, more: str = "") -> Html:

@@ -86,11 +86,12 @@ function MapView(map, samples) {
     if (state.colour.array !== "cluster" || (map.n_clusters > 60 && !state.chosen.size)) return;
     context.font = "600 " + 13 * ratio + "px system-ui, sans-serif";
     context.textAlign = "center"; context.textBaseline = "middle"; context.lineJoin = "round";
+    const labels = map.colours[0].names.map(function (name) { return name.replace(/^cluster (\d+: )?/, "").slice(0, 20); });
     for (const [c, s] of middle) {
       if (state.chosen.size && !state.chosen.has(c)) continue;
       const [x, y] = place(s.i, side);
-      context.lineWidth = 4 * ratio; context.strokeStyle = css("--card"); context.strokeText(c, x, y);
-      context.fillStyle = css("--ink"); context.fillText(c, x, y);
+      context.lineWidth = 4 * ratio; context.strokeStyle = css("--card"); context.strokeText(labels[c], x, y);
+      context.fillStyle = css("--ink"); context.fillText(labels[c], x, y);
     }
   }
   function ring(context, i, side, r, ratio) {
@@ -111,7 +112,7 @@ function MapView(map, samples) {
   }
 
   function describe(i) {
-    const lines = [samples.title(i), "cluster " + samples.arrays.cluster[i]], known = samples.className(i);
+    const lines = [samples.title(i), map.colours[0].names[samples.arrays.cluster[i]]], known = samples.className(i);
     if (known !== null) lines.push("class " + known);
     lines.push("certainty " + percent(samples.certainty(i)));
     return lines;

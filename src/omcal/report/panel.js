@@ -55,7 +55,7 @@ function card(map, view) {
     return made;
   }
   function clusterMark(code) {
-    const made = element("span", "", "cluster " + code);
+    const made = element("span", "", map.colours[0].names[code]);
     made.prepend(markOf(code));
     return made;
   }
@@ -92,7 +92,7 @@ function card(map, view) {
       place.appendChild(element("p", "quiet", words));
     }
     for (let v = 0; v < map.views.length; v++) place.appendChild(viewPart(v, i));
-    byId("said").textContent = "Opened " + samples.title(i) + ", cluster " + code;
+    byId("said").textContent = "Opened " + samples.title(i) + ", " + map.colours[0].names[code];
   };
 }
 
@@ -118,7 +118,7 @@ function markedPart(map, view) {
     place.textContent = "";
     place.appendChild(element("strong", "", total.toLocaleString("en") + (total === 1 ? " sample is marked" : " samples are marked")));
     for (const [c, count] of Array.from(counts).sort(function (a, b) { return b[1] - a[1]; }).slice(0, 5)) {
-      const row = element("div", "line"), name = element("span", "", "cluster " + c);
+      const row = element("div", "line"), name = element("span", "", map.colours[0].names[c]);
       name.prepend(markOf(c));
       row.append(name, element("span", "", percent(count / total)));
       place.appendChild(row);

@@ -99,7 +99,7 @@ def _small(codes: Array) -> Array:
 
 def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]:
     """What the map can be coloured by."""
-    clusters = [f"cluster {c}" for c in range(len(f.sizes))]
+    clusters = [f.cluster_title(c) for c in range(len(f.sizes))]
     found: list[dict[str, Any]] = [{"title": "cluster", "array": "cluster", "names": clusters}]
     if class_names is not None:
         found.append({"title": "known class", "array": "class", "names": class_names})

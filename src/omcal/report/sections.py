@@ -25,6 +25,7 @@ from omcal.report.html import (
     paragraph,
     percent,
     sample_link,
+    shortened,
     table,
 )
 from omcal.report.runs import runs
@@ -65,14 +66,13 @@ def clusters(f: Findings) -> Section:
     )
     legend = "".join(
         f'<li><button type="button" data-code="{c}" aria-pressed="false">{mark(c)}'
-        f'<span>cluster {c}</span><span class="count">{size:,}</span></button></li>'
+        f"<span>{escape(f.cluster_title(c))}</span>"
+        f'<span class="count">{size:,}</span></button></li>'
         for c, size in enumerate(f.sizes.tolist())
     )
     search = (
         '<input id="filter" class="screen" type="search" placeholder="Filter the list" '
-        'aria-label="Filter the list">'
-        if len(f.sizes) > _FILTERED
-        else '<input id="filter" class="screen" type="search" hidden aria-label="Filter the list">'
+        f'aria-label="Filter the list"{"" if len(f.sizes) > _FILTERED else " hidden"}>'
     )
     body = join(
         paragraph(f"{_of_map(f)} Distances between far groups mean little. {note}"),
@@ -249,7 +249,7 @@ def _crossed(f: Findings, t: ClassTable) -> Html:
         ]
         for place, c in enumerate(t.order)
     ]
-    names = ("", *(_short(name, 20) for name in t.names))
+    names = ("", *(shortened(name, 20) for name in t.names))
     return table(names, rows, "Samples by cluster and class", file="clusters-and-classes")
 
 
@@ -306,6 +306,7 @@ def samples(f: Findings) -> Section:
             "worth a second look."
         ),
         table(header, rows, "Typical and doubtful samples of each cluster", kind="full stack"),
+        *_least_typical(f),
         *(
             []
             if f.description is not None
@@ -319,6 +320,19 @@ def samples(f: Findings) -> Section:
         ),
     )
     return Section("samples", "Typical and doubtful samples", "Samples", body, long=True)
+
+
+def _least_typical(f: Findings) -> list[Html]:
+    """List the samples with the lowest scores (`score_samples`), the lowest first."""
+    listed = [
+        sample_link(i, _named(f, i), f" ({f.cluster_title(int(f.labels[i]))})")
+        for i in f.least_typical
+    ]
+    words = (
+        "The least typical samples of all, by score_samples: the anchors and the clusters explain "
+        "them worst. They may be outliers, errors, or a group too small for a cluster of its own."
+    )
+    return [Html("<h3>Least typical samples</h3>"), paragraph(words), _names(listed)]
 
 
 def convergence(f: Findings) -> Section:
@@ -349,23 +363,19 @@ def data(f: Findings) -> Section:
         [v.name, f"{v.n_features:,}", f"{v.n_samples:,}", Cell(v.scaling, "text")] for v in f.views
     ]
     source = [paragraph(Html(f"Source: <code>{escape(f.source)}</code>"))] if f.source else []
+    rule, share = [], f.evidence.same_rule
+    if share is not None:
+        words = (
+            f"The rule for new samples (predict) puts {percent(share)} of these samples into the "
+            "cluster that they have here."
+        )
+        rule = [paragraph(words, "quiet")]
     body = join(
         *source,
         table(("view", "features", "samples", "scaled"), rows, f"{len(f.labels):,} samples in all"),
-        *(
-            []
-            if f.evidence.same_rule is None
-            else [paragraph(_rule(f.evidence.same_rule), "quiet")]
-        ),
+        *rule,
     )
     return Section("data", "What was clustered", "Data", body)
-
-
-def _rule(share: float) -> str:
-    return (
-        f"The rule for new samples (predict) puts {percent(share)} of these samples into the "
-        "cluster that they have here."
-    )
 
 
 def repeat(f: Findings) -> Section:
@@ -427,12 +437,8 @@ def _value(value: object) -> str:
     return text if len(text) <= _LONGEST_NAME and (plain or value is None) else "..."
 
 
-def _short(text: str, limit: int = _LONGEST_NAME) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def _named(f: Findings, sample: int) -> str:
-    return str(sample) if f.names is None else _short(f.name(sample))
+    return str(sample) if f.names is None else shortened(f.name(sample))
 
 
 def _names(listed: list[Html]) -> Html:

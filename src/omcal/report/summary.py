@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 
 import numpy as np
@@ -108,68 +109,54 @@ def _between(f: Findings) -> Mask:
     return np.asarray(f.certainty <= (_HALF if hasattr(f.model, "runs_") else BETWEEN))
 
 
-def doubts(f: Findings) -> list[Diagnostic]:
-    """What speaks against the result, with one thing to try for each."""
-    found = [(doubt.what, doubt.advice) for doubt in f.model.doubts_]
+def doubts(f: Findings) -> Iterator[Diagnostic]:
+    """Yield the reasons to doubt the result, with one thing to try for each."""
+    yield from ((doubt.what, doubt.advice) for doubt in f.model.doubts_)
     repeated = f.explanation and f.explanation.repeated_range
     if repeated and repeated[0] < STEADY:
-        found.append(
-            (
-                f"random resamples of the data give other clusters: ARI {interval(repeated)}.",
-                "ask for another number of clusters"
-                + ("." if hasattr(f.model, "runs_") else ", or join several runs (Consensus)."),
-            )
+        yield (
+            f"random resamples of the data give other clusters: ARI {interval(repeated)}.",
+            "ask for another number of clusters"
+            + ("." if hasattr(f.model, "runs_") else ", or join several runs (Consensus)."),
         )
     tested = f.model.structure_
     if f.explanation is not None and (tested is None or tested.found):
-        found += [(text, "") for text in f.explanation.warnings]
-        listed = decisive_views(f)
-        if listed:
+        yield from ((text, "") for text in f.explanation.warnings)
+        if listed := decisive_views(f):
             which = "it" if len(listed) == 1 else "any one of them"
             text = f"the result rests on {', '.join(listed)}: without {which} the clusters change."
-            found.append((text, "make sure that you trust what it measures."))
+            yield text, "make sure that you trust what it measures."
     between = _between(f)
     if between.mean() > _MANY:
-        found.append(
-            (
-                f"{percent(between.mean())} of the samples lie between two clusters.",
-                "look at the doubtful samples below, or ask for fewer clusters.",
-            )
+        yield (
+            f"{percent(between.mean())} of the samples lie between two clusters.",
+            "look at the doubtful samples below, or ask for fewer clusters.",
         )
     if f.null_sure is not None and 1 - between.mean() <= f.null_sure + _CLEARLY:
-        found.append(
-            (
-                f"{percent(1 - between.mean())} of the samples are clearly nearer to their cluster "
-                f"than to the next, and {percent(f.null_sure)} in data without clusters.",
-                "do not take a clear cluster for a sign of structure.",
-            )
+        yield (
+            f"{percent(1 - between.mean())} of the samples are clearly nearer to their cluster "
+            f"than to the next, and {percent(f.null_sure)} in data without clusters.",
+            "do not take a clear cluster for a sign of structure.",
         )
     unsure = [c for c, size in enumerate(f.sizes) if size and between[f.labels == c].mean() > _MOST]
     if unsure:
-        found.append(
-            (
-                f"most samples of {cluster_list(unsure)} lie between two clusters.",
-                "do not read much into it without a look at its samples.",
-            )
+        yield (
+            f"most samples of {cluster_list(unsure)} lie between two clusters.",
+            "do not read much into it without a look at its samples.",
         )
     accuracy = None if f.class_table is None else f.class_table.scores["accuracy"]
     if accuracy is not None and accuracy < _MOST:
-        found.append(
-            (
-                f"only {percent(accuracy)} of the samples are where their known class says.",
-                "look at the features of the clusters: they may show something else.",
-            )
+        yield (
+            f"only {percent(accuracy)} of the samples are where their known class says.",
+            "look at the features of the clusters: they may show something else.",
         )
     rule = f.evidence.same_rule
     if rule is not None and rule < 0.9:
-        found.append(
-            (
-                f"predict puts only {percent(rule)} of these samples into the "
-                "cluster that they have here.",
-                "take labels_ for these samples.",
-            )
+        yield (
+            f"predict puts only {percent(rule)} of these samples into the cluster that they have "
+            "here.",
+            "take labels_ for these samples.",
         )
-    return found
 
 
 def decisive_views(f: Findings) -> list[str]:
