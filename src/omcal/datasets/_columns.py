@@ -81,7 +81,7 @@ def group_columns(
 
 
 def _with_left_out(groups: dict[str, list[str]], plan: Plan) -> dict[str, list[str]]:
-    """Return the columns of each view, also those of its prefix that an encoding leaves out."""
+    """Return the columns of each view, with columns of its prefix that an encoding leaves out."""
     separator = separator_of([name for names in groups.values() for name in names])
 
     def owner(name: str) -> str:
@@ -176,7 +176,7 @@ def separator_of(names: Sequence[str]) -> str:
 
 
 def _grouped(names: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the columns by prefix and those without one; no group where no prefix is shared."""
+    """Group columns by prefix, and list columns without one; no group where no prefix is shared."""
     separator = separator_of(names)
     places, others = by_prefix(names, separator)
     groups = {prefix: [names[j] for j in positions] for prefix, positions in places.items()}
@@ -199,7 +199,7 @@ def views_of(names: Sequence[str]) -> dict[str, list[str]]:
 def _default(
     groups: dict[str, list[str]], bare: list[str], mixed: bool, notes: list[str]
 ) -> list[str]:
-    """Return the views to take: the groups, or all columns as one; refuse what may be both."""
+    """Return the views to take: the groups, or all columns as one; refuse ambiguous names."""
     if not groups:
         return [WHOLE] if bare else []
     if not bare:

@@ -59,7 +59,7 @@ def id_candidates(vectors: Mapping[str, Array], own: Ids | None = None) -> list[
 
 
 def seems_id(name: str, values: Array) -> bool:
-    """Whether these are ids by their name and type, unique or not."""
+    """Whether name and type mark a variable as ids, unique or not."""
     is_text = values.dtype.kind in "UST"
     if is_label_name(name) or not (is_text or is_whole(values)):
         return False

@@ -18,7 +18,7 @@ from omcal.views.view import View, Views, check_finite, mark_absent
 def check(
     estimator: Any, given: Given, *, reset: bool, min_samples: int, present: Any, absent: bool
 ) -> Views:
-    """Record the views on an estimator, or compare them with those of its fit.
+    """Record the views on an estimator, or compare them with its fitted views.
 
     With `reset` the estimator receives `n_features_in_`, `n_features_per_view_` and `view_names_`
     (and `feature_names_in_` for a table with named columns); without, it is compared with them, and
@@ -162,7 +162,7 @@ def _require_complete(views: Views) -> None:
 
 
 def _record(estimator: Any, given: Given, views: Views) -> None:
-    """Keep what `predict` compares with."""
+    """Record the names and widths that `predict` checks."""
     table = given.table
     vars(estimator).pop("feature_names_in_", None)
     estimator.n_features_in_ = sum(views.widths) if table is None else table.width

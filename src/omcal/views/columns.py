@@ -91,7 +91,7 @@ def _unknown_columns(name: str, missing: list[str], known: list[str]) -> str:
 
 
 def refuse_columns(view: str, missing: list[str], new: list[str]) -> NoReturn:
-    """Raise for a table whose columns are not those of fit."""
+    """Raise for a table whose columns differ from the fitted columns."""
     problems = [f"{listed(missing, 6)} missing"] if missing else []
     problems += [f"{listed(new, 6)} not in fit"] if new else []
     problems = problems or ["several columns have the same name, in another order than in fit"]

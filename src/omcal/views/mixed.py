@@ -35,7 +35,7 @@ SEASON = {"sin": np.sin, "cos": np.cos}
 _KINDS = ("number", "yes/no", "category", "date, as days and season", "date, as days", "left out")
 _YEAR = 365.2425  # days
 _LEAST = 0.1  # mean resultant length of a season
-_SEASONAL = 1e-3  # chance of such a concentration within the year if dates had no season
+_SEASONAL = 1e-3  # chance of this concentration within the year for dates without a season
 
 Encoding = dict[str, dict[str, Any]]  # table -> column -> kind, levels, missing cells
 Plan = dict[str, dict[str, Any]]  # column -> kind, levels, missing cells
@@ -88,7 +88,7 @@ def encode_tables(
             _warn_left_out(plans)
     else:
         plans = known
-    # Every column belongs to a view, unless a mapping names those that do.
+    # Every column belongs to a view, unless a mapping names the columns of each view.
     strict = not is_frame(X) or (len(plans) == 1 and (rule is None or isinstance(rule, str)))
     found = NamedViews({})
     if isinstance(X, NamedViews):
@@ -109,7 +109,7 @@ def encode_tables(
 
 
 def _tables(X: Any, rule: Any, known: Encoding | None) -> dict[str, Any]:
-    """Return the members of X by name, those to encode as `Columns`."""
+    """Return the members of X by name; tables to encode are `Columns`."""
     if is_frame(X):
         if not (has_texts(X) if known is None else known):
             return {}
@@ -290,7 +290,7 @@ def _warn_left_out(plans: Encoding) -> None:
 
 
 def in_words(how: Mapping[str, Any]) -> str:
-    """Return what was made of a column.
+    """Describe the encoding of a column.
 
     Examples
     --------
@@ -320,7 +320,7 @@ def describe_columns(encoding: Encoding) -> list[dict[str, Any]]:
 
 
 def summary(plan: Plan) -> str:
-    """Return one sentence on what was made of the columns of a table.
+    """Describe the encoding of all columns of a table in one sentence.
 
     Examples
     --------

@@ -35,7 +35,7 @@ _REMEDIES: dict[str, str] = {
 }
 _FEW = 0.5  # of the smaller table: fewer shared ids are worth a look at how they are written
 
-# Usual names of ids, in lower case; those of texts may be of something else than ids.
+# Usual names of ids, in lower case. TEXT_ID_NAMES are names of ids for columns of text only.
 ID_NAMES = {
     *("id", "ids", "index", "idx", "key", "uid", "uuid", "guid", "barcode", "barcodes"),
     *("sample", "samples", "sampleid", "subject", "patient", "cell", "cellid", "row", "rowid"),
@@ -95,7 +95,7 @@ class Ids:
         return as_text(values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values))
 
     def same(self, other: Ids) -> bool:
-        """Whether these are the same ids, row by row."""
+        """Whether two tables have the same ids, row by row."""
         if hasattr(self.values, "equals") and hasattr(other.values, "equals"):
             return bool(self.values.equals(other.values))
         return np.array_equal(self.text(), other.text())
@@ -328,14 +328,14 @@ def is_id_name(name: str, *, text: bool = False) -> bool:
 
 
 def numbers_rows(values: Array) -> bool:
-    """Whether these are 0, 1, 2 … or 1, 2, 3 …; fewer than three numbers prove nothing."""
+    """Whether the values are 0, 1, 2 … or 1, 2, 3 …; fewer than three numbers prove nothing."""
     if len(values) < 3 or not is_whole(values):
         return False
     return values[0] in (0, 1) and np.array_equal(values - values[0], np.arange(len(values)))
 
 
 def is_whole(values: Array) -> bool:
-    """Whether these are whole numbers, none missing."""
+    """Whether all values are whole numbers, none missing."""
     if values.dtype.kind == "f":
         return bool((np.isfinite(values) & (values == np.round(values))).all())
     return values.dtype.kind in "iu"
@@ -353,6 +353,6 @@ def as_text(values: Array) -> Array:
 
 
 def is_gap(value: Any) -> bool:
-    """Whether a cell has no value: None, NaN, or what pandas puts there."""
+    """Whether a cell has no value: None, NaN, or a missing value of pandas."""
     missing = value is None or type(value).__name__ in ("NAType", "NaTType")
     return missing or (isinstance(value, float | np.floating) and bool(value != value))

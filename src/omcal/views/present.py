@@ -108,7 +108,7 @@ def stand_ins(anchors: Sequence[Array]) -> list[list[int]]:
 
 
 def stand_in(indices: Any, weights: Any, present: Any, order: list[list[int]]) -> None:
-    """Fill the graph rows of absent samples with those of the most similar view.
+    """Copy the graph rows of absent samples from the most similar view.
 
     Works on NumPy arrays and on tensors, (n, V, k), in place.
     """

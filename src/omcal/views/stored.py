@@ -24,7 +24,7 @@ Block = TypeVar("Block")
 
 
 def is_stored(array: Any) -> bool:
-    """Whether this is read by blocks: a memory-mapped file, or what is like an array but is none.
+    """Whether this is read by blocks: a memory-mapped file, or an array-like object.
 
     Datasets of h5py, arrays of zarr and `ParquetRows` are; anything with `shape`, a NumPy `dtype`
     and slices of rows is.
@@ -61,7 +61,7 @@ class StoredTable:
         self._source = (MappedRows.of(source) if isinstance(source, np.memmap) else None) or source
 
     def read(self, rows: slice) -> Array:
-        """These rows, in memory."""
+        """Read rows into memory."""
         start, stop, _ = rows.indices(self.shape[0])
         try:
             block = np.asarray(self._source[start:stop])

@@ -58,7 +58,7 @@ class View:
 
     @property
     def distributed(self) -> bool:
-        """Whether the rows are those of a Dask array."""
+        """Whether the rows are in a Dask array."""
         return is_dask(self.array)
 
     def take(self, columns: slice | Array) -> View:

@@ -20,7 +20,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def is_idx(start: bytes) -> bool:
-    """Whether the first bytes are those of an idx file."""
+    """Whether a file begins like an idx file."""
     return len(start) >= 4 and start[:2] == b"\0\0" and start[2] in TYPES and 1 <= start[3] <= 8
 
 
