@@ -11,8 +11,15 @@ from scipy import sparse
 from sklearn.metrics import euclidean_distances
 
 from omcal.datasets import make_multiview
-from omcal.select.levels import few_directions
-from omcal.select.number import coarse_numbers, modularity, n_clusters, null_like, scores
+from omcal.select.levels import bands, few_directions, spaced
+from omcal.select.number import (
+    coarse_numbers,
+    finer_numbers,
+    modularity,
+    n_clusters,
+    null_like,
+    scores,
+)
 from omcal.select.parameters import tune_without_labels
 
 
@@ -338,3 +345,10 @@ def test_clusters_within_clusters_are_reached():
         return X + rng.normal(0, between_parts, (7, d))[part]
 
     assert n_clusters([view(60, 2.5, 0.6), view(15, 1.5, 1.0)]).suggestion == 7
+
+
+def test_numbers_that_share_anchors_and_those_between():
+    assert list(bands([2, 3, 4, 5, 6, 8, 20])) == [[2, 3], [4, 5, 6], [8], [20]]
+    assert spaced([2, 3, 4, 5, 6, 7, 8, 9]) == [2, 4, 8, 9]
+    assert spaced([7]) == [7]
+    assert finer_numbers([12, 14, 17, 20], 1) == [13, 15, 16]

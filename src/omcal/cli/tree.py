@@ -14,6 +14,7 @@ from omcal.cli.files import remarks, require_ending
 from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads
 from omcal.cli.scaling import with_scales
+from omcal.cli.tune import numbers
 
 Page = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="HTML", help="Write the tree to this page.")
@@ -37,13 +38,13 @@ def tree(
 
     The page shows for each cluster its features, and has the labels of each level to download.
     """
-    numbers = None if levels is None else [_number(word) for word in options.names(levels) or []]
+    listed = None if levels is None else numbers("--levels", levels, int)
     require_ending(out, "--out", (".html", ".htm"))
     outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json)
     data = reading.without_labels()
     found = omcal.select.cluster_tree(
         data.views,
-        numbers,
+        listed,
         present=data.present,
         random_state=seed,
         progress=(lambda text: None) if quiet else report_line,
@@ -74,10 +75,3 @@ def tree(
             stdout().print(f"Suggested: {found.suggestion} clusters.")
         stdout().print(f"Page: {path}" if path else "The page was not saved; add --out tree.html.")
     outputs.finish()
-
-
-def _number(word: str) -> int:
-    try:
-        return int(word)
-    except ValueError as error:
-        raise ValueError(f"--levels: {word!r} must be a whole number.") from error

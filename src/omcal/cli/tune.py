@@ -48,15 +48,15 @@ def tune(
     given = options.cluster_number(clusters)
     data = reading.without_labels()
     n_clusters, suggestion = options.suggested(given, data, with_scales({}, data), seed)
-    per_cluster = _numbers("--anchors-per-cluster", anchors_per_cluster)
+    per_cluster = numbers("--anchors-per-cluster", anchors_per_cluster)
     grid: dict[str, list[Any]] = {
         "scale": [
             with_scales({"scale": word}, data)["scale"] for word in options.names(scale) or ["auto"]
         ],
         "weighting": options.names(weighting) or ["distinct"],
         "n_anchors": [max(round(m * n_clusters), n_clusters + 1, 6) for m in per_cluster],
-        "beta": _numbers("--beta", beta),
-        "gamma": _numbers("--gamma", gamma),
+        "beta": numbers("--beta", beta),
+        "gamma": numbers("--gamma", gamma),
     }
     trials = omcal.select.tune_without_labels(
         data.views,
@@ -83,11 +83,15 @@ def tune(
         _show(reading, n_clusters, trials)
 
 
-def _numbers(option: str, listed: str) -> list[float]:
-    try:
-        values = [float(word) for word in options.names(listed) or []]
-    except ValueError as error:
-        raise ValueError(f"{option} {listed!r} must be numbers, separated by commas.") from error
+def numbers(option: str, listed: str, kind: type = float) -> list[Any]:
+    """Return the numbers of an option whose values are separated by commas."""
+    values = []
+    for word in options.names(listed) or []:
+        try:
+            values.append(kind(word))
+        except ValueError as error:
+            whole = "whole " if kind is int else ""
+            raise ValueError(f"{option}: {word!r} must be a {whole}number.") from error
     if not values:
         raise ValueError(f"{option} is empty; give at least one number.")
     return values

@@ -76,13 +76,7 @@ def few_directions(X: Matrix, most: int = _DIRECTIONS) -> Array:
 
 
 def bands(numbers: Iterable[int]) -> Iterator[list[int]]:
-    """Yield groups of neighbouring numbers, the largest group last.
-
-    Examples
-    --------
-    >>> list(bands([2, 3, 4, 5, 6, 8, 20]))
-    [[2, 3], [4, 5, 6], [8], [20]]
-    """
+    """Yield groups of neighbouring numbers, the largest group last."""
     band: list[int] = []
     for number in numbers:
         if band and number > max(_BAND * band[0], band[0] + 1):
@@ -200,13 +194,7 @@ def _labels(runs: Iterable[Assignment]) -> list[Array]:
 
 
 def spaced(numbers: Sequence[int]) -> list[int]:
-    """Return the first and the last number, and some between them that lie far apart.
-
-    Examples
-    --------
-    >>> spaced([2, 3, 4, 5, 6, 7, 8, 9])
-    [2, 4, 8, 9]
-    """
+    """Return the first and the last number, and some between them that lie far apart."""
     kept = [numbers[0]]
     for number in numbers:
         if number >= _NULL_STEP * kept[-1] or number == numbers[-1] > kept[-1]:

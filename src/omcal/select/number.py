@@ -149,13 +149,7 @@ def coarse_numbers(n: int) -> list[int]:
 
 
 def finer_numbers(numbers: list[int], best: int) -> list[int]:
-    """Return further candidates between the neighbours of the best one, given by its position.
-
-    Examples
-    --------
-    >>> finer_numbers([12, 14, 17, 20], 1)
-    [13, 15, 16]
-    """
+    """Return further candidates between the neighbours of the best one, given by its position."""
     ends = numbers[max(best - 1, 0)], numbers[min(best + 1, len(numbers) - 1)]
     between = np.linspace(*ends, min(ends[1] - ends[0] + 1, _FINE + 3)).round().astype(int)
     return sorted(set(between.tolist()) - set(numbers))

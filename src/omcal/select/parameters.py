@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -176,6 +176,7 @@ class _Sample:
         self.space = sparse.hstack(blocks, format="csr") if sparsely else np.hstack(blocks)
 
     def fit(self, model: OMCAL, rows: Array) -> None:
+        """Fit the model to some of the samples."""
         masks = [None if view.present is None else view.present[rows] for view in self._views]
         model.fit({view.name: view.array[rows] for view in self._views}, present=masks)
 
@@ -187,6 +188,7 @@ def _trial(
     parts: list[Array],
     seeds: list[int],
 ) -> Trial:
+    """Return the scores of a model that is fitted to each part of the samples."""
     labels, shares = [], []
     for part, seed in zip(parts, seeds, strict=True):
         model.set_params(random_state=seed)
@@ -212,22 +214,25 @@ def _trial(
 
 
 def _agreement(a: Array, b: Array) -> float:
+    """Return the adjusted Rand index over the samples that have both labels."""
     shared = (a >= 0) & (b >= 0)
     return ari(a[shared], b[shared])
 
 
 def _silhouette(sample: _Sample, labels: Array) -> float:
+    """Return the mean silhouette of some labelled samples; −1 where it is not defined."""
     some = np.flatnonzero((labels >= 0) & sample.complete)
-    some = some[np.linspace(0, len(some) - 1, min(len(some), _SILHOUETTE_SAMPLES)).astype(int)]
+    some = some[:: max(1, -(-len(some) // _SILHOUETTE_SAMPLES))]
     if not 1 < len(np.unique(labels[some])) < len(some):
         return -1.0
     return float(silhouette_score(sample.space[some], labels[some]))
 
 
 def _ranked(trials: list[Trial], n_clusters: int) -> list[Trial]:
+    """Return the trials in order, those that failed or left clusters empty last."""
     scores = np.array([[t.stability, t.in_views, t.silhouette] for t in trials])
     failed = np.isnan(scores[:, 0])
     ranks = rankdata(-np.where(np.isnan(scores), -2, scores), axis=0).sum(axis=1)
     empty = np.array([trial.clusters_found < n_clusters for trial in trials])
     order = np.lexsort((ranks, empty, failed))
-    return [Trial(**{**vars(trials[i]), "rank": place}) for place, i in enumerate(order, start=1)]
+    return [replace(trials[i], rank=place) for place, i in enumerate(order, start=1)]
