@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from omcal.machine.compiled import member_sums_kernel, two_nearest_kernel
 from omcal.machine.tall_skinny import ThinProduct
 from omcal.machine.threads import (
     map_blocks,
-    row_blocks,
     row_slice,
     sparse_product,
     sum_blocks,
@@ -216,8 +216,8 @@ class Vectors(Points):
         if self._compiled:
             member_sums_kernel()(self.X, member.indices, member.indptr, sums)
             return sums
-        for some in row_blocks(self.X.shape[1], max(1, _ROW_ENTRIES // self.n)):
-            sums[:, some] = member @ self.X[:, some].astype(np.float64)
+        for total, (first, last) in zip(sums, pairwise(member.indptr), strict=True):
+            self.X[member.indices[first:last]].sum(axis=0, dtype=np.float64, out=total)
         return sums
 
     def moved(self, before: Array, after: Array) -> float:
