@@ -10,6 +10,7 @@ import pytest
 import omcal
 from omcal.datasets import load_views
 from omcal.datasets.loading import LoadOptions
+from omcal.model.drift import Drift
 from omcal.report import ReportOptions, write_report
 
 CLASSES = ["OMCAL", "OCAL", "Consensus"]
@@ -57,7 +58,7 @@ def test_layout():
 )
 def test_options_that_are_passed_on_are_those_of_the_function(options, function):
     parameters = signature(function).parameters.values()
-    later = {"ClusterTree": omcal.select.ClusterTree}  # imported where it is used
+    later = {"ClusterTree": omcal.select.ClusterTree, "Drift": Drift}  # imported where used
     types = get_type_hints(function, localns=later)
     keywords = {one.name: types[one.name] for one in parameters if one.kind is one.KEYWORD_ONLY}
     assert get_type_hints(options, localns=later) == keywords

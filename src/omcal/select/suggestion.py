@@ -118,7 +118,13 @@ class ClusterNumber(Tabular):
         ]
 
     def remarks(self) -> list[str]:
-        """Return `sentence`, for below a table."""
+        """Return the sentences below the table.
+
+        Returns
+        -------
+        list of str
+            `sentence` alone.
+        """
         return [self.sentence()]
 
     def __str__(self) -> str:
