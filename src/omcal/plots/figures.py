@@ -22,12 +22,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 BLUE, ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
 
 
+_AX = """ax : matplotlib Axes, optional
+    Where to draw; a new figure by default.
+"""
 _CLUSTER_NAMES = """cluster_names : sequence of str, optional
     For example `model.cluster_names_`; by default the clusters are shown by their numbers.
 """
-_AX = """ax : matplotlib Axes, optional
-    Where to draw; a new figure by default.
-
+_RETURNS = """
 Returns
 -------
 matplotlib Axes
@@ -41,7 +42,7 @@ def on_axes(draw: F) -> F:
     if draw.__doc__:  # python -OO has none
         own, examples = inspect.cleandoc(draw.__doc__).split("\n\nExamples")
         names = _CLUSTER_NAMES if "cluster_names" in inspect.signature(draw).parameters else ""
-        draw.__doc__ = f"{own}\n{names}{_AX}{examples}"
+        draw.__doc__ = f"{own}\n{_AX}{names}{_RETURNS}{examples}"
     return draw
 
 
