@@ -69,7 +69,10 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
             f"no view found among {listed(contents.variables)}; a view is a 2-D array of numbers. "
             + "; ".join(notes)
         )
-    loaded = {name: _loaded(matrices[name]) for name in chosen}
+    loaded = {
+        name: matrix.load() if isinstance(matrix := matrices[name], Deferred) else matrix
+        for name in chosen
+    }
     if choice.transpose and not is_table:
         loaded = {name: _turned(matrix) for name, matrix in loaded.items()}
         notes.append("turned: the columns of the matrices are the samples")
@@ -256,10 +259,6 @@ def _named(matrices: dict[str, Variable], views: Sequence[str]) -> list[str]:
     if not views or not all(name in matrices for name in views):
         raise DataError(f"views={list(views)} are not all in it; available: {listed(matrices)}.")
     return list(dict.fromkeys(views))
-
-
-def _loaded(value: Variable) -> Matrix:
-    return value.load() if isinstance(value, Deferred) else value
 
 
 def _samples_in_rows(

@@ -86,11 +86,12 @@ def describe(data: Paths | MultiViewData, **options: Unpack[LoadOptions]) -> dic
 def _report(
     data: MultiViewData | None, candidates: dict[str, Array], file_format: str | None
 ) -> dict[str, Any]:
+    present = list(data.present.values()) if data and data.present else [np.True_]
     return {
         "name": data.name if data else "",
         "format": file_format,
         "n_samples": data.n_samples if data else None,
-        "n_nowhere": _count_nowhere(data) if data else None,
+        "n_nowhere": int((~np.logical_or.reduce(present)).sum()) if data else None,
         "views": [_describe_view(data, name) for name in data.views] if data else [],
         "columns": describe_columns(data.views.encoding) if data else [],
         "labels": data.label_name if data and data.labels is not None else None,
@@ -102,10 +103,6 @@ def _report(
         "notes": other_notes(data) if data else [],
         "problem": None,
     }
-
-
-def _count_nowhere(data: MultiViewData) -> int:
-    return int((~np.logical_or.reduce(list(data.present.values()))).sum()) if data.present else 0
 
 
 def _candidates(contents: Contents, data: MultiViewData | None) -> dict[str, Array]:

@@ -71,7 +71,7 @@ def _id_choices(sources: Sequence[Source]) -> dict[str, str | None]:
     usable ids, but with a column that is called like some, is asked for this column if another
     table has ids too: repeated or empty ids are then refused, whatever the columns are called.
     """
-    tables = {s.key: _vectors(s.contents) for s in sources if s.contents.ids is None}
+    tables = {s.key: label_vectors(s.contents) for s in sources if s.contents.ids is None}
     usable = {
         key: [ids.name for ids in id_candidates(table) if not ids.numbering]
         for key, table in tables.items()
@@ -92,14 +92,6 @@ def _id_choices(sources: Sequence[Source]) -> dict[str, str | None]:
     others = len(sources) - len(tables) + sum(bool(usable[k] or seeming[k]) for k in tables)
     asked = {k: seeming[k][0] for k in tables if not usable[k] and seeming[k] and others > 1}
     return {s.key: asked.get(s.key) for s in sources}
-
-
-def _vectors(contents: Contents) -> dict[str, Array]:
-    return {
-        name: value
-        for name, value in contents.variables.items()
-        if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iufUST"
-    }
 
 
 def _wanted_views(sources: Sequence[Source], choice: Choice) -> dict[str, list[str] | None]:

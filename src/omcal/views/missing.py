@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -172,13 +173,9 @@ def count_cells(view: View) -> MissingCells:
     n = int(view.array.shape[0])
     size = max(1, _BLOCK_ENTRIES // view.width)
     if view.home == "memory":
-        return reduce(_add, map_blocks(lambda rows: _count_rows(view, rows), n, size), none)
+        return reduce(add, map_blocks(lambda rows: _count_rows(view, rows), n, size), none)
     # Files and devices are read one block after another.
-    return reduce(_add, (_count_rows(view, rows) for rows in row_blocks(n, size)), none)
-
-
-def _add(one: MissingCells, other: MissingCells) -> MissingCells:
-    return one + other
+    return reduce(add, (_count_rows(view, rows) for rows in row_blocks(n, size)), none)
 
 
 def _count_rows(view: View, rows: slice) -> MissingCells:
@@ -195,7 +192,7 @@ def _count_in_dask(array: Any) -> MissingCells:
     blocks = array.to_delayed().ravel()
     counts = [dask.delayed(_count_block)(block) for block in blocks]
     found: Sequence[MissingCells] = dask.compute(*counts)
-    return reduce(_add, found)
+    return reduce(add, found)
 
 
 def _count_block(block: Array) -> MissingCells:

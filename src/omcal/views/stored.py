@@ -57,7 +57,8 @@ class StoredTable:
         self.name = name
         self.shape: tuple[int, int] = (int(source.shape[0]), int(source.shape[1]))
         self.dtype: np.dtype = source.dtype
-        self.chunk_rows: int = _chunk_rows(source)
+        chunks = getattr(source, "shards", None) or getattr(source, "chunks", None)
+        self.chunk_rows: int = int(chunks[0]) if chunks else 1  # the least that is read at a time
         self._source = (MappedRows.of(source) if isinstance(source, np.memmap) else None) or source
 
     def read(self, rows: slice) -> Array:
@@ -290,12 +291,6 @@ class ParquetRows:
         # A null is a missing value: NaN, which is reported like any other.
         columns = [groups.column(name).to_numpy() for name in self.columns]
         return np.column_stack(columns)
-
-
-def _chunk_rows(source: Any) -> int:
-    """Return the number of rows per chunk, the least that is read at a time."""
-    chunks = getattr(source, "shards", None) or getattr(source, "chunks", None)
-    return int(chunks[0]) if chunks else 1
 
 
 def read_ahead(

@@ -26,7 +26,7 @@ from omcal.datasets.readers._numbers import (
 )
 from omcal.machine.arrays import Array, Mask
 from omcal.views.columns import listed
-from omcal.views.pair import DataError, is_id_name
+from omcal.views.pair import DataError, as_text, is_id_name
 from omcal.views.typed import as_column
 
 BLOCK_CELLS = 2**20
@@ -254,17 +254,12 @@ class _Table:
         if not any(j in block for block in self.codes):
             return None
         cells = [
-            block[j] if j in block else _whole_text(numbers[:, j])
+            block[j] if j in block else as_text(numbers[:, j])
             for block, numbers in zip(self.codes, self.numbers, strict=True)
         ]
         words = [cell.strip() for block in cells for cell in block]
         plain = all(_WHOLE.fullmatch(cell) or is_missing(cell) for cell in words)
         return text_array(words) if plain else None
-
-
-def _whole_text(values: Array) -> list[str]:
-    """Return numbers, none of them a code, as whole-number texts where they are whole."""
-    return ["" if np.isnan(x) else str(int(x)) if x == int(x) else str(x) for x in values.tolist()]
 
 
 def _is_boolean(cell: str) -> bool:

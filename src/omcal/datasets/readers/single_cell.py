@@ -132,12 +132,9 @@ def _barcodes(table: Node) -> Ids | None:
         return None
     text = as_text(values)
     is_unique = len(np.unique(text)) == len(text) and (text != "").all()
-    return Ids("barcode", text) if is_unique and not _is_count(text) else None
-
-
-def _is_count(text: Array) -> bool:
-    """Whether the names are "0", "1", "2" …, the default of anndata."""
-    return np.array_equal(text, np.arange(len(text)).astype(str))
+    # The default of anndata.
+    numbers_rows = np.array_equal(text, np.arange(len(text)).astype(str))
+    return Ids("barcode", text) if is_unique and not numbers_rows else None
 
 
 def _table(group: Node) -> Node:
