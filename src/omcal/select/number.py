@@ -12,12 +12,13 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed
+from omcal.machine.threads import one_blas_thread
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.estimators import OMCAL
 from omcal.model.structure import find_structure, gaussian_like, sample_size
 from omcal.model.subset_fits import numbered_sample
 from omcal.places.data_scan import complete_sample
-from omcal.select.levels import Level, Progress, Runs, agreements, few_directions, fit_levels
+from omcal.select.levels import Level, Progress, Runs, agreements, bands, few_directions, fit_levels
 from omcal.select.suggestion import ClusterNumber
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import fill_missing, read_views
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _FEWEST = 6  # samples: of fewer, none has as many neighbours among the anchors as a fit asks for
 _NULL_DRAWS, _NULL_RUNS = 2, 2
-_TEST_DRAWS = 10  # at the best number, where neighbours are not separated
+_TEST_RUNS, _TEST_DRAWS = 6, 10  # at the best number, where neighbours are not separated
 _NEIGHBOURS = 10  # per view
 _SMALL = 12  # all numbers up to it are tried
 _STEP = 1.2  # from one candidate to the next
@@ -237,10 +238,18 @@ class _Search:
         return best
 
     def exceeds_chance(self, number: int) -> bool:
-        """Whether runs agree more on the data than on each of several sets without clusters."""
-        null = self._without_clusters(_TEST_DRAWS)
-        ((levels, chance),) = fit_levels(self._runs, [number], self._progress, null)
-        return levels[number].stability > max(chance[number])
+        """Whether further runs agree more on the data than on any of several sets of the null.
+
+        The runs that led to the number would be partial to it.
+        """
+        band = next(band for band in bands(self.numbers) if number in band)
+        tested = [self._runs_on(self._points, _TEST_RUNS), *self._without_clusters(_TEST_DRAWS)]
+        with one_blas_thread():
+            labels = [
+                [one.fit(band, seed, [number])[0].labels for seed in one.seeds] for one in tested
+            ]
+        own, *drawn = (float(np.mean(agreements(runs))) for runs in labels)
+        return own > max(drawn)
 
     def confidence(self, best: int) -> float:
         """Return the share of pairs of runs with this best number, times its stability.
