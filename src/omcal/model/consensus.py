@@ -19,12 +19,10 @@ from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.declaring import Declares, Methods, Range, parameter
 from omcal.machine.threads import small_blas
 from omcal.method.kinds import Kind
-from omcal.method.new_samples import ConsensusPredictor, Predictor, indicate, joined_graph
-from omcal.method.rows import AbstractRows, Assignment
+from omcal.method.new_samples import ConsensusPredictor, Predictor, indicate
+from omcal.method.rows import Assignment
 from omcal.method.settings import GraphSettings
 from omcal.method.solver import Problem, Solution
-from omcal.method.starts import starts
-from omcal.method.subspace import Subspace, subspace_pays
 from omcal.metrics import ari_of_table
 from omcal.model.certainty import JOINT_SHARPNESS
 from omcal.model.clusterer import Clusterer
@@ -43,9 +41,7 @@ from omcal.model.fitting import AnchorClusterer
 from omcal.model.numbering import names_like, numbers_of, old_labels, renumbered
 from omcal.model.progress import (
     FitMonitor,
-    Optimised,
     all_or_nothing,
-    best_of_starts,
 )
 from omcal.model.runs import (
     Finished,
@@ -55,16 +51,21 @@ from omcal.model.runs import (
     run_table,
     run_tables,
     runs_of,
+    solve_joint,
 )
 from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
-from omcal.model.subset_fits import views_in_memory
-from omcal.model.updating import add_batch, batch_views
+from omcal.model.updating import joint_batches
 from omcal.places.base import Place, sample_rows
 from omcal.places.memory import MemoryRows
 from omcal.views.like import PresentLike, ViewsLike
 
 _AFTER_CTRL_C = 20  # iterations of the joint fit; mostly it converges in fewer
+# Attributes of the views that a run and the joint result share.
+_OF_VIEWS = (
+    *("n_features_in_", "n_features_per_view_", "view_names_", "feature_names_in_", "n_missing_"),
+    *("_view_columns", "_encoding", "_missing", "_gaps"),
+)
 
 
 class Consensus(MetaEstimatorMixin, Clusterer, Declares):
@@ -92,19 +93,13 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         Mean adjusted Rand index between the runs and the result; 1 where all are the same.
     view_weights_, view_weights_spread_ : arrays of shape (n_views,)
         Mean and standard deviation of the weights of the runs.
-    view_scales_ : list
-        As in `OMCAL`.
     runs_ : list of Run
         Labels, weights of the views and objective of each run.
     estimator_ : OMCAL or OCAL
         The run that is most like the result, as a fitted model.
-    doubts_, structure_
-        As in `OMCAL`.
-    objective_, n_iter_, converged_
+    objective_, n_iter_, converged_, n_undecided_
         Of the joint fit, as in `OMCAL`.
-    n_undecided_ : int
-        Samples of the joint fit without a positive entry in F.
-    n_features_in_, n_features_per_view_, n_missing_, view_names_
+    doubts_, structure_, view_scales_, view_names_, n_features_in_, n_features_per_view_, n_missing_
         As in `OMCAL`.
 
     Examples
@@ -244,7 +239,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         rows = place.join([assignment for _, _, assignment in finished], c)
         how = (int(max_iter), inner.tol, inner.accelerate)
         problem = Problem(inner.beta, inner.gamma, "fixed", np.ones(1), *how)
-        solution, assignment = self._solve_joint(place, rows, problem, random_state, watch)
+        solution, assignment = solve_joint(place, rows, problem, c, random_state, watch)
         labels = on_host(assignment.labels).astype(np.int32, copy=False)
         on_device = hasattr(finished[0][2].labels, "cpu")
         found = [one.labels for _, _, one in finished] if on_device else [r.labels for r in runs]
@@ -267,26 +262,6 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         assignment = Assignment(labels, assignment.n_undecided)
         self._publish(rules, runs, tables, solution, assignment, agreed)
 
-    def _solve_joint(
-        self,
-        place: Place,
-        rows: AbstractRows,
-        problem: Problem,
-        random_state: np.random.RandomState,
-        watch: FitMonitor,
-    ) -> Optimised:
-        """Solve the joint problem, with many clusters in the directions that matter."""
-        c, StS = self.n_clusters_, rows.gram()
-        leading = rows.leading_eigenvectors(StS[0], c)
-        if leading is not None or not subspace_pays(StS.shape[-1], problem):
-            (bases,) = starts("spectral", 1, StS[0], c, [random_state], lambda *given: leading)
-            return best_of_starts(place, [bases], [rows], [StS], [problem], watch)[0]
-        inside = Subspace(StS[0, 0], problem, c)
-        projected = inside.rows(rows)
-        how = ([[inside.start]], [projected], [projected.gram()], [problem], watch)
-        ((solution, assignment),) = best_of_starts(place, *how)
-        return inside.lifted(solution), assignment
-
     def _publish(
         self,
         rules: list[Predictor],
@@ -296,9 +271,9 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         assignment: Assignment,
         agreed: Floats,
     ) -> None:
-        """The attributes of a fitted model; `tables` has the samples by cluster of run and result.
+        """Set the attributes of a fitted model.
 
-        They count all samples, where the labels may be those of some.
+        `tables` count all samples by cluster of run and result; labels may be those of some.
         """
         self._rule = ConsensusPredictor(rules, solution.consensus)
         self._tables = tables
@@ -317,7 +292,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         self.stability_: float = float(np.mean(self._similar))
 
     def _keep_most_similar(self, inner: AnchorClusterer) -> int:
-        """The run most like the result as a model, and what the views looked like; its number."""
+        """Keep the run most like the result as a model; return its number."""
         best = int(np.argmax(self._similar))
         run = self.runs_[best]
         inner._publish(
@@ -325,14 +300,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         )
         inner.matched_ = []
         self.estimator_ = inner
-        known = (
-            "n_features_in_",
-            "n_features_per_view_",
-            "view_names_",
-            "_view_columns",
-            "_encoding",
-        )
-        for name in (*known, "feature_names_in_", "n_missing_", "_missing", "_gaps"):
+        for name in _OF_VIEWS:
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         return best
@@ -397,20 +365,10 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         if not hasattr(self, "_rule"):
             self.fit(X, present=present)
             return
-        inner = self.estimator_
-        labels, of_runs = [], []
-        for views in views_in_memory(batch_views(inner, X, present, reset=False)):
-            runs = self._rule.assignments(views)
-            graphs = joined_graph(runs, self.n_clusters_)
-            Z, _, own = add_batch(self, graphs, inner.beta, inner.gamma, inner.half_life)
-            self._rule = replace(self._rule, consensus=Z)
-            labels.append(own)
-            of_runs.append(runs)
-        self._set_batch(np.concatenate(labels), list(zip(*of_runs, strict=True)))
-
-    def _set_batch(self, labels: Array, of_runs: Sequence[Sequence[Assignment]]) -> None:
-        """Set the attributes that speak of samples to those of a batch."""
+        batches = list(joint_batches(self, X, present))
+        labels = np.concatenate([own for own, _ in batches])
         few = np.min_scalar_type(self.n_clusters_ - 1)
+        of_runs = zip(*(runs for _, runs in batches), strict=True)
         runs = [
             replace(run, labels=np.concatenate([part.labels for part in parts]).astype(few))
             for run, parts in zip(self.runs_, of_runs, strict=True)

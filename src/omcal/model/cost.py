@@ -21,7 +21,6 @@ from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.inner_products import MOST_ROWS
 from omcal.method.kmeans import SEED_PER_ANCHOR, trials
 from omcal.method.rows import row_bytes
-from omcal.method.scaling import Scale
 from omcal.method.span import SHARED_SAMPLES
 from omcal.method.vectors import FEW_ROWS
 from omcal.model.tabular import html_table
@@ -115,8 +114,6 @@ class Estimate:
         Whether a Dask cluster would do the work.
     device : str
         As in the fit.
-    scale : str, dict or None
-        As in the fit.
     n_runs : int
         Runs that are joined.
 
@@ -139,7 +136,6 @@ class Estimate:
     memory_limit: int | None = None
     on_cluster: bool = False
     device: str = "cpu"
-    scale: Scale = "auto"
     n_runs: int = 1
 
     @property
@@ -257,14 +253,13 @@ class Estimate:
         shared = min(n, SHARED_SAMPLES * s) * m if B > 1 else 0
         # Rows that are multiplied with each other.
         few = s if s == n <= MOST_ROWS else min(s, SEED_PER_ANCHOR * m, FEW_ROWS)
-        copied = max(sparse, default=0) if self.scale not in ("sample", None) else 0
         return {
             "sample": (_SPARSE_COPIES if sparse else _COPIES)
             * s
             * sum(view.row_bytes for view in self.views),
             "anchors": 8.0 * m * sum(view.width for view in self.views) * (_CENTRES + threads),
             "distances": float(self._type.itemsize * (shared + s * (8 + self._tried) + few**2)),
-            "values in float64": 8.0 * n * copied,
+            "values in float64": 8.0 * n * max(sparse, default=0),
         }
 
     @property

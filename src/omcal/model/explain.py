@@ -25,13 +25,12 @@ from omcal.model.subset_fits import (
     fitted_views,
     for_views,
     kept_graphs,
+    numbered_sample,
     refit,
-    sampled_rows,
     view_products,
 )
 from omcal.model.view_effects import Range, ViewEffect, ViewExplanation, ViewFacts, warnings_about
 from omcal.views.like import PresentLike, ViewsLike
-from omcal.views.view import Views
 
 
 def explain_views(
@@ -58,8 +57,11 @@ def explain_views(
     rng: np.random.RandomState = check_random_state(random_state)
     if X is None:
         return explain_graphs(model, kept_graphs(model, present), n_resamples, max_samples, rng)
-    sample = sampled_rows(fitted_views(model, X, present), max_samples, rng, "explain_views")
-    study = _Study(model, model._rule.learned.graphs(sample), _joint_labels(model, sample))
+    views = fitted_views(model, X, present)
+    _, sample = numbered_sample(views, max_samples, rng, "explain_views")
+    joined = getattr(model, "joined_by", None)
+    labels = None if joined is None else joined._rule.labels(sample)
+    study = _Study(model, model._rule.learned.graphs(sample), labels)
     return study.explanation(model.view_names_, n_resamples, rng)
 
 
@@ -73,20 +75,9 @@ def explain_graphs(
     """Return `explain_views` from the graphs of the samples of the fit."""
     given = graphs.n, graphs.present, max_samples, random_state, "explain_views"
     rows = complete_rows(*given)
-    labels = on_host(model.labels_)[rows] if _is_joined(model) else None
+    labels = on_host(model.labels_)[rows] if hasattr(model, "joined_by") else None
     study = _Study(model, graphs[rows], labels)
     return study.explanation(model.view_names_, n_resamples, random_state)
-
-
-def _is_joined(model: Any) -> bool:
-    return hasattr(model, "joined_by")
-
-
-def _joint_labels(model: Any, views: Views) -> Array | None:
-    """Return the clusters of the samples where the model stands for joined runs, else None."""
-    if not _is_joined(model):
-        return None
-    return np.concatenate([labels for _, labels in model.joined_by._rule.blocks(views)])
 
 
 class _Study:

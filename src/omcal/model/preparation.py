@@ -149,7 +149,6 @@ class PlacedEstimator(Clusterer, SharedParameters):
             memory_limit=asked.memory_limit,
             on_cluster=asked.client is not None,
             device=self.device,
-            scale=self.scale,
         )
 
     @property

@@ -20,10 +20,12 @@ from omcal.machine.threads import one_blas_thread, thread_count
 from omcal.method.new_samples import Predictor
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
-from omcal.method.solver import Solution
+from omcal.method.solver import Problem, Solution
+from omcal.method.starts import starts
+from omcal.method.subspace import Subspace, subspace_pays
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.fitting import AnchorClusterer
-from omcal.model.progress import RUN_DONE, FitMonitor, Optimised
+from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, best_of_starts
 from omcal.places.base import Place
 
 _SECONDS_BETWEEN_SIGNALS = 0.1
@@ -259,3 +261,25 @@ def small(assignment: Assignment, n_clusters: int) -> Assignment:
 
 def _label_type(n_clusters: int) -> np.dtype:
     return np.min_scalar_type(n_clusters - 1)
+
+
+def solve_joint(
+    place: Place,
+    rows: AbstractRows,
+    problem: Problem,
+    n_clusters: int,
+    random_state: np.random.RandomState,
+    watch: FitMonitor,
+) -> Optimised:
+    """Solve the joint problem, with many clusters in the directions that matter."""
+    StS = rows.gram()
+    leading = rows.leading_eigenvectors(StS[0], n_clusters)
+    if leading is not None or not subspace_pays(StS.shape[-1], problem):
+        given = ("spectral", 1, StS[0], n_clusters, [random_state])
+        (bases,) = starts(*given, lambda *_: leading)
+        return best_of_starts(place, [bases], [rows], [StS], [problem], watch)[0]
+    inside = Subspace(StS[0, 0], problem, n_clusters)
+    projected = inside.rows(rows)
+    how = ([[inside.start]], [projected], [projected.gram()], [problem], watch)
+    ((solution, assignment),) = best_of_starts(place, *how)
+    return inside.lifted(solution), assignment

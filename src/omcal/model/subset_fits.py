@@ -20,7 +20,7 @@ from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
 from omcal.method.rows import Sums
 from omcal.method.solver import MOST_MOMENTUM, Problem
-from omcal.method.updates import ConsensusGraph, stack_by_view, weighted_sum
+from omcal.method.updates import stack_by_view, weighted_sum
 from omcal.method.weights import normalized, uses_z
 from omcal.places.memory import LARGEST_KEPT
 from omcal.views.reading import read_views
@@ -47,25 +47,18 @@ def complete_rows(
     random_state: np.random.RandomState,
     asked_by: str,
 ) -> Array:
-    """At most so many random samples that are in every view, in their order."""
+    """Return at most `most` random samples that are in every view, in their order."""
     complete = np.arange(n) if present is None else np.flatnonzero(present.all(axis=1))
     require_two(len(complete), asked_by)
     return np.sort(random_state.permutation(complete)[:most])
 
 
 def require_two(count: int, asked_by: str) -> None:
-    """Refuse data of which fewer samples are in every view."""
+    """Refuse data with fewer than two samples that are in every view."""
     if count < 2:
         raise ValueError(
             f"{asked_by} compares samples that are in every view; X has {count} of them."
         )
-
-
-def sampled_rows(
-    views: Views, most: int, random_state: np.random.RandomState, asked_by: str
-) -> Views:
-    """Return at most `most` random samples that are in every view, in memory."""
-    return numbered_sample(views, most, random_state, asked_by)[1]
 
 
 def numbered_sample(
@@ -160,7 +153,7 @@ def view_products(graphs: AnchorGraphs) -> Floats:
 
 
 def explained_shares(graphs: AnchorGraphs, labels: Array) -> Floats:
-    """How much of each view's graph the clusters explain, 0 to 1.
+    """Return the share of each view's graph that the clusters explain, 0 to 1.
 
     It is the between-cluster share of the variance of the rows of S_v: 1 where the samples of a
     cluster are all tied to the same anchors, about c / n where labels have nothing to do with S_v.
@@ -173,7 +166,7 @@ def explained_shares(graphs: AnchorGraphs, labels: Array) -> Floats:
 
 
 def cosines_within(graphs: AnchorGraphs, H: Floats, labels: Array) -> Floats:
-    """(V, V): cosines between the graphs, less the means of the clusters.
+    """Return the (V, V) cosines between the graphs, less the means of the clusters.
 
     Views that show the same clusters have similar graphs; only copies are similar inside of them.
     """
@@ -185,7 +178,7 @@ def cosines_within(graphs: AnchorGraphs, H: Floats, labels: Array) -> Floats:
 
 
 def _cluster_sums(graphs: AnchorGraphs, labels: Array) -> tuple[Floats, Array]:
-    """Sums of the rows of S_v over each cluster that is not empty, (V, c, m), and its size."""
+    """Return the sums of S_v over each cluster that is not empty, (V, c, m), and its size."""
     m = graphs.n_anchors
     codes = np.unique(labels, return_inverse=True)[1].reshape(-1)
     sizes = np.bincount(codes)
@@ -198,7 +191,7 @@ def _cluster_sums(graphs: AnchorGraphs, labels: Array) -> tuple[Floats, Array]:
 
 
 def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
-    """The graphs of the samples of X; without X, those that the model has kept of its fit."""
+    """Return the graphs of the samples of X; without X, those that the model kept of its fit."""
     if X is None:
         return kept_graphs(model, present)
     views = fitted_views(model, X, present)
@@ -211,7 +204,7 @@ def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
 
 
 def kept_graphs(model: Any, present: Any = None) -> AnchorGraphs:
-    """The graphs that the model has kept of its fit."""
+    """Return the graphs that the model has kept of its fit."""
     if present is not None:
         raise ValueError("present says which samples of X are absent; pass X as well.")
     if model._graphs is None:
@@ -225,12 +218,12 @@ def kept_graphs(model: Any, present: Any = None) -> AnchorGraphs:
 
 
 def fitted_views(model: Any, X: Any, present: Any = None) -> Views:
-    """X as the views that the model was fitted on; what lies in files stays there."""
+    """Return X as the views that the model was fitted on; data in files stay there."""
     return read_views(model, X, reset=False, present=present, home="host")
 
 
 def views_in_memory(views: Views) -> Any:
-    """The views block by block where they must be read, else as they are."""
+    """Return blocks of views that must be read, or the views as they are."""
     if not views.stored:
         return [views]
     from omcal.places.disk import loaded
@@ -239,17 +232,9 @@ def views_in_memory(views: Views) -> Any:
 
 
 def consensus_graphs(model: Any, X: Any) -> tuple[Array, Array]:
-    """The mean of the anchor graphs of the samples of X, and their learned consensus graph Z.
+    """Return the mean of the anchor graphs of samples, and their learned consensus graph Z.
 
-    Parameters
-    ----------
-    model : fitted OMCAL or OCAL
-    X : as in `fit`
-        All of the samples, or a few that are to be drawn.
-
-    Returns
-    -------
-    before, after : arrays of shape (n, n_anchors)
+    Both have the shape (n, n_anchors).
 
     Examples
     --------
@@ -260,17 +245,8 @@ def consensus_graphs(model: Any, X: Any) -> tuple[Array, Array]:
     >>> [graph.shape for graph in consensus_graphs(model, data.views)]
     [(60, 12), (60, 12)]
     """
-    return before_and_after(model._rule.consensus, graphs_of(model, X))
-
-
-def before_and_after(Z: ConsensusGraph, graphs: AnchorGraphs) -> tuple[Array, Array]:
-    """The mean of the graphs, and what is learned from them."""
-    F = np.maximum(indicate(Z, graphs)[0], 0)
-    learned = Z.s * (mixed(graphs, Z.alpha) + Z.gamma * F @ Z.G.T) @ Z.T
-    return mixed(graphs, np.full_like(Z.alpha, 1.0 / len(Z.alpha))), learned
-
-
-def mixed(graphs: AnchorGraphs, alpha: Array) -> Array:
-    """A(alpha), dense: the graphs of all views, weighted."""
+    Z, graphs = model._rule.consensus, graphs_of(model, X)
     S = graphs.side_by_side().toarray().reshape(graphs.n, graphs.n_views, -1)
-    return np.asarray(np.einsum("v,ivj->ij", alpha, S))
+    F = np.maximum(indicate(Z, graphs)[0], 0)
+    A = np.einsum("v,ivj->ij", Z.alpha, S)
+    return S.mean(axis=1), Z.s * (A + Z.gamma * F @ Z.G.T) @ Z.T

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,8 @@ from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import one_blas_thread, small_blas
 from omcal.method.graph import AnchorGraphs, anchor_graphs, folded_anchors
-from omcal.method.new_samples import Predictor, indicate
+from omcal.method.new_samples import Predictor, indicate, joined_graph
+from omcal.method.rows import Assignment
 from omcal.method.settings import default_n_anchors
 from omcal.model.certainty import typicality
 from omcal.model.cost import ViewSize
@@ -66,6 +68,19 @@ def batch_views(
         views = fill_missing(model, views, reset, np.asarray)
     check_present(views.present)
     return views
+
+
+def joint_batches(
+    model: Any, X: ViewsLike, present: PresentLike | None
+) -> Iterator[tuple[Array, list[Assignment]]]:
+    """Add a batch to the joint sums of a Consensus; yield labels, and those of the runs."""
+    inner = model.estimator_
+    for views in views_in_memory(batch_views(inner, X, present, reset=False)):
+        runs = model._rule.assignments(views)
+        graphs = joined_graph(runs, model.n_clusters_)
+        Z, _, labels = add_batch(model, graphs, inner.beta, inner.gamma, inner.half_life)
+        model._rule = replace(model._rule, consensus=Z)
+        yield labels, runs
 
 
 class UpdatedEstimator(PlacedEstimator):
