@@ -58,7 +58,11 @@ def joined_ocal(n_clusters: int, random_state: int) -> Consensus:
 def call(method, parameters) -> str:
     """As one would write it."""
     stated = ", ".join(["c"] + [f"{key}={value!r}" for key, value in parameters.items()])
-    return "Consensus(OCAL(c))" if method is joined_ocal else f"{method.__qualname__}({stated})"
+    if method is joined_ocal:
+        return "Consensus(OCAL(c))"
+    owner = getattr(method, "__self__", None)  # of a class method that the class may inherit
+    name = method.__name__ if owner is None else f"{owner.__name__}.{method.__name__}"
+    return f"{name}({stated})"
 
 
 def load(name: str, folder: Path):
