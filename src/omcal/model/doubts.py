@@ -1,4 +1,4 @@
-"""What makes a result doubtful, each with the one thing to try."""
+"""Diagnostics of a fitted model: reasons to doubt its result, each with one thing to try."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CHANCE = 0.05  # adjusted Rand index of groups that have nothing to do with one
 
 
 class Diagnostic(NamedTuple):
-    """What was seen, and what to try."""
+    """An observation that makes a result doubtful, and one thing to try."""
 
     what: str
     advice: str
@@ -75,12 +75,12 @@ _WARNINGS: dict[str, type[Warning]] = {
 
 
 def written(found: list[Diagnostic]) -> list[list[str]]:
-    """Doubts as plain text, for a file."""
+    """Return diagnostics as plain text, for a file."""
     return [[doubt.what, doubt.advice, doubt.warning.__name__] for doubt in found]
 
 
 def read(rows: Any) -> Diagnostics:
-    """What `written` made; a ValueError or KeyError where it did not."""
+    """Return the diagnostics that `written` made; a ValueError or KeyError for anything else."""
     found = Diagnostics(Diagnostic(what, advice, _WARNINGS[kind]) for what, advice, kind in rows)
     if not all(isinstance(text, str) for doubt in found for text in doubt[:2]):
         raise ValueError("a doubt is no text")
@@ -202,7 +202,7 @@ def about_structure(found: Structure | None) -> Iterator[Diagnostic]:
 
 
 def unconverged(max_iter: int, tol: float) -> Diagnostic:
-    """The iterations ended before the objective had settled."""
+    """Return the diagnostic of iterations that ended before the objective settled."""
     if tol == 0:
         return Diagnostic(
             f"tol=0 ran all max_iter={max_iter} iterations and did not test for convergence",
@@ -217,48 +217,37 @@ def unconverged(max_iter: int, tol: float) -> Diagnostic:
     )
 
 
-def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> list[Diagnostic]:
-    """Joined runs that ended too early, or that differ."""
-    found = []
+def of_runs(converged: Sequence[bool], max_iter: int, stability: float) -> Iterator[Diagnostic]:
+    """Yield diagnostics of joined runs that ended too early, or that differ."""
     late = len(converged) - sum(converged)
     if late:
-        found.append(
-            Diagnostic(
-                f"{late} of {len(converged)} runs had not converged after max_iter={max_iter} "
-                "iterations",
-                "raise max_iter or tol of the estimator",
-                ConvergenceWarning,
-            )
+        yield Diagnostic(
+            f"{late} of {len(converged)} runs had not converged after max_iter={max_iter} "
+            "iterations",
+            "raise max_iter or tol of the estimator",
+            ConvergenceWarning,
         )
     if stability < _UNSTABLE:
-        found.append(
-            Diagnostic(
-                f"the runs differ: their mean ARI with the result is {stability:.2f}",
-                "look at certainty_, and compare with fewer clusters or another scale=",
-            )
+        yield Diagnostic(
+            f"the runs differ: their mean ARI with the result is {stability:.2f}",
+            "look at certainty_, and compare with fewer clusters or another scale=",
         )
-    return found
 
 
-def of_few_runs(n_done: int, n_runs: int, *, same_anchors: bool) -> list[Diagnostic]:
-    """Joined runs that are too few, or too similar, for `stability_` to say anything."""
+def of_few_runs(n_done: int, n_runs: int, *, same_anchors: bool) -> Iterator[Diagnostic]:
+    """Yield a diagnostic where runs are too few, or too similar, for `stability_` to mean much."""
     if n_done < min(n_runs, 2):
-        return [
-            Diagnostic(
-                f"{n_done} of n_runs={n_runs} runs was done, so that stability_ and certainty_ "
-                "compare it with itself",
-                "fit again",
-            )
-        ]
-    if same_anchors:
-        return [
-            Diagnostic(
-                f"all {n_done} runs have the same anchors, so that stability_ and certainty_ say "
-                "nothing about the choice of anchors",
-                "use anchors='kmeans' and fewer anchors than there are distinct samples",
-            )
-        ]
-    return []
+        yield Diagnostic(
+            f"{n_done} of n_runs={n_runs} runs was done, so that stability_ and certainty_ "
+            "compare it with itself",
+            "fit again",
+        )
+    elif same_anchors:
+        yield Diagnostic(
+            f"all {n_done} runs have the same anchors, so that stability_ and certainty_ say "
+            "nothing about the choice of anchors",
+            "use anchors='kmeans' and fewer anchors than there are distinct samples",
+        )
 
 
 def _about_views(model: Any) -> Iterator[Diagnostic]:
@@ -313,7 +302,7 @@ def _about_sizes(model: Any, sizes: Array) -> Iterator[Diagnostic]:
 def _about_agreement(
     model: Any, graphs: AnchorGraphs, shown: DiagnosticGraphs
 ) -> Iterator[Diagnostic]:
-    """Views that show something else than the result, or the same twice."""
+    """Yield diagnostics of views that show other groups than the result, or the same twice."""
     labels = on_host(model.labels_ if shown.rows is None else model.labels_[shown.rows])
     complete = np.arange(graphs.n) if graphs.present is None else _complete(graphs.present)
     if len(complete) < 2:
@@ -338,7 +327,7 @@ def _about_agreement(
 def _about_contradictions(
     model: Any, graphs: AnchorGraphs, labels: Array, views: list[int], alone: dict[int, Array]
 ) -> Iterator[Diagnostic]:
-    """Views with clear groups of their own that no other view shows, nor the result.
+    """Yield diagnostics of views with clear groups that no other view shows, nor the result.
 
     Where views contradict one another the result may be a bit of each. That is told from views
     which are merely dim by clustering each alone; few data have graphs so unlike that it is done.
@@ -380,7 +369,7 @@ def _groups_alone(model: Any, graphs: AnchorGraphs) -> Array:
 def _about_copies(
     model: Any, graphs: AnchorGraphs, labels: Array, views: list[int]
 ) -> Iterator[Diagnostic]:
-    """Views that are the same, where the rule of the weights does not know it."""
+    """Yield diagnostics of equal views, where the weighting does not account for them."""
     asked = model._weighting  # given weights are arrays
     if not isinstance(asked, str) or asked not in ("agreement", "adaptive", "uniform"):
         return
@@ -398,7 +387,7 @@ def _complete(present: Mask) -> Array:
 
 
 def cluster_sizes(labels: Any, n_clusters: int) -> Array:
-    """Samples in each cluster; counted where the labels are, on a device or a cluster."""
+    """Return the number of samples per cluster, counted where the labels are (device, Dask)."""
     if hasattr(labels, "cpu"):
         return np.asarray(labels.bincount(minlength=n_clusters).cpu().numpy())
 

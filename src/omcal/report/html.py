@@ -137,10 +137,9 @@ def table(
     )
 
 
-def figure(drawing: Html, file: str, caption: Content = "") -> Html:
-    """A drawing, with buttons that save it."""
-    words = f"<figcaption>{put(caption)}</figcaption>" if caption else ""
-    return Html(f"<figure>{drawing}{words}{_button(file, 'svg', 'figure', 'png')}</figure>")
+def figure(drawing: Html, file: str) -> Html:
+    """Return a drawing with buttons that save it."""
+    return Html(f"<figure>{drawing}{_button(file, 'svg', 'figure', 'png')}</figure>")
 
 
 def _button(file: str, form: str, what: str, *more: str) -> str:

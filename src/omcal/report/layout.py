@@ -121,9 +121,7 @@ def make_map(
     if in_memory:
         points_of = _points_of_views(model._rule.learned.scalings, views, rows[some], rng)
     else:
-        points_of = _Projection(graphs[rows[some]].side_by_side(), rng).of(
-            lambda numbers: graphs[numbers].side_by_side()
-        )
+        points_of = _points_of_graphs(graphs, rows[some], rng)
     points = points_of(rows[some])
     if given is not None:
         xy, source = to_unit_square(np.asarray(given, dtype=np.float64)[rows]), "given"
@@ -154,49 +152,45 @@ def lay_out(
 def _points_of_views(
     scalings: list[Any], views: Any, rows: Array, rng: np.random.RandomState
 ) -> PointsOf:
-    """Return the coordinates of samples in the leading directions of each scaled view."""
+    """Return a function from row numbers to coordinates in the leading directions of the views.
+
+    Samples that are absent from a view lie in its middle.
+    """
     parts = []
     for scaling, view in zip(scalings, views, strict=True):
-
-        def scaled(numbers: Array, scaling: Any = scaling, view: Any = view) -> Matrix:
-            return scaling.apply(view.rows(numbers))
-
-        def there(numbers: Array, view: Any = view) -> Array | None:
-            return None if view.present is None else view.present[numbers]
-
         inside = rows if view.present is None else rows[view.present[rows]]
-        parts.append(_Projection(scaled(inside), rng).of(scaled, there))
-    return lambda numbers: np.hstack([part(numbers) for part in parts])
+        parts.append((view, scaling, _projection(scaling.apply(view.rows(inside)), rng)))
+
+    def points_of(numbers: Array) -> Points:
+        found = []
+        for view, scaling, project in parts:
+            found.append(project(scaling.apply(view.rows(numbers))))
+            if view.present is not None:
+                found[-1][~view.present[numbers]] = 0.0
+        return np.hstack(found)
+
+    return points_of
 
 
-class _Projection:
-    """The leading directions of a table; rows that are absent lie in its middle."""
+def _points_of_graphs(graphs: AnchorGraphs, rows: Array, rng: np.random.RandomState) -> PointsOf:
+    project = _projection(graphs[rows].side_by_side(), rng)
+    return lambda numbers: project(graphs[numbers].side_by_side())
 
-    def __init__(self, X: Matrix, rng: np.random.RandomState) -> None:
-        n, d = X.shape
-        self.axes = None
-        if sparse.issparse(X) or d > _DIRECTIONS:
-            centred = X if sparse.issparse(X) else X - X.mean(axis=0)
-            count = max(1, min(_DIRECTIONS, n, d))
-            self.axes = randomized_svd(centred, count, n_iter=2, random_state=rng)[2].T
-        self.middle = self._turned(X).mean(axis=0) if n else 0.0
 
-    def _turned(self, X: Matrix) -> Array:
-        return np.asarray(X if self.axes is None else X @ self.axes)
+def _projection(X: Matrix, rng: np.random.RandomState) -> Callable[[Matrix], Points]:
+    """Return the projection of rows onto the leading directions of X, whose mean becomes 0."""
+    n, d = X.shape
+    axes = None
+    if sparse.issparse(X) or d > _DIRECTIONS:
+        centred = X if sparse.issparse(X) else X - X.mean(axis=0)
+        count = max(1, min(_DIRECTIONS, n, d))
+        axes = randomized_svd(centred, count, n_iter=2, random_state=rng)[2].T
 
-    def of(
-        self,
-        read: Callable[[Array], Matrix],
-        there: Callable[[Array], Array | None] = lambda numbers: None,
-    ) -> PointsOf:
-        def points(numbers: Array) -> Points:
-            found = self._turned(read(numbers)) - self.middle
-            present = there(numbers)
-            if present is not None:
-                found[~present] = 0.0
-            return np.asarray(found, dtype=np.float32)
+    def turned(rows: Matrix) -> Array:
+        return np.asarray(rows if axes is None else rows @ axes)
 
-        return points
+    middle = turned(X).mean(axis=0) if n else 0.0
+    return lambda rows: np.asarray(turned(rows) - middle, dtype=np.float32)
 
 
 def trust_of(points: Points, xy: Array, rng: np.random.RandomState) -> float | None:

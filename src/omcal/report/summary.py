@@ -16,6 +16,7 @@ _HALF = 0.5  # certainty over runs up to which a sample lies between two cluster
 _LISTED = 12  # clusters that a sentence names
 _MANY, _MOST = 0.1, 0.5  # shares of the samples that are worth a word
 _CLEARLY = 0.05  # share of the samples that is more than chance
+_BEYOND_CHANCE = 0.2  # adjusted Rand index with known classes
 STEADY = 0.9  # adjusted Rand index from which a result is called the same
 
 Diagnostic = tuple[str, str]  # what, and one thing to try
@@ -98,9 +99,11 @@ def trust(f: Findings) -> list[str]:
     if len(enough) > 1:
         listed = ", ".join(view.name for view in enough)
         found.append(f"Each of these views gives the same clusters by itself: {listed}.")
-    accuracy = None if f.class_table is None else f.class_table.scores["accuracy"]
-    if accuracy is not None and accuracy >= _MOST:
-        found.append(f"{percent(accuracy)} of the samples are where their known class says.")
+    scores = {} if f.class_table is None else f.class_table.scores
+    # Two classes reach an accuracy of a half by chance, but no ARI above 0.
+    if scores and scores["accuracy"] >= _MOST and scores["ari"] > _BEYOND_CHANCE:
+        share = scores["accuracy"]
+        found.append(f"{percent(share)} of the samples are where their known class says.")
     return found
 
 
