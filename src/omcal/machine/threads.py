@@ -14,14 +14,12 @@ from typing import Any, Generic, TypeVar
 
 import joblib
 import numpy as np
-from numpy.typing import DTypeLike
 from threadpoolctl import ThreadpoolController
 
 from omcal.machine.arrays import Array
 
 Result = TypeVar("Result")
 
-_TURNED = 1 << 16  # entries of a block that is transposed
 IN_CACHE = 1 << 22  # bytes
 
 
@@ -57,17 +55,6 @@ def sum_blocks(work: Callable[[slice], Result], n: int, size: int) -> Result:
 
     _share_out(work, list(row_blocks(n, size)), add)
     return total[0]
-
-
-def transposed(A: Array, dtype: DTypeLike) -> Array:
-    """Return a C-ordered copy of Aᵀ in this dtype, made in blocks that stay in the cache."""
-    turned = np.empty(A.shape[::-1], dtype)
-
-    def work(some: slice) -> None:
-        turned[some] = A[:, some].T
-
-    map_blocks(work, len(turned), max(1, _TURNED // max(len(A), 1)))
-    return turned
 
 
 def row_slice(X: Any, rows: slice) -> Any:

@@ -19,7 +19,6 @@ from omcal.machine.threads import (
     row_slice,
     sparse_product,
     sum_blocks,
-    transposed,
 )
 from omcal.method import inner_products
 from omcal.method.bounds import MovingCentres
@@ -164,7 +163,7 @@ class Vectors(Points):
         product: Callable[[Any], Array]
         if sparse.issparse(self.X):
             size = _SPARSE_ENTRIES // m
-            product = partial(sparse_product, W=transposed(centres, centres.dtype))
+            product = partial(sparse_product, W=np.ascontiguousarray(centres.T))
         else:
             product = tall_skinny = ThinProduct(
                 centres.T.shape, centres.dtype, compiled=self._compiled
