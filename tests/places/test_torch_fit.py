@@ -230,8 +230,8 @@ def test_bad_tensors_are_named():
     good = torch.zeros(5, 3)
     for X, message in {
         "mixed": ([good, np.zeros((5, 2))], "view 'view2' is a ndarray while others are tensors"),
-        "1-D": ([good, torch.zeros(5)], r"view 'view2' has shape \(5,\)"),
-        "no column": ([good, torch.zeros(5, 0)], r"view 'view2' has shape \(5, 0\)"),
+        "1-D": ([good, torch.zeros(5)], r"view 'view2' is a Tensor of shape \(5,\)"),
+        "no column": ([good, torch.zeros(5, 0)], r"'view2': Found array with 0 feature\(s\)"),
         "complex": ([good, good.to(torch.complex64)], "torch.complex64"),
         "sparse": ([good, good.to_sparse()], "torch.sparse_coo"),
         "lengths": ([good, torch.zeros(4, 3)], "'view1': 5 × 3, 'view2': 4 × 3"),
