@@ -8,7 +8,7 @@ sorted by class, against a fit to all samples in the same order; `speed`, sample
 samples of both fits that keep their number where half of the samples are new; `reliability`, of
 samples with a probability in a bin the share in the majority class of their cluster, for the two
 halves of the sets, each with the exponent that is best for the other half; `strangers`, the AUC
-of `score_samples` for shuffled digits; `outliers`, the share of held-out samples that
+of three scores for samples with shuffled features; `outliers`, the share of held-out samples that
 `predict(X, outliers=-1)` calls outliers with contamination=.05; `alarms`, calls of `drift` that
 raise a false alarm; `long`, 200 batches of one stream: size of the model, ARI; `growth`, streams
 in which a new cluster appears, or noise. Results go to benchmarks/results/living.md.
@@ -31,6 +31,7 @@ from sklearn.metrics import roc_auc_score
 from omcal import OMCAL, Consensus
 from omcal.datasets import load_digits_views, make_multiview
 from omcal.metrics import ari
+from omcal.model.certainty import probabilities, typicality
 
 RESULTS = Path(__file__).parent / "results" / "living.md"
 EXPONENTS = np.arange(0.8, 3.01, 0.1)
@@ -258,18 +259,33 @@ def alarms(calls=100):
     return [f"Alarms of `drift` in {calls} calls with new digits of the same kind: {n_alarms}"]
 
 
-def strangers(seeds=3):
-    views, found = list(load_digits_views().views.values()), []
-    for seed in range(seeds):
-        rng = np.random.default_rng(seed)
-        order = rng.permutation(len(views[0]))
-        model = OMCAL(10, random_state=0).fit(part_of(views, order[:1200]))
-        seen = part_of(views, order[1200:])
-        shuffled = [rng.permuted(view, axis=0) for view in seen]
-        scores = [model.score_samples(some) for some in (seen, shuffled)]
-        truth = np.repeat([1, 0], [len(one) for one in scores])
-        found.append(roc_auc_score(truth, np.concatenate(scores)))
-    return [f"AUC of `score_samples` for shuffled digits: {np.mean(found):.3f}"]
+def strangers(folder, seeds=3):
+    """Compare scores that tell new samples from the same with each feature shuffled."""
+    sets = {"digits": (list(load_digits_views().views.values()), 10)}
+    for name in ("Handwritten", "MNIST4", "Coil", "HW2sources", "MSRCv1", "Dermatology", "Wiki"):
+        views, y = load(folder, name)
+        sets[name] = [np.asarray(view) for view in views], int(y.max()) + 1
+    forms = {
+        "largest entry of F": lambda F: F.max(axis=1),
+        "times its probability": lambda F: (F * probabilities(F)).max(axis=1),
+        "times its squared share: score_samples": typicality,
+    }
+    lines = [f"| set | {' | '.join(forms)} |", "|---" + "|---:" * len(forms) + "|"]
+    for name, (views, c) in sets.items():
+        found = {form: [] for form in forms}
+        for seed in range(seeds):
+            rng = np.random.default_rng(seed)
+            old, new = np.split(rng.permutation(len(views[0])), [2 * len(views[0]) // 3])
+            model = OMCAL(c, random_state=seed).fit(part_of(views, old))
+            seen = part_of(views, new)
+            shuffled = [rng.permuted(view, axis=0) for view in seen]
+            F = np.maximum(np.vstack([model.transform(some) for some in (seen, shuffled)]), 0)
+            truth = np.repeat([1, 0], len(new))
+            for form, score in forms.items():
+                found[form].append(roc_auc_score(truth, score(F)))
+        lines.append(f"| {name} | {' | '.join(f'{np.mean(v):.3f}' for v in found.values())} |")
+        print(lines[-1], flush=True)
+    return lines
 
 
 def main():
@@ -294,7 +310,7 @@ def main():
             "Reliability of predict_proba, Consensus of 10 runs",
             lambda: reliability(args.folder, consensus=True),
         ),
-        "strangers": ("Strangers", strangers),
+        "strangers": ("Strangers: AUC", lambda: strangers(args.folder)),
         "outliers": ("False alarms of outliers", lambda: outliers(args.folder)),
         "alarms": ("False alarms of drift", alarms),
         "long": ("A long stream", lambda: long(args.folder)),

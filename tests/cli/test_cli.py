@@ -158,8 +158,9 @@ def test_cluster_writes_the_labels_of_the_estimator(omcal, file, data, tmp_path)
     assert (ended.code, ended.err) == (0, "")
     model = OMCAL(n_clusters=3, random_state=0).fit(data.views)
     lines = out.read_text().splitlines()
-    assert lines[0] == "sample,cluster"
-    assert lines[1:] == [f"{i},{label}" for i, label in enumerate(model.labels_)]
+    assert lines[0] == "sample,cluster,certainty,second"
+    expected = [f"{i},{label}" for i, label in enumerate(model.labels_)]
+    assert [line.rsplit(",", 2)[0] for line in lines[1:]] == expected
     assert "NMI (max)" in ended.out
     assert "Converged after" in ended.out
     for name, weight in zip(model.view_names_, model.view_weights_, strict=True):

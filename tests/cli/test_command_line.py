@@ -122,7 +122,7 @@ def test_short_options(omcal, file, tmp_path):
 def test_every_parameter_of_the_estimator_is_an_option_once():
     theirs = OMCAL().get_params()
     beside = {"n_clusters", "random_state", "views", "client", "group", "verbose"}
-    beside |= {"warm_start", "contamination", "half_life"}  # of models that are used again
+    beside |= {"warm_start", "contamination", "half_life", "grow"}  # of models that are used again
     assert set(PARAMETERS) == set(theirs) - beside
     options = [parameter.option for parameter in PARAMETERS.values()]
     assert len(set(options)) == len(options)

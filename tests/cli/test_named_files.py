@@ -106,13 +106,18 @@ def test_samples_with_some_of_the_views_are_predicted(omcal, folder, words):
     assert "predicted without the view rna" in " ".join(found["notes"])
     rows = PROTEIN if words == ("protein.csv",) else PROTEIN[:30]
     expected = package.load("m.omcal").predict({"rna": None, "protein": rows})
-    assert_array_equal([int(c) for _, c in labels_in((folder / "new.csv").read_text())], expected)
+    assert_array_equal(
+        [int(c) for _, c, *_ in labels_in((folder / "new.csv").read_text())], expected
+    )
 
 
 def test_labels_go_to_standard_output(omcal, folder):
     ended = omcal("predict", "m.omcal", "rna.csv", "protein.csv", "--out", "-")
     assert ended.code == 0, ended.err
-    assert ended.out.splitlines()[0] == "id,cluster" and len(labels_in(ended.out)) == 90
+    assert (
+        ended.out.splitlines()[0] == "id,cluster,certainty,second"
+        and len(labels_in(ended.out)) == 90
+    )
     assert not (folder / "-").exists()
     ended = omcal("cluster", "rna.csv", "protein.csv", "-c", 3, "--runs", 1, "--out", "-")
     assert ended.out == (folder / "labels.csv").read_text()

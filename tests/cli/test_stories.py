@@ -55,7 +55,7 @@ def score(path, truth=MADE.labels, ids=IDS):
     with path.open(encoding="utf-8") as stream:
         header, *rows = csv.reader(stream)
     assert header[1] == "cluster"
-    clusters = {name: int(cluster) for name, cluster in rows}
+    clusters = {name: int(cluster) for name, cluster, *_ in rows}
     assert len(rows) == len(clusters) == len(ids) and set(clusters) == set(map(str, ids))
     return ari(truth, [clusters[str(name)] for name in ids])
 
@@ -83,7 +83,7 @@ def test_two_tables_joined_by_id(omcal, tmp_path, image_and_text):
     assert ended.code == 0 and f"Note: {joined}" in ended.out
     assert "of 240 samples image lacks 20, text lacks 30" in ended.out
     assert score(out) >= 0.95
-    assert out.read_text().startswith("id,cluster\nitem-")
+    assert out.read_text().startswith("id,cluster,certainty,second\nitem-")
     # New tables of the same views, asked for by the names of the files.
     ended = omcal("predict", model, *image_and_text, "--out", out, "--json")
     assert score(out) >= 0.95
@@ -228,7 +228,7 @@ def test_the_ending_says_what_is_written(omcal, tmp_path, image_and_text, ending
     rows = [f"{name},{kind}" for name, kind in zip(IDS, MADE.labels, strict=True)]
     truth.write_text("\n".join(["id,label", *rows]) + "\n")
     assert omcal("cluster", *image_and_text, "-c", 3, "--out", out).code == 0
-    start = {".xlsx": b"PK", ".parquet": b"PAR1", ".tsv": b"id\tcluster\n", ".csv": b"id,cluster\n"}
+    start = {".xlsx": b"PK", ".parquet": b"PAR1", ".tsv": b"id\tcluster\t", ".csv": b"id,cluster,"}
     assert out.read_bytes().startswith(start[ending])
     assert json.loads(omcal("score", truth, out, "--json").out)["ari"] >= 0.95
 
@@ -341,7 +341,7 @@ def check_cells(omcal, tmp_path):
     out = tmp_path / "labels.csv"
     ended = omcal("cluster", tmp_path / "cells.h5mu", "-c", 3, "--out", out)
     assert ended.code == 0 and "Note: of 240 samples protein lacks 30" in ended.out
-    assert out.read_text().startswith("barcode,cluster\n") and score(out) >= 0.95
+    assert out.read_text().startswith("barcode,cluster,") and score(out) >= 0.95
     # A table of the same cells joins by their barcodes.
     table = write_table(tmp_path / "image.csv", IMAGE, range(N)[::-1], id_name="barcode")
     ended = omcal("cluster", tmp_path / "cells.h5mu", table, "-c", 3, "--out", out, "--json")
@@ -369,7 +369,7 @@ def test_converted_data_keep_their_ids(omcal, tmp_path, image_and_text):
     assert omcal("convert", *image_and_text, joined, "--quiet").code == 0
     out = tmp_path / "labels.csv"
     assert omcal("cluster", joined, "-c", 3, "--out", out).code == 0
-    assert out.read_text().startswith("ids,cluster\n") and score(out) >= 0.95
+    assert out.read_text().startswith("ids,cluster,") and score(out) >= 0.95
     save_views(tmp_path / "d.csv", MultiViewData(MADE.views, ids=IDS, id_name="key"))
     assert omcal("cluster", tmp_path / "d.csv", "-c", 3, "--out", out).code == 0
-    assert out.read_text().startswith("key,cluster\n") and score(out) >= 0.95
+    assert out.read_text().startswith("key,cluster,") and score(out) >= 0.95

@@ -204,8 +204,8 @@ def test_command_line(client, tmp_path, capsys, where):
         with pytest.raises(SystemExit) as end:
             main([*command, f"--out={out}", *options])
         assert end.value.code == 0, capsys.readouterr().err
-        found.append(out.read_text())
-    assert found[0] == found[1]
+        found.append([line.split(",")[:2] for line in out.read_text().splitlines()])
+    assert found[0] == found[1]  # certainty is not known on a cluster
 
 
 def test_a_client_is_shared_by_clones_and_left_out_of_pickles(client):

@@ -27,9 +27,19 @@ def probabilities(F: Any, sharpness: float = SHARPNESS) -> Any:
 
 
 def typicality(F: Any) -> Any:
-    """Return the largest entry of each row of F, wherever it is, times its probability."""
-    products = F * probabilities(F)
-    return products.amax(dim=1) if hasattr(F, "cpu") else products.max(axis=1)
+    """Return the largest entry of each row of F times its squared share of the row, wherever F is.
+
+    On seven of eight labelled sets this told shuffled samples from real ones better than the entry
+    alone, or times its probability (benchmarks/living.py).
+
+    Examples
+    --------
+    >>> typicality(np.array([[4.0, 0.0, 1.0], [0.0, 0.0, 0.0]])).round(2).tolist()
+    [2.56, 0.0]
+    """
+    largest = F.amax(dim=1) if hasattr(F, "cpu") else F.max(axis=1)
+    total = F.sum(axis=1)
+    return largest * (largest / (total + (total == 0))) ** 2
 
 
 def margins(F: Array, labels: Array) -> tuple[Array, Array, Array]:

@@ -38,7 +38,8 @@ _FALLEN = 3, 0.3
 _FINE, _ROUNDS = 6, 2  # further candidates around the best per round, and rounds
 _LEAST_ROOM = 0.05  # for stability above chance
 _FAR, _SURE = 30, 0.3  # far numbers, beyond it and beyond the root of n, need this confidence
-_SAME = 0.1  # numbers that differ by less than this share, or by one, count as the same
+# Numbers that differ by one or by this share count as the same; far ones lie a step apart.
+_SAME, _SAME_FAR = 0.1, 0.25
 
 
 def n_clusters(
@@ -265,7 +266,7 @@ class _Search:
             for i, pair in enumerate(pairs)
         ]
         off = np.abs(np.array(votes) - numbers[best])
-        same = off <= np.maximum(1, _SAME * numbers[best])
+        same = off <= max(1, (_SAME_FAR if self.far[best] else _SAME) * numbers[best])
         beyond = beyond_chance(self.stability, chance)[best]
         return float(np.mean(same) * max(0.0, beyond))
 

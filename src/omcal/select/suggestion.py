@@ -37,8 +37,9 @@ class ClusterNumber(Tabular):
         candidates were given. Numbers above 30, and above the root of the number of samples, are
         suggested with a confidence of at least 0.3 only.
     confidence : float
-        0 to 1: the share of pairs of runs that lead to the same number, within one or a tenth,
-        times the stability beyond chance, (stability − chance) / (1 − chance).
+        0 to 1: the share of pairs of runs that lead to the same number, within one or a tenth
+        (a quarter for the large numbers below), times the stability beyond chance,
+        (stability − chance) / (1 − chance).
     ranking : tuple of int
         The candidates by `score`, the suggestion first.
     candidates : tuple of int
