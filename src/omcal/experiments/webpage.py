@@ -60,7 +60,7 @@ def _bars(table: Table, name: str) -> Html:
 
 
 def _side_by_side(parts: list[Html]) -> Html:
-    return Html(f'<div class="two">{"".join(f"<div>{part}</div>" for part in parts)}</div>')
+    return Html(f'<div class="cards">{"".join(f"<div>{part}</div>" for part in parts)}</div>')
 
 
 def _page(title: str, kind: str, lead: Html, sections: list[Section]) -> str:
