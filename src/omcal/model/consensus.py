@@ -149,11 +149,6 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
     def _check_parameters(self, run: AnchorClusterer) -> None:
         self._validate_params()
         run._validate_params()
-        if run.group is not None and self.n_jobs not in (None, 1):
-            raise ValueError(
-                f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
-                "same run at a time; leave one of them out."
-            )
         for name in ("warm_start", "grow"):
             if getattr(run, name):
                 raise ValueError(f"{name}=True is for OMCAL and OCAL alone; leave it out.")
@@ -396,8 +391,13 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         return given
 
     def _new_run(self) -> AnchorClusterer:
-        """Return a copy of the estimator to work with."""
+        """Return a copy of the estimator to work with; with a group, one run works at a time."""
         run: AnchorClusterer = clone(self._given())
+        if run.group is not None and self.n_jobs not in (None, 1):
+            raise ValueError(
+                f"n_jobs={self.n_jobs} does not go with group, whose ranks must work on the "
+                "same run at a time; leave one of them out."
+            )
         return run
 
     def __sklearn_tags__(self) -> Tags:
