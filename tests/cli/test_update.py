@@ -73,13 +73,14 @@ def test_certainty_and_second_choice_are_columns(omcal, week):
     for command in (
         ("update", folder / "model.omcal", folder / "new.npz"),
         ("predict", folder / "model.omcal", folder / "new.npz"),
-        ("cluster", folder / "new.npz", "-c", 3, "--runs", 1),
+        ("cluster", folder / "new.npz", "-c", 3, "--runs", 2),
     ):
         out = folder / "labels.csv"
         done = omcal(*command, "--out", out)
         assert done.code == 0, done.err
         rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
         assert all(0.3 < float(row["certainty"]) <= 1 for row in rows)
+        assert all(len(row["certainty"]) <= 6 for row in rows)  # four digits, also of float32
         assert all(row["second"] in {"0", "1", "2"} - {row["cluster"]} for row in rows)
         assert "ARI 1.0" in " ".join(omcal("score", out, out).out.split())
         assert omcal(*command, "--no-certainty", "--out", out).code == 0

@@ -95,7 +95,7 @@ def label_columns(model: Any, labels: Array, X: Any = None) -> dict[str, list[An
         import numpy as np
 
         P, rows = model.predict_proba(X), np.arange(len(labels))
-        columns["certainty"] = P[rows, labels].round(4).tolist()
+        columns["certainty"] = P[rows, labels].astype(np.float64).round(4).tolist()
         P[rows, labels] = -1.0
         columns["second"] = P.argmax(axis=1).tolist()
     return columns
