@@ -263,12 +263,11 @@ def transposed(members: Sequence[Member]) -> str:
                 f"where all tables are like that, {_OPTION}"
             )
     for one, other in pairs:
-        shared = sorted(set(one.columns) & set(other.columns))
-        if len(shared) > 1 and 2 * len(shared) > len(one.columns):
+        shared = sorted(titles[one.name] & titles[other.name])
+        if len(shared) > 1 and 2 * len(shared) > len(titles[one.name]):
             return (
                 f"columns of {one.name} and {other.name} are called the same "
-                f"({listed(shared[:3])}): if these are the samples, say so with {_OPTION}; "
-                f"otherwise {ID_OPTION}"
+                f"({listed(shared[:3])}): if these are the samples, say so with {_OPTION}"
             )
     for one, other in pairs:
         if titles[one.name] and other.n in one.widths:
