@@ -227,6 +227,17 @@ def test_a_transposed_table_is_named(pd, frames, tmp_path):
     assert load_views(paths, transpose=True).n_samples == 150
 
 
+def test_a_transposed_table_with_numbers_for_names_is_named(tmp_path):
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path, n in zip(paths, (12, 9), strict=True):
+        rows = [["feature", *range(40)], *([f"{path.stem}{i}", *A[:40, 0]] for i in range(n))]
+        path.write_text("\n".join(",".join(map(str, row)) for row in rows))
+    with pytest.raises(DataError, match=r"called the same \('0', '1'.*--transpose") as error:
+        load_views(paths)
+    assert "--id" not in str(error.value)
+    assert load_views(paths, transpose=True).n_samples == 40
+
+
 # Errors that help
 
 

@@ -225,7 +225,7 @@ class _Search:
 
     @property
     def far(self) -> Mask:
-        """Return which of the numbers are far beyond what is usual for so many samples."""
+        """Return a mask of the numbers that are unusually large for the number of samples."""
         return np.asarray(np.array(self.numbers) > max(_FAR, self._runs.n**0.5))
 
     @property

@@ -262,6 +262,8 @@ def transposed(members: Sequence[Member]) -> str:
                 f"({listed(shared[:3])}): its samples are in its columns. Transpose it (frame.T); "
                 f"where all tables are like that, {_OPTION}"
             )
+    if all(member.ids is None for member in members):  # numbers, too, may name the samples
+        titles = {member.name: set(member.columns) for member in members}
     for one, other in pairs:
         shared = sorted(titles[one.name] & titles[other.name])
         if len(shared) > 1 and 2 * len(shared) > len(titles[one.name]):
