@@ -434,6 +434,7 @@ def test_runs_with_the_same_anchors_say_so(settings):
 def test_ctrl_c_ends_all_runs(press, tmp_path, n_jobs, times, monkeypatch):
     slow = OMCAL(4, tol=0, max_iter=3000, accelerate=False, gamma=1e-3, checkpoint=tmp_path / "s")
     model = Consensus(slow, n_runs=6, n_jobs=n_jobs, random_state=0)
+    Consensus(OMCAL(4), n_runs=2, n_jobs=n_jobs).fit(DATA.views)  # starts the threads that stay
     before = state_of_process()
     if times == 2:  # signals of a thread are handled later, and then as one
         monkeypatch.setattr("omcal.model.progress.Interruption._ask", signal.default_int_handler)
