@@ -159,5 +159,14 @@ def test_the_page_shows_features_and_gives_labels(tree, tmp_path):
         labels = tree.labels(4).tolist()
         assert lines[1:] == [f"s{i},{label}" for i, label in enumerate(labels)]
         assert page.complaints() == []
+        page = browser.open(path, width=400)
+        wide = """Array.from(document.querySelectorAll("#tree *")).filter(e =>
+            e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === "auto").length"""
+        assert page.run(wide) == 0
+        assert page.run("document.documentElement.scrollWidth") <= 400
+        sizes = page.run("""Array.from(document.querySelectorAll("svg.tree text"), t =>
+            [t.getBoundingClientRect().left, t.getBoundingClientRect().right,
+             parseFloat(getComputedStyle(t).fontSize)])""")
+        assert all(left >= 0 and right <= 400 and size >= 12 for left, right, size in sizes)
     finally:
         browser.close()

@@ -38,7 +38,7 @@ function standalone(svg) {
       to[i].replaceWith(shape);
     }
   }
-  const box = svg.viewBox.baseVal;
+  const box = svg.hasAttribute("viewBox") ? svg.viewBox.baseVal : svg.getBoundingClientRect();
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", box.width); copy.setAttribute("height", box.height);
   const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");

@@ -19,25 +19,32 @@ from omcal.report.payload import Packed
 if TYPE_CHECKING:
     from omcal.select.tree import ClusterTree
 
-_WIDTH, _LEFT, _ROW, _BAR, _TOP = 1000, 100, 74, 22, 4
+_WIDTH, _ROW, _BAR, _TOP = 1000, 78, 22, 16
+_TEXT = 15  # height of the line above the bars of a level
 _GAP = 3  # between clusters of a level, at most
-_DIGIT = 8  # width of a digit: a cluster shows its number where there is room for it
+# Width of a digit. A cluster shows its number where there is room for it; on a phone, on which the
+# chart has about a third of the width, where there is room for three.
+_DIGIT, _NARROW = 8, 3
 _LEAST = 0.002  # share of all samples: smaller edges are not drawn
 
 
 def tree_chart(tree: ClusterTree) -> Html:
     """Draw the levels as rows of bars, one per cluster and as wide as its share of the samples.
 
-    Bands between the rows are the samples that two clusters share.
+    Bands between the rows are the samples that two clusters share. Bars and bands are stretched to
+    the width of the page, and texts are not.
     """
     order = positions(tree)
     height = _TOP + _ROW * (len(tree.numbers) - 1) + _BAR + 6
     rows = "".join(_level(tree, level, order[level]) for level in range(len(tree.numbers)))
+    texts = "".join(_texts(tree, level, order[level]) for level in range(len(tree.numbers)))
     bands = "".join(_bands(tree, level, order) for level in range(len(tree.numbers) - 1))
     return Html(
-        f'<svg class="chart tree" viewBox="0 0 {_WIDTH} {height}" role="img" '
+        f'<svg class="tree" width="100%" height="{height}" role="img" '
         f'aria-label="Clusters of {len(tree.numbers)} levels, from {tree.numbers[0]} to '
-        f'{tree.numbers[-1]}, and the samples that go from each to the next">{bands}{rows}</svg>'
+        f'{tree.numbers[-1]}, and the samples that go from each to the next">'
+        f'<svg width="100%" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
+        f'preserveAspectRatio="none">{bands}{rows}</svg>{texts}</svg>'
     )
 
 
@@ -51,9 +58,9 @@ def positions(tree: ClusterTree) -> list[dict[int, tuple[float, float]]]:
             for edge in tree.edges:
                 if edge.level == above and edge.main:
                     keys[edge.target] = (found[-1][edge.source][0], edge.target)
-        gap = min(_GAP, 0.3 * (_WIDTH - _LEFT) / len(sizes))
-        room = _WIDTH - _LEFT - gap * (len(sizes) - 1)
-        start, row = float(_LEFT), {}
+        gap = min(_GAP, 0.3 * _WIDTH / len(sizes))
+        room = _WIDTH - gap * (len(sizes) - 1)
+        start, row = 0.0, {}
         for c in sorted(keys, key=keys.__getitem__):
             width = room * sizes[c] / sum(sizes)
             row[c] = start, width
@@ -68,29 +75,37 @@ def _colour(cluster: int) -> str:
 
 
 def _level(tree: ClusterTree, level: int, row: dict[int, tuple[float, float]]) -> str:
-    """Return the bars of a level, and its number of clusters and stability."""
-    y, k = _TOP + _ROW * level, tree.numbers[level]
-    weight = "bold" if k == tree.suggestion else "normal"
-    parts = [
-        f'<text x="0" y="{y + 9}" font-weight="{weight}">{k} clusters</text>'
-        f'<text x="0" y="{y + 24}" font-size="11">stability {tree.stability[level]:.2f}</text>'
-    ]
+    """Return the bars of a level."""
+    y, k, parts = _TOP + _ROW * level, tree.numbers[level], []
     for c, (x, width) in row.items():
         sure = tree.cluster_stability[level][c]
-        text = (
-            f'<text x="{x + width / 2:.1f}" y="{y + 15}" text-anchor="middle" class="number" '
-            f'fill="white" stroke="#1b2430" stroke-width="2.5" paint-order="stroke" '
-            f'pointer-events="none">{c}</text>'
-            if width >= _DIGIT * (len(str(c)) + 1)
-            else ""
-        )
         parts.append(
             f'<g tabindex="0" role="button" data-level="{level}" data-cluster="{c}" '
             f'aria-label="cluster {c} of {k}: {tree.sizes[level][c]:,} samples">'
             f"<title>cluster {c} of {k}: {tree.sizes[level][c]:,} samples, stability {sure:.2f}"
             f'</title><rect {_colour(c)} x="{x:.1f}" y="{y}" width="{max(width, 0.8):.1f}" '
-            f'height="{_BAR}" rx="2" fill-opacity="{0.35 + 0.65 * sure:.2f}"/>{text}</g>'
+            f'height="{_BAR}" fill-opacity="{0.35 + 0.65 * sure:.2f}"/></g>'
         )
+    return "".join(parts)
+
+
+def _texts(tree: ClusterTree, level: int, row: dict[int, tuple[float, float]]) -> str:
+    """Return the number of clusters of a level and its stability, and the numbers on its bars."""
+    y, k = _TOP + _ROW * level, tree.numbers[level]
+    weight = "bold" if k == tree.suggestion else "normal"
+    parts = [
+        f'<text x="0" y="{y - 4}" font-size="13"><tspan font-weight="{weight}">{k} clusters'
+        f"</tspan>, stability {tree.stability[level]:.2f}</text>"
+    ]
+    for c, (x, width) in row.items():
+        needed = _DIGIT * (len(str(c)) + 1)
+        if width >= needed:
+            tight = "" if width >= _NARROW * needed else " tight"
+            parts.append(
+                f'<text x="{100 * (x + width / 2) / _WIDTH:.2f}%" y="{y + 15}" font-size="13" '
+                f'text-anchor="middle" class="number{tight}" fill="white" stroke="#1b2430" '
+                f'stroke-width="2.5" paint-order="stroke" pointer-events="none">{c}</text>'
+            )
     return "".join(parts)
 
 
@@ -99,7 +114,8 @@ def _bands(tree: ClusterTree, level: int, order: list[dict[int, tuple[float, flo
     upper, lower = order[level], order[level + 1]
     sizes, below = tree.sizes[level], tree.sizes[level + 1]
     y = _TOP + _ROW * level + _BAR
-    end, middle = y + _ROW - _BAR, y + (_ROW - _BAR) / 2
+    end = y + _ROW - _BAR - _TEXT
+    middle = (y + end) / 2
     used_above, used_below = dict.fromkeys(upper, 0.0), dict.fromkeys(lower, 0.0)
     edges = [edge for edge in tree.edges if edge.level == tree.numbers[level]]
     edges.sort(key=lambda edge: (upper[edge.source][0], lower[edge.target][0]))
@@ -132,13 +148,13 @@ def tree_section(tree: ClusterTree) -> Section:
         for i, k in enumerate(tree.numbers)
     )
     listed = table(
-        ("clusters", "stability", "smallest", "largest", "jumps"),
+        ("clusters", "stability", "min", "max", "jumps"),
         [
             (str(k), f"{tree.stability[i]:.2f}", f"{min(tree.sizes[i]):,}",
              f"{max(tree.sizes[i]):,}", percent(tree.jumps[i]) if i < len(tree.jumps) else "")
             for i, k in enumerate(tree.numbers)
         ],
-        "Levels",
+        "Levels, with the sizes of the smallest and the largest cluster",
         file="levels",
     )  # fmt: skip
     body = join(
