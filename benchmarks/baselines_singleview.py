@@ -33,10 +33,9 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
 from omcal import OCAL
-from omcal.baselines.bkm import BKM
 from omcal.baselines.cgfkm import CGFKM
+from omcal.baselines.coclustering import BKM, FNMTF
 from omcal.baselines.ecpcs import ECPCS
-from omcal.baselines.fnmtf import FNMTF
 from omcal.baselines.kmm import KMM
 from omcal.baselines.nmf import NMFClustering
 from omcal.baselines.sc import SC

@@ -8,8 +8,8 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines import bkm
-from omcal.baselines.bkm import BKM
+from omcal.baselines import coclustering as bkm
+from omcal.baselines.coclustering import BKM
 from omcal.metrics import ari, clustering_accuracy
 
 
@@ -39,7 +39,7 @@ def test_objective_never_rises_and_is_the_error(seed, c, weighted):
     end = bkm.fit_blocks(problem, rng.randint(c, size=30), rng.randint(c, size=12), c)
     assert (np.diff(end.objective) <= 1e-10 * end.objective[0]).all()
     measure = weighted_error if weighted else error
-    assert end.objective[-1] == pytest.approx(measure(X, end.p, end.q, end.s))
+    assert end.objective[-1] == pytest.approx(measure(X, end.p, end.q, end.S))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -50,13 +50,13 @@ def test_end_is_a_fixed_point(weighted):
     end = bkm.fit_blocks(problem, *bkm.start(X, 3, "aligned", rng), 3)
     measure = weighted_error if weighted else error
     assert end.converged
-    least = measure(X, end.p, end.q, end.s)
+    least = measure(X, end.p, end.q, end.S)
     for labels, length in ((end.p, 40), (end.q, 15)):
         for i in range(length):
             before = labels[i]
             for other in range(3):
                 labels[i] = other
-                assert measure(X, end.p, end.q, end.s) >= least - 1e-10
+                assert measure(X, end.p, end.q, end.S) >= least - 1e-10
             labels[i] = before
 
 

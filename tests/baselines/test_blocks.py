@@ -10,7 +10,6 @@ from scipy.sparse.linalg import ArpackNoConvergence
 from scipy.spatial.distance import cdist
 
 from omcal.baselines import _graphs, _spectral
-from omcal.baselines._components import RankPenalty, component_labels, component_surplus
 from omcal.baselines._graphs import (
     closed_form_weights,
     distances_to,
@@ -28,6 +27,9 @@ from omcal.baselines._linalg import (
     standardize_samples,
 )
 from omcal.baselines._spectral import (
+    RankPenalty,
+    component_labels,
+    component_surplus,
     kmeans_labels,
     largest_eigenvectors,
     row_normalized,

@@ -9,8 +9,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines._partitions import refill_empty
-from omcal.baselines.fnmtf import FNMTF, block_means, tri_factorize
+from omcal.baselines._linalg import refill_empty
+from omcal.baselines.coclustering import FNMTF, block_means, tri_factorize
 from omcal.metrics import ari, evaluate
 
 
@@ -46,26 +46,26 @@ def test_objective_never_rises_and_is_the_error(seed, c, width):
     solution = tri_factorize(X, rng.randint(c, size=30), rng.randint(width, size=12), c, width)
     steps = np.diff(solution.objective)
     assert (steps <= 1e-10 * solution.objective[0]).all()
-    assert solution.objective[-1] == pytest.approx(error(X, solution.f, solution.g, solution.S))
-    assert len(np.unique(solution.f)) == c
+    assert solution.objective[-1] == pytest.approx(error(X, solution.p, solution.q, solution.S))
+    assert len(np.unique(solution.p)) == c
 
 
 def test_end_is_a_fixed_point(problem):
     X, f, g = problem
     end = tri_factorize(X, f, g, 4, 3)
     assert end.converged
-    best_row = [np.square(x - end.S[:, end.g]).sum(axis=1).argmin() for x in X]
-    best_column = [np.square(x - end.S[end.f].T).sum(axis=1).argmin() for x in X.T]
-    np.testing.assert_array_equal(end.f, best_row)
-    np.testing.assert_array_equal(end.g, best_column)
+    best_row = [np.square(x - end.S[:, end.q]).sum(axis=1).argmin() for x in X]
+    best_column = [np.square(x - end.S[end.p].T).sum(axis=1).argmin() for x in X.T]
+    np.testing.assert_array_equal(end.p, best_row)
+    np.testing.assert_array_equal(end.q, best_column)
 
 
 def test_sparse_sweeps_are_the_dense_ones(problem):
     X, f, g = problem
     X = np.where(X > 0.7, X, 0)
     dense, thin = tri_factorize(X, f, g, 4, 3), tri_factorize(sparse.csr_array(X), f, g, 4, 3)
-    np.testing.assert_array_equal(dense.f, thin.f)
-    np.testing.assert_array_equal(dense.g, thin.g)
+    np.testing.assert_array_equal(dense.p, thin.p)
+    np.testing.assert_array_equal(dense.q, thin.q)
     np.testing.assert_allclose(dense.objective, thin.objective)
 
 
@@ -74,7 +74,7 @@ def test_one_cluster_a_feature_is_kmeans():
     X = X[:400]
     labels = KMeans(10, n_init=1, tol=0, random_state=0).fit_predict(X)
     solution = tri_factorize(X, labels, np.arange(64), 10, 64)
-    np.testing.assert_array_equal(solution.f, labels)
+    np.testing.assert_array_equal(solution.p, labels)
 
 
 def test_blocks_are_recovered():

@@ -7,11 +7,10 @@ import pytest
 from real_views import load_reference
 from scipy import linalg
 
-from omcal.baselines._box import BoxLeastSquares
 from omcal.baselines._graphs import degrees, neighbor_graph, normalized_laplacian
-from omcal.baselines._linalg import standardize_samples
-from omcal.baselines._smc import anchor_codes, filtered_views, sample_anchors, stacked_embedding
-from omcal.baselines.smc import SMC
+from omcal.baselines._linalg import left_singular_vectors, standardize_samples
+from omcal.baselines._quadratic import BoxLeastSquares
+from omcal.baselines.smc import SMC, anchor_codes, filtered_views, sample_anchors
 
 
 @pytest.mark.parametrize(("prefix", "scaling", "atol"), [
@@ -27,7 +26,7 @@ def test_equals_the_reference(shared, prefix, scaling, atol):
         np.testing.assert_allclose(code.T, stored[f"{prefix}Z_v{v}"], atol=atol)
     values = np.linalg.svd(np.hstack(codes), compute_uv=False)
     np.testing.assert_allclose(values, stored[prefix + "singular_values"], atol=atol)
-    U = stacked_embedding(codes, int(stored["n_clusters"]))
+    U = left_singular_vectors(np.hstack(codes), int(stored["n_clusters"]))
     np.testing.assert_allclose(U @ U.T, stored[prefix + "projector"], atol=atol)
 
 
@@ -116,10 +115,10 @@ def test_anchors_are_different_and_filled_up():
 def test_stacked_embedding_spans_the_leading_directions():
     rng = np.random.RandomState(0)
     codes = [rng.rand(20, 3), rng.rand(20, 4)]
-    U = stacked_embedding(codes, 2)
+    U = left_singular_vectors(np.hstack(codes), 2)
     expected = np.linalg.svd(np.hstack(codes))[0][:, :2]
     np.testing.assert_allclose(U @ U.T, expected @ expected.T, atol=1e-12)
-    assert stacked_embedding(codes, 10).shape == (20, 7)
+    assert left_singular_vectors(np.hstack(codes), 10).shape == (20, 7)
 
 
 def random_views(n=40):

@@ -9,9 +9,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 import reference
 from omcal.baselines._linalg import standardize_samples
-from omcal.baselines._smc import anchor_codes, filtered_views
-from omcal.baselines.smc_agc import SMCAGC, dense_anchor_graph
-from omcal.baselines.smc_ocl import SMCOCL, consensus, rows_with_sum_one
+from omcal.baselines.smc import (
+    SMCAGC,
+    SMCOCL,
+    anchor_codes,
+    consensus,
+    dense_anchor_graph,
+    filtered_views,
+    rows_with_sum_one,
+)
 from omcal.method.solver import Problem
 
 

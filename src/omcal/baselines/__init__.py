@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from omcal.baselines._base import Baseline
 from omcal.baselines.amgl import AMGL
-from omcal.baselines.bkm import BKM
 from omcal.baselines.cgfkm import CGFKM
+from omcal.baselines.coclustering import BKM, FNMTF
 from omcal.baselines.ecpcs import ECPCS
-from omcal.baselines.fnmtf import FNMTF
 from omcal.baselines.fsmsc import FSMSC
 from omcal.baselines.kmm import KMM
 from omcal.baselines.mcgc import MCGC
@@ -20,9 +19,7 @@ from omcal.baselines.nmf import NMFClustering
 from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
 from omcal.baselines.sc import SC
 from omcal.baselines.slmvgc import SLMVGC
-from omcal.baselines.smc import SMC
-from omcal.baselines.smc_agc import SMCAGC
-from omcal.baselines.smc_ocl import SMCOCL
+from omcal.baselines.smc import SMC, SMCAGC, SMCOCL
 from omcal.baselines.snf import SNF
 from omcal.baselines.uomvsc import UOMvSC
 

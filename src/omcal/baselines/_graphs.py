@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from omcal.baselines._distances import centred, squared_distances
-from omcal.baselines._linalg import inverse_root
-from omcal.baselines._partitions import sparse_rows
+from omcal.baselines._linalg import inverse_root, sparse_rows
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import row_blocks
 from omcal.method.graph import nearest_columns

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from omcal.baselines._base import MultiViewBaseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline
+from omcal.baselines._distances import copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_laplacian
 from omcal.baselines._spectral import kmeans_labels, smallest_eigenvectors
 from omcal.machine.arrays import Array

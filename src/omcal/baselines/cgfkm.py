@@ -10,11 +10,9 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._distances import squared_distances
+from omcal.baselines._distances import narrow, narrow_bytes, squared_distances
 from omcal.baselines._graphs import neighbor_graph
-from omcal.baselines._isometry import narrow, narrow_bytes
-from omcal.baselines._linalg import sum_of_squares
-from omcal.baselines._partitions import refill_empty, row_sums
+from omcal.baselines._linalg import refill_empty, row_sums, sum_of_squares
 from omcal.machine.arrays import Array, Floats
 from omcal.method.simplex import minimize_on_simplex
 from omcal.views.view import Views

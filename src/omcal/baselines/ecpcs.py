@@ -13,9 +13,8 @@ from scipy.spatial.distance import squareform
 from sklearn.cluster import KMeans
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._isometry import narrow, narrow_bytes
-from omcal.baselines._linalg import inverse_root
-from omcal.baselines._partitions import one_hot, sparse_rows
+from omcal.baselines._distances import narrow, narrow_bytes
+from omcal.baselines._linalg import inverse_root, one_hot, sparse_rows
 from omcal.baselines._spectral import largest_eigenvectors, row_normalized
 from omcal.machine.arrays import Array, Floats
 from omcal.views.view import Matrix, Views

@@ -8,9 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from omcal.baselines._base import MultiViewBaseline, copy_bytes
-from omcal.baselines._components import RankPenalty, component_labels
-from omcal.baselines._distances import squared_distances
+from omcal.baselines._base import MultiViewBaseline
+from omcal.baselines._distances import copy_bytes, squared_distances
 from omcal.baselines._graphs import (
     closed_form_weights,
     graph_of_rows,
@@ -18,7 +17,7 @@ from omcal.baselines._graphs import (
     symmetrized,
     without_rounding,
 )
-from omcal.baselines._spectral import largest_eigenvectors
+from omcal.baselines._spectral import RankPenalty, component_labels, largest_eigenvectors
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive
 from omcal.machine.threads import row_blocks

@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from omcal.baselines._base import MultiViewBaseline, copy_bytes
-from omcal.baselines._components import RankPenalty, component_labels
+from omcal.baselines._base import MultiViewBaseline
+from omcal.baselines._distances import copy_bytes
 from omcal.baselines._graphs import (
     closed_form_weights,
     difference_bytes,
@@ -18,6 +18,7 @@ from omcal.baselines._graphs import (
     symmetrized,
 )
 from omcal.baselines._linalg import standardize_samples
+from omcal.baselines._spectral import RankPenalty, component_labels
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive
 from omcal.method.simplex import project_simplex

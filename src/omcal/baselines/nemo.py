@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from omcal.baselines._base import ScaledViews, copy_bytes
-from omcal.baselines._distances import centred, squared_distances
+from omcal.baselines._base import ScaledViews
+from omcal.baselines._distances import centred, copy_bytes, squared_distances
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
 from omcal.views.view import View, Views

@@ -10,8 +10,8 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 from sklearn.utils import Tags
 
-from omcal.baselines._base import Baseline, copy_bytes
-from omcal.baselines._distances import as_floats, squared_norms
+from omcal.baselines._base import Baseline
+from omcal.baselines._distances import as_floats, copy_bytes, squared_norms
 from omcal.machine.arrays import Array
 from omcal.views.view import Matrix, Views
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import silhouette_score
 
-from omcal.baselines._base import ScaledViews, copy_bytes
+from omcal.baselines._base import ScaledViews
+from omcal.baselines._distances import copy_bytes
 from omcal.baselines._graphs import graph_bytes, neighbor_graph
 from omcal.baselines._linalg import side_by_side
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import helmert
 
-from omcal.baselines._base import MultiViewBaseline, copy_bytes
+from omcal.baselines._base import MultiViewBaseline
+from omcal.baselines._distances import copy_bytes
 from omcal.baselines._graphs import (
     graph_bytes,
     laplacian,
@@ -18,7 +19,7 @@ from omcal.baselines._graphs import (
     symmetrized,
 )
 from omcal.baselines._linalg import sum_of_squares
-from omcal.baselines._simplex_batch import augmented_lagrangian_batch, minimize_batch
+from omcal.baselines._quadratic import augmented_lagrangian_batch, minimize_batch
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import Positive

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from omcal.baselines._base import ScaledViews, copy_bytes
-from omcal.baselines._distances import centred, squared_distances
+from omcal.baselines._base import ScaledViews
+from omcal.baselines._distances import centred, copy_bytes, squared_distances
 from omcal.baselines._graphs import symmetrized
-from omcal.baselines._partitions import sparse_rows
+from omcal.baselines._linalg import sparse_rows
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, Positive
