@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -14,7 +14,6 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.declaring import Declares, Methods, Range, parameter
 from omcal.machine.threads import small_blas
@@ -26,7 +25,6 @@ from omcal.method.solver import Problem, Solution
 from omcal.metrics import ari_of_table
 from omcal.model.certainty import JOINT_SHARPNESS
 from omcal.model.clusterer import Clusterer
-from omcal.model.consensus_files import parts_of, read_consensus
 from omcal.model.cost import Estimate, ViewSize
 from omcal.model.doubts import (
     DiagnosticGraphs,
@@ -319,18 +317,6 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
 
     def _problem(self, n_views: int) -> Problem:
         return self.estimator_._problem(n_views)
-
-    def _parts(self) -> tuple[AnchorClusterer, dict[str, Any], dict[str, Array]]:
-        """Return the run most like the result, the values for the header, and the arrays."""
-        run, values, arrays = self.estimator_._parts()
-        joint, more = parts_of(self)
-        return run, {**values, "consensus": joint}, arrays | more
-
-    @classmethod
-    def _read_parts(cls, run: AnchorClusterer, header: dict[str, Any], archive: Archive) -> Self:
-        """Return the model whose most similar run was read from a file."""
-        model: Self = read_consensus(cls, run, header, archive)
-        return model
 
     def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
         return replace(self._new_run()._estimate(n, sizes), n_runs=self.n_runs)

@@ -1,15 +1,13 @@
 """Model files: a JSON header and plain arrays, never a pickle.
 
-Each class writes and reads its own fitted state; here are the parameters, and the registry of the
-classes. Every shape and type follows from the header; a part that does not fit is an error.
+Here are the format and the parameters; `parts` has the fitted state.
 """
 
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,21 +16,23 @@ from omcal.machine.archive import Archive, ArchiveError, write_archive
 from omcal.machine.arrays import Array
 from omcal.machine.files import open_regular
 from omcal.machine.versions import versions
-from omcal.model.header import ModelError, optional_integer, text
-
-if TYPE_CHECKING:
-    from omcal.model.consensus import Consensus
-    from omcal.model.estimators import OCAL, OMCAL
+from omcal.model.consensus import Consensus
+from omcal.model.estimators import OCAL, OMCAL
+from omcal.model.parts import (
+    ModelError,
+    optional_integer,
+    parts_of,
+    read_consensus,
+    read_run,
+    text,
+)
 
 __all__ = ["ModelError", "load", "save"]
 
 FORMAT = "omcal model"
 FORMAT_VERSION = 2
 
-# Modules of the classes whose models are stored, loaded when one is read.
-_CLASSES = {"OMCAL": "omcal.model.estimators", "OCAL": "omcal.model.estimators"}
-_JOINED = ("Consensus", "omcal.model.consensus")  # of several runs of one of these
-
+_CLASSES: dict[str, Any] = {"OMCAL": OMCAL, "OCAL": OCAL}
 # Where a fit works belongs to a machine, and a file must not name other files to write to.
 _NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client", "group"}
 
@@ -40,9 +40,9 @@ _NOT_STORED = {"device", "memory_limit", "scratch_dir", "checkpoint", "client", 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, as `FittedModel.save` says; `load` reads it."""
     check_is_fitted(model)
-    run, values, arrays = model._parts()
+    run, values, arrays = parts_of(model)
     name = type(run).__name__
-    if name not in _CLASSES or _find(name, _CLASSES[name]) is not type(run):
+    if _CLASSES.get(name) is not type(run):
         raise ModelError(f"{name} cannot be saved; only {' and '.join(_CLASSES)} can.")
     header = {
         "format": FORMAT,
@@ -57,10 +57,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         **values,
     }
     write_archive(Path(path), header, arrays)
-
-
-def _find(name: str, module: str) -> Any:
-    return getattr(import_module(module), name)
 
 
 def load(path: str | os.PathLike[str]) -> OMCAL | OCAL | Consensus:
@@ -151,13 +147,12 @@ def _read_model(archive: Archive) -> OMCAL | OCAL | Consensus:
     name = header.get("class")
     if name not in _CLASSES:
         raise ModelError(f"it holds a {name!r:.80}, not {' or '.join(_CLASSES)}.")
-    model = _unfitted(_find(name, _CLASSES[name]), header, archive)
-    model._read_parts(header, archive)
+    model: OMCAL | OCAL | Consensus = _unfitted(_CLASSES[name], header, archive)
+    read_run(model, header, archive)
     if "consensus" in header:
-        model = _find(*_JOINED)._read_parts(model, header["consensus"], archive)
+        model = read_consensus(model, header["consensus"], archive)
     archive.require_none_left()
-    read: OMCAL | OCAL | Consensus = model
-    return read
+    return model
 
 
 def _unfitted(kind: Any, header: dict[str, Any], archive: Archive) -> Any:

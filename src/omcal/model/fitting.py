@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import Tags, check_random_state
 
-from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, Floats, Mask, on_host
 from omcal.machine.scikit import (
     CallbackSupportMixin,
@@ -41,7 +40,6 @@ from omcal.model.progress import (
     all_or_nothing,
     best_of_starts,
 )
-from omcal.model.run_files import arrays_of, read_run, values_of
 from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
 from omcal.model.updating import UpdatedEstimator
@@ -317,14 +315,6 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
     @property
     def _described(self) -> Self:
         return self
-
-    def _parts(self) -> tuple[Self, dict[str, Any], dict[str, Array]]:
-        """Return the run, its fitted state for the header of a file, and its arrays."""
-        return self, values_of(self), arrays_of(self)
-
-    def _read_parts(self, header: dict[str, Any], archive: Archive) -> None:
-        """Set the fitted state from a file."""
-        read_run(self, header, archive)
 
     @property
     def _random(self) -> bool:

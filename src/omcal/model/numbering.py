@@ -9,7 +9,6 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats, on_host
 from omcal.metrics import matched_clusters
-from omcal.model.header import integer, number
 
 UNKNOWN = -1  # label of a sample that the earlier clustering does not have
 
@@ -74,16 +73,6 @@ def names_like(like: Any, matches: list[Match]) -> list[str] | None:
     if known is None:
         return None
     return [str(one.cluster) if one.old is None else known[one.old] for one in matches]
-
-
-def read_matches(stored: Any) -> list[Match]:
-    """Return matches from the header of a file, which is not trusted."""
-    return [
-        Match(
-            integer(cluster), None if old is None else integer(old), number(share, "share", least=0)
-        )
-        for cluster, old, share in stored
-    ]
 
 
 def by_size(sizes: Array, order: Array | None = None) -> Array:

@@ -1,0 +1,378 @@
+"""The fitted state of OMCAL, OCAL and Consensus as parts of a model file.
+
+Values are in the header, which is JSON, and arrays in members of their own. Nothing that is read is
+trusted: every shape and type follows from the header, and a part that does not fit is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from omcal.machine.archive import Archive
+from omcal.machine.arrays import Array, on_host
+from omcal.method.kinds import Kind
+from omcal.method.new_samples import GraphModel, Predictor
+from omcal.method.rows import Assignment
+from omcal.method.scaling import SCALES, Scaling
+from omcal.method.solver import Solution
+from omcal.method.updates import ConsensusGraph
+from omcal.model import doubts
+from omcal.model.consensus import Consensus
+from omcal.model.drift import Reference
+from omcal.model.numbering import Match
+from omcal.model.runs import Run, certainty, run_table
+from omcal.model.stream import StreamSums
+from omcal.model.structure import Structure
+from omcal.views.columns import split_columns
+from omcal.views.mixed import check_encoding
+
+_SCALING_PARTS = ("center", "factor", "unit", "weight", "mean", "variance")
+
+
+class ModelError(ValueError):
+    """A file that is no usable model, or a model that cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import omcal
+    >>> from omcal.model.files import ModelError
+    >>> path = Path(tempfile.mkdtemp(), "model.omcal")
+    >>> _ = path.write_bytes(b"something else")
+    >>> try:
+    ...     omcal.load(path)
+    ... except ModelError:
+    ...     print("no model")
+    no model
+    """
+
+
+def text(value: Any) -> str:
+    """Return a text; raise for anything else."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.80} is not a name")
+    return value
+
+
+def names(value: Any, width: int) -> list[str] | None:
+    """Return the names of `width` columns, or None; raise for anything else."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != width:
+        raise ValueError(f"it does not name all {width} columns")
+    return [text(name) for name in value]
+
+
+def flag(value: Any) -> bool:
+    """Return True or False; raise for anything else."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r:.80} is neither true nor false")
+    return value
+
+
+def integer(value: Any, least: int = 0) -> int:
+    """Return a whole number, which to Python True is, too; raise for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{value!r:.80} is not a whole number from {least} on")
+    return value
+
+
+def optional_integer(value: Any) -> int | None:
+    """Return a whole number of any sign, or None; raise for anything else."""
+    return None if value is None else integer(value, least=-(2**63))
+
+
+def number(value: Any, name: str, least: float = -math.inf) -> float:
+    """Return a finite number; raise for anything else."""
+    if not isinstance(value, float) or not math.isfinite(value) or value < least:
+        raise ValueError(f"{name}={value!r:.80} is not a finite number from {least} on")
+    return value
+
+
+def parts_of(model: Any) -> tuple[Any, dict[str, Any], dict[str, Array]]:
+    """Return the run to store, the values for the header, and the arrays by member."""
+    if not isinstance(model, Consensus):
+        return model, _run_values(model), _run_arrays(model)
+    run, values, arrays = parts_of(model.estimator_)
+    values["consensus"] = _joint_values(model)
+    return run, values, arrays | _joint_arrays(model)
+
+
+def _shared_values(model: Any) -> dict[str, Any]:
+    """Return the values that a run and a joint fit both have."""
+    sums, reference = model._sums, model._reference
+    return {
+        "n_iter": int(model.n_iter_),
+        "converged": bool(model.converged_),
+        "n_undecided": int(model.n_undecided_),
+        "doubts": doubts.written(model.doubts_),
+        "matched": list(map(list, model.matched_)),
+        "cluster_names": model._cluster_names,
+        "n_sums": None if sums is None else float(sums.n),
+        "n_reference": None if reference is None else float(reference.n_fit),
+    }
+
+
+def _shared_arrays(model: Any, prefix: str = "") -> dict[str, Array]:
+    """Return the arrays that a run and a joint fit both have."""
+    known = {"sums": model._sums, "reference": model._reference}
+    sums = {
+        f"{prefix}{key}.{number}": part
+        for key, found in known.items()
+        if found is not None
+        for number, part in enumerate(found.parts)
+    }
+    own = {f"{prefix}labels": on_host(model.labels_), f"{prefix}objective": model.objective_}
+    return own | _graph_arrays(prefix, model._rule.consensus) | sums
+
+
+def _read_shared(model: Any, header: dict[str, Any], archive: Archive, prefix: str = "") -> None:
+    """Set the diagnostics, the matches, the names and the sums for later samples."""
+    m, c = model._rule.consensus.G.shape
+    model.doubts_ = doubts.read(header["doubts"])
+    model.matched_ = [
+        Match(integer(one), None if old is None else integer(old), number(share, "share", least=0))
+        for one, old, share in header.get("matched", [])
+    ]
+    model._cluster_names = names(header.get("cluster_names"), c)
+
+    def take(key: str, *shapes: tuple[int, ...]) -> list[Array]:
+        return [archive.take(f"{prefix}{key}.{i}", shape) for i, shape in enumerate(shapes)]
+
+    n_sums, n_reference = header.get("n_sums"), header.get("n_reference")  # 0.2 had none
+    if n_sums is not None:
+        n = number(n_sums, "n_sums", least=1)
+        model._sums = StreamSums(n, *take("sums", (m, m), (m, c), (c, c)))
+    if n_reference is not None:
+        n = number(n_reference, "n_reference", least=1)
+        shape = (len(model.view_names_), c, c)
+        model._reference = Reference(n, *take("reference", (c,), shape, shape))
+
+
+def _graph_arrays(prefix: str, Z: ConsensusGraph) -> dict[str, Array]:
+    return {f"{prefix}alpha": Z.alpha, f"{prefix}basis": Z.G, f"{prefix}threshold": Z.T}
+
+
+def _read_graph(
+    archive: Archive, sizes: tuple[int, int, int], gamma: float, prefix: str = ""
+) -> ConsensusGraph:
+    V, m, c = sizes
+    shapes = {"alpha": (V,), "basis": (m, c), "threshold": (m, m)}
+    alpha, G, T = (archive.take(prefix + name, shape) for name, shape in shapes.items())
+    Z = ConsensusGraph(alpha, G, T, gamma)
+    if not Z.sound:
+        raise ModelError("the weights or the basis of a run are not those of a model.")
+    return Z
+
+
+def _read_labels(archive: Archive, name: str, n: int, c: int, title: str, kind: str = "i") -> Array:
+    labels = archive.take(name, (n,), kind)
+    if n and not 0 <= labels.min() <= labels.max() < c:
+        raise ModelError(f"{title} are not those of a model.")
+    return labels
+
+
+def _run_values(model: Any) -> dict[str, Any]:
+    """Return the fitted state of OMCAL or OCAL that is no array."""
+    columns_in = getattr(model, "feature_names_in_", None)
+    views = zip(
+        model.view_names_,
+        model.n_features_per_view_,
+        model._view_columns,
+        model._rule.learned.scalings,
+        model._middles,
+        model.n_missing_,
+        strict=True,
+    )
+    return {
+        "n_clusters": model.n_clusters_,
+        "n_grown": model._n_grown,
+        "views": [
+            {
+                "name": name,
+                "width": int(width),
+                "columns": None if columns is None else list(columns),
+                "row": scaling.row,
+                "kind": list(scaling.kind),
+                **{part: getattr(scaling, part) is not None for part in _SCALING_PARTS},
+                "middle": middle is not None,
+                "n_missing": n_missing,
+            }
+            for name, width, columns, scaling, middle, n_missing in views
+        ],
+        "columns": None if columns_in is None else [str(name) for name in columns_in],
+        "encoding": model._encoding,
+        "n_samples": len(model.labels_),
+        "n_features": int(model.n_features_in_),
+        "n_anchors": len(model.basis_),
+        "gamma": float(model._rule.consensus.gamma),
+        "outlier_threshold": model.outlier_threshold_,
+        "structure": None if model.structure_ is None else list(model.structure_),
+        **_shared_values(model),
+    }
+
+
+def _run_arrays(model: Any) -> dict[str, Array]:
+    """Return the fitted arrays of OMCAL or OCAL under the names of their members."""
+    arrays = {"view_weights": model.view_weights_, **_shared_arrays(model)}
+    for v, scaling in enumerate(model._rule.learned.scalings):
+        parts = {part: getattr(scaling, part) for part in _SCALING_PARTS}
+        parts |= {"anchors": model.anchors_[v], "middle": model._middles[v]}
+        arrays |= {f"{name}.{v}": part for name, part in parts.items() if part is not None}
+    return arrays
+
+
+def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
+    """Set the fitted state of OMCAL or OCAL, whose sizes all follow from the header."""
+    views = header["views"]
+    V = len(views)
+    c = model.n_clusters_ = integer(header.get("n_clusters", model.n_clusters), least=1)
+    model._n_grown = integer(header.get("n_grown", 0))
+    if model.n_clusters not in ("auto", c - model._n_grown):
+        raise ModelError(f"it has {c} clusters and n_clusters={model.n_clusters}; it is damaged.")
+    widths = [integer(view["width"], least=1) for view in views]
+    m = integer(header["n_anchors"], least=max(c, model.n_neighbors + 1))
+    model.labels_ = _read_labels(archive, "labels", integer(header["n_samples"]), c, "its labels")
+    model.n_iter_ = integer(header["n_iter"], least=1)
+    model.objective_ = archive.take("objective", (model.n_iter_,))
+    weights = model.view_weights_ = archive.take("view_weights", (V,))
+    if (weights < 0).any() or abs(weights.sum() - 1) >= 1e-6:
+        raise ModelError("the weights of its views are not those of a model.")
+    Z = _read_graph(archive, (V, m, c), number(header["gamma"], "gamma", least=0))
+    learned = GraphModel(
+        [_scaling(view, v, archive) for v, view in enumerate(views)],
+        [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)],
+        model.n_neighbors,
+    )
+    model._set_rule(Predictor(learned, Z))
+    model.converged_ = flag(header["converged"])
+    model.n_undecided_ = integer(header["n_undecided"])
+    model.view_names_ = [text(view["name"]) for view in views]
+    if not views or len(set(model.view_names_)) < V:
+        raise ModelError("the names of its views are not distinct; the file is damaged.")
+    model._encoding = check_encoding(header.get("encoding", {}))
+    model.n_features_per_view_ = widths
+    model._middles = [
+        archive.take(f"middle.{v}", (width,)) if flag(view.get("middle", False)) else None
+        for v, (view, width) in enumerate(zip(views, widths, strict=True))
+    ]
+    model.n_missing_ = [integer(view.get("n_missing", 0)) for view in views]
+    # Where views overlap or leave columns out, the table is not as wide as they are together.
+    model.n_features_in_ = integer(header["n_features"], least=1)
+    columns = [names(view["columns"], width) for view, width in zip(views, widths, strict=True)]
+    model._view_columns = [None if one is None else tuple(one) for one in columns]
+    of_table = names(header["columns"], model.n_features_in_)
+    if of_table is not None:
+        model.feature_names_in_ = np.array(of_table, dtype=object)
+        if all(one is None for one in columns):  # as files had it before names were kept by view
+            model._view_columns = _columns_of_views(model, of_table)
+    limit = header.get("outlier_threshold")
+    model.outlier_threshold_ = None if limit is None else number(limit, "threshold", least=0)
+    model.structure_ = _structure(header.get("structure"))  # 0.2 had none
+    model.selection_, model._strangers, model._missing, model._gaps = None, None, [], []
+    _read_shared(model, header, archive)
+
+
+def _structure(stored: Any) -> Structure | None:
+    if stored is None:
+        return None
+    separation, null, n_samples = stored
+    return Structure(number(separation, "separation"), number(null, "null"), integer(n_samples))
+
+
+def _columns_of_views(model: Any, names: list[str]) -> list[tuple[str, ...]]:
+    """Return the names of the columns of each view of a table."""
+    rule = getattr(model, "views", None)
+    if rule is None:
+        return [tuple(names)]
+    parts = split_columns(rule, len(names), names)
+    return [tuple(np.array(names, dtype=object)[parts[name]]) for name in model.view_names_]
+
+
+def _scaling(view: dict[str, Any], v: int, archive: Archive) -> Scaling:
+    shape = (view["width"],)
+    arrays: dict[str, Any] = {
+        part: archive.take(f"{part}.{v}", shape) if flag(view.get(part, False)) else None
+        for part in _SCALING_PARTS
+    }
+    row, (name, reason) = view["row"], view["kind"]
+    if row not in ("standard", "unit", None) or name not in SCALES:
+        raise ModelError(f"view {v} has the scaling {row!r:.80}, {name!r:.80}; it is damaged.")
+    return Scaling(row, **arrays, kind=Kind(name, text(reason)))
+
+
+def _joint_values(model: Consensus) -> dict[str, Any]:
+    """Return the state of a joint fit and of its runs that is no array."""
+    values = {
+        "n_runs": model.n_runs,
+        "random_state": model.random_state if isinstance(model.random_state, int) else None,
+        "runs": [[run.solution.converged, run.objective] for run in model.runs_],
+        **_shared_values(model),
+    }
+    # Of a fit that other processes shared, the labels do not tell them.
+    if any(found.sum() != len(model.labels_) for found in model._tables):
+        values["tables"] = [found.tolist() for found in model._tables]
+    return values
+
+
+def _joint_arrays(model: Consensus) -> dict[str, Array]:
+    """Return the arrays of a joint fit and of its runs, which share their scalings."""
+    arrays = _shared_arrays(model, "joint.")
+    for b, (rule, run) in enumerate(zip(model._rule.runs, model.runs_, strict=True)):
+        arrays |= {f"run.{b}.labels": run.labels, f"run.{b}.weights": run.view_weights}
+        arrays |= _graph_arrays(f"run.{b}.", rule.consensus)
+        arrays |= {f"run.{b}.anchors.{v}": A for v, A in enumerate(rule.learned.anchors)}
+    return arrays
+
+
+def read_consensus(inner: Any, header: dict[str, Any], archive: Archive) -> Consensus:
+    """Return the joint model of `header`, given the run that was read already."""
+    n, c, V = len(inner.labels_), inner.n_clusters_, len(inner.view_weights_)
+    m, gamma = len(inner.basis_), inner._rule.consensus.gamma
+    rules, runs = [], []
+    for b, (converged, objective) in enumerate(header["runs"]):
+        labels = _read_labels(archive, f"run.{b}.labels", n, c, "the labels of a run", "u")
+        weights = archive.take(f"run.{b}.weights", (V,))
+        anchors = [
+            archive.take(f"run.{b}.anchors.{v}", A.shape) for v, A in enumerate(inner.anchors_)
+        ]
+        Z = _read_graph(archive, (V, m, c), gamma, f"run.{b}.")
+        learned = GraphModel(inner._rule.learned.scalings, anchors, inner.n_neighbors)
+        rules.append(Predictor(learned, Z))
+        history = [number(objective, "the objective of a run")]
+        runs.append(Run(labels, Solution(weights, Z, history, flag(converged))))
+    n_runs, seed = integer(header["n_runs"]), optional_integer(header["random_state"])
+    model = Consensus(inner, n_runs=n_runs, random_state=seed)
+    model._validate_params()
+    model.n_clusters_ = c
+    history = archive.take("joint.objective", (integer(header["n_iter"], least=1),)).tolist()
+    labels = _read_labels(archive, "joint.labels", n, c, "the labels")
+    tables = _tables(header, runs, labels, c)
+    Z = _read_graph(archive, (1, len(runs) * c, c), gamma, "joint.")
+    model._publish(
+        rules,
+        runs,
+        tables,
+        Solution(np.ones(1), Z, history, flag(header["converged"])),
+        Assignment(labels, integer(header["n_undecided"])),
+        certainty([run.labels for run in runs], labels, tables),
+    )
+    model._keep_most_similar(inner)
+    model.structure_, model.outlier_threshold_ = inner.structure_, inner.outlier_threshold_
+    _read_shared(model, header, archive, "joint.")
+    return model
+
+
+def _tables(header: dict[str, Any], runs: list[Run], labels: Array, c: int) -> list[Array]:
+    """Return the samples by cluster of each run and of the result: as stored, or from labels."""
+    if "tables" not in header:
+        return [run_table(run.labels, labels, c) for run in runs]
+    tables = [np.array(found, dtype=np.int64) for found in header["tables"]]
+    sound = all(found.shape == (c, c) and found.min() >= 0 for found in tables)
+    if len(tables) != len(runs) or not sound:
+        raise ValueError("the tables of the runs are not those of a model")
+    return tables
