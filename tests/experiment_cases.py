@@ -2,6 +2,7 @@
 
 import json
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import asdict
 from io import StringIO
 from subprocess import CompletedProcess
 
@@ -50,7 +51,7 @@ def table_cells(*titles, dataset="Coil", seeds=1):
 
 def record(cell, status="ok", **more):
     base = {
-        **cell.identity,
+        **asdict(cell),
         "status": status,
         "data_status": "exact",
         "file_print": "1",

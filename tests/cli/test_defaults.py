@@ -9,9 +9,7 @@ from numpy.testing import assert_array_equal
 from omcal import OMCAL, Consensus
 from omcal.datasets import MultiViewData, make_multiview
 from omcal.experiments.plan import Cell
-from omcal.experiments.sources import GivenData
-from omcal.experiments.unlabelled import unpack_labels
-from omcal.experiments.worker import outcome_of
+from omcal.experiments.worker import GivenData, outcome_of, unpack_labels
 
 # Noise at which single runs differ from the result of ten.
 DATA = make_multiview(150, n_clusters=5, noise=2.0, random_state=3)

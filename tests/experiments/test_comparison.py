@@ -19,8 +19,7 @@ from omcal.cli import main
 from omcal.datasets import MultiViewData, make_multiview
 from omcal.experiments import compare, find_method
 from omcal.experiments.records import read_records
-from omcal.experiments.sources import GivenData
-from omcal.experiments.unlabelled import view_agreement
+from omcal.experiments.worker import GivenData, view_agreement
 
 MADE = make_multiview(120, n_clusters=4, noise=0.2, random_state=0)
 COMMAND = [sys.executable, "-m", "omcal", "compare"]

@@ -18,10 +18,9 @@ from omcal.experiments.contents import (
 )
 from omcal.experiments.figures import all_figures
 from omcal.experiments.outputs import write_outputs
-from omcal.experiments.paper import Published
+from omcal.experiments.paper import Measured
 from omcal.experiments.plan import Plan
-from omcal.experiments.records import is_current, made_with
-from omcal.experiments.summary import Measured, Summary
+from omcal.experiments.records import Summary, is_current, made_with
 from omcal.experiments.tables import Entry, Table, ranked
 
 # what was published
@@ -41,7 +40,7 @@ def test_every_cell_of_every_table_is_there():
     single = [v for t in c["single_results"].values() for row in t.values() for v in row]
     assert (len(results), len(seconds), len(single)) == (9 * 9 * 6, 9 * 9, 3 * 8 * 7)
     for text in results + seconds + single:
-        Published.parse(text)
+        Measured.parse(text)
     numbers = list(published_numbers(PAPER))
     assert len(numbers) == 486 + 81 + 168
     assert all(PAPER.value(d, row.title, metric) is not None for d, row, metric in numbers)
@@ -120,7 +119,7 @@ def test_each_method_and_data_set_has_a_reason():
 @pytest.mark.parametrize("text", ["", "0.5(", "1.0(0.1", "NA", "0.5 (0.1)"])
 def test_what_is_no_published_value(text):
     with pytest.raises(ValueError, match="no published value"):
-        Published.parse(text)
+        Measured.parse(text)
 
 
 # plan
@@ -158,9 +157,9 @@ def test_mean_and_spread_of_a_sample():
     assert format_measured(Measured.of([0.5, 0.6, 0.7])) == "0.600(0.100)"
     assert format_measured(Measured.of([0.5])) == "0.500(-)"
     assert format_measured(Measured.of([3.14159]), "seconds") == "3.14"
-    assert difference(Measured.of([0.6]), Published(0.594, 0.015)) == "+0.006"
-    assert difference(Measured(word="OM"), Published(0.5, 0.1)) == ""
-    assert difference(Measured.of([2.0]), Published(4.0), "seconds") == "×0.5"
+    assert difference(Measured.of([0.6]), Measured(0.594, 0.015)) == "+0.006"
+    assert difference(Measured(word="OM"), Measured(0.5, 0.1)) == ""
+    assert difference(Measured.of([2.0]), Measured(4.0), "seconds") == "×0.5"
 
 
 def test_table_in_three_languages():

@@ -19,12 +19,10 @@ from omcal.cli import main
 from omcal.cli.reproduce import RECORDS
 from omcal.experiments import records as records_module
 from omcal.experiments.outputs import write_outputs
-from omcal.experiments.plan import Cell, Plan, cell_key
-from omcal.experiments.records import RecordError, RecordFile, read_records
+from omcal.experiments.plan import Cell, Plan
+from omcal.experiments.records import RecordError, RecordFile, Summary, read_records
 from omcal.experiments.runner import Observer, Settings, run_cells
-from omcal.experiments.sources import PaperData
-from omcal.experiments.summary import Summary
-from omcal.experiments.worker import Limits
+from omcal.experiments.worker import Limits, PaperData
 
 pytestmark = pytest.mark.process
 
@@ -179,7 +177,7 @@ def test_killed_and_started_again(tmp_path):
     finished = len(whole.splitlines())
     assert f"{finished} of them finished before" in errors
     assert path.read_bytes().startswith(whole)
-    keys = [cell_key(r) for r in read_records(path)]
+    keys = [Cell.of(r).key for r in read_records(path)]
     plan = Plan(PAPER, 2, only=frozenset(only))
     assert sorted(keys) == sorted(cell.key for cell in plan.cells())
     assert all(r["status"] == "ok" for r in read_records(path))

@@ -19,8 +19,7 @@ from omcal import OCAL, OMCAL
 from omcal.cli import main
 from omcal.datasets import load_views, make_multiview, save_views
 from omcal.experiments.runner import Settings, run_cells
-from omcal.experiments.sources import PaperData
-from omcal.experiments.worker import Limits
+from omcal.experiments.worker import Limits, PaperData
 from omcal.machine import files, memory, scratch
 
 MADE = make_multiview(150, n_clusters=3, random_state=0)

@@ -136,8 +136,7 @@ def _run(
     if os.name != "posix":
         raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
     from omcal.experiments.runner import Settings, run_cells
-    from omcal.experiments.sources import PaperData
-    from omcal.experiments.worker import Limits
+    from omcal.experiments.worker import Limits, PaperData
     from omcal.machine.threads import thread_count
 
     if data is None:

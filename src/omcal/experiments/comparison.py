@@ -15,17 +15,14 @@ from scipy.stats import rankdata
 
 from omcal.datasets import MultiViewData
 from omcal.experiments.contents import RANKS_NOTE, measured_entries
-from omcal.experiments.document import conditions, failures
 from omcal.experiments.methods import Method, find_method, methods
-from omcal.experiments.paper import load_paper
+from omcal.experiments.outputs import conditions, failures, table_page
+from omcal.experiments.paper import Measured, load_paper
 from omcal.experiments.plan import Cell
-from omcal.experiments.records import Record, is_current, read_records
+from omcal.experiments.records import Record, Summary, is_current, read_records
 from omcal.experiments.runner import Observer, Settings, run_cells
-from omcal.experiments.sources import GivenData
-from omcal.experiments.summary import Measured, Summary
 from omcal.experiments.tables import Entry, Table, ranked
-from omcal.experiments.unlabelled import stability, unpack_labels
-from omcal.experiments.worker import Limits
+from omcal.experiments.worker import GivenData, Limits, stability, unpack_labels
 from omcal.machine.files import write_whole
 from omcal.machine.memory import parse_bytes
 from omcal.machine.threads import thread_count
@@ -88,8 +85,6 @@ class Comparison:
         str
             As HTML.
         """
-        from omcal.experiments.webpage import table_page
-
         return table_page(self.table)
 
     def write(self, path: str | os.PathLike[str]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from omcal.datasets import PAPER_DATASETS
-from omcal.experiments.paper import Paper, Published, Row
+from omcal.experiments.paper import NOT_RUN, Measured, Paper, Row
 from omcal.experiments.plan import Plan
-from omcal.experiments.summary import NOT_RUN, Measured, Summary
+from omcal.experiments.records import Summary
 from omcal.experiments.tables import Entry, Table, ranked
 
 STATUS_WORDS = {
@@ -95,47 +95,39 @@ def parameters_table(paper: Paper) -> Table:
 
 def results_table(plan: Plan, summary: Summary, metric: str) -> Table:
     """Return one metric of all methods on the nine data sets."""
-    paper = plan.paper
-    methods = paper.rows(single=False)
-    columns = [_column(plan, summary, dataset, methods, metric) for dataset in paper.datasets]
-    rows = [_row(row.title, [c[i] for c in columns]) for i, row in enumerate(methods)]
+    rows = _method_rows(plan, summary, [(dataset, metric) for dataset in plan.paper.datasets])
     title = f"Clustering results: {metric}, mean(standard deviation)"
-    return Table(
-        f"results_{metric.lower()}", title, ["method", *paper.datasets], rows, [RANKS_NOTE]
-    )
+    header = ["method", *plan.paper.datasets]
+    return Table(f"results_{metric.lower()}", title, header, rows, [RANKS_NOTE])
 
 
 def times_table(plan: Plan, summary: Summary) -> Table:
     """Return the seconds of the fits."""
-    paper = plan.paper
-    methods = paper.rows(single=False)
-    rows = [
-        _row(dataset, _column(plan, summary, dataset, methods, "seconds"))
-        for dataset in paper.datasets
-    ]
-    header = ["dataset", *(row.title for row in methods)]
-    return Table("times", "Running times in seconds", header, rows, [RANKS_NOTE])
+    found = _method_rows(plan, summary, [(dataset, "seconds") for dataset in plan.paper.datasets])
+    methods, *rows = zip(*found, strict=True)
+    table = [[dataset, *row] for dataset, row in zip(plan.paper.datasets, rows, strict=True)]
+    return Table("times", "Running times in seconds", ["dataset", *methods], table, [RANKS_NOTE])
 
 
 def single_table(plan: Plan, summary: Summary, dataset: str) -> Table:
     """Return all metrics and the time of the single-view methods on one data set."""
-    methods = plan.paper.rows(single=True)
     metrics = [*plan.paper.metrics, "seconds"]
-    columns = [_column(plan, summary, dataset, methods, metric) for metric in metrics]
-    rows = [_row(row.title, [c[i] for c in columns]) for i, row in enumerate(methods)]
+    rows = _method_rows(plan, summary, [(dataset, metric) for metric in metrics], single=True)
     title = f"Single-view results: {dataset}"
     return Table(f"single_{dataset.lower()}", title, ["method", *metrics], rows, [RANKS_NOTE])
 
 
-def _row(title: str, entries: list[Entry]) -> list[str | Entry]:
-    return [title, *entries]
-
-
-def _column(
-    plan: Plan, summary: Summary, dataset: str, methods: list[Row], metric: str
-) -> list[Entry]:
-    cells = [plan.table_cell(dataset, row, 0) for row in methods]
-    return measured_entries([summary.measure(cell, metric) for cell in cells], metric)
+def _method_rows(
+    plan: Plan, summary: Summary, columns: list[tuple[str, str]], single: bool = False
+) -> list[list[Any]]:
+    """Return a row per method: its title, and its entry for each data set and metric."""
+    methods = plan.paper.rows(single)
+    entries = []
+    for dataset, metric in columns:
+        cells = [plan.table_cell(dataset, row, 0) for row in methods]
+        found = [summary.measure(cell, metric) for cell in cells]
+        entries.append(measured_entries(found, metric))
+    return [list(row) for row in zip([row.title for row in methods], *entries, strict=True)]
 
 
 def measured_entries(values: list[Measured], metric: str = "ACC") -> list[Entry]:
@@ -250,7 +242,7 @@ def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:
                         yield dataset, row, metric
 
 
-def format_measured(value: Measured | Published | None, metric: str = "ACC") -> str:
+def format_measured(value: Measured | None, metric: str = "ACC") -> str:
     """Return a value as the paper prints it, with a dash for the spread of a single run.
 
     None, for a number that the paper does not have, gives an empty text.
@@ -268,7 +260,7 @@ def format_measured(value: Measured | Published | None, metric: str = "ACC") -> 
     return f"{value.mean:.3f}({spread})"
 
 
-def difference(ours: Measured, printed: Published | None, metric: str = "ACC") -> str:
+def difference(ours: Measured, printed: Measured | None, metric: str = "ACC") -> str:
     """Return our value less the paper's, or the ratio of times; empty if one is no number."""
     if printed is None or ours.mean is None or printed.mean is None:
         return ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from omcal import plots
 from omcal.experiments.plan import Plan
-from omcal.experiments.summary import Summary
+from omcal.experiments.records import Summary
 from omcal.plots.figures import require_matplotlib
 
 Figure = Any

@@ -1,24 +1,154 @@
-"""Tables, figures, document and web page made from the records."""
+"""Tables, figures, document and web page made from the records.
+
+The document, `reproduction.md` and `report.html`, has our numbers beside the paper's and says why
+they differ.
+"""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from omcal import __version__
 from omcal.datasets import PAPER_DATASETS
-from omcal.experiments.contents import all_tables
-from omcal.experiments.document import Figure, markdown, page_sections, table_sections
+from omcal.experiments.contents import all_tables, beside_table
 from omcal.experiments.figures import all_figures
+from omcal.experiments.paper import NOT_RUN
 from omcal.experiments.plan import Plan
-from omcal.experiments.records import is_current, read_records
-from omcal.experiments.summary import Summary
-from omcal.experiments.tables import Table
-from omcal.experiments.webpage import webpage
+from omcal.experiments.records import Record, Summary, is_current, made_with, read_records
+from omcal.experiments.tables import Entry, Table, cell_text
 from omcal.machine.files import replacing, write_whole
 from omcal.plots.figures import require_matplotlib
+from omcal.report.html import Cell, Html, Section, TableRow, bar, join, page, paragraph
+from omcal.report.html import table as html_table
+
+TITLE = "Reproduction of the paper's results"
+_KINDS = {0: "", 1: "best", 2: "second"}
+_FEW_COLUMNS = 8
+_DRAWN = ("ACC", "NMI", "ARI", "stability", "agreement", "seconds")  # as bars, where there
+_LARGEST_FIGURE = 900_000  # bytes of SVG; larger ones are named, not shown
+
+
+class Figure(NamedTuple):
+    """A drawn figure; beside the .svg there is a .png."""
+
+    title: str
+    path: Path
+
+
+class PageSection(NamedTuple):
+    """A part of the page, in the order of reading."""
+
+    title: str
+    parts: list[str | Table | Figure]
+
+
+def markdown(sections: list[PageSection]) -> str:
+    """Return the page in Markdown, with links to the figures beside it."""
+    parts = [f"# {TITLE}"]
+    for section in sections:
+        parts += [f"## {section.title}"] if section.title else []
+        for part in section.parts:
+            if isinstance(part, Table):
+                parts += [part.markdown(), *part.notes]
+            elif isinstance(part, Figure):
+                parts.append(f"![{part.title}]({part.path.parent.name}/{part.path.stem}.png)")
+            else:
+                parts.append(part)
+    return "\n\n".join(parts) + "\n"
+
+
+def page_sections(
+    plan: Plan, summary: Summary, tables: list[Table], figures: list[Figure]
+) -> list[PageSection]:
+    """Return the contents of the page."""
+    named = {table.name: table for table in tables}
+    reasons = plan.paper.reasons
+    by_method = Table("", "", ["method", "reason"], list(reasons["method"].items()))
+    general = "\n".join(f"- {reason}" for reason in reasons["general"])
+    introduction = (
+        "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
+        "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
+        "ratio. `OM` is out of memory and `---` over the time limit, as listed at the end; `-` is "
+        "the spread of a single run (MLAN and MCGC use no random numbers and run once), "
+        f"`{NOT_RUN}` not run."
+    )
+    return [
+        PageSection("", [introduction]),
+        PageSection("OMCAL and OCAL in short", [named["headline"], how_it_ran(summary)]),
+        PageSection("Data", [named["datasets"]]),
+        PageSection("Reasons for differences", [general, by_method]),
+        PageSection("Parameters of OMCAL", [named["parameters"]]),
+        *dataset_sections(plan, summary),
+        PageSection("Best point of the grid, chosen by labels", [named["grid_by_labels"]]),
+        PageSection("Figures", [*figures]),
+        PageSection("What did not run", [failures(summary)]),
+    ]
+
+
+def table_sections(tables: list[Table]) -> list[PageSection]:
+    """Return the paper's tables with our numbers, which the HTML page has in addition."""
+    starts = {
+        "Clustering results": ("results_", "times"),
+        "Single-view results": ("single_",),
+        "Every published number": ("comparison",),
+    }
+    return [
+        PageSection(title, [table for table in tables if table.name.startswith(names)])
+        for title, names in starts.items()
+    ]
+
+
+def how_it_ran(summary: Summary) -> str:
+    """Return the machines, versions and limits of the records as a list in Markdown."""
+    lines = conditions(summary)
+    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def conditions(summary: Summary) -> list[str]:
+    """Return the machines, versions and limits of the records, each once."""
+    if not summary.records:
+        return ["There are no records yet."]
+    lines = sorted({_conditions(record) for record in summary.records})
+    loads = [record["load"] for record in summary.records if "load" in record]
+    if loads:
+        lines.append(
+            f"Load of the machine while it ran: {min(loads):g} to {max(loads):g} processes; where "
+            "that is above its number of cores, times are longer than they would be alone"
+        )
+    return lines
+
+
+def _conditions(record: Record) -> str:
+    limits = record["limits"]
+    return (
+        f"{made_with(record)}; {record['jobs']} at a time, threads of each: {record['threads']}; "
+        f"at most {limits['seconds']:g} s and {limits['gigabytes']:g} GB per cell"
+    )
+
+
+def dataset_sections(plan: Plan, summary: Summary) -> Iterator[PageSection]:
+    """Yield the reasons and the table of each data set."""
+    for dataset in (*plan.paper.datasets, *plan.paper.single_datasets):
+        if summary.is_present(dataset):
+            table = beside_table(plan, summary, dataset)
+            reason = plan.paper.reasons["dataset"].get(dataset)
+            yield PageSection(table.title, [reason, table] if reason else [table])
+
+
+def failures(summary: Summary) -> str:
+    """Return the list of cells without a result, with the reason."""
+    lines = [
+        f"- {record['method']} on {record['dataset']}: {record['status']} ({record['error']})"
+        for record in summary.errors()
+    ]
+    return "\n".join(lines) if lines else "Everything that was started gave a result."
 
 
 def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> list[Path]:
@@ -82,3 +212,103 @@ def copy_document(out: Path, target: Path) -> None:
         with replacing(folder / name) as temporary:
             shutil.copyfile(out / "figures" / name, temporary)
     write_whole(target, text.replace("](figures/", f"](images/{target.stem}/"))
+
+
+def webpage(sections: list[PageSection]) -> str:
+    """Return the page of a reproduction; sections without a title stand before the others."""
+    bodies = [join(*map(_html, section.parts)) for section in sections]
+    named = [
+        Section(f"part{k}", section.title, section.title, body, long=True)
+        for k, (section, body) in enumerate(zip(sections, bodies, strict=True))
+        if section.title
+    ]
+    lead = [body for section, body in zip(sections, bodies, strict=True) if not section.title]
+    return _page(TITLE, "Reproduction", join(*lead), named)
+
+
+def table_page(table: Table) -> str:
+    """Return a page of one table, with bars of its main columns."""
+    bare = replace(table, title="", notes=())
+    body = join(_table(bare, file="comparison"), *map(_paragraphs, table.notes))
+    charts = [_bars(table, name) for name in _DRAWN if name in table.header]
+    sections = [
+        Section("table", "Methods", "Methods", body),
+        Section("charts", "Scores and times", "Charts", _side_by_side(charts), long=True),
+    ]
+    return _page(table.title, "Comparison", Html(""), sections)
+
+
+def _bars(table: Table, name: str) -> Html:
+    """Return a column as bars: scores on a scale to 1, times on one to the longest."""
+    column = table.header.index(name)
+    texts = [cell_text(row[column]) for row in table.rows]
+    found = [re.match(r"-?[\d.]+", text) for text in texts]
+    values = [float(one.group()) if one else 0.0 for one in found]
+    largest = max(*values, 1e-12) if name == "seconds" else 1.0
+    rows: list[TableRow] = [
+        [cell_text(row[0]), _spaced(text), bar(value / largest)]
+        for row, text, value in zip(table.rows, texts, values, strict=True)
+    ]
+    return html_table(("method", name, ""), rows, name, "full", f"comparison-{name.lower()}")
+
+
+def _side_by_side(parts: list[Html]) -> Html:
+    return Html(f'<div class="cards">{"".join(f"<div>{part}</div>" for part in parts)}</div>')
+
+
+def _page(title: str, kind: str, lead: Html, sections: list[Section]) -> str:
+    footer = f"Made with omcal {__version__}; this file needs no network."
+    return page(title=title, kind=kind, lead=lead, sections=sections, footer=footer, data={})
+
+
+def _html(part: str | Table | Figure) -> Html:
+    if isinstance(part, Table):
+        return _table(part)
+    return _figure(part) if isinstance(part, Figure) else _paragraphs(part)
+
+
+def _paragraphs(text: str) -> Html:
+    """Return a paragraph per line of a text in Markdown."""
+    lines = [line.removeprefix("- ").replace("`", "") for line in text.splitlines()]
+    return join(*(paragraph(line, "quiet") for line in lines if line.strip()))
+
+
+def _table(table: Table, file: str = "") -> Html:
+    columns = [_column(entries) for entries in zip(*table.rows, strict=True)]
+    rows: list[TableRow] = list(zip(*columns, strict=True))
+    kind = "dense" if len(table.header) > _FEW_COLUMNS else ""
+    drawn = html_table(table.header, rows, table.title, kind, file)
+    return join(drawn, *map(_paragraphs, table.notes))
+
+
+def _column(entries: Sequence[str | Entry]) -> list[Cell]:
+    """Return the cells of a column: words stand at the left, numbers at the right."""
+    kind = "text" if _are_words([entry for entry in entries if isinstance(entry, str)]) else ""
+    return [
+        Cell(_spaced(entry.text), _KINDS[entry.rank])
+        if isinstance(entry, Entry)
+        else Cell(Html("<br>".join(escape(_spaced(line)) for line in entry.split("\n"))), kind)
+        for entry in entries
+    ]
+
+
+def _are_words(texts: list[str]) -> bool:
+    has_number = any(re.search(r"^\W*\d", text, re.MULTILINE) for text in texts)
+    return not has_number and any(re.match(r"[\w$]", text) for text in texts)
+
+
+def _spaced(text: str) -> str:
+    """Insert a space before the spread, where a narrow column may break the line."""
+    return re.sub(r"^(-?\d\.\d{3})\(", r"\1 (", text)
+
+
+def _figure(figure: Figure) -> Html:
+    title, path = figure
+    if path.stat().st_size > _LARGEST_FIGURE:
+        return paragraph(f"{title}: see figures/{path.name}")
+    # As an image: the policy of the page forbids the styles that are inside.
+    data = b64encode(path.read_bytes()).decode()
+    return Html(
+        f'<figure class="figure"><img src="data:image/svg+xml;base64,{data}" '
+        f'alt="{escape(title)}"><figcaption>{escape(title)}</figcaption></figure>'
+    )

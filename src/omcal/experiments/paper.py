@@ -10,29 +10,42 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-OVER_MEMORY, OVER_TIME = "OM", "---"
+import numpy as np
+
+OVER_MEMORY, OVER_TIME, NOT_RUN = "OM", "---", "·"
 
 _VALUE = re.compile(r"(-?\d+\.\d+)(?:\((\d+\.\d+)\))?")
 
 
 @dataclass(frozen=True)
-class Published:
-    """One printed value: a mean and perhaps a spread, or a word where there is none."""
+class Measured:
+    """One metric of one setting, ours or published: mean and spread, or why there is none."""
 
     mean: float | None = None
-    spread: float | None = None
-    word: str = ""
+    spread: float | None = None  # ddof 1; None for a single run
+    runs: int = 0
+    word: str = NOT_RUN
 
     @classmethod
-    def parse(cls, text: str) -> Published:
-        """Read "0.594(0.015)", "9.653", "OM" or "---".
+    def of(cls, values: list[float]) -> Measured:
+        """Return mean and sample standard deviation.
 
         Examples
         --------
-        >>> Published.parse("0.594(0.015)")
-        Published(mean=0.594, spread=0.015, word='')
-        >>> Published.parse("OM").word
-        'OM'
+        >>> Measured.of([0.5, 1.5])
+        Measured(mean=1.0, spread=0.7071067811865476, runs=2, word='')
+        """
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        return cls(float(np.mean(values)), spread, len(values), "")
+
+    @classmethod
+    def parse(cls, text: str) -> Measured:
+        """Read a published value: "0.594(0.015)", "9.653", "OM" or "---".
+
+        Examples
+        --------
+        >>> Measured.parse("0.594(0.015)").spread, Measured.parse("OM").word
+        (0.015, 'OM')
         """
         if text in (OVER_MEMORY, OVER_TIME):
             return cls(word=text)
@@ -98,11 +111,11 @@ class Paper:
         sizes = {**self.contents["sizes"], **self.contents["single_sizes"]}
         return dict(sizes[dataset])
 
-    def value(self, dataset: str, method: str, metric: str) -> Published | None:
+    def value(self, dataset: str, method: str, metric: str) -> Measured | None:
         """Return the printed value of a metric or of "seconds"; None if there is none."""
         if not self.row(method).published:
             return None
-        return Published.parse(self._printed(dataset, method, metric))
+        return Measured.parse(self._printed(dataset, method, metric))
 
     def _printed(self, dataset: str, method: str, metric: str) -> str:
         c = self.contents

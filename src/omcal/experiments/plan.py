@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omcal.datasets import PAPER_DATASETS
@@ -31,18 +31,25 @@ class Cell:
         return cls(**{name: record[name] for name in cls.__dataclass_fields__})
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """The fields that identify the record of this cell."""
-        return asdict(self)
-
-    @property
     def key(self) -> str:
-        return cell_key(self.identity)
+        """The canonical text of the fields, by which records are found.
+
+        Examples
+        --------
+        >>> a = Cell("Coil", "omcal", 0, {"beta": 1, "gamma": 2})
+        >>> a.key == Cell("Coil", "omcal", 0, {"gamma": 2.0, "beta": 1.0}).key
+        True
+        """
+        numbers = {
+            name: float(value) if isinstance(value, int | float) else value
+            for name, value in self.parameters.items()
+        }
+        return json.dumps({**vars(self), "parameters": numbers}, sort_keys=True)
 
     @property
     def settings_key(self) -> str:
         """The key without the seed, shared by cells that repeat one another."""
-        return cell_key({**self.identity, "seed": None, "structure": None})
+        return replace(self, seed=-1, structure=False).key
 
     def __str__(self) -> str:
         varied = ", ".join(f"{k}={self.parameters[k]:g}" for k in _VARIED if k in self.parameters)
@@ -50,24 +57,6 @@ class Cell:
 
 
 _VARIED = ("n_anchors", "beta", "gamma")
-
-
-def cell_key(identity: dict[str, Any]) -> str:
-    """Return the canonical text of a cell's identity, or of a record that holds one.
-
-    Examples
-    --------
-    >>> a = Cell("Coil", "omcal", 0, {"beta": 1, "gamma": 2})
-    >>> a.key == Cell("Coil", "omcal", 0, {"gamma": 2.0, "beta": 1.0}).key
-    True
-    """
-    fields = ("dataset", "method", "seed", "structure")
-    plain = {name: identity[name] for name in fields}
-    numbers = {
-        name: float(value) if isinstance(value, int | float) else value
-        for name, value in identity["parameters"].items()
-    }
-    return json.dumps({**plain, "parameters": numbers}, sort_keys=True)
 
 
 @dataclass(frozen=True)

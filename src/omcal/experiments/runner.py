@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from omcal.experiments.methods import methods
-from omcal.experiments.plan import Cell, cell_key
+from omcal.experiments.plan import Cell
 from omcal.experiments.records import Record, RecordFile, is_current, read_records
-from omcal.experiments.sources import Source
-from omcal.experiments.worker import Limits, memory_line, run_cell
+from omcal.experiments.worker import Limits, Source, memory_line, run_cell
 from omcal.machine import versions as required
 
 _POLL_SECONDS = 0.25
@@ -118,9 +117,10 @@ class _Run:
             missing = record["status"] == "unavailable" and record["method"] in methods()
             if tighter or missing:
                 continue
-            ended[cell_key(record)] = record["status"]
+            cell = Cell.of(record)
+            ended[cell.key] = record["status"]
             if over_time or over_memory:
-                self._over.add(cell_key({**record, "seed": None, "structure": None}))
+                self._over.add(cell.settings_key)
         return ended
 
     def _work_through(self, waiting: list[Cell], records: RecordFile) -> list[Cell]:
@@ -188,7 +188,7 @@ class _Run:
             self._over.add(cell.settings_key)
         limits = self._settings.limits
         record = {
-            **cell.identity,
+            **asdict(cell),
             **outcome,
             "file_print": self._prints[cell.dataset],
             "data_status": self._settings.source.status(cell.dataset, outcome),

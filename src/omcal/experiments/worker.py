@@ -1,13 +1,20 @@
-"""One cell, in a process of its own: load, fit, score."""
+"""One cell, in a process of its own: load, fit, score.
+
+Without classes a clustering is scored by its stability, and by its agreement with the views.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import itertools
 import os
 import sys
 import threading
 import traceback
 import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,16 +22,17 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from omcal.datasets import MultiViewData
-from omcal.experiments.methods import find_method
+from omcal.datasets import PAPER_DATASETS, MultiViewData, load_paper_dataset
+from omcal.experiments.methods import Method, find_method
 from omcal.experiments.paper import load_paper
 from omcal.experiments.plan import Cell
-from omcal.experiments.sources import Source
-from omcal.experiments.unlabelled import pack_labels, view_agreement
 from omcal.machine.arrays import Array
-from omcal.metrics import evaluate
+from omcal.metrics import ari, evaluate
 from omcal.model.subset_fits import consensus_graphs
 
 _TITLES = {
@@ -36,6 +44,98 @@ _TITLES = {
     "Precision": "precision",
 }
 _LARGEST_ERROR = 500  # characters of a message that are kept
+_BLOCK = 1 << 22  # bytes of a file that are read at a time
+_SAMPLES = 4000  # of more, a random choice is asked for its neighbours
+_NEIGHBORS = 10
+
+
+@dataclass(frozen=True)
+class PaperData:
+    """The data sets of the paper, in a folder; sent to the process of each cell."""
+
+    folder: Path
+
+    def prints(self) -> dict[str, str]:
+        """Return a checksum of each available data set."""
+        found = {name: dataset.find(self.folder) for name, dataset in PAPER_DATASETS.items()}
+        return {name: _print_of_file(source[1]) for name, source in found.items() if source}
+
+    def load(self, name: str) -> MultiViewData:
+        unit_length = load_paper().size(name).get("unit_length", False)
+        data = load_paper_dataset(name, self.folder, unit_length=unit_length, strict=False)
+        if data.labels is None or data.n_classes is None:
+            raise ValueError(f"{name} has no classes to compare the clusters with.")
+        return data
+
+    def model(self, method: Method, **parameters: Any) -> Any:
+        """Return the estimator to compare, with the paper's settings if it has some."""
+        return getattr(method.cls, "paper", method.make)(**parameters)
+
+    def status(self, name: str, outcome: dict[str, Any]) -> str:
+        """Return the kind in the registry, or "differs" if the sizes are not the published ones."""
+        dataset, here = PAPER_DATASETS[name], outcome.get("data")
+        status = dataset.status(self.folder)
+        if status == "exact" and here is not None:
+            published = [dataset.n_samples, dataset.n_clusters, list(dataset.widths)]
+            if published != [here["samples"], here["clusters"], here["features"]]:
+                return "differs"
+        return status
+
+
+@dataclass(frozen=True)
+class GivenData:
+    """One data set in memory."""
+
+    data: MultiViewData
+
+    def prints(self) -> dict[str, str]:
+        return {self.data.name: _print_of(_parts(self.data))}
+
+    def load(self, name: str) -> MultiViewData:
+        return self.data
+
+    def model(self, method: Method, **parameters: Any) -> Any:
+        return method.make(**parameters)
+
+    def status(self, name: str, outcome: dict[str, Any]) -> str:
+        return "given"
+
+
+Source = PaperData | GivenData
+
+
+def _parts(data: MultiViewData) -> Iterator[memoryview]:
+    """Yield everything that a fit or a score depends on, as bytes."""
+    for name, view in data.views.items():
+        yield memoryview(name.encode())
+        arrays = [view]
+        if sparse.issparse(view):
+            arrays = [view.indptr, view.indices, view.data]
+        yield from (_bytes(array) for array in arrays)
+    if data.labels is not None:
+        yield _bytes(data.labels.astype(str))
+    for mask in (data.present or {}).values():
+        yield _bytes(mask)
+
+
+def _bytes(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _print_of(parts: Iterable[bytes | memoryview]) -> str:
+    """Return the size and checksum of all parts together."""
+    checksum, size = 0, 0
+    for part in parts:
+        checksum, size = zlib.crc32(part, checksum), size + len(part)
+    return f"{size}-{checksum:08x}"
+
+
+def _print_of_file(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return _print_of(iter(lambda: stream.read(_BLOCK), b""))
+    except OSError:  # the records of its cells have the error
+        return "unreadable"
 
 
 @dataclass(frozen=True)
@@ -177,3 +277,66 @@ def _peak_bytes() -> int:
 def _message(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:_LARGEST_ERROR]
+
+
+def stability(clusterings: Sequence[Array]) -> list[float]:
+    """Return the adjusted Rand index of every pair of clusterings of the same samples.
+
+    Examples
+    --------
+    >>> stability([np.array([0, 0, 1]), np.array([1, 1, 0])])
+    [1.0]
+    """
+    return [ari(a, b) for a, b in itertools.combinations(clusterings, 2)]
+
+
+def view_agreement(data: MultiViewData, labels: Array) -> dict[str, float]:
+    """Return for each view the share of nearest neighbours in the same cluster, less chance.
+
+    The share of the ten nearest neighbours, in the standardised features of the view, that are in
+    the cluster of their sample, less what chance gives: 1 where all are, 0 as by chance.
+
+    Examples
+    --------
+    >>> from omcal.datasets import make_multiview
+    >>> data = make_multiview(200, n_clusters=3, noise=0.1, n_noise_views=1, random_state=0)
+    >>> found = view_agreement(data, data.labels)
+    >>> found["view1"] > 0.95, abs(found["noise1"]) < 0.1
+    (True, True)
+    """
+    some = np.sort(np.random.RandomState(0).permutation(data.n_samples)[:_SAMPLES])
+    found = {}
+    for name, view in data.views.items():
+        here = some if data.present is None else some[data.present[name][some]]
+        found[name] = _agreement(view[here], labels[here])
+    return found
+
+
+def _agreement(rows: Array, labels: Array) -> float:
+    k = min(_NEIGHBORS, len(labels) - 1)
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    chance = float(np.sum(shares**2))
+    if k < 1 or chance == 1.0:  # one cluster agrees with everything and says nothing
+        return 0.0
+    scaled = StandardScaler(with_mean=not sparse.issparse(rows)).fit_transform(rows)
+    neighbors = NearestNeighbors(n_neighbors=k).fit(scaled).kneighbors(return_distance=False)
+    same = float(np.mean(labels[neighbors] == labels[:, None]))
+    return (same - chance) / (1 - chance)
+
+
+def pack_labels(labels: Array) -> str:
+    """Return labels from 0 on as a short text, for a record."""
+    small = labels.astype(np.min_scalar_type(int(labels.max())))
+    return f"{small.dtype.str[1:]} {base64.b64encode(zlib.compress(small.tobytes())).decode()}"
+
+
+def unpack_labels(text: str) -> Array:
+    """Return the labels of `pack_labels`.
+
+    Examples
+    --------
+    >>> unpack_labels(pack_labels(np.array([0, 2, 300]))).tolist()
+    [0, 2, 300]
+    """
+    kind, content = text.split(" ")
+    return np.frombuffer(zlib.decompress(base64.b64decode(content)), dtype=kind).astype(np.intp)
