@@ -67,9 +67,9 @@ def test_embedding_separates_components():
     Z = sparse.csr_array(np.kron(np.eye(3), np.full((4, 2), 0.5)))
     embedding = kmm.embed(Z, 3)
     np.testing.assert_allclose(embedding.eigenvalues[:3], 1)
-    assert kmm.component_surplus(embedding.eigenvalues, 3) == 0
-    assert kmm.component_surplus(embedding.eigenvalues, 2) == 1
-    assert kmm.component_surplus(kmm.embed(Z, 4).eigenvalues, 4) == -1
+    assert kmm.component_surplus(1 - embedding.eigenvalues, 3, kmm._ZERO) == 0
+    assert kmm.component_surplus(1 - embedding.eigenvalues, 2, kmm._ZERO) == 1
+    assert kmm.component_surplus(1 - kmm.embed(Z, 4).eigenvalues, 4, kmm._ZERO) == -1
     # Samples and prototypes of one component share their row.
     assert np.unique(embedding.samples.round(10), axis=0).shape[0] == 3
     np.testing.assert_allclose(embedding.samples[0] * 2, embedding.prototypes[0] * 2, atol=1e-10)

@@ -14,13 +14,12 @@ from omcal.baselines.kmm import KMM
 from omcal.baselines.mcgc import MCGC
 from omcal.baselines.mlan import MLAN
 from omcal.baselines.mvschfd import MVSCHFD
-from omcal.baselines.nemo import NEMO
+from omcal.baselines.networks import NEMO, SNF
 from omcal.baselines.nmf import NMFClustering
 from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
 from omcal.baselines.sc import SC
 from omcal.baselines.slmvgc import SLMVGC
 from omcal.baselines.smc import SMC, SMCAGC, SMCOCL
-from omcal.baselines.snf import SNF
 from omcal.baselines.uomvsc import UOMvSC
 
 

@@ -164,15 +164,11 @@ def start(X: Matrix, c: int, init: str, random_state: np.random.RandomState) -> 
         return random_state.randint(c, size=n), random_state.randint(c, size=d)
     p = kmeans_labels(X, c, random_state, n_init=1)
     if init == "aligned":
-        return p, row_means(X, p, c).argmax(axis=0)
+        means = row_sums(X, p, c) / np.maximum(np.bincount(p, minlength=c), 1)[:, None]
+        return p, means.argmax(axis=0)
     q = kmeans_labels(X.T, min(c, d), random_state, n_init=1)
     _, partner = linear_sum_assignment(column_sums(row_sums(X, p, c), q, c), maximize=True)
     return p, np.argsort(partner)[q]
-
-
-def row_means(X: Matrix, labels: Array, c: int) -> Array:
-    """Return the mean of the rows in each cluster, 0 for an empty one."""
-    return row_sums(X, labels, c) / np.maximum(np.bincount(labels, minlength=c), 1)[:, None]
 
 
 def fit_blocks(problem: Problem, p: Array, q: Array, c: int, *, max_iter: int = 100) -> Blocks:

@@ -15,7 +15,7 @@ from omcal.baselines._base import Baseline
 from omcal.baselines._distances import narrow, narrow_bytes, squared_distances
 from omcal.baselines._graphs import closed_form_weights
 from omcal.baselines._linalg import sparse_rows
-from omcal.baselines._spectral import component_labels, some_eigenpairs
+from omcal.baselines._spectral import component_labels, component_surplus, some_eigenpairs
 from omcal.machine.arrays import Array
 from omcal.method.graph import nearest_columns
 from omcal.method.simplex import project_simplex
@@ -106,8 +106,10 @@ class KMM(Baseline):
             )
             solved.append(graph)
             before, A = A, next_prototypes(X, graph) if graph.converged else None
-            if A is not None and prototype_move(before, A) < self.tol:
-                break
+            if A is not None:
+                moves = squared_distances(before, A).min(axis=1)  # to the nearest new prototype
+                if linalg.norm(moves) < self.tol:
+                    break
         best = next((graph for graph in reversed(solved) if graph.converged), solved[-1])
         self.n_iter_ = len(solved)
         self.objective_ = np.array([graph.objective for graph in solved])
@@ -159,7 +161,7 @@ def structured_graph(
     ties = BipartiteTies(X, A, k, prototype_step)
     Z = ties.initial_graph()
     embedding = embed(Z, c)
-    surplus = component_surplus(embedding.eigenvalues, c)
+    surplus = component_surplus(1 - embedding.eigenvalues, c, _ZERO)
     weight = (ties.samples.alpha + ties.prototypes.alpha) / 2
     weights: list[float] = []
     eigenvalues: list[Array] = []
@@ -171,7 +173,7 @@ def structured_graph(
         Z = ties.updated_graph(embedding, weight)
         new = embed(Z, c)
         eigenvalues.append(new.eigenvalues)
-        surplus = component_surplus(new.eigenvalues, c)
+        surplus = component_surplus(1 - new.eigenvalues, c, _ZERO)
         n_successes = n_successes + 1 if surplus == 0 else 0
         if surplus > 0:  # too many components: restore the embedding, halve the weight
             weight /= 2
@@ -273,13 +275,6 @@ def embed(Z: sparse.csr_array, c: int) -> Embedding:
     return Embedding(U / np.sqrt(2), V / root[:, None] / np.sqrt(2), values)
 
 
-def component_surplus(eigenvalues: Array, c: int) -> int:
-    """Return -1, 0 or 1 for fewer than, exactly or more than c components, by eigenvalues."""
-    if eigenvalues[:c].sum() < c - _ZERO:
-        return -1
-    return 1 if eigenvalues[: c + 1].sum() > c + 1 - _ZERO else 0
-
-
 def bipartite_labels(Z: sparse.csr_array) -> NDArray[np.intp]:
     """Return the component of each sample in the graph between samples and prototypes."""
     n = Z.shape[0]
@@ -301,8 +296,3 @@ def next_prototypes(X: Matrix, graph: StructuredGraph) -> Array | None:
     totals = np.where(totals > 0, totals, counts)
     membership = sparse_rows(graph.nearest[:, None], ties / totals[graph.nearest], m)
     return np.asarray(safe_sparse_dot(membership.T, X, dense_output=True))
-
-
-def prototype_move(before: Array, after: Array) -> float:
-    """Return the norm of the squared distances from old prototypes to the nearest new ones."""
-    return float(linalg.norm(squared_distances(before, after).min(axis=1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -134,7 +134,8 @@ class Descent:
     def start(cls, X: list[Array], sizes: list[int], *, stale: bool) -> Descent:
         c, V = sizes[-1], len(X)
         factor = np.zeros if stale else lambda shape: np.eye(*shape)
-        chains = [[factor(shape) for shape in _shapes(x.shape[1], sizes)] for x in X]
+        widths = [[x.shape[1], *sizes[:-1]] for x in X]
+        chains = [[factor(shape) for shape in zip(w, sizes, strict=True)] for w in widths]
         suffixes = [np.zeros((size, c)) for size in sizes]
         return cls(X, chains, suffixes, np.eye(c), np.eye(len(X[0]), c), np.full(V, 1 / V), stale)
 
@@ -146,7 +147,7 @@ class Descent:
             for level, suffix in enumerate(self.suffixes):
                 chain[level] = procrustes(cross @ suffix.T)
                 cross = chain[level].T @ cross
-        bases = [_product(chain) for chain in self.chains]
+        bases = [reduce(np.matmul, chain) for chain in self.chains]
         a2 = self.weights**2
         projected: Any = sum(w * (x @ P) for w, x, P in zip(a2, self.X, bases, strict=True))
         self.A = procrustes(projected.T @ self.Z)
@@ -170,14 +171,3 @@ class Descent:
         for level in range(last + 1) if self.stale else range(last, -1, -1):
             below = self.A if level == last else chain[level + 1] @ self.suffixes[level + 1]
             self.suffixes[level] = below
-
-
-def _shapes(width: int, sizes: list[int]) -> list[tuple[int, int]]:
-    return list(zip([width, *sizes[:-1]], sizes, strict=True))
-
-
-def _product(chain: list[Array]) -> Array:
-    product = chain[0]
-    for factor in chain[1:]:
-        product = product @ factor
-    return product

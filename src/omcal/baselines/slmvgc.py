@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -169,35 +170,29 @@ class Supports:
         ]
 
 
+@dataclass
 class Consensus:
     """The variables of the objective and one round of updates."""
 
-    Z: list[sparse.csr_array]  # symmetric
-    Q: Array  # (V, n, n): Q[v, i] is column i of Q_v
-    S: Array  # symmetric
-    weights: Array  # (n, V)
+    graphs: InitVar[list[sparse.csr_array]]
     alpha: float
     beta: float
     lam: float
     gamma: float
+    solver: Solver
 
-    def __init__(
-        self,
-        graphs: list[sparse.csr_array],
-        alpha: float,
-        beta: float,
-        lam: float,
-        gamma: float,
-        solver: Solver,
-    ) -> None:
-        self.alpha, self.beta, self.lam, self.gamma = alpha, beta, lam, gamma
-        self.solver = solver
+    Z: list[sparse.csr_array] = field(init=False)  # symmetric
+    Q: Array = field(init=False)  # (V, n, n): Q[v, i] is column i of Q_v
+    S: Array = field(init=False)  # symmetric
+    weights: Array = field(init=False)  # (n, V)
+
+    def __post_init__(self, graphs: list[sparse.csr_array]) -> None:
         mean = sum(graphs) / len(graphs)
         self.L = laplacian(mean)
         self.dense_L: Array = self.L.toarray()
         self.supports: Supports = Supports(graphs)
         self.S = mean.toarray()
-        self.Z = self._graphs(lam, None)
+        self.Z = self._graphs(self.lam, None)
         self.Q = np.stack([Z.toarray() for Z in self.Z])
 
     def step(self) -> float:
