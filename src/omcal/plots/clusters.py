@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from omcal.machine.arrays import Array
 from omcal.model.certainty import margins
 from omcal.model.feature_effects import ClusterDescription
-from omcal.plots.figures import BLUE, ORANGE, new_axes, on_axes, open_frame
+from omcal.plots.figures import BLUE, ORANGE, name_rows, new_axes, on_axes
 from omcal.plots.palette import LIGHT, SHAPES, colour_of, shape_of
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ def sample_map(
     ----------
     positions : array-like of shape (n, 2)
         For example of `omcal.report.model_layout`.
-    labels : array-like of shape (n,)
-        Clusters, 0, 1, 2 ...
 
     Examples
     --------
@@ -78,8 +76,6 @@ def cluster_sizes(
 
     Parameters
     ----------
-    labels : array-like of shape (n,)
-        Clusters, 0, 1, 2 ...
 
     Examples
     --------
@@ -89,18 +85,12 @@ def cluster_sizes(
     sizes = np.bincount(_one_dimensional("labels", labels))
     order = np.argsort(-sizes, kind="stable")
     ax = new_axes(ax)
-    places = np.arange(len(sizes))
     colours = [LIGHT[colour_of(cluster)] for cluster in order]
-    bars = ax.barh(places, sizes[order], height=0.7, color=colours)
+    bars = ax.barh(range(len(sizes)), sizes[order], height=0.7, color=colours)
     texts = [f"{size:,} ({size / sizes.sum():.1%})" for size in sizes[order]]
     ax.bar_label(bars, texts, padding=4, color=_GREY, fontsize=8)
-    ax.set_yticks(places, labels=_titles(order, cluster_names))
-    ax.set_ylim(len(sizes) - 0.4, -0.6)
-    ax.set_xlim(0, 1.25 * sizes.max())
-    ax.set(xlabel="samples", ylabel="cluster")
-    ax.tick_params(axis="y", length=0)
-    open_frame(ax)
-    return ax
+    ax.set(xlabel="samples", ylabel="cluster", xlim=(0, 1.25 * sizes.max()))
+    return name_rows(ax, _titles(order, cluster_names))
 
 
 @on_axes
@@ -137,19 +127,13 @@ def cluster_features(
         )
     ax = new_axes(ax)
     found = sorted(found, key=lambda feature: -abs(feature.effect))
-    places = np.arange(len(found))
-    effects = np.array([feature.effect for feature in found])
+    effects = [feature.effect for feature in found]
     colours = [BLUE if effect > 0 else ORANGE for effect in effects]
-    ax.barh(places, effects, height=0.65, color=colours)
-    names = [f.feature if view else f"{f.view}: {f.feature}" for f in found]
-    ax.set_yticks(places, labels=names)
-    ax.set_ylim(len(found) - 0.4, -0.6)
+    ax.barh(range(len(found)), effects, height=0.65, color=colours)
     ax.axvline(0, color="black", linewidth=0.8)
     size = description.cluster_sizes[cluster]
     ax.set(xlabel="effect, in standard deviations", title=f"cluster {cluster}, {size:,} samples")
-    ax.tick_params(axis="y", length=0)
-    open_frame(ax)
-    return ax
+    return name_rows(ax, [f.feature if view else f"{f.view}: {f.feature}" for f in found])
 
 
 @on_axes
@@ -166,8 +150,6 @@ def confusion(
     ----------
     classes : array-like of shape (n,)
         Known classes.
-    labels : array-like of shape (n,)
-        Clusters, 0, 1, 2 ...
 
     Examples
     --------
@@ -234,8 +216,6 @@ def certainty(
         Certainties between 0 and 1, for example `certainty_` of a `Consensus`; or the soft
         indicator F of `model.transform`, of which the tie to the own cluster less that to the
         next is taken, as a share of all ties.
-    labels : array-like of shape (n,)
-        Clusters, 0, 1, 2 ...
 
     Examples
     --------
@@ -260,11 +240,8 @@ def certainty(
         ax.hlines(place, low, high, color=colour, linewidth=1)
         ax.barh(place, third - first, left=first, height=0.6, color=colour)
         ax.vlines(middle, place - 0.3, place + 0.3, color="white", linewidth=2)
-    ax.set_yticks(range(len(order)), labels=_titles(clusters[order], cluster_names))
-    ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set(xlabel="certainty", ylabel="cluster", xlim=(-0.02, 1.02))
-    open_frame(ax)
-    return ax
+    return name_rows(ax, _titles(clusters[order], cluster_names))
 
 
 def _titles(clusters: Iterable[int], cluster_names: Sequence[str] | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,9 @@ BLUE, ORANGE, _GREY = "#0072B2", "#D55E00", "#666666"
 _AX = """ax : matplotlib Axes, optional
     Where to draw; a new figure by default.
 """
+_LABELS = """labels : array-like of shape (n,)
+    Clusters, 0, 1, 2 ...
+"""
 _CLUSTER_NAMES = """cluster_names : sequence of str, optional
     For example `model.cluster_names_`; by default the clusters are shown by their numbers.
 """
@@ -38,11 +41,13 @@ Examples"""
 
 
 def on_axes(draw: F) -> F:
-    """Document the Axes of a drawing function, and its parameter `cluster_names` if it has one."""
+    """Document the Axes of a drawing function, and the parameters that it shares with others."""
     if draw.__doc__:  # python -OO has none
         own, examples = inspect.cleandoc(draw.__doc__).split("\n\nExamples")
-        names = _CLUSTER_NAMES if "cluster_names" in inspect.signature(draw).parameters else ""
-        draw.__doc__ = f"{own}\n{_AX}{names}{_RETURNS}{examples}"
+        given = inspect.signature(draw).parameters
+        labels = _LABELS if "labels" in given else ""
+        names = _CLUSTER_NAMES if "cluster_names" in given else ""
+        draw.__doc__ = f"{own}\n{labels}{_AX}{names}{_RETURNS}{examples}"
     return draw
 
 
@@ -72,9 +77,7 @@ def convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
     ax.plot(iterations, values, color=BLUE, linewidth=1.8, marker=marker, markersize=4)
     ax.set(xlabel="iteration", ylabel="objective")
     ax.locator_params(axis="x", integer=True)
-    ax.grid(axis="y", linewidth=0.5, alpha=0.4)
-    open_frame(ax)
-    return ax
+    return open_frame(ax, grid="y")
 
 
 @on_axes
@@ -99,18 +102,13 @@ def view_weights(weights: ArrayLike, names: Sequence[str], ax: Axes | None = Non
             f"weights has shape {values.shape} for {len(names)} names; give one weight per view."
         )
     ax = new_axes(ax)
-    places = np.arange(len(values))
-    bars = ax.barh(places, values, height=0.6, color=BLUE)
+    bars = ax.barh(range(len(values)), values, height=0.6, color=BLUE)
     ax.bar_label(bars, fmt="%.3f", padding=4, color=_GREY)
-    ax.set_yticks(places, labels=list(names))
-    ax.set_ylim(len(values) - 0.4, -0.6)
     # Room for the number at the end of the longest bar.
     ax.set_xlim(0, 1.2 * max(float(values.max(initial=0.0)), 1e-12))
     ax.set_xlabel("weight")
     ax.locator_params(axis="x", nbins=5)
-    ax.tick_params(axis="y", length=0)
-    open_frame(ax)
-    return ax
+    return name_rows(ax, names)
 
 
 @on_axes
@@ -281,9 +279,7 @@ def over_anchors(
     ax.plot(x, y, color=ORANGE if is_time else BLUE, linewidth=1.8, marker="o", markersize=4)
     ax.set(xlabel="number of anchors m", ylabel=name)
     ax.set_ylim(0, None if is_time else 1.02)
-    ax.grid(axis="y", linewidth=0.5, alpha=0.4)
-    open_frame(ax)
-    return ax
+    return open_frame(ax, grid="y")
 
 
 @on_axes
@@ -327,10 +323,8 @@ def scores_by_method(
     ax.set_xticks(places, labels=list(metrics))
     ax.set_ylim(0, 1.02)
     ax.legend(frameon=False, fontsize=8)
-    ax.grid(axis="y", linewidth=0.5, alpha=0.4)
     ax.set_axisbelow(True)
-    open_frame(ax)
-    return ax
+    return open_frame(ax, grid="y")
 
 
 def _power_of_ten(value: float) -> str:
@@ -362,6 +356,17 @@ def require_matplotlib(module: str = "matplotlib") -> Any:
         ) from error
 
 
-def open_frame(ax: Any) -> None:
-    """Hide the upper and the right line of the frame."""
+def open_frame(ax: Axes, grid: Literal["", "x", "y"] = "") -> Axes:
+    """Hide the upper and the right line of the frame, and draw the grid of an axis; return ax."""
     ax.spines[["top", "right"]].set_visible(False)
+    if grid:
+        ax.grid(axis=grid, linewidth=0.5, alpha=0.4)
+    return ax
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> Axes:
+    """Name rows that go from top to bottom, and open the frame; return ax."""
+    ax.set_yticks(range(len(names)), labels=list(names))
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    return open_frame(ax)

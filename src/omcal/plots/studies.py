@@ -49,9 +49,7 @@ def view_effects(explanation: ViewExplanation, ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(explanation.views) - 0.5, -0.5)
     ax.set(xlim=(-0.02, 1.02), xlabel="0 to 1")
     ax.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-    ax.grid(axis="x", linewidth=0.5, alpha=0.4)
-    open_frame(ax)
-    return ax
+    return open_frame(ax, grid="x")
 
 
 @on_axes
@@ -89,9 +87,7 @@ def number_of_clusters(found: ClusterNumber, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="number of clusters", ylabel="part of the largest value", ylim=(None, 1.1))
     ax.locator_params(axis="x", integer=True)
     ax.legend(frameon=False, fontsize=8)
-    ax.grid(axis="y", linewidth=0.5, alpha=0.4)
-    open_frame(ax)
-    return ax
+    return open_frame(ax, grid="y")
 
 
 @on_axes
@@ -125,8 +121,7 @@ def settings(trials: Sequence[Trial], ax: Axes | None = None) -> Axes:
     ax.invert_yaxis()
     ax.set_xlabel("agreement")
     ax.legend(fontsize="small")
-    open_frame(ax)
-    return ax
+    return open_frame(ax)
 
 
 def _dots(
