@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import zlib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -140,7 +141,6 @@ def on_dask(parts: list[int], rows: list[int]) -> str:
     from distributed import Client, LocalCluster
 
     from omcal.method.graph import AnchorGraphs
-    from omcal.places.cluster import GraphPart
     from omcal.places.cluster_rows import ClusterRows
     from omcal.places.memory import MemoryRows
 
@@ -165,8 +165,9 @@ def on_dask(parts: list[int], rows: list[int]) -> str:
             for count in parts:
                 size = n // count
                 slices = [slice(i * size, (i + 1) * size) for i in range(count)]
-                held = client.scatter([GraphPart(graphs[s], c, n) for s in slices], hash=False)
-                there = ClusterRows(client, held, [size] * count)
+                held = client.scatter([graphs[s] for s in slices], hash=False)
+                make = partial(MemoryRows, n_clusters=c, compiled=n >= 50_000)
+                there = ClusterRows(client, held, [size] * count, make)
                 there.gram()
                 here = MemoryRows(graphs[slices[0]], c, compiled=n >= 50_000)
                 sweep = _milliseconds(lambda rows=here: rows.sweep(*step)) * count / 2

@@ -1,5 +1,7 @@
 """What the tests of fits on a Dask cluster share."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,8 @@ pytest.importorskip("distributed", reason="the extra dask is not installed")
 import dask.array as da
 
 from omcal.machine.threads import row_blocks
-from omcal.places.cluster import GraphPart
 from omcal.places.cluster_rows import ClusterRows
+from omcal.places.memory import MemoryRows
 
 SETTINGS = {"n_clusters": 4, "n_anchors": 9, "max_iter": 12, "tol": 0.0, "random_state": 0}
 
@@ -24,10 +26,9 @@ class Distributed(ClusterRows):
 
     def __init__(self, client, graphs, n_clusters, n_parts=3):
         rows = list(row_blocks(graphs.n, -(-graphs.n // n_parts)))
-        parts = [GraphPart(graphs[part], n_clusters, graphs.n) for part in rows]
-        super().__init__(
-            client, client.scatter(parts, hash=False), [len(range(graphs.n)[r]) for r in rows]
-        )
+        parts = client.scatter([graphs[part] for part in rows], hash=False)
+        sizes = [len(range(graphs.n)[r]) for r in rows]
+        super().__init__(client, parts, sizes, partial(MemoryRows, n_clusters=n_clusters))
         self._last = None
 
     def assign(self, alpha, P, R, G, *, runner_up=False):

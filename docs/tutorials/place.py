@@ -80,8 +80,9 @@ class PackedPart:
 # memory, by an existing function. ``build`` makes rows with them, one block of samples after
 # another, so that at most one block is unpacked. ``join`` makes the rows of ``Consensus``, which
 # are small. ``apply`` labels new samples, which needs no rows. ``supported_options`` names the
-# options that have a meaning here; all others are refused by name. Everything else (progress,
-# checkpoints, ranks, diagnostics) has a default that works.
+# options that have a meaning here; all others are refused by name. ``learn`` and ``apply`` must
+# refuse NaN and infinity, as the functions used here do. Everything else (progress, checkpoints,
+# ranks) has a default that works.
 
 BLOCK = 4096
 

@@ -8,7 +8,6 @@ import omcal.method.anchors
 from omcal import OMCAL, Consensus
 from omcal.method import graph, scaling
 from omcal.method.kinds import SAMPLE_ROWS
-from omcal.places import choose
 from omcal.views.view import View
 
 N, M = 6000, 12
@@ -42,7 +41,7 @@ def reads(monkeypatch):
         raise AssertionError(f"view {view.name!r} is read once more to be checked")
 
     monkeypatch.setattr(View, "rows", counted)
-    for module in (scaling, graph, choose):
+    for module in (scaling, graph):
         monkeypatch.setattr(module, "check_finite", refused)
     monkeypatch.setattr(omcal.method.anchors, "SAMPLE_PER_ANCHOR", 40)
     return noted

@@ -131,12 +131,13 @@ def _sampled_views(place: Place, count: int) -> tuple[Array | None, Views] | Non
     """Return up to `count` random samples that are in every view, and their row numbers.
 
     The numbers are None where the samples are those that a scan has kept. The result is None where
-    the place does not test, or has no samples in the memory of this process.
+    no samples are in the memory of this process, and on devices: the test on the host would take
+    several times as long as the fit there.
     """
     if place.scanned is not None:
         return None, place.scanned.load(slice(count))
     views = place.views
-    if views.home != "memory" or not place.tests_structure:
+    if views.home != "memory" or place.asked.device != "cpu":
         return None
     rows = np.sort(complete_sample(views.n, views.present, count))
     return rows, Views([view.part(view.array[rows], rows) for view in views])

@@ -48,15 +48,14 @@ class Place(ABC):
     """Where the rows of some views live and are worked on.
 
     A fit first learns a graph model (scalings and anchors), then builds rows with it. Several runs
-    share the scalings and, where possible, one pass over the views.
+    share the scalings and, where possible, one pass over the views. `learn` and `apply` refuse NaN
+    and infinity, as the functions for views in memory do.
     """
 
     supported_options: ClassVar[frozenset[str]]  # options of `PlaceRequest` with a meaning here
-    checks_values: ClassVar[bool] = False  # whether NaN and infinity are found on the way
     runs_in_threads: ClassVar[bool] = False  # whether threads can solve several runs at once
     team: Team = SOLO  # the processes that share the fit
     scanned: Views | None = None  # samples that a scan has kept in memory
-    tests_structure: ClassVar[bool] = True  # whether fits are tested for structure
 
     def __init__(self, views: Views, asked: PlaceRequest) -> None:
         self.views = views
@@ -104,14 +103,11 @@ class Place(ABC):
         """Raise MemoryError where the work needs more memory than this place can have."""
         return
 
-    def load(self, parts: list[slice]) -> list[Views]:
-        """Return blocks of rows in the memory of this process."""
-        return [self.views.load(part) for part in parts]
-
-    def scan_rows(self, scan_plan: DataScan, first: int = 0) -> BlockStats:
+    def scan_rows(self, data_scan: DataScan, first: int = 0) -> BlockStats:
         """Scan the rows of this place; `first` is the number of the first among all rows."""
-        rows = slice(first, first + self.views.n)
-        return scan(self.views, first, scan_plan.sampled(rows), scan_plan.shared)
+        sampled = data_scan.sampled(slice(first, first + self.views.n))
+        rows = slice(0, self.views.n)
+        return scan(self.views, rows, sampled, first=first, plans=data_scan.shared)
 
 
 def bytes_per_row(views: Views, settings: GraphSettings, *, compiled: bool | None = None) -> int:

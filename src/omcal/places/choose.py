@@ -14,7 +14,7 @@ from typing import Any
 
 from omcal.places.base import Place
 from omcal.places.team import SOLO, Team
-from omcal.views.view import Views, check_finite
+from omcal.views.view import Views
 
 _LEAVE_OUT = "leave one of them out"
 _REMEDIES = {
@@ -114,7 +114,7 @@ def _own_place(views: Views, asked: PlaceRequest) -> Place:
 
 
 def _checked(kind: str | type[Place], reason: str, views: Views, asked: PlaceRequest) -> Place:
-    """Return a place of this class, if it supports all options and the values are finite."""
+    """Return a place of this class, if it supports all options."""
     if isinstance(kind, str):
         module, _, name = kind.rpartition(".")
         found: type[Place] = getattr(import_module(module), name)
@@ -123,8 +123,4 @@ def _checked(kind: str | type[Place], reason: str, views: Views, asked: PlaceReq
         if name not in kind.supported_options:
             remedy = _REMEDIES.get(name, _LEAVE_OUT)
             raise ValueError(f"{text} does not go with {reason}; {remedy}.")
-    if not kind.checks_values:
-        for view in views:
-            if view.home == "memory":
-                check_finite(view)
     return kind(views, asked)

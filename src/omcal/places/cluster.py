@@ -7,7 +7,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from operator import getitem
@@ -16,31 +16,20 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from dask.sizeof import sizeof
 from distributed import Client, Future, default_client, wait
 
 from omcal.machine.arrays import Array
 from omcal.machine.compiled import compiled_pays
 from omcal.method.graph import AnchorGraphs
-from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor, graphs_of_runs
-from omcal.method.rows import AbstractRows, Assignment
-from omcal.method.scaling import ScalingPlan
+from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
+from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
-from omcal.places.base import OutputKind, Place, SampledGraphs, sample_rows
+from omcal.places.base import OutputKind, SampledGraphs, sample_rows
+from omcal.places.blocks import GraphRecipe, InBlocks
 from omcal.places.choose import PlaceRequest
-from omcal.places.cluster_rows import ClusterRows, clear_errors, tree_sum
-from omcal.places.data_scan import (
-    BlockStats,
-    DataScan,
-    NonFiniteBlockError,
-    drafts_of,
-    nonfinite_counts,
-    refuse_nonfinite,
-    require_finite_block,
-    require_same,
-    scan,
-)
-from omcal.places.memory import MemoryRows, join_in_memory
+from omcal.places.cluster_rows import ClusterRows, clear_errors, submit_each, tree_sum
+from omcal.places.data_scan import counting_nonfinite, require_finite_block
+from omcal.places.memory import MemoryRows
 from omcal.views.view import View, Views, mark_absent
 
 logger: logging.Logger = logging.getLogger("omcal")
@@ -51,7 +40,7 @@ _SILENT_SECONDS, _MOST_SECONDS = 5, 600  # wait for a first worker
 _PART_ROWS = 50_000  # a smaller part costs more than it saves
 
 
-class OnCluster(Place):
+class OnCluster(InBlocks):
     """Rows on the workers; this process receives only the samples for the anchors.
 
     Predictions are Dask arrays that are not yet computed.
@@ -76,52 +65,87 @@ class OnCluster(Place):
             raise ValueError(
                 "anchors='kmeans-full' would take all rows off the cluster; use anchors='kmeans'."
             )
+        return super().learn(settings, random_states)
+
+    def load(self, parts: list[slice]) -> list[Views]:
+        numbers = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+
+        def inside(rows: slice) -> Array:
+            return np.asarray(numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start)
+
+        which = (lambda rows: (inside(rows),)), (lambda rows: inside(rows).size > 0)
+        found: list[Views] = self.total([], _take, *which)
+        return found
+
+    def total(
+        self,
+        start: Any,
+        work: Callable[..., Any],
+        arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
+        which: Callable[[slice], bool] = lambda rows: True,
+    ) -> Any:
         with self._explaining():
-            drafts = drafts_of(self.views, self.n, settings.scale, self.load)
-            scan_plan = DataScan(self.views.n, self.views.widths, settings, random_states, drafts)
-            seen = _look(self._blocks, scan_plan, self._client)
-        self._marks = seen.block_checksums
-        learned = scan_plan.finish(seen, self.views)
-        self.scanned = scan_plan.kept
-        return learned
+            tasks = self._blocks.tasks("scan", work, arguments, which)
+            futures = self._client.compute(list(tasks))
+            return start + tree_sum(self._client, futures, "scan") if futures else start
 
     def build(
         self, models: Sequence[GraphModel], settings: GraphSettings
     ) -> Iterator[AbstractRows]:
-        recipe = _Recipe(list(models), settings.n_clusters, self.views.n)
+        compiled = compiled_pays(self.views.n)
+        recipe = GraphRecipe(list(models), compiled)
         with self._explaining():
-            graphs = _build(self._blocks, recipe, self._marks, self._client)
-        runs = _by_run(graphs, len(models), self._client)
-        self._samples = [_sampled(parts, self._blocks.rows, self._client) for parts in runs]
+            tasks = self._blocks.tasks(
+                "graph", recipe, lambda rows: (self._checksums.get(rows.start),)
+            )
+            graphs = self._client.compute(list(tasks))
+            wait(graphs)
+            for future in graphs:
+                if future.status == "error":
+                    future.result()
+        # Parts by run, so that those of one run can be released.
+        runs = [
+            submit_each(self._client, f"run-{run:03d}", getitem, graphs, common=[run])
+            for run in range(len(models))
+        ]
+        self._samples = [self._sampled(parts) for parts in runs]
         del graphs
+        make = partial(MemoryRows, n_clusters=settings.n_clusters, compiled=compiled)
         while runs:
             parts = _merged(runs.pop(0), self._blocks.sizes, self._client)
-            yield ClusterRows(self._client, *parts)
+            yield ClusterRows(self._client, *parts, make)
             del parts
+
+    def _sampled(self, parts: list[Future]) -> list[Future]:
+        """Return the graphs of a few samples of each part."""
+        numbers, found = sample_rows(self.views.n), []
+        for part, rows in zip(parts, self._blocks.rows, strict=True):
+            inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
+            if len(inside):
+                found += submit_each(self._client, "sample-graphs", getitem, [part], [inside])
+        return found
+
+    def sample_graphs(self, number: int) -> SampledGraphs:
+        with self._explaining():
+            graphs = AnchorGraphs.joined(self._client.gather(self._samples[number]))
+        return SampledGraphs(graphs, sample_rows(self.views.n))
 
     def apply(
         self, rule: Predictor | ConsensusPredictor, wanted: OutputKind, out: Any = None
     ) -> Any:
         if out is not None:
             raise ValueError("out= is not for X in Dask; use dask.array.store on the result.")
-        if wanted == "labels":
-            return map_rows(self.views, rule.labels, 0, np.int32)
-        return map_rows(self.views, rule.indicator, rule.n_clusters, self.views.dtype)
-
-    def load(self, parts: list[slice]) -> list[Views]:
-        def touched(rows: slice) -> bool:
-            return any(part.start < rows.stop and rows.start < part.stop for part in parts)
-
-        tasks = self._blocks.tasks("sample", _take, lambda rows: (parts,), touched)
-        return list(self._client.gather(self._client.compute(list(tasks))))
-
-    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
-        return join_in_memory(runs, n_clusters)
-
-    def sample_graphs(self, number: int) -> SampledGraphs:
-        with self._explaining():
-            graphs = AnchorGraphs.joined(self._client.gather(self._samples[number]))
-        return SampledGraphs(graphs, sample_rows(self.views.n))
+        labels = wanted == "labels"
+        work, dtype = (rule.labels, np.int32) if labels else (rule.indicator, self.views.dtype)
+        tail = () if labels else (rule.n_clusters,)
+        blocks = _Blocks.of(self.views)
+        tasks = blocks.tasks("predict", partial(_apply, work))
+        return da.concatenate(
+            [
+                da.from_delayed(task, shape=(size, *tail), dtype=dtype)
+                for task, size in zip(tasks, blocks.sizes, strict=True)
+            ]
+        )
 
     @cached_property
     def _client(self) -> Client:
@@ -134,25 +158,9 @@ class OnCluster(Place):
     @contextmanager
     def _explaining(self) -> Iterator[None]:
         """Turn an error of a worker into one that names the cause and the remedy."""
-        with clear_errors(self._client):
-            try:
-                yield
-            except NonFiniteBlockError:
-                refuse_nonfinite(self.views, lambda: _count_nonfinite(self._blocks, self._client))
-                raise
-
-
-def map_rows(views: Views, function: Callable[[Views], Array], width: int, dtype: Any) -> Any:
-    """Apply `function` to each block of views; return a Dask array, 1-D where width is 0."""
-    blocks = _Blocks.of(views)
-    tail = (width,) if width else ()
-    arrays = [
-        da.from_delayed(made, shape=(size, *tail), dtype=dtype)
-        for made, size in zip(
-            blocks.tasks("predict", _apply, lambda rows: (function,)), blocks.sizes, strict=True
-        )
-    ]
-    return da.concatenate(arrays)
+        count = self.count_nonfinite
+        with clear_errors(self._client), counting_nonfinite(self.views, count):
+            yield
 
 
 @dataclass(frozen=True)
@@ -177,58 +185,25 @@ class _Blocks:
 
     def tasks(
         self,
-        what: str,
-        function: Callable[..., Any],
+        name: str,
+        work: Callable[..., Any],
         arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
         which: Callable[[slice], bool] = lambda rows: True,
     ) -> Iterator[Any]:
-        """Yield delayed function(views in memory, rows, *arguments) of each selected part."""
+        """Yield delayed work(block in memory, rows, *arguments(rows)) of each selected part."""
         token = uuid.uuid4().hex
+        # A task of its own, so that data in it are sent once per worker.
+        shared = dask.delayed(work, name=f"omcal-work-{token}", traverse=False)
         for i, (rows, blocks) in enumerate(zip(self.rows, self.blocks, strict=True)):
             if which(rows):
-                yield dask.delayed(partial(_with_views, function, self.names))(
+                yield dask.delayed(_with_views)(
+                    shared,
+                    self.names,
                     list(blocks),
                     rows,
                     *arguments(rows),
-                    dask_key_name=f"omcal-{what}-{i:06d}-{token}",
+                    dask_key_name=f"omcal-{name}-{i:06d}-{token}",
                 )
-
-
-@dataclass(frozen=True)
-class GraphPart:
-    """The graphs of some rows, held by a worker."""
-
-    graphs: AnchorGraphs
-    n_clusters: int
-    n: int
-
-    @classmethod
-    def merge(cls, parts: list[GraphPart]) -> GraphPart:
-        """Merge consecutive parts."""
-        return replace(parts[0], graphs=AnchorGraphs.joined([part.graphs for part in parts]))
-
-    def rows(self, F: Array | None = None) -> MemoryRows:
-        return MemoryRows(self.graphs, self.n_clusters, compiled=compiled_pays(self.n), F=F)
-
-
-@sizeof.register(GraphPart)  # type: ignore[untyped-decorator]
-def _size_of_part(part: GraphPart) -> int:
-    return part.graphs.nbytes
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """The models that build the parts of all runs."""
-
-    models: list[GraphModel]
-    n_clusters: int
-    n: int
-
-    def build(self, block: Views, rows: slice, block_checksums: dict[int, int]) -> list[GraphPart]:
-        require_finite_block(block)
-        require_same(block, rows, block_checksums)
-        made = graphs_of_runs(block, self.models, compiled=compiled_pays(self.n))
-        return [GraphPart(graphs, self.n_clusters, self.n) for graphs in made]
 
 
 def _find_client(given: Any) -> Client:
@@ -239,34 +214,35 @@ def _find_client(given: Any) -> Client:
             "X lies in Dask and there is no cluster to work on; make a client first "
             "(distributed.Client()), or pass client=."
         ) from error
-    _require_workers(client)
+    if not client.nthreads():
+        _wait_for_worker(client)
     return client
 
 
-def _require_workers(client: Client) -> None:
+def _wait_for_worker(client: Client) -> None:
     """Wait for a worker, with a warning and a time limit; a task makes adaptive clusters grow."""
-    if client.nthreads():
-        return
-    task = client.submit(int, key=f"omcal-worker-{uuid.uuid4().hex}")
+    (task,) = submit_each(client, "worker", int)
     where = client.scheduler.address if client.scheduler else "?"
-    try:
-        task.result(timeout=_SILENT_SECONDS)
-    except TimeoutError:
-        logger.warning(
-            "the Dask cluster at %s has no workers; waiting for one, %d s at most",
-            where,
-            _MOST_SECONDS,
-        )
-    else:
+    if _ends_within(task, _SILENT_SECONDS):
         return
-    try:
-        task.result(timeout=_MOST_SECONDS)
-    except TimeoutError as error:
+    logger.warning(
+        "the Dask cluster at %s has no workers; waiting for one, %d s at most", where, _MOST_SECONDS
+    )
+    if not _ends_within(task, _MOST_SECONDS):
         task.cancel()
         raise ConnectionError(
             f"the Dask cluster at {where} has had no worker for {_MOST_SECONDS} s; start some "
             "(dask worker ADDRESS), or fit without client=."
-        ) from error
+        )
+
+
+def _ends_within(task: Future, seconds: float) -> bool:
+    """Whether a task ends within this time."""
+    try:
+        task.result(timeout=seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _aligned(views: Views, client: Client | None) -> list[Any]:
@@ -300,75 +276,12 @@ def _chunks_of_files(views: Views, client: Client | None) -> tuple[int, ...]:
 
 def _array_of_file(view: View, chunks: tuple[int, ...]) -> Any:
     """Return a stored view as a Dask array; the workers read it at the same path."""
-    edges = np.cumsum((0, *chunks)).tolist()
-    token = uuid.uuid4().hex
-    stored = dask.delayed(view.array, name=f"omcal-file-{token}", traverse=False)
+    stored = dask.delayed(view.array, name=f"omcal-file-{uuid.uuid4().hex}", traverse=False)
     blocks = [
-        da.from_delayed(
-            dask.delayed(_read)(stored, a, b, dask_key_name=f"omcal-read-{a:012d}-{token}"),
-            shape=(b - a, view.width),
-            dtype=view.array.dtype,
-        )
-        for a, b in pairwise(edges)
+        da.from_delayed(stored[a:b], shape=(b - a, view.width), dtype=view.array.dtype)
+        for a, b in pairwise(np.cumsum((0, *chunks)).tolist())
     ]
     return da.concatenate(blocks)
-
-
-def _read(stored: Any, start: int, stop: int) -> Array:
-    return np.asarray(stored[start:stop])
-
-
-def _look(blocks: _Blocks, scan_plan: DataScan, client: Client) -> BlockStats:
-    shared = dask.delayed(scan_plan.shared, name=f"omcal-drafts-{uuid.uuid4().hex}", traverse=False)
-    tasks = blocks.tasks(
-        "scan", _see, lambda rows: (scan_plan.sampled(rows), shared), scan_plan.wants
-    )
-    futures = client.compute(list(tasks))
-    return tree_sum(client, futures, "omcal-add-look") if futures else BlockStats()
-
-
-def _build(
-    blocks: _Blocks, made_with: _Recipe, block_checksums: dict[int, int], client: Client
-) -> list[Future]:
-    recipe = dask.delayed(made_with, name=f"omcal-recipe-{uuid.uuid4().hex}", traverse=False)
-    tasks = blocks.tasks(
-        "graph",
-        _graphs,
-        lambda rows: (recipe, {rows.start: block_checksums[rows.start]} if block_checksums else {}),
-    )
-    futures: list[Future] = client.compute(list(tasks))
-    wait(futures)
-    for future in futures:
-        if future.status == "error":
-            future.result()
-    return futures
-
-
-def _by_run(graphs: list[Future], n_runs: int, client: Client) -> list[list[Future]]:
-    """Return the parts of each run, which can be released run by run."""
-    token = uuid.uuid4().hex
-    return [
-        [
-            client.submit(getitem, part, run, key=f"omcal-run-{run:03d}-{i:06d}-{token}")
-            for i, part in enumerate(graphs)
-        ]
-        for run in range(n_runs)
-    ]
-
-
-def _sampled(parts: list[Future], blocks: list[slice], client: Client) -> list[Future]:
-    """Return the graphs of a few samples of each part."""
-    numbers, token, found = sample_rows(blocks[-1].stop), uuid.uuid4().hex, []
-    for part, rows in zip(parts, blocks, strict=True):
-        inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
-        if len(inside):
-            key = f"omcal-sample-graphs-{rows.start:012d}-{token}"
-            found.append(client.submit(_some, part, inside, key=key))
-    return found
-
-
-def _some(part: GraphPart, inside: Array) -> AnchorGraphs:
-    return part.graphs[inside]
 
 
 def _merged(
@@ -380,27 +293,19 @@ def _merged(
     group = math.ceil(len(graphs) / most)
     if group == 1:
         return graphs, sizes
-    starts = range(0, len(graphs), group)
-    token = uuid.uuid4().hex
-    parts = [
-        client.submit(GraphPart.merge, graphs[i : i + group], key=f"omcal-part-{i:06d}-{token}")
-        for i in starts
-    ]
-    return parts, [sum(sizes[i : i + group]) for i in starts]
-
-
-def _count_nonfinite(blocks: _Blocks, client: Client) -> Array:
-    futures = client.compute(list(blocks.tasks("count", _count)))
-    return np.asarray(tree_sum(client, futures, "omcal-add-count"))
+    some = [slice(i, i + group) for i in range(0, len(graphs), group)]
+    parts = submit_each(client, "part", AnchorGraphs.joined, [graphs[one] for one in some])
+    return parts, [sum(sizes[one]) for one in some]
 
 
 def _with_views(
-    function: Callable[..., Any],
+    work: Callable[..., Any],
     names: Sequence[str],
     blocks: Sequence[Any],
     rows: slice,
     *arguments: Any,
 ) -> Any:
+    """Do the work on blocks of all views, in the memory of a worker."""
     views = [View(name, np.asarray(block)) for name, block in zip(names, blocks, strict=True)]
     for view in views:
         if view.array.shape[0] != rows.stop - rows.start:
@@ -408,32 +313,16 @@ def _with_views(
                 f"view {view.name!r}: rows {rows.start} to {rows.stop - 1} have shape "
                 f"{view.array.shape}; the data must not change during the fit."
             )
-    return function(mark_absent(Views(views)), rows, *arguments)
+    return work(mark_absent(Views(views)), rows, *arguments)
 
 
-def _see(
-    block: Views, rows: slice, sampled: slice | Array, drafts: list[ScalingPlan]
-) -> BlockStats:
-    return scan(block, rows.start, sampled, drafts)
+def _take(block: Views, rows: slice, inside: Array) -> list[Views]:
+    """Return some rows of a block."""
+    taken = Views([view.part(view.array[inside], inside) for view in block])
+    require_finite_block(taken)
+    return [taken]
 
 
-def _take(block: Views, rows: slice, parts: list[slice]) -> Views:
-    """Return the rows of a block that are in one of the parts."""
-    numbers = np.concatenate([np.arange(part.start, part.stop) for part in parts])
-    inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
-    return Views([view.part(view.array[inside], inside) for view in block])
-
-
-def _graphs(
-    block: Views, rows: slice, recipe: _Recipe, block_checksums: dict[int, int]
-) -> list[GraphPart]:
-    return recipe.build(block, rows, block_checksums)
-
-
-def _count(block: Views, rows: slice) -> Array:
-    return nonfinite_counts(block)
-
-
-def _apply(block: Views, rows: slice, function: Callable[[Views], Array]) -> Array:
+def _apply(work: Callable[[Views], Array], block: Views, rows: slice) -> Array:
     require_finite_block(block)
-    return function(block)
+    return work(block)

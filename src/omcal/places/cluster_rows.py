@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
-from typing import Any, Protocol
+from functools import partial, reduce
+from operator import add, attrgetter, itemgetter
+from types import MappingProxyType
+from typing import Any
 
 import dask
 import dask.array as da
 import distributed
 import numpy as np
+from dask.sizeof import sizeof
 from distributed import CancelledError, Client, Future, get_worker
 from distributed.scheduler import KilledWorker
 
 from omcal.machine.arrays import Floats
+from omcal.method.graph import AnchorGraphs
 from omcal.method.rows import AbstractRows, Assignment, Sums
 
 _FAN_IN = 8  # results per addition on a worker
@@ -26,11 +28,9 @@ _FAN_IN = 8  # results per addition on a worker
 State = tuple[Any, Sums]  # F, and the sums over it
 
 
-class Part(Protocol):
-    """The state of a worker's rows without F."""
-
-    def rows(self, F: Any = None) -> Any:
-        """Return rows that continue from F, or from zero; their attribute F is the new one."""
+@sizeof.register(AnchorGraphs)  # type: ignore[untyped-decorator]
+def _size_of_graphs(graphs: AnchorGraphs) -> int:
+    return graphs.nbytes
 
 
 class ClusterRows(AbstractRows):
@@ -43,10 +43,12 @@ class ClusterRows(AbstractRows):
     Parameters
     ----------
     client : distributed.Client
-    parts : sequence of futures of Part
+    parts : sequence of futures of AnchorGraphs
         In the order of rows.
     sizes : sequence of int
         Number of rows of each.
+    make : callable
+        Returns rows from the graphs of a part and its F (None: zero), which it may change.
     """
 
     def __init__(
@@ -54,37 +56,35 @@ class ClusterRows(AbstractRows):
         client: Client,
         parts: Sequence[Future],
         sizes: Sequence[int],
+        make: Callable[..., Any],
     ) -> None:
-        self._client = client
-        self._parts = list(parts)
-        self._sizes = list(sizes)
+        self._client, self._make = client, make
+        self._parts, self._sizes = list(parts), list(sizes)
         self._states: list[Future | None] = [None] * len(self._parts)
         self._homes: dict[int, str] = {}
-        self._name = uuid.uuid4().hex
-        self._count = itertools.count()
 
     def gram(self) -> Floats:
-        parts = self._each("gram", _gram, range(self.n_parts), self._parts)
-        return np.asarray(self._total("gram", parts))
+        return np.asarray(self._total("gram", self._parts, partial(_gram, self._make)))
 
     def sweep(self, alpha: Floats, P: Floats, R: Floats) -> Sums:
-        step = self._submit("step", _step, alpha, P, R)
-        self._states = self._each("sweep", _sweep, self._parts, self._states, common=[step])
-        parts = self._each("sums", _sums, range(self.n_parts), self._states)
-        sums: Sums = self._total("sums", parts)
+        step = submit_each(self._client, "step", _step, [(alpha, P, R)])
+        common = [*step, self._make]
+        self._states = self._each("sweep", _sweep, self._parts, self._states, common=common)
+        sums: Sums = self._total("sums", self._states, itemgetter(1))
         return sums
 
     def assign(
         self, alpha: Floats, P: Floats, R: Floats, G: Floats, *, runner_up: bool = False
     ) -> Assignment:
-        step = self._submit("step", _step, alpha, P, R, G, runner_up)
-        assigned = self._each("assign", _assign, self._parts, self._states, common=[step])
-        undecided = self._each("undecided", _undecided, range(self.n_parts), assigned)
+        step = submit_each(self._client, "step", _step, [(alpha, P, R, G)])
+        common = [*step, self._make, runner_up]
+        assigned = self._each("assign", _assign, self._parts, self._states, common=common)
         kinds: dict[str, Any] = {"labels": np.int32}
         if runner_up:
             kinds |= {"second": np.uint16, "share": np.uint8}
         found = {name: self._array_of(name, assigned, dtype) for name, dtype in kinds.items()}
-        return Assignment(n_undecided=self._total("undecided", undecided), **found)
+        n_undecided = self._total("undecided", assigned, attrgetter("n_undecided"))
+        return Assignment(n_undecided=n_undecided, **found)
 
     def _array_of(self, name: str, assigned: list[Future], dtype: Any) -> da.Floats:
         """Return one attribute of all assignments, concatenated on the workers."""
@@ -96,30 +96,20 @@ class ClusterRows(AbstractRows):
             ]
         )
 
-    @property
-    def n_parts(self) -> int:
-        return len(self._parts)
-
     def _each(
         self,
-        what: str,
+        name: str,
         function: Callable[..., Any],
         *columns: Iterable[Any],
         common: Sequence[Any] = (),
     ) -> list[Any]:
         """Submit a task per part to the worker that holds it, or to another if that one is gone."""
-        futures = []
-        for i, given in enumerate(zip(*columns, strict=True)):
-            home = {"workers": self._homes[i], "allow_other_workers": True} if self._homes else {}
-            futures.append(self._submit(what, function, *given, *common, **home))
-        return futures
+        return submit_each(self._client, name, function, *columns, common=common, homes=self._homes)
 
-    def _submit(self, what: str, function: Callable[..., Any], *given: Any, **how: Any) -> Future:
-        key = f"omcal-{what}-{next(self._count):06d}-{self._name}"
-        return self._client.submit(function, *given, key=key, **how)
-
-    def _total(self, what: str, futures: list[Future]) -> Any:
-        found = tree_sum(self._client, futures, f"omcal-add-{what}")
+    def _total(self, name: str, futures: Sequence[Any], take: Callable[[Any], Any]) -> Any:
+        """Return the sum of take(result) over the parts, and note the workers that hold them."""
+        located = self._each(name, _located, range(len(futures)), futures, common=[take])
+        found = tree_sum(self._client, located, name)
         self._homes = found.homes
         return found.value
 
@@ -135,17 +125,32 @@ class Located:
         return Located(self.value + other.value, self.homes | other.homes)
 
 
+def submit_each(
+    client: Client,
+    name: str,
+    function: Callable[..., Any],
+    *columns: Iterable[Any],
+    common: Sequence[Any] = (),
+    homes: Mapping[int, str] = MappingProxyType({}),
+) -> list[Any]:
+    """Submit function(*entries, *common) for the entries of the columns; one task without any.
+
+    `homes` holds the workers that task i should run on, if they still exist.
+    """
+    token, futures = uuid.uuid4().hex, []
+    for i, given in enumerate(zip(*columns, strict=True) if columns else [()]):
+        home = {"workers": homes[i], "allow_other_workers": True} if i in homes else {}
+        key = f"omcal-{name}-{i:06d}-{token}"
+        futures.append(client.submit(function, *given, *common, key=key, **home))
+    return futures
+
+
 def tree_sum(client: Client, futures: Sequence[Future], name: str) -> Any:
     """Return the sum of results in their order; the workers do all but the last additions."""
     level = list(futures)
-    token = uuid.uuid4().hex
-    for depth in itertools.count():
-        if len(level) <= _FAN_IN:
-            break
-        level = [
-            client.submit(_sum, level[i : i + _FAN_IN], key=f"{name}-{depth}-{i}-{token}")
-            for i in range(0, len(level), _FAN_IN)
-        ]
+    while len(level) > _FAN_IN:
+        groups = [level[i : i + _FAN_IN] for i in range(0, len(level), _FAN_IN)]
+        level = submit_each(client, f"add-{name}", _sum, groups)
     with clear_errors(client):
         return _sum(client.gather(level))
 
@@ -168,33 +173,31 @@ def clear_errors(client: Client) -> Iterator[None]:
         ) from error
 
 
-def _step(*step: Any) -> tuple[Any, ...]:
+def _step(step: tuple[Any, ...]) -> tuple[Any, ...]:
     return step
 
 
-def _gram(i: int, part: Part) -> Located:
-    return Located(part.rows().gram(), {i: get_worker().address})
+def _gram(make: Callable[..., Any], graphs: AnchorGraphs) -> Floats:
+    found: Floats = make(graphs).gram()
+    return found
 
 
-def _sweep(part: Part, state: State | None, step: Any) -> State:
+def _sweep(graphs: AnchorGraphs, state: State | None, step: Any, make: Callable[..., Any]) -> State:
     """Return the new F and its sums; the old F stays unchanged, as it may be needed again."""
-    rows = part.rows(None if state is None else state[0].copy())
+    rows = make(graphs, F=None if state is None else state[0].copy())
     sums = rows.sweep(*step)
     return rows.F, sums
 
 
-def _sums(i: int, state: State) -> Located:
-    return Located(state[1], {i: get_worker().address})
-
-
-def _assign(part: Part, state: State, step: Any) -> Assignment:
-    *step, runner_up = step
-    rows: AbstractRows = part.rows(state[0].copy())
+def _assign(
+    graphs: AnchorGraphs, state: State, step: Any, make: Callable[..., Any], runner_up: bool
+) -> Assignment:
+    rows: AbstractRows = make(graphs, F=state[0].copy())
     return rows.assign(*step, runner_up=runner_up)
 
 
-def _undecided(i: int, assignment: Assignment) -> Located:
-    return Located(assignment.n_undecided, {i: get_worker().address})
+def _located(i: int, result: Any, take: Callable[[Any], Any]) -> Located:
+    return Located(take(result), {i: get_worker().address})
 
 
 def _sum(values: list[Any]) -> Any:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.threads import row_blocks
-from omcal.method.kinds import sample_slices
 from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
 from omcal.method.rows import AbstractRows, Assignment, Sums, decide
-from omcal.method.scaling import Scale, ScalingPlan
 from omcal.method.settings import GraphSettings
 from omcal.places.base import OutputKind, Place
+from omcal.places.blocks import ScannedPlace
+from omcal.places.choose import PlaceRequest
 from omcal.places.data_scan import (
     BlockStats,
     DataScan,
-    drafts_of,
-    needs_samples,
+    counting_nonfinite,
     require_finite_block,
 )
-from omcal.places.disk import block_rows, counting_nonfinite
+from omcal.places.disk import OnDisk
 from omcal.places.ranks import Ranks
 from omcal.places.team import Result
 from omcal.views.view import Views
@@ -34,7 +32,7 @@ from omcal.views.view import Views
 _CHECKSUM_BITS = 20  # squares of 20 bits sum exactly over a thousand ranks
 
 
-class OnRanks(Place):
+class OnRanks(ScannedPlace):
     """The rows of this rank at an inner place; the other ranks hold the other rows.
 
     All ranks take the same steps from the same sums and end with the same model, each with the
@@ -58,59 +56,39 @@ class OnRanks(Place):
             raise ValueError(
                 "anchors='kmeans-full' would take all rows to one rank; use anchors='kmeans'."
             )
-        scan_plan = DataScan(
-            self.n, self.views.widths, settings, random_states, self._drafts(settings.scale)
-        )
-        seen = self._collected(lambda: self._inner.scan_rows(scan_plan, self.team.first_row))
+        return super().learn(settings, random_states)
 
-        def finish() -> tuple[list[GraphModel], list[Any]]:
-            learned = scan_plan.finish(reduce(add, seen, BlockStats()), self.views)
-            self.scanned = scan_plan.kept
-            return learned, [random_state.get_state() for random_state in random_states]
-
-        learned, states = self.team.on_leader(finish)
-        for random_state, state in zip(random_states, states, strict=True):
-            random_state.set_state(state)
-        return learned
-
-    def _drafts(self, scale: Scale) -> list[ScalingPlan]:
-        """Return plans of the scalings; only the plans of the leader have all statistics."""
-        blocks: list[Views] = []
-        if needs_samples(self.views, scale):
-            blocks = reduce(add, self._collected(self._sample), blocks)
-        own: list[ScalingPlan] = []
-
-        def make() -> list[ScalingPlan]:
-            own.extend(drafts_of(self.views, self.n, scale, lambda parts: blocks))
-            return [draft.shared for draft in own]
-
-        shared = self.team.on_leader(make)
-        return own or shared
-
-    def _sample(self) -> list[Views]:
-        """Return this rank's part of the rows that show the kinds of the views."""
+    def load(self, parts: list[slice]) -> list[Views]:
         start, stop = self.team.first_row, self.team.first_row + self.views.n
-        mine = [
-            slice(max(part.start, start) - start, min(part.stop, stop) - start)
-            for part in sample_slices(self.n)
-            if part.start < stop and start < part.stop
-        ]
-        blocks = self._inner.load(mine)
-        for block in blocks:
-            require_finite_block(block)
-        return blocks
 
-    def _collected(self, scan: Callable[[], Result]) -> list[Result]:
-        """Return the scans of all ranks, in their order, on the leader."""
+        def work() -> list[Views]:
+            blocks = [
+                self.views.load(slice(max(part.start, start) - start, min(part.stop, stop) - start))
+                for part in parts
+                if part.start < stop and start < part.stop
+            ]
+            for block in blocks:
+                require_finite_block(block)
+            return blocks
 
-        def work() -> Result | None:
+        return self._collected(work, [])
+
+    def scan_rows(self, data_scan: DataScan, first: int = 0) -> BlockStats:
+        scan = partial(self._inner.scan_rows, data_scan, self.team.first_row)
+        return self._collected(scan, BlockStats())
+
+    def _collected(self, scan: Callable[[], Any], start: Result) -> Result:
+        """Return start plus the scans of all ranks with rows, in their order, on the leader."""
+
+        def work() -> Any:
             if not self.views.n:
                 return None
-            blocks = list(row_blocks(self.views.n, block_rows(self.views)))
-            with counting_nonfinite(self.views, blocks):
+            counted = OnDisk(self.views, PlaceRequest()).count_nonfinite
+            with counting_nonfinite(self.views, counted):
                 return scan()
 
-        return [found for found in self.team.collected(work) if found is not None]
+        found = (one for one in self.team.collected(work) if one is not None)
+        return reduce(add, found, start)
 
     def build(
         self, models: Sequence[GraphModel], settings: GraphSettings

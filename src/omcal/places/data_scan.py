@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,12 +12,12 @@ from scipy import sparse
 
 from omcal.machine.arrays import Array
 from omcal.method.anchors import anchors_of_runs, check_anchors, sample_rows
-from omcal.method.kinds import sample_slices
 from omcal.method.moments import Moments
 from omcal.method.new_samples import GraphModel, learned_in_span
 from omcal.method.scaling import Scale, ScalingPlan, moments, needs_sample
 from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
+from omcal.places.team import Team
 from omcal.views.present import check_present, require_enough
 from omcal.views.view import Matrix, View, Views, count_nonfinite, require_finite
 
@@ -62,16 +63,14 @@ class DataScan:
         widths: Sequence[int],
         settings: GraphSettings,
         random_states: Sequence[np.random.RandomState],
-        drafts: Sequence[ScalingPlan],
+        plans: Sequence[ScalingPlan],
     ) -> None:
         self._n = n
         self._settings = settings
         self.kept: Views | None = None  # samples in every view, in random order, once finished
         self._random_states = random_states
-        self._drafts = drafts
-        self.shared: list[ScalingPlan] = [
-            draft.shared for draft in drafts
-        ]  # the parts that a scan needs
+        self._plans = plans
+        self.shared = [plan.shared for plan in plans]  # the parts that a scan needs
         self._rows: Array | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
         self._drawn: list[Array | None] = []
         how = (settings.n_anchors, settings.anchors)
@@ -93,7 +92,7 @@ class DataScan:
     def wants(self, rows: slice) -> bool:
         """Whether a block must be read."""
         sampled = self.sampled(rows)
-        looks = any(draft.looks for draft in self._drafts)
+        looks = any(plan.looks for plan in self._plans)
         return looks or isinstance(sampled, slice) or len(sampled) > 0
 
     def finish(self, seen: BlockStats, views: Views) -> list[GraphModel]:
@@ -101,7 +100,7 @@ class DataScan:
         s = self._settings
         require_enough(views.names, self._n - np.broadcast_to(seen.absent, len(views)), s.n_anchors)
         found = seen.moments or (None,) * len(views)
-        scalings = [draft.finish(m) for draft, m in zip(self._drafts, found, strict=True)]
+        scalings = [plan.finish(m) for plan, m in zip(self._plans, found, strict=True)]
         if not isinstance(s.anchors, str):
             anchors = check_anchors(s.anchors, s.n_anchors, views.widths)
             return [GraphModel(scalings, anchors, s.n_neighbors) for _ in self._random_states]
@@ -143,24 +142,25 @@ def complete_sample(n: int, present: Array | None, count: int) -> Array:
     return rng.permutation(drawn)[:count]
 
 
-def drafts_of(
-    views: Views, n: int, scale: Scale, load: Callable[[list[slice]], list[Views]]
+def scaling_plans(
+    views: Views, scale: Scale, sample: Callable[[], list[Views]], team: Team
 ) -> list[ScalingPlan]:
-    """Return plans of the scalings; `load` returns blocks of rows where they are needed."""
-    if not needs_samples(views, scale):
-        return [ScalingPlan.of(view, scale, None) for view in views]
-    blocks = load(sample_slices(n))
-    for block in blocks:
-        require_finite_block(block)
-    samples = (_stacked(_present_rows(block[v] for block in blocks)) for v in range(len(views)))
-    return [
-        ScalingPlan.of(view, scale, sample) for view, sample in zip(views, samples, strict=True)
-    ]
+    """Return plans of the scalings; only the plans of the leader have all statistics.
 
+    `sample` returns blocks of rows, and is called only where the plans need them.
+    """
+    needed = any(needs_sample(scale, name) for name in views.names)
+    blocks = sample() if needed else []
+    own: list[ScalingPlan] = []
 
-def needs_samples(views: Views, scale: Scale) -> bool:
-    """Whether rows must be sampled before the plans can be made."""
-    return any(needs_sample(scale, name) for name in views.names)
+    def make() -> list[ScalingPlan]:
+        for v, view in enumerate(views):
+            rows = _stacked(_present_rows(block[v] for block in blocks)) if needed else None
+            own.append(ScalingPlan.of(view, scale, rows))
+        return [plan.shared for plan in own]
+
+    shared = team.on_leader(make)
+    return own or shared
 
 
 def _present_rows(views: Iterable[View]) -> tuple[Matrix, ...]:
@@ -171,16 +171,17 @@ def _present_rows(views: Iterable[View]) -> tuple[Matrix, ...]:
 
 
 def scan(
-    block: Views, start: int, sampled: slice | Array, drafts: Sequence[ScalingPlan]
+    block: Views, rows: slice, sampled: slice | Array, *, first: int, plans: Sequence[ScalingPlan]
 ) -> BlockStats:
-    """Scan a block of rows in memory that begins at row `start`."""
+    """Scan a block of rows in memory; `first` is the number of row 0 among the rows of all."""
     require_finite_block(block)
+    start = first + rows.start
     present = np.ones((block.n, len(block)), bool) if block.present is None else block.present
     check_present(block.present, start)
     return BlockStats(
         tuple(
-            moments(view, draft) if draft.looks else None
-            for view, draft in zip(block, drafts, strict=True)
+            moments(view, plan) if plan.looks else None
+            for view, plan in zip(block, plans, strict=True)
         ),
         (tuple(view.rows(sampled) for view in block),),
         (present[sampled],),
@@ -198,9 +199,9 @@ def block_checksum(block: Views) -> int:
     return value
 
 
-def require_same(block: Views, rows: slice, block_checksums: dict[int, int]) -> None:
-    """Raise where the checksum of a block has changed between two reads."""
-    if block_checksums.get(rows.start, block_checksum(block)) != block_checksum(block):
+def require_same(block: Views, rows: slice, checksum: int | None) -> None:
+    """Raise where the checksum of a block differs from that of the first read, if it was read."""
+    if checksum is not None and checksum != block_checksum(block):
         raise ValueError(
             f"rows {rows.start} to {rows.stop - 1} have changed since they were first read; the "
             "data must not change during the fit."
@@ -214,13 +215,21 @@ def require_finite_block(block: Views) -> None:
             raise NonFiniteBlockError(f"view {view.name!r} contains NaN or infinity.")
 
 
-def refuse_nonfinite(views: Views, count: Callable[[], Array]) -> None:
-    """Raise for the first view with NaN or infinity; `count` returns (NaN, inf) per view."""
-    for view, (n_nan, n_inf) in zip(views, count(), strict=True):
-        require_finite(view.name, int(n_nan), int(n_inf))
+@contextmanager
+def counting_nonfinite(views: Views, count: Callable[[], Array]) -> Iterator[None]:
+    """Turn the error of a non-finite block into one with the number of such values of a view.
+
+    `count` returns the numbers of NaN and infinity of each view.
+    """
+    try:
+        yield
+    except NonFiniteBlockError:
+        for view, (n_nan, n_inf) in zip(views, count(), strict=True):
+            require_finite(view.name, int(n_nan), int(n_inf))
+        raise
 
 
-def nonfinite_counts(block: Views) -> Array:
+def nonfinite_counts(block: Views, rows: slice) -> Array:
     """Return the numbers of NaN and infinity of each view, which add up over blocks."""
     return np.array([count_nonfinite(view.array, view.present) for view in block])
 

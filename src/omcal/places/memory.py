@@ -47,7 +47,6 @@ class InMemory(Place):
     """Views and rows in memory; the views are not copied."""
 
     supported_options = frozenset({"scratch_dir"})  # accepted, as rows in memory need no files
-    checks_values = True
     runs_in_threads = True
 
     def learn(

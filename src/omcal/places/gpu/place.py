@@ -46,8 +46,6 @@ class OnDevices(Place):
     """
 
     supported_options = frozenset({"device"})
-    tests_structure = False  # on the host this takes several times as long as a fit here
-    checks_values = True
 
     @cached_property
     def _devices(self) -> list[Device]:
@@ -96,11 +94,11 @@ class OnDevices(Place):
             GraphModel(scalings, on_host, settings.n_neighbors, there) for on_host, there in found
         ]
 
-    def scan_rows(self, scan_plan: DataScan, first: int = 0) -> BlockStats:
+    def scan_rows(self, data_scan: DataScan, first: int = 0) -> BlockStats:
         views, n = self._views, self.views.n
-        sampled = scan_plan.sampled(slice(first, first + n))
+        sampled = data_scan.sampled(slice(first, first + n))
         with working_on(views.device):
-            found = tuple(scan(views, scan_plan.shared))
+            found = tuple(scan(views, data_scan.shared))
             sample = tuple(
                 view.take(sampled).cpu().numpy() if view.host.stored else view.host.rows(sampled)
                 for view in views

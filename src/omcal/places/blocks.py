@@ -1,0 +1,108 @@
+"""Places that read rows in blocks: once for statistics and samples, once for the graphs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from omcal.method.graph import AnchorGraphs
+from omcal.method.kinds import sample_slices
+from omcal.method.new_samples import GraphModel, graphs_of_runs
+from omcal.method.rows import AbstractRows, Assignment
+from omcal.method.settings import GraphSettings
+from omcal.places.base import Place
+from omcal.places.data_scan import (
+    BlockStats,
+    DataScan,
+    nonfinite_counts,
+    require_finite_block,
+    require_same,
+    scaling_plans,
+    scan,
+)
+from omcal.places.memory import join_in_memory
+from omcal.views.view import Views
+
+
+class ScannedPlace(Place):
+    """A place whose scalings and anchors come from one scan of all rows.
+
+    All processes of the team scan their rows; the leader concludes.
+    """
+
+    @abstractmethod
+    def load(self, parts: list[slice]) -> list[Views]:
+        """Return the given rows of the whole fit in the memory of the leader."""
+
+    def learn(
+        self, settings: GraphSettings, random_states: Sequence[np.random.RandomState]
+    ) -> list[GraphModel]:
+        sample = partial(self.load, sample_slices(self.n))
+        plans = scaling_plans(self.views, settings.scale, sample, self.team)
+        data_scan = DataScan(self.n, self.views.widths, settings, random_states, plans)
+        seen = self.scan_rows(data_scan)
+
+        def finish() -> tuple[list[GraphModel], list[Any]]:
+            learned = data_scan.finish(seen, self.views)
+            self.scanned = data_scan.kept
+            return learned, [random_state.get_state() for random_state in random_states]
+
+        learned, states = self.team.on_leader(finish)
+        for random_state, state in zip(random_states, states, strict=True):
+            random_state.set_state(state)
+        return learned
+
+
+class InBlocks(ScannedPlace):
+    """A place that sums over blocks of rows, wherever they are read."""
+
+    _checksums: dict[int, int]  # of the blocks at the first read, by their first row
+
+    @abstractmethod
+    def total(
+        self,
+        start: Any,
+        work: Callable[..., Any],
+        arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
+        which: Callable[[slice], bool] = lambda rows: True,
+    ) -> Any:
+        """Return start plus the sum of work(block, rows, *arguments(rows)) over selected blocks."""
+
+    def scan_rows(self, data_scan: DataScan, first: int = 0) -> BlockStats:
+        def among_all(rows: slice) -> slice:
+            return slice(first + rows.start, first + rows.stop)
+
+        seen: BlockStats = self.total(
+            BlockStats(),
+            partial(scan, first=first, plans=data_scan.shared),
+            lambda rows: (data_scan.sampled(among_all(rows)),),
+            lambda rows: data_scan.wants(among_all(rows)),
+        )
+        self._checksums = {start - first: sum_ for start, sum_ in seen.block_checksums.items()}
+        return seen
+
+    def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
+        return join_in_memory(runs, n_clusters)
+
+    def count_nonfinite(self) -> Any:
+        """Return the numbers of NaN and infinity of each view."""
+        return self.total(0, nonfinite_counts)
+
+
+@dataclass(frozen=True)
+class GraphRecipe:
+    """The models that build the graphs of a block, one per run."""
+
+    models: Sequence[GraphModel]
+    compiled: bool
+
+    def __call__(self, block: Views, rows: slice, checksum: int | None) -> list[AnchorGraphs]:
+        """Build the graphs of a block; raise where it changed since the first read."""
+        require_finite_block(block)
+        require_same(block, rows, checksum)
+        return list(graphs_of_runs(block, self.models, compiled=self.compiled))
