@@ -16,12 +16,13 @@ from omcal.method.new_samples import indicate
 from omcal.method.solver import Problem, solve
 from omcal.method.weights import normalized
 from omcal.metrics import ari
-from omcal.model.explain import agreement_with
+from omcal.model.explain import agreement_with, explain_graphs
 from omcal.model.files import load
 from omcal.model.subset_fits import (
     explained_shares,
     fitted_views,
     for_views,
+    most_steps,
     refit,
     view_products,
 )
@@ -244,6 +245,53 @@ def test_a_refit_is_near_the_solver(weighting):
         assert found.alpha == pytest.approx(
             asked.alpha if weighting == "adaptive" else Z.alpha, abs=0.02
         )
+
+
+def test_refits_do_not_depend_on_gamma():
+    """Without the nuclear norm the best F and G minimise ‖A − F Gᵀ‖, whatever gamma is."""
+    model = fitted(clusters().views, 3)
+    before = model.explain_views(n_resamples=0)
+    for view, other in zip(before.views, _with_gamma(model, 30.0).views, strict=True):
+        assert (other.without, other.alone) == (view.without, view.alone)
+
+
+def _with_gamma(model, gamma):
+    model.gamma = gamma
+    return model.explain_views(n_resamples=0)
+
+
+def test_a_refit_ends_at_a_minimum():
+    """No other start of the same graphs explains them better by much."""
+    data = make_multiview(400, n_clusters=5, noise=0.8, random_state=3)
+    model = fitted(data.views, 5)
+    graphs, problem = model._graphs, model._problem(3)
+    H = view_products(graphs)
+    found = refit(graphs, model.basis_, problem, H)
+    again = refit(graphs, found.basis, replace(problem, alpha=found.alpha), H)
+    assert ari(found.labels, again.labels) > 0.98
+
+
+def test_refits_of_many_clusters_are_bounded(monkeypatch):
+    calls = []
+
+    def counted(graphs, G, problem, H):
+        calls.append((graphs.n, min(problem.max_iter, most_steps(G.shape[1]))))
+        return refit(graphs, G, problem, H)
+
+    monkeypatch.setattr("omcal.model.explain.refit", counted)
+    data = make_multiview(2400, n_clusters=60, random_state=0)
+    model = fitted(data.views, 60, n_anchors=210, max_iter=40)
+    model.explain_views(n_resamples=1)
+    assert {n for n, _ in calls} == {2000}  # a sample of the rows
+    assert [steps for _, steps in calls] == [20] * 7 + [10] * 3
+    calls.clear()
+    explain_graphs(model, model._graphs, 1, 500, np.random.RandomState(0), resample_without=False)
+    assert [n for n, _ in calls] == [500] * 7
+
+
+@pytest.mark.parametrize(("c", "steps"), [(2, 30), (40, 30), (100, 12), (300, 8)])
+def test_steps_of_a_refit(c, steps):
+    assert most_steps(c) == steps
 
 
 @given(seed=st.integers(0, 10**6), c=st.integers(2, 5), V=st.integers(1, 3))

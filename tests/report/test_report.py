@@ -490,7 +490,7 @@ def test_large_data_are_sampled_and_this_is_said(tmp_path, monkeypatch):
     assert f"{count:,} of 20,000 samples are drawn" in text
     assert_array_equal(arrays["cluster"], model.labels_[arrays["sample"]])
     assert arrays["names"][7] == names[arrays["sample"][7]]
-    assert "Each view left out, and each view alone, for 4,000 samples" in text
+    assert "Each view left out, and each view alone, for 5,000 samples" in text
 
 
 @pytest.mark.long

@@ -17,6 +17,7 @@ _LEAST_SQUARE = (
     1e-8  # of a singular value, relative to the largest, that a polar factor has digits of
 )
 MAX_SWEEPS = 10_000  # of `fixed_point`; with R of norm .999 it takes thousands
+_CONTRACTING = 0.2  # norm of R up to which plain iteration is faster: half the time at γ = 0.1
 
 
 @dataclass(frozen=True)
@@ -172,15 +173,19 @@ def fixed_point(B: Array, R: Floats, max_sweeps: int = MAX_SWEEPS) -> Array:
 
     The fixed point is the minimiser of a strictly convex quadratic over F ≥ 0 (R is positive
     semi-definite with norm below 1), found by coordinate descent on all rows at once: unlike
-    plain iteration it does not slow down as γ grows.
+    plain iteration it does not slow down as γ grows. Where R is small, plain iteration is used.
     """
     Bt = np.ascontiguousarray(B.T, dtype=np.float64)  # the entries of a cluster are contiguous
     own = np.diag(R)
     Ft = np.maximum(Bt, 0) / (1.0 - own)[:, None]  # exact where R is diagonal
     limit = fixed_point_tol(B.dtype) * float(np.abs(Bt).max(initial=0.0))
+    plain = np.linalg.norm(R, 2) <= _CONTRACTING
     for _ in range(max_sweeps):
         change = 0.0
-        for j in range(len(R)):
+        if plain:
+            Ft, last = np.maximum(Bt + R.T @ Ft, 0), Ft
+            change = float(np.abs(Ft - last).max(initial=0.0))
+        for j in range(0 if plain else len(R)):
             f = Bt[j] + R[:, j] @ Ft - own[j] * Ft[j]
             f = np.maximum(f / (1.0 - own[j]), 0)
             change = max(change, float(np.abs(f - Ft[j]).max(initial=0.0)))

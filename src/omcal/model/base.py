@@ -231,7 +231,7 @@ class FittedModel(
         *,
         present: PresentLike | None = None,
         n_resamples: int = 5,
-        max_samples: int = 5000,
+        max_samples: int | None = None,
         random_state: Seed = 0,
     ) -> ViewExplanation:
         """Say what each view does: its weight, its agreement, and what changes without it.
@@ -244,8 +244,9 @@ class FittedModel(
             For X. Samples that are absent from a view are not looked at.
         n_resamples : int, default=5
             Bootstrap samples that ranges are taken over; 0 for none.
-        max_samples : int, default=5000
-            Of more samples a random choice is used.
+        max_samples : int, optional
+            Of more samples a random choice is used. By default 5000, and 2000 where there are more
+            than 200 anchors.
         random_state : int, RandomState or None, default=0
             Seed of what is drawn.
 

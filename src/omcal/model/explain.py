@@ -25,6 +25,7 @@ from omcal.model.subset_fits import (
     fitted_views,
     for_views,
     kept_graphs,
+    most_steps,
     numbered_sample,
     refit,
     view_products,
@@ -32,13 +33,16 @@ from omcal.model.subset_fits import (
 from omcal.model.view_effects import Range, ViewEffect, ViewExplanation, ViewFacts, warnings_about
 from omcal.views.like import PresentLike, ViewsLike
 
+MANY_ANCHORS = 200
+_SAMPLES, _FEWER_SAMPLES = 5000, 2000
+
 
 def explain_views(
     model: Any,
     X: ViewsLike | None,
     present: PresentLike | None,
     n_resamples: int,
-    max_samples: int,
+    max_samples: int | None,
     random_state: Seed,
 ) -> ViewExplanation:
     """Return `FittedModel.explain_views` of a fitted OMCAL.
@@ -49,6 +53,8 @@ def explain_views(
     compared with the joint result.
     """
     check_is_fitted(model)
+    if max_samples is None:
+        max_samples = default_samples(model)
     for name, value, least in (("n_resamples", n_resamples, 0), ("max_samples", max_samples, 2)):
         if not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name}={value!r} must be an integer of at least {least}.")
@@ -65,19 +71,29 @@ def explain_views(
     return study.explanation(model.view_names_, n_resamples, rng)
 
 
+def default_samples(model: Any) -> int:
+    """Return the number of samples to look at: with many anchors a refit takes long."""
+    return _FEWER_SAMPLES if len(model.basis_) > MANY_ANCHORS else _SAMPLES
+
+
 def explain_graphs(
     model: Any,
     graphs: AnchorGraphs,
     n_resamples: int,
-    max_samples: int,
+    max_samples: int | None,
     random_state: np.random.RandomState,
+    *,
+    resample_without: bool = True,
 ) -> ViewExplanation:
-    """Return `explain_views` from the graphs of the samples of the fit."""
-    given = graphs.n, graphs.present, max_samples, random_state, "explain_views"
-    rows = complete_rows(*given)
+    """Return `explain_views` from the graphs of the samples of the fit.
+
+    `resample_without=False` leaves out `without_range`, which takes most of the time.
+    """
+    most = default_samples(model) if max_samples is None else max_samples
+    rows = complete_rows(graphs.n, graphs.present, most, random_state, "explain_views")
     labels = on_host(model.labels_)[rows] if hasattr(model, "joined_by") else None
     study = _Study(model, graphs[rows], labels)
-    return study.explanation(model.view_names_, n_resamples, random_state)
+    return study.explanation(model.view_names_, n_resamples, random_state, resample_without)
 
 
 class _Study:
@@ -99,13 +115,17 @@ class _Study:
         self.F = np.maximum(U, 0)
 
     def explanation(
-        self, names: list[str], n_resamples: int, random_state: np.random.RandomState
+        self,
+        names: list[str],
+        n_resamples: int,
+        random_state: np.random.RandomState,
+        resample_without: bool = True,
     ) -> ViewExplanation:
         without = [self._fit(self.others(v)) for v in self.everything]
         alone = [self._fit([v]) for v in self.everything]
+        n, again = self.graphs.n, without if resample_without else []
         draws = [
-            _Resample(self, without, random_state.randint(self.graphs.n, size=self.graphs.n))
-            for _ in range(n_resamples)
+            _Resample(self, again, random_state.randint(n, size=n)) for _ in range(n_resamples)
         ]
         agreements = agreement_with(self.graphs, self.F, self.basis)
         shares = explained_shares(self.graphs, self.labels)
@@ -121,7 +141,7 @@ class _Study:
                 explained_alone=self._explained(alone[v]),
                 weight_range=_range([] if self.fixed else [draw.weights[v] for draw in draws]),
                 agreement_range=_range([draw.agreement[v] for draw in draws]),
-                without_range=_range([draw.without[v] for draw in draws]),
+                without_range=_range([draw.without[v] for draw in draws if draw.without]),
                 agreement_by_cluster=tuple(by_cluster[:, v].tolist()),
                 kept_without_by_cluster=self._kept(without[v]),
             )
@@ -197,7 +217,9 @@ class _Resample:
         self.without: list[float] = []
         for v, known in enumerate(without):
             others = study.others(v)
-            problem = replace(study.problem, alpha=known.alpha)
+            # From the result for the same views on all rows half the steps are enough.
+            steps = min(study.problem.max_iter, most_steps(known.basis.shape[1]) // 2)
+            problem = replace(study.problem, alpha=known.alpha, max_iter=steps)
             part = graphs.of_views(others), known.basis, problem, H[np.ix_(others, others)]
             self.without.append(ari(labels, refit(*part).labels))
 

@@ -26,7 +26,8 @@ from omcal.places.memory import LARGEST_KEPT
 from omcal.views.reading import read_views
 from omcal.views.view import Views
 
-_MOST_STEPS = 30  # of a refit
+_FEWEST_STEPS, _MOST_STEPS = 8, 30  # of a refit
+_ALL_STEPS = 1200  # of a refit, times the number of clusters
 _SETTLED = 1e-3  # share of the labels that change in its last step
 
 
@@ -101,39 +102,44 @@ def _stack(blocks: Sequence[Any]) -> Any:
 def refit(graphs: AnchorGraphs, G: Array, problem: Problem, H: Floats) -> Refit:
     """Cluster graphs from the basis G on, without the nuclear norm and in float32.
 
-    With beta = 0 the consensus graph is Z = (A(alpha) + γ F Gᵀ) / (1 + γ), so no step needs a
-    matrix of anchors × anchors. Weights that depend on Z ("adaptive") stay as they are, since the
-    nuclear norm is what drives them. H are the products of `view_products`. It stops where at most
-    one label in a thousand changes, or the share `tol` of the problem where it is larger.
+    With beta = 0 the best Z is a mixture of A(alpha) and F Gᵀ. The problem is then to minimise
+    ‖A(alpha) − F Gᵀ‖, whatever gamma is, and no step needs a matrix of anchors × anchors. Weights
+    that depend on Z ("adaptive") stay as they are, since the nuclear norm is what drives them. H
+    are the products of `view_products`. The loop stops where at most one label in a thousand
+    changes, or the share `tol` of the problem where it is larger.
     """
     if uses_z(problem.weighting):
         problem = replace(problem, weighting="fixed")
-    V, m, gamma = graphs.n_views, graphs.n_anchors, problem.gamma
+    V, m, c = graphs.n_views, *G.shape
     S = graphs.side_by_side().astype(np.float32)
     ahead = G = G.astype(np.float32)
-    alpha = problem.alpha
-    F, labels = np.zeros((graphs.n, G.shape[1]), np.float32), np.full(graphs.n, -1)
-    for step in range(min(problem.max_iter, _MOST_STEPS)):
-        U = S @ stack_by_view(alpha, ahead).astype(np.float32)
-        U += gamma * (F @ (G.T @ ahead))
+    alpha, labels = problem.alpha, np.full(graphs.n, -1)
+    for step in range(min(problem.max_iter, most_steps(c))):
+        U = S @ stack_by_view(alpha.astype(np.float32), ahead)
         before, labels = labels, U.argmax(axis=1)
-        new = np.maximum(U / np.float32(1 + gamma), 0)
-        StF = (S.T @ new).reshape(V, m, -1).astype(np.float64)
-        old, G = G, _polar(weighted_sum(alpha, StF) + gamma * (G @ (F.T @ new)))
-        ahead = G + min(step / (step + 3), MOST_MOMENTUM) * (G - old)
-        F, FtF = new, np.diag(np.square(new, dtype=np.float64).sum(axis=0))
-        alpha = problem.weights(None, H, np.zeros(V), Sums(StF, FtF, FtF), G.astype(np.float64))
+        F = np.maximum(U, 0, out=U)
+        StF = (S.T @ F).reshape(V, m, c)
+        old, G = G, _polar(weighted_sum(alpha.astype(np.float32), StF))
+        ahead = G + np.float32(min(step / (step + 3), MOST_MOMENTUM)) * (G - old)
+        FtF = np.diag(np.einsum("ij,ij->j", F, F, dtype=np.float64))
+        alpha = problem.weights(None, H, np.zeros(V), Sums(StF, FtF, FtF), G)
         if (labels != before).mean() <= max(_SETTLED, problem.tol):
             break
     return Refit(labels, F, G, alpha)
 
 
+def most_steps(n_clusters: int) -> int:
+    """Return the largest number of steps of a refit: with many clusters a step takes long."""
+    return max(_FEWEST_STEPS, min(_MOST_STEPS, _ALL_STEPS // n_clusters))
+
+
 def _polar(M: Array) -> Array:
     """Return the orthogonal polar factor M (MᵀM)^(−½); zero in directions that M lacks."""
-    squares, Q = np.linalg.eigh(M.T @ M)
+    double = M.astype(np.float64)
+    squares, Q = np.linalg.eigh(double.T @ double)
     there = squares > 1e-12 * squares[-1]
-    half = Q[:, there] / squares[there] ** 0.25
-    return np.asarray(M @ (half @ half.T), dtype=np.float32)
+    half = (Q[:, there] / squares[there] ** 0.25).astype(np.float32)
+    return np.asarray(M @ (half @ half.T))
 
 
 def for_views(problem: Problem, views: Sequence[int]) -> Problem:

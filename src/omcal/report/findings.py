@@ -19,7 +19,7 @@ from omcal.method.settings import GraphSettings
 from omcal.method.starts import spectral_basis
 from omcal.metrics import evaluate
 from omcal.model.certainty import margins
-from omcal.model.explain import explain_graphs
+from omcal.model.explain import MANY_ANCHORS, explain_graphs
 from omcal.model.feature_effects import ClusterDescription
 from omcal.model.structure import few_directions, gaussian_like
 from omcal.model.subset_fits import refit, view_products
@@ -34,9 +34,7 @@ from omcal.report.layout import SampleMap, make_map
 from omcal.views.view import View, Views
 
 MAP_SAMPLES = 100_000
-EXPLAINED_SAMPLES = 4000
 RESAMPLES = 5
-MANY_ANCHORS = 200
 LEAST_OF_A_CLUSTER = 10  # on the map, however small the cluster is
 EXAMPLES = 5
 LEAST_TYPICAL = 12
@@ -296,14 +294,13 @@ def _explanation(
 ) -> ViewExplanation | None:
     """Explain the views; None for one view, or where no two samples are in all views.
 
-    With many anchors there are many clusters, and a step takes long: fewer samples do.
+    With many anchors there are many clusters, and a fit takes long: one resample does.
     """
     complete = graphs.n if graphs.present is None else int(graphs.present.all(axis=1).sum())
     if graphs.n_views < 2 or complete < 2:
         return None
-    many = graphs.n_anchors > MANY_ANCHORS
-    resamples, samples = (1, EXPLAINED_SAMPLES // 2) if many else (RESAMPLES, EXPLAINED_SAMPLES)
-    return explain_graphs(model, graphs, resamples, samples, rng)
+    resamples = 1 if graphs.n_anchors > MANY_ANCHORS else RESAMPLES
+    return explain_graphs(model, graphs, resamples, None, rng, resample_without=False)
 
 
 def _spread_sample(labels: Array, count: int, rng: np.random.RandomState) -> Array:

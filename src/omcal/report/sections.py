@@ -209,7 +209,8 @@ def _verdict(f: Findings, found: ViewExplanation) -> str:
         f"{interval(found.repeated_range)}; only lower values mean a change."
     )
     matters = decisive_views(f)
-    if not matters and found.repeated_range[0] < STEADY:
+    changed = min(view.without for view in found.views) < STEADY
+    if not matters and changed and found.repeated_range[0] < STEADY:
         return f"The result is too unstable to say which view decides it. {chance}"
     if not matters:
         return f"No single view decides the result. {chance}"
