@@ -14,6 +14,7 @@ from omcal.baselines._distances import narrow, narrow_bytes, squared_distances
 from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._linalg import refill_empty, row_sums, sum_of_squares
 from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import parameter
 from omcal.method.simplex import minimize_on_simplex
 from omcal.views.view import Views
 
@@ -25,13 +26,6 @@ class CGFKM(Baseline):
     simplex, where S is the directed graph of the k nearest neighbours, with rows that sum to 1,
     and T_p are the Chebyshev polynomials of degree 0 … q − 1 [1]_. Each step is an exact minimiser
     or a Lloyd step, so the objective never rises.
-
-    Parameters
-    ----------
-    n_filters : int, default=5
-        Number of polynomials q.
-    max_iter : int, default=30
-        Most rounds. The published program always runs 2.
 
     Attributes
     ----------
@@ -58,8 +52,8 @@ class CGFKM(Baseline):
     """
 
     n_neighbors: int = 5
-    n_filters: int = 5
-    max_iter: int = 30
+    n_filters: int = parameter(default=5, help="Number of polynomials q.")
+    max_iter: int = parameter(default=30, help="Most rounds. The published program always runs 2.")
     tol: float = 1e-5
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:

@@ -17,6 +17,7 @@ from omcal.baselines._distances import narrow, narrow_bytes
 from omcal.baselines._linalg import inverse_root, one_hot, sparse_rows
 from omcal.baselines._spectral import largest_eigenvectors, row_normalized
 from omcal.machine.arrays import Array, Floats
+from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views
 
 _MOST_BASE_CLUSTERS = 100  # in one partition
@@ -37,10 +38,6 @@ class ECPCS(Baseline):
         "mc" cuts the graph of base clusters into c meta-clusters, and a sample joins the one with
         the largest part of its base clusters around it. "hc" averages the similarity of the base
         clusters of two samples over the partitions and cuts their average linkage: n² memory.
-    n_partitions : int, default=20
-        Size of the ensemble.
-    walk_length : int, default=20
-        Steps of the walks.
 
     Attributes
     ----------
@@ -68,8 +65,8 @@ class ECPCS(Baseline):
     """
 
     consensus: Literal["mc", "hc"] = "mc"
-    n_partitions: int = 20
-    walk_length: int = 20
+    n_partitions: int = parameter(default=20, help="Size of the ensemble.")
+    walk_length: int = parameter(default=20, help="Steps of the walks.")
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = narrow(views[0].array)

@@ -11,7 +11,7 @@ from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._linalg import left_singular_vectors, procrustes, standardized, sum_of_squares
 from omcal.baselines._spectral import kmeans_labels, row_normalized
 from omcal.machine.arrays import Array
-from omcal.machine.declaring import Positive
+from omcal.machine.declaring import Positive, parameter
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Views
 
@@ -26,17 +26,6 @@ class FSMSC(MultiViewBaseline):
     over bases W_v, D and a rotation A with orthonormal columns, Q (c × c), Z̄ (n × c), and Z
     (n × c) with rows on the simplex. X_v are the views and X̄ their concatenation, each sample
     standardised. The labels are k-means on the left singular vectors of Z, rows normalised.
-
-    Parameters
-    ----------
-    tau : float, default=1e-3
-        τ, the weight of the joined views.
-    lam1 : float, default=500.0
-        λ₁, how closely Z follows Z̄.
-    lam2 : float, default=10.0
-        λ₂, the ridge on Q.
-    max_iter : int, default=20
-        Rounds of block updates; all of them run.
 
     Attributes
     ----------
@@ -67,10 +56,10 @@ class FSMSC(MultiViewBaseline):
     Transactions on Image Processing 32, 2023.
     """
 
-    tau: float = 1e-3
-    lam1: Positive = 500.0
-    lam2: Positive = 10.0
-    max_iter: int = 20
+    tau: float = parameter(default=1e-3, help="τ, the weight of the joined views.")
+    lam1: Positive = parameter(default=500.0, help="λ₁, how closely Z follows Z̄.")
+    lam2: Positive = parameter(default=10.0, help="λ₂, the ridge on Q.")
+    max_iter: int = parameter(default=20, help="Rounds of block updates; all of them run.")
     n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:

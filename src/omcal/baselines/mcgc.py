@@ -19,7 +19,7 @@ from omcal.baselines._graphs import (
 )
 from omcal.baselines._spectral import RankPenalty, component_labels, largest_eigenvectors
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.declaring import Positive
+from omcal.machine.declaring import Positive, parameter
 from omcal.machine.threads import row_blocks
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Matrix, Views
@@ -51,8 +51,6 @@ class MCGC(MultiViewBaseline):
         "sum" projects β Σ_v U_v U_vᵀ on the simplex, as the authors' program does; "mean"
         projects its mean over the views, as their text does. The latter gives a less sharp
         graph: on Coil ACC 0.95 instead of 1.00.
-    max_iter : int, default=5
-        Rounds of U and S; all of them are made.
     random_state : ignored
         Nothing is random here.
 
@@ -87,7 +85,7 @@ class MCGC(MultiViewBaseline):
     beta: Positive = 0.6
     local: bool = True
     consensus: Literal["sum", "mean"] = "sum"
-    max_iter: int = 5
+    max_iter: int = parameter(default=5, help="Rounds of U and S; all of them are made.")
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         c, beta = self.n_clusters, self.beta

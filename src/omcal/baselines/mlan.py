@@ -20,7 +20,7 @@ from omcal.baselines._graphs import (
 from omcal.baselines._linalg import standardize_samples
 from omcal.baselines._spectral import RankPenalty, component_labels
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.declaring import Positive
+from omcal.machine.declaring import Positive, parameter
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Matrix, Views
 
@@ -40,8 +40,6 @@ class MLAN(MultiViewBaseline):
         Edges start only at the nearest samples in the mean distance, found once; reduced to
         n - 2 where there are fewer. Too many keep the graph in one piece, too few cut it into
         more than n_clusters pieces from the start.
-    lambda0 : float, default=1.0
-        The first λ.
     weights : {"fresh", "compound"}, default="fresh"
         "fresh" weights the given distances, as published. "compound" multiplies the distances
         of the iteration before, as a circulating program does: on Wiki ACC 0.46 instead of 0.41.
@@ -76,7 +74,7 @@ class MLAN(MultiViewBaseline):
     """
 
     n_neighbors: int = 9
-    lambda0: Positive = 1.0
+    lambda0: Positive = parameter(default=1.0, help="The first λ.")
     weights: Literal["fresh", "compound"] = "fresh"
     normalize: Literal["sample"] | None = None
     max_iter: int = 30

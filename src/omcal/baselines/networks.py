@@ -13,7 +13,7 @@ from omcal.baselines._graphs import symmetrized
 from omcal.baselines._linalg import sparse_rows
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.declaring import Natural, Positive
+from omcal.machine.declaring import Natural, Positive, parameter
 from omcal.views.view import View, Views
 
 _LEAST_WIDTH = 1e-12  # of a kernel, relative to the largest
@@ -44,14 +44,10 @@ class SNF(ScaledViews):
 
     Parameters
     ----------
-    n_neighbors : int, default=20
-        k; reduced to n − 1 where there are fewer.
     mu : float, default=0.5
         Width of the networks; the paper recommends 0.3 to 0.8.
     kernel : {"gaussian", "paper"}, default="gaussian"
         "paper": W_ij = exp(−d_ij² / (mu ε_ij)), as printed; see the notes.
-    n_iter : int, default=20
-        Steps of the diffusion.
 
     Attributes
     ----------
@@ -72,10 +68,10 @@ class SNF(ScaledViews):
        scale", Nature Methods 11, 2014.
     """
 
-    n_neighbors: int = 20
+    n_neighbors: int = parameter(default=20, help="k; reduced to n − 1 where there are fewer.")
     mu: Positive = 0.5
     kernel: Literal["gaussian", "paper"] = "gaussian"
-    n_iter: Natural = 20
+    n_iter: Natural = parameter(default=20, help="Steps of the diffusion.")
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         k = min(self.n_neighbors, views.n - 1)

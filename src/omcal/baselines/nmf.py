@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from omcal.baselines._base import Baseline
 from omcal.baselines._distances import as_floats, copy_bytes, squared_norms
 from omcal.machine.arrays import Array
+from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views
 
 
@@ -33,10 +34,6 @@ class NMFClustering(Baseline):
     weighting : {"ncw"} or None, default=None
         "ncw" divides each sample by sqrt(xᵢᵀ Σⱼ xⱼ), which turns the fit into a normalised cut of
         the graph X Xᵀ [2]_; meant for text.
-    n_init : int, default=1
-        Number of starts; the best fit is kept.
-    max_iter : int, default=500
-        Most iterations of one start.
     tol : float, default=1e-5
         Stop when ten iterations lower the error by less than this part of its first value.
 
@@ -77,8 +74,8 @@ class NMFClustering(Baseline):
     solver: Literal["mu", "cd"] = "mu"
     init: Literal["random", "nndsvda"] = "random"
     weighting: Literal["ncw"] | None = None
-    n_init: int = 1
-    max_iter: int = 500
+    n_init: int = parameter(default=1, help="Number of starts; the best fit is kept.")
+    max_iter: int = parameter(default=500, help="Most iterations of one start.")
     tol: float = 1e-5
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:

@@ -23,7 +23,7 @@ from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._quadratic import augmented_lagrangian_batch, minimize_batch
 from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
 from omcal.machine.arrays import Array
-from omcal.machine.declaring import Positive
+from omcal.machine.declaring import Positive, parameter
 from omcal.machine.threads import row_blocks
 from omcal.method.simplex import project_simplex
 from omcal.views.view import Views
@@ -49,14 +49,8 @@ class SLMVGC(MultiViewBaseline):
 
     Parameters
     ----------
-    alpha : float, default=50.0
-        How closely S follows the views.
-    beta : float, default=0.005
-        Ridge on S.
     lam : float, default=0.5
         Ridge on Z_v: its diagonal is 0, so that its distance to I means nothing else.
-    gamma : float, default=0.05
-        How closely Q_v follows Z_v.
     z_solver : {"exact", "alm10"}, default="exact"
         The small quadratic programs for the rows of Z_v: solved exactly or, as in the published
         code, left after ten steps of an augmented Lagrangian.
@@ -101,10 +95,10 @@ class SLMVGC(MultiViewBaseline):
     [1, 1, 1]
     """
 
-    alpha: Positive = 50.0
-    beta: float = 0.005
+    alpha: Positive = parameter(default=50.0, help="How closely S follows the views.")
+    beta: float = parameter(default=0.005, help="Ridge on S.")
     lam: Positive = 0.5
-    gamma: Positive = 0.05
+    gamma: Positive = parameter(default=0.05, help="How closely Q_v follows Z_v.")
     n_neighbors: int = 10
     z_solver: Literal["exact", "alm10"] = "exact"
     max_iter: int = 11

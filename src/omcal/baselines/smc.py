@@ -96,11 +96,6 @@ class SMC(AbstractSMC):
     The labels are k-means on the n_clusters leading left singular vectors of all codes side by
     side.
 
-    Parameters
-    ----------
-    alpha : float, default=1.0
-        Ridge on the codes; positive.
-
     Attributes
     ----------
     objective_ : array of shape (1,)
@@ -128,7 +123,7 @@ class SMC(AbstractSMC):
     """
 
     _codes_in_memory = 3, 10
-    alpha: Positive = 1.0
+    alpha: Positive = parameter(default=1.0, help="Ridge on the codes; positive.")
     n_init: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
@@ -225,12 +220,6 @@ class SMCOCL(AbstractSMC):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Ridge on the codes; positive.
-    beta : float, default=0.3
-        Weight of the nuclear norm.
-    gamma : float, default=0.1
-        Weight of the factorisation.
     normalize_codes : bool, default=True
         Divide the code of each sample by its sum, so that it is a row of an anchor graph; a code
         that is zero stays so. False keeps the codes in their own scale, to which beta then has to
@@ -255,9 +244,9 @@ class SMCOCL(AbstractSMC):
     """
 
     _codes_in_memory = 4, 8
-    alpha: Positive = 1.0
-    beta: float = 0.3
-    gamma: float = 0.1
+    alpha: Positive = parameter(default=1.0, help="Ridge on the codes; positive.")
+    beta: float = parameter(default=0.3, help="Weight of the nuclear norm.")
+    gamma: float = parameter(default=0.1, help="Weight of the factorisation.")
     normalize_codes: bool = True
     max_iter: int = 100
     tol: float = 1e-6

@@ -18,7 +18,7 @@ from omcal.baselines._spectral import (
     row_normalized,
 )
 from omcal.machine.arrays import Array, Floats
-from omcal.machine.declaring import Range
+from omcal.machine.declaring import Range, parameter
 from omcal.views.view import Matrix, View, Views
 
 _EPS = np.finfo(np.float64).eps
@@ -47,8 +47,6 @@ class UOMvSC(MultiViewBaseline):
         Start from the H that fits the first labels. The published code (False) starts from
         eigenvectors whose order and signs have nothing to do with the numbers of the labels: its
         first weights, and with them the result, depend on that accident.
-    n_init : int, default=20
-        Starts of the k-means that gives the first labels.
 
     Attributes
     ----------
@@ -88,7 +86,7 @@ class UOMvSC(MultiViewBaseline):
     align: bool = True
     max_iter: int = 30
     tol: float = 1e-6
-    n_init: int = 20
+    n_init: int = parameter(default=20, help="Starts of the k-means that gives the first labels.")
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         graphs = Graphs.of_views(
