@@ -143,10 +143,8 @@ class FittedModel(
 
         Parameters
         ----------
-        X : as in `fit`
-            A view that none of the samples has may be None.
-        present : as in `fit`
-            Which samples are in which view.
+        X, present
+            As in `predict`.
 
         Returns
         -------
@@ -164,10 +162,8 @@ class FittedModel(
 
         Parameters
         ----------
-        X : as in `fit`
-            A view that none of the samples has may be None.
-        present : as in `fit`
-            Which samples are in which view.
+        X, present
+            As in `predict`.
 
         Returns
         -------
@@ -182,10 +178,8 @@ class FittedModel(
 
         Parameters
         ----------
-        X : as in `fit`
-            A view that none of the samples has may be None.
-        present : as in `fit`
-            Which samples are in which view.
+        X, present
+            As in `predict`.
 
         Returns
         -------

@@ -122,10 +122,8 @@ class Clusterer(FittedModel):
         X : as in `fit`
             The batch; the first has at least as many samples as `fit` needs. Views in files are
             read in blocks, each of which is a batch. Tensors are copied to the memory of the host.
-        y : None
-            Ignored; clustering knows no classes.
-        present : as in `fit`
-            Which samples are in which view.
+        y, present
+            As in `fit`.
 
         Returns
         -------
@@ -159,12 +157,8 @@ class Clusterer(FittedModel):
 
         Parameters
         ----------
-        X : as in `fit`
-            The views.
-        y : None
-            Ignored; clustering knows no classes.
-        present : as in `fit`
-            Which samples are in which view.
+        X, y, present
+            As in `fit`.
 
         Returns
         -------

@@ -19,10 +19,9 @@ from omcal.method.settings import default_n_anchors
 from omcal.model.certainty import typicality
 from omcal.model.cost import ViewSize
 from omcal.model.drift import Reference, compare_views
-from omcal.model.growth import Strangers, grow, stable_group
 from omcal.model.preparation import PlacedEstimator
 from omcal.model.progress import FitMonitor, all_or_nothing, logger
-from omcal.model.stream import Reservoir, StreamSums, taken
+from omcal.model.stream import Reservoir, Strangers, StreamSums, grow, stable_group, taken
 from omcal.model.subset_fits import views_in_memory
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.views.like import PresentLike, ViewsLike
