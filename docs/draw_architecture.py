@@ -18,7 +18,7 @@ TARGET = ROOT / "docs" / "images" / "architecture.svg"
 
 # The way of the data from fit(X) to labels_: what happens, and in which file.
 STEPS = (
-    ("fit(X)", "model/fitting.py"),
+    ("fit(X)", "model/estimators.py"),
     ("views: checked once", "views/reading.py"),
     ("a place is chosen", "places/base.py"),
     ("learn: scalings, anchors", "method/scaling.py, anchors.py"),

@@ -21,7 +21,7 @@ from omcal.machine.declaring import (
     declared,
     parameter,
 )
-from omcal.model.fitting import AnchorClusterer
+from omcal.model.estimators import AnchorClusterer
 from omcal.model.parameters import MultiViewParameters, SharedParameters
 
 

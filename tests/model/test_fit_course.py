@@ -26,7 +26,12 @@ def interrupt(*_, **__):
 
 @pytest.mark.parametrize(
     "step",
-    ["preparation.read_views", "preparation.place_for", "fitting.best_of_starts", "fitting.doubts"],
+    [
+        "preparation.read_views",
+        "preparation.place_for",
+        "estimators.best_of_starts",
+        "estimators.doubts",
+    ],
 )
 def test_an_interrupted_fit_changes_nothing(monkeypatch, step):
     model = OMCAL(3, random_state=0).fit(MADE.views)

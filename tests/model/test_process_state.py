@@ -14,8 +14,8 @@ from threadpoolctl import ThreadpoolController
 from interrupts import interrupted_everywhere
 from omcal import OMCAL, Consensus
 from omcal.machine import compiled, threads
-from omcal.model import fitting
-from omcal.model.fitting import AnchorClusterer
+from omcal.model import estimators
+from omcal.model.estimators import AnchorClusterer
 from omcal.model.progress import Interruption, logger
 from omcal.places import memory
 
@@ -113,7 +113,7 @@ def test_blas_has_one_thread_from_the_anchors_to_the_doubts(joined, monkeypatch)
     watched(memory, "learn_in_memory")
     watched(memory.MemoryRows, "gram")
     watched(memory.MemoryRows, "assign")
-    watched(fitting, "doubts")
+    watched(estimators, "doubts")
     watched(AnchorClusterer, "_doubts")
     before = settings_of_the_process()
     model = OMCAL(3, **OPTIONS)

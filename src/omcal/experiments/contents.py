@@ -43,6 +43,7 @@ def datasets_table(paper: Paper, summary: Summary) -> Table:
     rows = []
     for name in [*paper.datasets, *paper.single_datasets]:
         size, here = paper.size(name), found.get(name)
+        file = PAPER_DATASETS[name].sources[0].file
         rows.append(
             [
                 name,
@@ -51,7 +52,7 @@ def datasets_table(paper: Paper, summary: Summary) -> Table:
                 ", ".join(map(str, size["features"])),
                 _status(summary, name),
                 _sizes(here) if here else "",
-                "" if summary.is_present(name) else _remedy(name),
+                "" if summary.is_present(name) else f"put {file} into the folder of --data",
             ]
         )
     header = ["dataset", "samples", "clusters", "features", "data here", "sizes here", "to do"]
@@ -65,10 +66,6 @@ def _status(summary: Summary, dataset: str) -> str:
 def _sizes(here: dict[str, Any]) -> str:
     features = ", ".join(map(str, here["features"]))
     return f"{here['samples']} × ({features}), {here['clusters']} classes"
-
-
-def _remedy(name: str) -> str:
-    return f"put {PAPER_DATASETS[name].sources[0].file} into the folder of --data"
 
 
 def complexity_table(paper: Paper) -> Table:

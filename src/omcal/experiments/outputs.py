@@ -72,6 +72,7 @@ def page_sections(
     reasons = plan.paper.reasons
     by_method = Table("", "", ["method", "reason"], list(reasons["method"].items()))
     general = "\n".join(f"- {reason}" for reason in reasons["general"])
+    how_it_ran = "Conditions:\n\n" + "\n".join(f"- {line}" for line in conditions(summary))
     introduction = (
         "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
         "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
@@ -81,7 +82,7 @@ def page_sections(
     )
     return [
         PageSection("", [introduction]),
-        PageSection("OMCAL and OCAL in short", [named["headline"], how_it_ran(summary)]),
+        PageSection("OMCAL and OCAL in short", [named["headline"], how_it_ran]),
         PageSection("Data", [named["datasets"]]),
         PageSection("Reasons for differences", [general, by_method]),
         PageSection("Parameters of OMCAL", [named["parameters"]]),
@@ -103,12 +104,6 @@ def table_sections(tables: list[Table]) -> list[PageSection]:
         PageSection(title, [table for table in tables if table.name.startswith(names)])
         for title, names in starts.items()
     ]
-
-
-def how_it_ran(summary: Summary) -> str:
-    """Return the machines, versions and limits of the records as a list in Markdown."""
-    lines = conditions(summary)
-    return "Conditions:\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def conditions(summary: Summary) -> list[str]:
@@ -160,7 +155,8 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
             f"all {len(found)} records in {records} are of another version than omcal "
             f"{__version__}; run the command without --from-records."
         )
-    summary = Summary(current, status_in(data))
+    known = {} if data is None else {k: one.status(data) for k, one in PAPER_DATASETS.items()}
+    summary = Summary(current, known)
     tables = list(all_tables(plan, summary))
     write_tables(tables, out / "tables")
     figures = write_figures(plan, summary, out / "figures")
@@ -169,13 +165,6 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     write_whole(text, markdown(sections))
     write_whole(html, webpage([*sections, *table_sections(tables)]))
     return [html, text, out / "tables", out / "figures"]
-
-
-def status_in(data: Path | None) -> dict[str, str]:
-    """Return the kind of each data set in a folder, such as exact, rebuilt or absent."""
-    if data is None:
-        return {}
-    return {name: dataset.status(data) for name, dataset in PAPER_DATASETS.items()}
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> None:
@@ -230,10 +219,11 @@ def table_page(table: Table) -> str:
     """Return a page of one table, with bars of its main columns."""
     bare = replace(table, title="", notes=())
     body = join(_table(bare, file="comparison"), *map(_paragraphs, table.notes))
-    charts = [_bars(table, name) for name in _DRAWN if name in table.header]
+    charts = [f"<div>{_bars(table, name)}</div>" for name in _DRAWN if name in table.header]
+    side_by_side = Html(f'<div class="cards">{"".join(charts)}</div>')
     sections = [
         Section("table", "Methods", "Methods", body),
-        Section("charts", "Scores and times", "Charts", _side_by_side(charts), long=True),
+        Section("charts", "Scores and times", "Charts", side_by_side, long=True),
     ]
     return _page(table.title, "Comparison", Html(""), sections)
 
@@ -250,10 +240,6 @@ def _bars(table: Table, name: str) -> Html:
         for row, text, value in zip(table.rows, texts, values, strict=True)
     ]
     return html_table(("method", name, ""), rows, name, "full", f"comparison-{name.lower()}")
-
-
-def _side_by_side(parts: list[Html]) -> Html:
-    return Html(f'<div class="cards">{"".join(f"<div>{part}</div>" for part in parts)}</div>')
 
 
 def _page(title: str, kind: str, lead: Html, sections: list[Section]) -> str:

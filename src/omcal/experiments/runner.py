@@ -144,7 +144,8 @@ class _Run:
                     if not running:
                         break
                     self._observer.update([(r.cell, r.age) for r in running], len(waiting))
-                    self._wait(running)
+                    signs = [sign for r in running for sign in (r.results, r.process.sentinel)]
+                    wait(signs, timeout=_POLL_SECONDS)
                     for one in [r for r in running if self._collect(r, records)]:
                         running.remove(one)
             finally:
@@ -160,10 +161,6 @@ class _Run:
         process.start()
         sender.close()
         return _Running(cell, process, receiver, log)
-
-    def _wait(self, running: list[_Running]) -> None:
-        signs = [sign for one in running for sign in (one.results, one.process.sentinel)]
-        wait(signs, timeout=_POLL_SECONDS)
 
     def _collect(self, one: _Running, records: RecordFile) -> bool:
         """Save the record of a cell that ended or is over a limit; return whether there is one."""

@@ -178,13 +178,14 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
         began = perf_counter()
         model.fit(views, **absences)
         seconds = perf_counter() - began
+    weights = getattr(model, "view_weights_", None)
     return {
         "status": "ok",
         **_judged(data, np.asarray(model.labels_)),
         "seconds": seconds,
         "clusters_found": len(np.unique(model.labels_)),
-        "objective": _history(model),
-        "view_weights": _weights(model),
+        "objective": _numbers(getattr(model, "objective_", [])),
+        "view_weights": None if weights is None else _numbers(weights),
         "warnings": sorted({str(w.message)[:_LARGEST_ERROR] for w in caught}),
         "data": {
             "samples": data.n_samples,
@@ -210,13 +211,8 @@ def _judged(data: MultiViewData, labels: Array) -> dict[str, Any]:
     }
 
 
-def _history(model: Any) -> list[float]:
-    return [float(value) for value in np.atleast_1d(getattr(model, "objective_", []))]
-
-
-def _weights(model: Any) -> list[float] | None:
-    weights = getattr(model, "view_weights_", None)
-    return None if weights is None else [float(weight) for weight in np.ravel(weights)]
+def _numbers(values: Any) -> list[float]:
+    return [float(value) for value in np.ravel(values)]
 
 
 def _graph_rows(model: Any, data: MultiViewData) -> dict[str, Any]:

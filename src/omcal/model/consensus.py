@@ -34,8 +34,7 @@ from omcal.model.doubts import (
     of_few_runs,
     of_runs,
 )
-from omcal.model.estimators import OMCAL
-from omcal.model.fitting import AnchorClusterer
+from omcal.model.estimators import OMCAL, AnchorClusterer
 from omcal.model.numbering import names_like, numbers_of, old_labels, renumbered
 from omcal.model.progress import (
     FitMonitor,

@@ -1,11 +1,321 @@
-"""OMCAL, and OCAL for one view, as scikit-learn estimators."""
+"""OMCAL, and OCAL for one view, as scikit-learn estimators: their fits and fitted attributes."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
-from omcal.model.fitting import AnchorClusterer
-from omcal.model.parameters import MultiViewParameters
+import numpy as np
+from sklearn.utils import Tags, check_random_state
+
+from omcal.machine.arrays import Array, Floats, Mask, on_host
+from omcal.machine.scikit import (
+    CallbackSupportMixin,
+    with_callbacks,
+)
+from omcal.machine.threads import one_blas_thread, small_blas
+from omcal.method.kinds import Kind
+from omcal.method.new_samples import GraphModel, Predictor, indicate
+from omcal.method.rows import AbstractRows, Assignment
+from omcal.method.settings import GraphSettings, start_weights
+from omcal.method.solver import Problem, Solution
+from omcal.method.starts import starts
+from omcal.method.updates import weighted_sum
+from omcal.model.certainty import typicality
+from omcal.model.checkpoint import Checkpoint
+from omcal.model.doubts import (
+    DiagnosticGraphs,
+    Diagnostics,
+    cluster_sizes,
+    doubts,
+    unconverged,
+)
+from omcal.model.drift import Reference
+from omcal.model.numbering import moved_anchors, names_like, numbers_of, old_labels, renumbered
+from omcal.model.parameters import ATTRIBUTES, MultiViewParameters
+from omcal.model.progress import (
+    FitMonitor,
+    Optimised,
+    all_or_nothing,
+    best_of_starts,
+)
+from omcal.model.stream import StreamSums
+from omcal.model.structure import structure_at
+from omcal.model.updating import UpdatedEstimator
+from omcal.places.base import Place, sample_rows
+from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.view import Views
+
+
+class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
+    """Everything that OMCAL and OCAL share: all but the parameters for several views."""
+
+    _published: ClassVar[dict[str, Any]]  # settings of the paper
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if cls.__doc__:
+            cls.__doc__ = cls.__doc__.replace("{attributes}", ATTRIBUTES)
+
+    @classmethod
+    def paper(cls, n_clusters: int = 8, **changes: Any) -> Self:
+        """Return an estimator with the published settings, as far as the paper states them.
+
+        They are c + 10 anchors, a random start, the plain iteration and, with several views, the
+        weights of Eq. 27. The paper does not state the scaling; here OMCAL standardises each
+        sample (on Coil and Wiki ``scale=None`` is as accurate, within the spread of the seeds),
+        and OCAL takes the data as they are.
+
+        Parameters
+        ----------
+        n_clusters : int, default=8
+            Number of clusters c.
+        **changes
+            Other parameters of the class, or other values of these.
+
+        Returns
+        -------
+        estimator
+            Not fitted.
+
+        Examples
+        --------
+        >>> from omcal import OMCAL
+        >>> OMCAL.paper(20, beta=0.1).n_anchors
+        30
+        """
+        plain = {"n_anchors": n_clusters + 10, "init": "random", "tol": 1e-6, "accelerate": False}
+        return cls(n_clusters, **{**plain, **cls._published, **changes})
+
+    @all_or_nothing
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _fit(self, run: Any, X: ViewsLike, y: Any, present: PresentLike | None, like: Any) -> bool:
+        """Set the fitted state; return whether Ctrl-C cut the iterations short."""
+        if not (self.n_clusters == "auto" and self.warm_start and hasattr(self, "_rule")):
+            self._choose_number(self, X, present)
+        watch = FitMonitor(self, X, y)
+
+        def work(place: Place) -> bool:
+            with self._telling():
+                old = None if like is None else old_labels(like, X, present, place.views.n)
+                before = self._last_model(place.views) if self.warm_start else None
+            settings = self._graph_settings(place)
+            if before is not None:
+                settings = replace(settings, n_anchors=len(self.basis_), anchors=before.anchors)
+            self._require_room(place, settings)
+            with small_blas(settings.n_anchors):
+                interrupted = self._fit_at(place, settings, watch, old, before)
+            if before is None:
+                self._cluster_names = names_like(like, self.matched_)
+            if hasattr(self, "_reservoir"):
+                del self._reservoir
+            return interrupted
+
+        return self._at_place(work, X, present)
+
+    def _last_model(self, views: Views) -> GraphModel | None:
+        """Return the scalings and anchors of the last fit, where there was one to go on from."""
+        if not hasattr(self, "_rule"):
+            return None
+        before: GraphModel = self._rule.learned
+        widths = tuple(anchors.shape[1] for anchors in before.anchors)
+        if self.basis_.shape[1] != self.n_clusters_ or widths != views.widths:
+            raise ValueError(
+                f"warm_start=True goes on from {self.basis_.shape[1]} clusters of views with "
+                f"{list(widths)} features; X has {list(views.widths)}, and "
+                f"n_clusters={self.n_clusters_}. Set warm_start=False."
+            )
+        return before
+
+    def _fit_at(
+        self,
+        place: Place,
+        settings: GraphSettings,
+        watch: FitMonitor,
+        old: Array | None,
+        before: GraphModel | None = None,
+        *,
+        described: bool = True,
+    ) -> bool:
+        """Fit to views that were read, and for which there is room.
+
+        `old` are earlier labels whose numbers are kept, `before` is the model to start from.
+        Without `described` there are no diagnostics.
+        """
+        team = place.team
+        random_state = team.on_leader(lambda: check_random_state(self.random_state))
+        checkpoint = team.on_leader(lambda: self._checkpoint(place, settings))
+        if checkpoint:
+            checkpoint.writes = team.is_leader
+        if checkpoint and checkpoint.resumes:
+            settings = replace(settings, anchors=checkpoint.anchors)
+            watch.goes_on(len(checkpoint.steps), checkpoint.path)
+
+        (graph_model,) = place.learn(settings, [random_state])
+        if before is not None and not (checkpoint and checkpoint.resumes):
+            graph_model = replace(graph_model.alone, anchors=moved_anchors(before, graph_model))
+        init = self.init if before is None else self.basis_
+        (rows,) = place.build([graph_model], settings)
+        if checkpoint:
+            rows = checkpoint.follow(rows, graph_model.anchors, random_state)
+        watch.begin(place.n, place.views.names, graph_model.scalings, settings.n_anchors)
+        runs = [(rows, graph_model, random_state)]
+        ((best, assignment),) = self._optimise(place, runs, watch, init)
+
+        sizes = team.total(cluster_sizes(assignment.labels, settings.n_clusters))
+        order, self.matched_ = numbers_of(team, sizes, assignment.labels, old)
+        if before is not None and old is None:
+            order = np.arange(settings.n_clusters)  # the columns of the basis are the old ones
+        Z = replace(best.consensus, G=best.consensus.G[:, order])
+        assignment = replace(assignment, labels=renumbered(assignment.labels, order))
+        self._publish(Predictor(graph_model, Z), best, assignment)
+        shown = DiagnosticGraphs.of(place.sample_graphs(0))
+        self._graphs = shown.of_all
+        self._summarise(shown, place.n)
+        self.structure_ = structure_at(place, self._rule, self.labels_) if described else None
+        self.doubts_: Diagnostics = Diagnostics()
+        if described:
+            self.doubts_ = self._doubts(shown, sizes[order])
+        if checkpoint and not watch.interrupted:
+            checkpoint.remove()
+        watch.end()
+        return watch.interrupted
+
+    def _summarise(
+        self, shown: DiagnosticGraphs, n: int, labels: Array | None = None
+    ) -> Reference | None:
+        """Set the sums and the scores of sampled graphs, to which later samples are compared.
+
+        Return the sums by cluster, of other labels where they are given.
+        """
+        self._reference, self._sums, self.outlier_threshold_ = None, None, None
+        if shown.graphs is None or not shown.graphs.n:
+            return None
+        some = sample_rows(shown.graphs.n)
+        graphs, Z = shown.graphs[some], self._rule.consensus
+        U, own = indicate(Z, graphs)
+        F = np.maximum(U, 0)
+        self.outlier_threshold_ = float(np.quantile(typicality(F), self.contamination))
+        self._sums = StreamSums.of(Z, graphs, F) * (n / len(some))
+        self._reference = Reference.of(graphs, own, Z.G, n)
+        if labels is None:
+            return self._reference
+        rows = some if shown.rows is None else shown.rows[some]
+        return Reference.of(graphs, on_host(labels)[rows], Z.G, n)
+
+    def _optimise(
+        self,
+        place: Place,
+        runs: Sequence[tuple[AbstractRows, GraphModel, np.random.RandomState]],
+        watch: FitMonitor,
+        init: Any = None,
+        *,
+        runner_up: bool = False,
+    ) -> list[Optimised]:
+        """Solve each run of a batch from each start; return its best solution and labels."""
+        rows, models, states = zip(*runs, strict=True)
+        problems = [self._problem(len(one.anchors)).without(one.uninformative) for one in models]
+        grams = [one.gram() for one in rows]
+        with one_blas_thread():
+            AtA = [
+                weighted_sum(p.alpha, weighted_sum(p.alpha, StS))
+                for p, StS in zip(problems, grams, strict=True)
+            ]
+        init = self.init if init is None else init
+        leading = rows[0].leading_eigenvectors
+        bases = starts(init, self.n_init, np.stack(AtA), self.n_clusters_, states, leading)
+        return best_of_starts(place, bases, rows, grams, problems, watch, runner_up=runner_up)
+
+    def _publish(self, rule: Predictor, best: Solution, assignment: Assignment) -> None:
+        """The attributes of a fitted model."""
+        self._set_rule(rule)
+        self.labels_: Array = assignment.labels
+        self.n_undecided_: int = assignment.n_undecided
+        self.view_weights_: Floats = best.alpha
+        self.objective_: Floats = np.array(best.history)
+        self.n_iter_: int = best.n_iter
+        self.converged_: bool = best.converged
+
+    def _doubts(
+        self, shown: DiagnosticGraphs | None = None, sizes: Array | None = None
+    ) -> Diagnostics:
+        found = doubts(self, shown, sizes)
+        # A callback may have stopped it earlier, which is no surprise to its user.
+        if not self.converged_ and self.n_iter_ == self.max_iter:
+            found.append(unconverged(self.max_iter, self.tol))
+        return found
+
+    @property
+    def _silent(self) -> Mask:
+        uninformative: Mask = self._rule.learned.uninformative
+        return uninformative
+
+    @property
+    def _weighting(self) -> Any:
+        """The rule of the weights by its name, or the weights that were given."""
+        return getattr(self, "weighting", "uniform")
+
+    def _set_rule(self, rule: Predictor) -> None:
+        """What new samples need, and the attributes that show it."""
+        self._rule = rule
+        self.anchors_: list[Array] = rule.learned.anchors
+        self.basis_: Floats = rule.consensus.G
+        self.view_scales_: list[Kind] = [scaling.kind for scaling in rule.learned.scalings]
+
+    def _rule_middles(self) -> list[Floats]:
+        """Return the middle of each feature for new samples, where the fit had every value."""
+        learned = self._rule.learned
+        return [s.middle(A) for s, A in zip(learned.scalings, learned.anchors, strict=True)]
+
+    @property
+    def _described(self) -> Self:
+        return self
+
+    @property
+    def _random(self) -> bool:
+        """Whether `random_state` has an influence on the fit."""
+        random_start = isinstance(self.init, str) and (self.init == "random" or self.n_init > 1)
+        return isinstance(self.anchors, str) or random_start
+
+    def _checkpoint(self, place: Place, settings: GraphSettings, **more: Any) -> Checkpoint | None:
+        """The one that was asked for; it is of use for the same data, parameters and `more`."""
+        if self.checkpoint is None:
+            return None
+        data = {
+            "n_samples": place.n,
+            "n_features": place.views.widths,
+            "n_anchors": settings.n_anchors,
+            "dtype": str(place.views.dtype),
+            **more,
+        }
+        parameters = {**self.get_params(), "n_clusters": self.n_clusters_}
+        return Checkpoint(self.checkpoint, data, parameters)
+
+    def _problem(self, n_views: int) -> Problem:
+        weighting, alpha = start_weights(getattr(self, "weighting", "uniform"), n_views)
+        return Problem(
+            self.beta, self.gamma, weighting, alpha, int(self.max_iter), self.tol, self.accelerate
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A client and a group are connections of this process, folded anchors belong to it, and
+        # graphs are as large as data; none is copied or stored.
+        state = {**super().__getstate__(), "client": None, "group": None}
+        for name in ("_graphs", "_folded"):
+            state.pop(name, None)
+        return state
+
+    def __sklearn_clone__(self) -> Self:
+        twin: Self = super(AnchorClusterer, copy(self)).__sklearn_clone__()
+        twin.set_params(client=self.client, group=self.group)
+        return twin
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 class OMCAL(MultiViewParameters, AnchorClusterer):

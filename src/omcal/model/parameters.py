@@ -1,6 +1,6 @@
 """The parameters of OMCAL and OCAL: name, default, constraint, documentation and option of each.
 
-A further parameter is one entry here.
+A further parameter is one entry here. `ATTRIBUTES` documents what a fit sets.
 """
 
 from __future__ import annotations
@@ -28,6 +28,49 @@ if TYPE_CHECKING:
     Start: TypeAlias = Literal["spectral", "random"] | ArrayLike
 
 _SCALES = ("auto", "tfidf", "unit", "log", "standard", "view", "feature", "sample")
+ATTRIBUTES = """\
+labels_ : array of shape (n,)
+        Cluster of each sample, 0 to `n_clusters_` − 1.
+    n_clusters_ : int
+        Number of clusters.
+    selection_ : omcal.select.ClusterNumber or None
+        With n_clusters="auto": the numbers that were tried and their scores; not part of files.
+    outlier_threshold_ : float or None
+        `score_samples` below which a share `contamination` of the samples lies.
+    matched_ : list of Match
+        With `like`: the earlier cluster that each cluster continues, and how sure that is.
+    cluster_names_ : list of str
+        Names of the clusters, their numbers by default; may be set.
+    view_weights_ : array of shape (n_views,)
+        α: how much each view counts, in the order of `view_names_`; the sum is 1.
+    basis_ : array of shape (n_anchors, n_clusters)
+        G: what each cluster looks like over the anchors.
+    anchors_ : list of arrays of shape (n_anchors, d_v)
+        The anchors in each view, in the scaled space.
+    objective_ : array of shape (n_iter,)
+        The objective after each iteration.
+    n_iter_ : int
+        Number of iterations of the start that was kept.
+    converged_ : bool
+        Whether the objective came to rest within `tol` before `max_iter`.
+    n_undecided_ : int
+        Samples without a positive entry in F; their label is the least negative one.
+    doubts_ : list
+        What makes the result doubtful, as triples (what was seen, what to try, kind of warning);
+        `fit` warns of each.
+    structure_ : omcal.model.structure.Structure or None
+        How well the clusters separate a sample, and how well data without clusters is separated;
+        None where it was not tested: fewer than 50 samples, one cluster, a fit on a device.
+    view_scales_ : list
+        What was done to each view and why, as pairs (name in `scale`, reason).
+    n_features_in_ : int
+        Sum of the widths of the views.
+    n_features_per_view_ : list of int
+        Number of features of each view.
+    n_missing_ : list of int
+        Number of missing cells of each view, which count as the middle of their features.
+    view_names_ : list of str
+        Names of the views: those of a mapping, else view1, view2 ..."""
 
 
 def _words(*words: str) -> str:

@@ -24,7 +24,7 @@ from omcal.method.solver import Problem, Solution
 from omcal.method.starts import starts
 from omcal.method.subspace import Subspace, subspace_pays
 from omcal.model.checkpoint import Checkpoint
-from omcal.model.fitting import AnchorClusterer
+from omcal.model.estimators import AnchorClusterer
 from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, best_of_starts
 from omcal.places.base import Place
 

@@ -16,7 +16,7 @@ from sklearn.utils.extmath import randomized_svd
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import map_blocks, one_blas_thread
 from omcal.method.graph import AnchorGraphs
-from omcal.model.fitting import AnchorClusterer
+from omcal.model.estimators import AnchorClusterer
 from omcal.model.subset_fits import fitted_views, graphs_of
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Matrix, Views
