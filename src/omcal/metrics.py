@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,7 +94,14 @@ class _Score(Protocol):
     def __call__(self, y_true: ArrayLike, y_pred: ArrayLike) -> float: ...
 
 
+F = TypeVar("F", bound=Callable[..., float])
+
 _OF_TABLE: dict[str, Callable[[_Contingency], float]] = {}
+_AVERAGE = """\
+average : {"max", "arithmetic", "geometric", "min"}, default="max"
+    How the two entropies are joined in the denominator: "max" as in the paper's tables,
+    "arithmetic" as scikit-learn does by default.
+"""
 _DOCSTRING = """\
 {summary}
 
@@ -104,7 +111,7 @@ y_true : array-like of shape (n,)
     Known classes; labels of any kind that can be sorted.
 y_pred : array-like of shape (n,)
     Clusters, likewise; their names may differ from the classes.
-
+{more}
 Returns
 -------
 float
@@ -118,6 +125,17 @@ Examples
 """
 
 
+def _documented(returned: str, example: float, more: str = "") -> Callable[[F], F]:
+    """Complete the docstring of a score of two arrays of labels."""
+
+    def decorate(score: F) -> F:
+        how = {"summary": score.__doc__, "more": more, "returned": returned, "example": example}
+        score.__doc__ = _DOCSTRING.format(name=score.__name__, **how)
+        return score
+
+    return decorate
+
+
 def _of_labels(
     returned: str, example: float
 ) -> Callable[[Callable[[_Contingency], float]], _Score]:
@@ -127,12 +145,10 @@ def _of_labels(
         def measured(y_true: ArrayLike, y_pred: ArrayLike) -> float:
             return score(_Contingency(y_true, y_pred))
 
-        name = measured.__name__ = measured.__qualname__ = score.__name__
-        measured.__doc__ = _DOCSTRING.format(
-            summary=score.__doc__, returned=returned, name=name, example=example
-        )
-        _OF_TABLE[name] = score
-        return measured
+        measured.__name__ = measured.__qualname__ = score.__name__
+        measured.__doc__ = score.__doc__
+        _OF_TABLE[score.__name__] = score
+        return _documented(returned, example)(measured)
 
     return decorate
 
@@ -173,29 +189,9 @@ def _nmi(t: _Contingency, average: Average) -> float:
     return min(max(t.mutual_information() / norm, 0.0), 1.0)
 
 
+@_documented("0 to 1; 1 where both are the same but for the names.", 0.6667, _AVERAGE)
 def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, average: Average = "max") -> float:
-    """Return the normalised mutual information (NMI).
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        Known classes; labels of any kind that can be sorted.
-    y_pred : array-like of shape (n,)
-        Clusters, likewise; their names may differ from the classes.
-    average : {"max", "arithmetic", "geometric", "min"}, default="max"
-        How the two entropies are joined in the denominator: "max" as in the paper's tables,
-        "arithmetic" as scikit-learn does by default.
-
-    Returns
-    -------
-    float
-        0 to 1; 1 where both are the same but for the names.
-
-    Examples
-    --------
-    >>> round(nmi([0, 0, 1, 1], [1, 1, 0, 2]), 4)
-    0.6667
-    """
+    """Return the normalised mutual information (NMI)."""
     return _nmi(_Contingency(y_true, y_pred), average)
 
 

@@ -7,8 +7,7 @@ import math
 import os
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -39,21 +38,6 @@ _DECISIVE = {
 
 Step = tuple[Floats, Floats, Floats]  # alpha, P, R
 _PARTS = ("alpha", "P", "R", "StF", "FtF", "FoldtF")  # of a sweep: the step, and its sums
-
-
-@contextmanager
-def checkpoint_errors(path: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Name the checkpoint in errors of a fit that found one, as it may hold wrong numbers."""
-    found = path is not None and os.path.exists(path)
-    try:
-        yield
-    except ValueError as error:
-        if not found or "checkpoint=" in str(error):
-            raise
-        raise ValueError(
-            f"{error} (checkpoint={str(path)!r} was there; where the fit does not fail without "
-            "it, delete it.)"
-        ) from error
 
 
 class OtherFitError(ValueError):

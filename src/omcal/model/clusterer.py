@@ -14,7 +14,6 @@ from sklearn.utils import Tags
 from omcal.machine.declaring import declared
 from omcal.machine.scikit import scikit_constraints
 from omcal.model.base import FittedModel
-from omcal.model.checkpoint import checkpoint_errors
 from omcal.model.cost import Estimate, ViewSize, view_sizes
 from omcal.model.doubts import warn
 from omcal.model.progress import logger, plain_interrupts, shown
@@ -93,12 +92,7 @@ class Clusterer(FittedModel):
         with run._telling():
             self._check_parameters(run)
             refuse_second_view(y)
-        with (
-            run._working(),
-            shown(run.verbose),
-            plain_interrupts(),
-            checkpoint_errors(run.checkpoint),
-        ):
+        with run._working(), shown(run.verbose), plain_interrupts():
             interrupted = self._fit(run, X, y, present, like)
             warn(self)
         if interrupted:
