@@ -36,6 +36,7 @@ from omcal.model.drift import Reference
 from omcal.model.numbering import moved_anchors, names_like, numbers_of, old_labels, renumbered
 from omcal.model.parameters import ATTRIBUTES, MultiViewParameters
 from omcal.model.progress import (
+    RESUMED,
     FitMonitor,
     Optimised,
     all_or_nothing,
@@ -151,7 +152,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
             checkpoint.writes = team.is_leader
         if checkpoint and checkpoint.resumes:
             settings = replace(settings, anchors=checkpoint.anchors)
-            watch.goes_on(len(checkpoint.steps), checkpoint.path)
+            watch.say(RESUMED, len(checkpoint.steps), checkpoint.path)
 
         (graph_model,) = place.learn(settings, [random_state])
         if before is not None and not (checkpoint and checkpoint.resumes):

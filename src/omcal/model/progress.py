@@ -25,6 +25,7 @@ from omcal.places.base import Place, Start
 logger: logging.Logger = logging.getLogger("omcal")
 
 ITERATION_DONE = "start %d, iteration %d: objective %.8g"
+RESUMED = "going on after %d passes in %s"
 RUN_DONE = "run %d of %d: objective %.8g"
 
 
@@ -76,12 +77,12 @@ class Interruption:
     --------
     >>> interruption = Interruption()
     >>> with interruption.held():
-    ...     interruption.asked
+    ...     interruption.interrupted
     False
     """
 
     def __init__(self) -> None:
-        self.asked: bool = False
+        self.interrupted: bool = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -100,9 +101,9 @@ class Interruption:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.interrupted:
             signal.default_int_handler(number, frame)
-        self.asked = True
+        self.interrupted = True
         logger.warning("ending after this iteration; Ctrl-C again ends at once")
 
 
@@ -140,35 +141,30 @@ def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-class FitMonitor:
-    """Connect a fit to the log, to callbacks and to Ctrl-C."""
+class FitMonitor(Interruption):
+    """Connect a fit to the log, to callbacks and to Ctrl-C.
+
+    Ctrl-C in the block of `held`, or `interrupted` if set, ends all iterations with the one in
+    progress.
+    """
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
-        self.say: Callable[..., None] = reporter(estimator.verbose)
-        self._max_iter = estimator.max_iter
-        self._interruption = Interruption()
+        super().__init__()
+        self._verbose, self._max_iter = estimator.verbose, estimator.max_iter
         self._hook = {"estimator": estimator, "X": X, "y": y}
         self._context: Any = _NoCallbacks()  # of the tasks that callbacks see
         if hasattr(estimator, "_skl_callbacks"):
             self._context = estimator._init_callback_context(max_subtasks=estimator._n_starts)
         self._context.call_on_fit_task_begin(**self._hook)
 
-    @property
-    def interrupted(self) -> bool:
-        return self._interruption.asked
-
-    def held(self) -> AbstractContextManager[None]:
-        """Let Ctrl-C in the block end the iterations after the one in progress."""
-        return self._interruption.held()
-
-    def stop(self) -> None:
-        """End all iterations with the one in progress, as Ctrl-C does."""
-        self._interruption.asked = True
+    def say(self, message: str, *args: Any, detail: int = 1) -> None:
+        """Log progress: shown from verbose=1 on, iterations from 2 on."""
+        logger.log(logging.INFO if self._verbose >= detail else logging.DEBUG, message, *args)
 
     def renewed(self) -> Self:
         """Return a monitor for further work, which an earlier Ctrl-C does not cut short."""
         other = copy(self)
-        other._interruption = Interruption()
+        other.interrupted = False
         return other
 
     def begin(
@@ -178,10 +174,6 @@ class FitMonitor:
         self.say("%d samples in %d views tied to %d anchors", n, len(names), n_anchors)
         for name, scaling in zip(names, scalings, strict=True):
             self.say("view %r is scaled as %s", name, scaling.kind)
-
-    def goes_on(self, n_passes: int, path: object) -> None:
-        """Log that the fit continues from a checkpoint."""
-        self.say("going on after %d passes in %s", n_passes, path)
 
     def start(self) -> StartTask:
         """Announce a start of the solver."""
@@ -224,17 +216,8 @@ _SHOWN = ProcessSetting(lambda: logger.level, _show_progress, _show_as_before)
 
 
 def shown(verbose: int) -> AbstractContextManager[None]:
-    """Show the messages of `reporter` in the block."""
+    """Show the messages of `FitMonitor.say` in the block."""
     return _SHOWN.held() if verbose else nullcontext()
-
-
-def reporter(verbose: int) -> Callable[..., None]:
-    """Return a function that logs progress: shown from verbose=1 on, iterations from 2 on."""
-
-    def say(message: str, *args: Any, detail: int = 1) -> None:
-        logger.log(logging.INFO if verbose >= detail else logging.DEBUG, message, *args)
-
-    return say
 
 
 Optimised = tuple[Solution, Assignment]

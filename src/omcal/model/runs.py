@@ -25,7 +25,7 @@ from omcal.method.starts import starts
 from omcal.method.subspace import Subspace, subspace_pays
 from omcal.model.checkpoint import Checkpoint
 from omcal.model.estimators import AnchorClusterer
-from omcal.model.progress import RUN_DONE, FitMonitor, Optimised, best_of_starts
+from omcal.model.progress import RESUMED, RUN_DONE, FitMonitor, Optimised, best_of_starts
 from omcal.places.base import Place
 
 _SECONDS_BETWEEN_SIGNALS = 0.1
@@ -129,7 +129,7 @@ class RunsAtWork:
             if saved:
                 saved.writes = place.team.is_leader
             if saved and saved.resumes:
-                watch.goes_on(len(saved.steps), saved.path)
+                watch.say(RESUMED, len(saved.steps), saved.path)
         self._models = [
             replace(one.alone, anchors=saved.anchors) if saved and saved.resumes else one
             for one, saved in zip(
@@ -204,7 +204,7 @@ class RunsAtWork:
                     with one_blas_thread():
                         found[one[0]] = self._solve_batch(*one)
             except BaseException:
-                self._watch.stop()
+                self._watch.interrupted = True
                 raise
 
         with ThreadPoolExecutor(n_threads) as pool:
@@ -216,7 +216,7 @@ class RunsAtWork:
                 for job in jobs:
                     job.result()
             except BaseException:
-                self._watch.stop()
+                self._watch.interrupted = True
                 raise
         return [one for first in sorted(found) for one in found[first]]
 
