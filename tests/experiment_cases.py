@@ -12,8 +12,7 @@ from scipy import io
 
 from omcal import __version__
 from omcal.cli import main
-from omcal.experiments.paper import load_paper
-from omcal.experiments.plan import Plan
+from omcal.experiments.plan import Plan, load_paper
 
 PAPER = load_paper()
 

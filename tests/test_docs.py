@@ -17,7 +17,7 @@ import omcal
 import omcal.baselines
 import omcal.datasets
 import omcal.metrics
-from omcal.experiments.paper import load_paper
+from omcal.experiments.plan import load_paper
 
 ROOT = Path(__file__).resolve().parents[1]
 MADE = {"_build", "auto_tutorials", "generated"}

@@ -18,8 +18,7 @@ from omcal.experiments.contents import (
 )
 from omcal.experiments.figures import all_figures
 from omcal.experiments.outputs import write_outputs
-from omcal.experiments.paper import Measured
-from omcal.experiments.plan import Plan
+from omcal.experiments.plan import Measured, Plan
 from omcal.experiments.records import Summary, is_current, made_with
 from omcal.experiments.tables import Entry, Table, ranked
 

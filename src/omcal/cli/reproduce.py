@@ -86,8 +86,7 @@ def reproduce(
     continues a run that was stopped; cells that ended with an error are repeated.
     """
     from omcal.experiments.outputs import copy_document, write_outputs
-    from omcal.experiments.paper import load_paper
-    from omcal.experiments.plan import Plan
+    from omcal.experiments.plan import Plan, load_paper
     from omcal.plots.figures import require_matplotlib
 
     paper = load_paper()

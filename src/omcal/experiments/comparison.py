@@ -17,8 +17,7 @@ from omcal.datasets import MultiViewData
 from omcal.experiments.contents import RANKS_NOTE, measured_entries
 from omcal.experiments.methods import Method, find_method, methods
 from omcal.experiments.outputs import conditions, failures, table_page
-from omcal.experiments.paper import Measured, load_paper
-from omcal.experiments.plan import Cell
+from omcal.experiments.plan import Cell, Measured, load_paper
 from omcal.experiments.records import Record, Summary, is_current, read_records
 from omcal.experiments.runner import Observer, Settings, run_cells
 from omcal.experiments.tables import Entry, Table, ranked

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from omcal.datasets import PAPER_DATASETS
-from omcal.experiments.paper import NOT_RUN, Measured, Paper, Row
-from omcal.experiments.plan import Plan
+from omcal.experiments.plan import NOT_RUN, Measured, Paper, Plan, Row
 from omcal.experiments.records import Summary
 from omcal.experiments.tables import Entry, Table, ranked
 

@@ -19,8 +19,7 @@ from omcal import __version__
 from omcal.datasets import PAPER_DATASETS
 from omcal.experiments.contents import all_tables, beside_table
 from omcal.experiments.figures import all_figures
-from omcal.experiments.paper import NOT_RUN
-from omcal.experiments.plan import Plan
+from omcal.experiments.plan import NOT_RUN, Plan
 from omcal.experiments.records import Record, Summary, is_current, made_with, read_records
 from omcal.experiments.tables import Entry, Table, cell_text
 from omcal.machine.files import replacing, write_whole

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from omcal import __version__
-from omcal.experiments.paper import NOT_RUN, OVER_MEMORY, OVER_TIME, Measured
-from omcal.experiments.plan import Cell
+from omcal.experiments.plan import NOT_RUN, OVER_MEMORY, OVER_TIME, Cell, Measured
 
 Record = dict[str, Any]
 _WORDS = {

@@ -29,8 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from omcal.datasets import PAPER_DATASETS, MultiViewData, load_paper_dataset
 from omcal.experiments.methods import Method, find_method
-from omcal.experiments.paper import load_paper
-from omcal.experiments.plan import Cell
+from omcal.experiments.plan import Cell, load_paper
 from omcal.machine.arrays import Array
 from omcal.metrics import ari, evaluate
 from omcal.model.subset_fits import consensus_graphs
