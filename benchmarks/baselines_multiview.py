@@ -23,13 +23,11 @@ from scipy.io import loadmat
 
 from omcal import OMCAL
 from omcal.baselines.amgl import AMGL
-from omcal.baselines.fsmsc import FSMSC
-from omcal.baselines.mcgc import MCGC
-from omcal.baselines.mlan import MLAN
-from omcal.baselines.mvschfd import MVSCHFD
+from omcal.baselines.components import MCGC, MLAN
 from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
 from omcal.baselines.slmvgc import SLMVGC
 from omcal.baselines.smc import SMC
+from omcal.baselines.subspaces import FSMSC, MVSCHFD
 from omcal.baselines.uomvsc import UOMvSC
 from omcal.experiments.records import is_current
 from omcal.experiments.runner import machine, versions

@@ -38,7 +38,7 @@ from omcal.baselines.coclustering import BKM, FNMTF
 from omcal.baselines.ecpcs import ECPCS
 from omcal.baselines.kmm import KMM
 from omcal.baselines.nmf import NMFClustering
-from omcal.baselines.sc import SC
+from omcal.baselines.plain import SC
 from omcal.experiments.records import is_current
 from omcal.experiments.runner import machine, versions
 from omcal.metrics import evaluate

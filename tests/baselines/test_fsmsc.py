@@ -5,7 +5,7 @@ import pytest
 from real_views import load_reference
 
 from omcal.baselines._linalg import left_singular_vectors, standardize_samples, standardized
-from omcal.baselines.fsmsc import FSMSC, factorize
+from omcal.baselines.subspaces import FSMSC, factorize
 
 RUNS = {"iter1_": (1e-3, 500.0, 10.0, 1), "": (1e-3, 500.0, 10.0, 20), "alt_": (1e-3, 1.0, 1.0, 20)}
 

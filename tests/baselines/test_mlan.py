@@ -7,7 +7,7 @@ import pytest
 from real_views import load_reference, load_wiki, stored_matrix
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines.mlan import MLAN
+from omcal.baselines.components import MLAN
 from omcal.metrics import ari, clustering_accuracy
 
 

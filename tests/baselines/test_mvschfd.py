@@ -6,7 +6,7 @@ from real_views import load_coil, load_reference
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.baselines._linalg import left_singular_vectors, standardize_features
-from omcal.baselines.mvschfd import MVSCHFD, Descent, level_sizes
+from omcal.baselines.subspaces import MVSCHFD, Descent, level_sizes
 from omcal.metrics import clustering_accuracy
 
 

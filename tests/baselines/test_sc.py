@@ -6,7 +6,7 @@ from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits, make_circles
 
 from omcal.baselines import sc
-from omcal.baselines.sc import SC
+from omcal.baselines.plain import SC
 from omcal.metrics import ari, evaluate
 
 

@@ -8,18 +8,15 @@ from omcal.baselines._base import Baseline
 from omcal.baselines.amgl import AMGL
 from omcal.baselines.cgfkm import CGFKM
 from omcal.baselines.coclustering import BKM, FNMTF
+from omcal.baselines.components import MCGC, MLAN
 from omcal.baselines.ecpcs import ECPCS
-from omcal.baselines.fsmsc import FSMSC
 from omcal.baselines.kmm import KMM
-from omcal.baselines.mcgc import MCGC
-from omcal.baselines.mlan import MLAN
-from omcal.baselines.mvschfd import MVSCHFD
 from omcal.baselines.networks import NEMO, SNF
 from omcal.baselines.nmf import NMFClustering
-from omcal.baselines.plain import BestSingleView, ConcatKMeans, ConcatSpectral
-from omcal.baselines.sc import SC
+from omcal.baselines.plain import SC, BestSingleView, ConcatKMeans, ConcatSpectral
 from omcal.baselines.slmvgc import SLMVGC
 from omcal.baselines.smc import SMC, SMCAGC, SMCOCL
+from omcal.baselines.subspaces import FSMSC, MVSCHFD
 from omcal.baselines.uomvsc import UOMvSC
 
 
