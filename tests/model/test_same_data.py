@@ -73,14 +73,19 @@ def check_forms(kind, seed, most_in_float32):
                 assert np.count_nonzero(found != expected) <= most_in_float32 * len(X), form
 
 
+def binary_rows(seed, least, most):
+    """Return between `least` and `most` rows of zeros and ones, and the number of their groups."""
+    rng = np.random.default_rng(seed)
+    n, d, c = (int(rng.integers(*ends)) for ends in ((least, most), (6, 30), (2, 7)))
+    return (rng.random((n, d)) < rng.random((c, d))[rng.integers(c, size=n)]).astype(float), c
+
+
 @pytest.mark.slow
 @settings(max_examples=3)
 @given(seed=st.integers(0, 2**20))
 def test_many_binary_rows_in_any_form_give_the_same_labels(seed):
     """Enough rows for bounds in k-means."""
-    rng = np.random.default_rng(seed)
-    n, d, c = (int(rng.integers(*ends)) for ends in ((4000, 9000), (6, 30), (2, 7)))
-    X = (rng.random((n, d)) < rng.random((c, d))[rng.integers(c, size=n)]).astype(float)
+    X, c = binary_rows(seed, 4000, 9000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = OMCAL(c, random_state=0).fit(X).labels_
@@ -98,9 +103,7 @@ def test_tens_of_thousands_of_binary_rows_in_float32_give_the_same_labels(seed):
     31 of the seeds 0 to 31 give the same labels; in the other a sample lies between two centres
     nearer than float32 can tell.
     """
-    rng = np.random.default_rng(seed)
-    n, d, c = (int(rng.integers(*ends)) for ends in ((30000, 60000), (6, 30), (2, 7)))
-    X = (rng.random((n, d)) < rng.random((c, d))[rng.integers(c, size=n)]).astype(float)
+    X, c = binary_rows(seed, 30000, 60000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = OMCAL(c, random_state=0).fit(X).labels_
