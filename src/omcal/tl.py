@@ -66,9 +66,9 @@ def omcal(
     data : MuData or AnnData
         A cell may be absent from some modalities, but not from all.
     n_clusters : int or "auto"
-        Number of clusters; "auto": what the data suggest, as in `omcal.select.n_clusters`.
+        Number of clusters; "auto": the number that `omcal.select.n_clusters` suggests.
     use_rep : str, list or mapping, optional
-        What represents the cells; see `views_of`.
+        Representation of the cells; see `views_of`.
     layer : str or mapping, optional
         A layer instead; see `views_of`.
     n_runs : int, default=1
@@ -103,7 +103,7 @@ def omcal(
     ------
     ValueError
         Where `n_clusters` is not given, a cell is in none of the modalities, or `use_rep` or
-        `layer` names what is not there.
+        `layer` is unknown.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def model_of(data: Cells, key: str = "omcal") -> OMCAL | Consensus:
     Returns
     -------
     OMCAL or Consensus
-        Fitted; its `predict`, `explain_views` and `report` take what `views_of` gives.
+        Fitted; its `predict`, `explain_views` and `report` take the result of `views_of`.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def views_of(
     data : MuData or AnnData
         The cells.
     use_rep : str, list or mapping, optional
-        What represents the cells: a key of `obsm`, or "X". For MuData a key for all modalities,
+        Representation of the cells: a key of `obsm`, or "X". For MuData a key for all modalities,
         or a mapping from the modalities to use to their keys. For AnnData one key, or a list of
         keys, each a view. By default ``obsm["X_pca"]`` where there is one, else ``X``.
     layer : str or mapping, optional

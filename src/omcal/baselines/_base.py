@@ -1,7 +1,7 @@
 """Base class of the baselines: input, checks before fitting, warnings after it, documentation.
 
-The docstring of a class has the parameters and attributes of its own. Those that its methods have
-in common, the heading of a section without any, and a plain example are added from here.
+The docstring of a class has its own parameters and attributes. Parameters and attributes that are
+common to several methods, missing headings and a plain example are added here.
 """
 
 from __future__ import annotations

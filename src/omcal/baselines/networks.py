@@ -39,7 +39,7 @@ class SNF(ScaledViews):
 
         P_v ← S_v (Σ_{u≠v} P_u / (V − 1)) S_vᵀ,
 
-    and shares the rows of P_v out anew. The labels are those of spectral clustering of the mean of
+    and shares the rows of P_v out anew. The labels come from spectral clustering of the mean of
     all P_v.
 
     Parameters
@@ -143,7 +143,7 @@ class NEMO(ScaledViews):
 
         r_ij = s_ij [j ∈ η_i] / Σ_{l ∈ η_i} s_il + s_ij [i ∈ η_j] / Σ_{l ∈ η_j} s_jl.
 
-    The labels are those of spectral clustering of the mean of r_ij over the views in which both
+    The labels come from spectral clustering of the mean of r_ij over the views in which both
     samples are present [1]_.
 
     Parameters

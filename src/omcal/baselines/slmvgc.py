@@ -117,7 +117,7 @@ class SLMVGC(MultiViewBaseline):
         return kmeans_labels(row_normalized(U), self.n_clusters, random_state, self.n_init)
 
     def _memory_needed(self, views: Views) -> float:
-        # Every Q_v, S, L and what the projection on the simplex and the eigenvectors take; the
+        # Every Q_v, S, L and the arrays of the projection on the simplex and the eigenvectors; the
         # graphs and a copy of the features before that.
         graphs = 3.0 * len(views) * graph_bytes(views.n, self.n_neighbors)
         return copy_bytes(views) + graphs + 8.0 * views.n**2 * (len(views) + 9)
@@ -153,7 +153,7 @@ class Supports:
                 self.groups.append((members // n, members % n, indices[entries]))
 
     def filled(self, values: list[Array]) -> list[sparse.csr_array]:
-        """Return the graphs with these values at the neighbours, one array per group."""
+        """Return the graphs with the given values at the neighbours, one array per group."""
         ends = np.cumsum([graph.nnz for graph in self._graphs])
         data = np.empty(ends[-1])
         for entries, value in zip(self._entries, values, strict=True):

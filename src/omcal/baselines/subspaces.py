@@ -179,7 +179,7 @@ class MVSCHFD(MultiViewBaseline):
     factor is narrower than `n_clusters`, so with fresh suffixes a deeper chain gives the result of
     depth 1. With stale ones it differs through the first round, in which the upper factors are
     arbitrary. Where a view is narrower than `n_clusters` the chain goes through fewer columns, the
-    fewer the deeper it is, and loses what does not fit: on Coil, with 19 features for 20 clusters,
+    fewer the deeper it is, and loses the rest: on Coil, with 19 features for 20 clusters,
     ACC is 1.000, 1.000, 0.950 and 0.900 at depths 1 to 4; with the options of the published code
     1.000, 0.929, 0.950 and 0.900 (five seeds, no spread).
 

@@ -210,8 +210,7 @@ _VARIED = ("n_anchors", "beta", "gamma")
 class Plan:
     """The extent of a run: the whole paper, or a quick look at it.
 
-    `only` holds names of experiments, data sets and methods; of each kind that is named only
-    those named are run.
+    `only` holds names of experiments, data sets and methods; a kind without a name is not limited.
     """
 
     paper: Paper
@@ -301,7 +300,7 @@ class Plan:
         return names | set(self.paper.contents["transfer"]["methods"])
 
     def limited_to(self, names: Iterable[str]) -> Plan:
-        """Return the plan for these experiments, data sets and methods; case does not matter."""
+        """Return the plan limited to named experiments, data sets and methods, in any case."""
         known = [*EXPERIMENTS, *PAPER_DATASETS, *sorted(self._methods())]
         spelled = {plain_name(name): name for name in known}
         for name in names:

@@ -205,8 +205,8 @@ class _Run:
 def _interrupts_deferred() -> Iterator[None]:
     """Defer Ctrl-C to the end of the block, and block it in processes that are started in it.
 
-    Ctrl-C reaches all processes of a terminal. While they import libraries, those of the cells
-    would answer it with a traceback.
+    Ctrl-C reaches all processes of a terminal. A cell that still imports libraries would print a
+    traceback.
     """
     resource_tracker.ensure_running()  # where it has to start, it unblocks the signal again
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes inherit it

@@ -89,7 +89,7 @@ class Table:
 def ranked(texts: Sequence[str], values: Sequence[float | None], largest: bool) -> list[Entry]:
     """Return entries with the best value ranked 1 and the next different one 2.
 
-    Values are compared as they are printed: what looks equal is equal.
+    Values are compared as they are printed, so that equal texts have equal ranks.
 
     Examples
     --------

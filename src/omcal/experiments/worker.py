@@ -242,7 +242,7 @@ def _end_with_parent(results: Connection) -> None:
 
 
 def _limit_memory(gigabytes: float) -> None:
-    """Let allocations beyond what the libraries already hold fail with MemoryError."""
+    """Limit the memory beyond the libraries; larger allocations fail with MemoryError."""
     import resource  # of Unix
 
     limit = (memory_line("VmData") or 0) + int(gigabytes * 1e9)
@@ -288,8 +288,8 @@ def stability(clusterings: Sequence[Array]) -> list[float]:
 def view_agreement(data: MultiViewData, labels: Array) -> dict[str, float]:
     """Return for each view the share of nearest neighbours in the same cluster, less chance.
 
-    The share of the ten nearest neighbours, in the standardised features of the view, that are in
-    the cluster of their sample, less what chance gives: 1 where all are, 0 as by chance.
+    Neighbours are the ten nearest in the standardised features of the view. The score is 1 if all
+    of them share the cluster of their sample, and 0 if they do so as often as by chance.
 
     Examples
     --------

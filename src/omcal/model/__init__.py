@@ -1,1 +1,1 @@
-"""What the user fits, saves and asks."""
+"""Estimators: fits, updates, files, diagnostics and explanations of models."""

@@ -101,7 +101,7 @@ class FittedModel(
         present: PresentLike | None = None,
         outliers: int | None = None,
     ) -> Any:
-        """Cluster of each sample of X, which has the views that `fit` had.
+        """Return the cluster of each sample of X, which has the views of the fit.
 
         Parameters
         ----------
@@ -113,9 +113,10 @@ class FittedModel(
         present : as in `fit`
             Which samples are in which view.
         outliers : int, optional
-            Label, such as −1, of samples that belong to no cluster: those whose `score_samples` is
-            below that of a share `contamination` of the samples of the fit, which is the share of
-            false alarms among new samples of the same kind. By default all get a cluster.
+            Label, such as −1, of outliers. An outlier has a `score_samples` below
+            `outlier_threshold_`; the share `contamination` of the samples of the fit is below it,
+            and is the rate of false alarms among new samples of the same kind. By default every
+            sample gets a cluster.
 
         Returns
         -------
@@ -155,7 +156,7 @@ class FittedModel(
         return probabilities(self.transform(X, present), self._sharpness)
 
     def score_samples(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
-        """How typical each sample of X is: its largest entry in F, times its probability.
+        """Return how typical each sample of X is: its largest entry in F, times its probability.
 
         On shuffled digits against digits that the fit did not see it has an AUC of .956
         (benchmarks/living.py).
@@ -174,7 +175,7 @@ class FittedModel(
         return typicality(self._described.transform(X, present))
 
     def transform(self, X: ViewsLike, present: PresentLike | None = None) -> Any:
-        """Soft indicator F of each sample of X: how strongly it belongs to each cluster.
+        """Return the soft indicator F of each sample of X: how strongly it belongs to each cluster.
 
         Parameters
         ----------
@@ -228,7 +229,7 @@ class FittedModel(
         max_samples: int | None = None,
         random_state: Seed = 0,
     ) -> ViewExplanation:
-        """Say what each view does: its weight, its agreement, and what changes without it.
+        """Explain the effect of each view: weight, agreement, and the result without it.
 
         Parameters
         ----------
@@ -242,7 +243,7 @@ class FittedModel(
             Of more samples a random choice is used. By default 5000, and 2000 where there are more
             than 200 anchors.
         random_state : int, RandomState or None, default=0
-            Seed of what is drawn.
+            Seed of the random choices.
 
         Returns
         -------

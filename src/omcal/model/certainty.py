@@ -43,7 +43,9 @@ def typicality(F: Any) -> Any:
 
 
 def margins(F: Array, labels: Array) -> tuple[Array, Array, Array]:
-    """Tie to the own cluster less the best other, as a share of all; which that is; the tie.
+    """Return the margin of each sample, its second cluster, and its entry for its own cluster.
+
+    The margin is the entry of F for the own cluster less the largest other, over their sum.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class OtherFitError(ValueError):
 class Checkpoint:
     """Arguments and results of the sweeps of a fit so far, in a file.
 
-    The solver does the rest from these alone, so a fit that starts again with them reaches the same
+    The solver needs nothing else, so a fit that starts again with them reaches the same
     state without a pass over the rows. Nothing in it has n entries. It is used again for the same
     data, described by values that JSON can hold, and the same decisive parameters.
     """

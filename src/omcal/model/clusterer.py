@@ -122,7 +122,7 @@ class Clusterer(FittedModel):
         Returns
         -------
         self
-            `labels_` are those of the batch, as it came.
+            `labels_` has the labels of the batch, in its order.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Clusterer(FittedModel):
     def fit_transform(
         self, X: ViewsLike, y: ArrayLike | None = None, present: PresentLike | None = None
     ) -> Any:
-        """`fit`, then `transform` of the same samples.
+        """Fit, then transform the same samples.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class Clusterer(FittedModel):
         dtype: DTypeLike = np.float64,
         density: float | Sequence[float | None] | None = None,
     ) -> Estimate:
-        """What `fit` on n samples would take: memory, time, and where the rows would live.
+        """Estimate the memory and time of `fit` on n samples, and where the rows would be held.
 
         Parameters
         ----------

@@ -68,7 +68,7 @@ _OF_VIEWS = (
 class Consensus(MetaEstimatorMixin, Clusterer, Declares):
     """Join several runs with other anchors into one clustering.
 
-    Each of B runs puts every sample into one of c clusters. These B·c clusters are anchors, too:
+    Each of B runs puts every sample into one of c clusters. All B·c clusters serve as anchors:
     a sample is tied to its cluster and the runner-up of each run, which share the weight 1/B, and
     the same solver clusters this graph into c groups. The views are checked and scaled once.
 
@@ -321,9 +321,9 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         return replace(self._new_run()._estimate(n, sizes), n_runs=self.n_runs)
 
     def as_one_run(self) -> AnchorClusterer:
-        """The run that is most like the result, with the labels and the certainty of the result.
+        """Return the run most like the result, with the labels and the certainty of the result.
 
-        Its graphs are what a report draws; the columns of its F are the clusters of the run.
+        A report draws its graphs; the columns of its F are the clusters of the run.
 
         Returns
         -------

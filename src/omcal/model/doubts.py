@@ -103,7 +103,7 @@ class DiagnosticGraphs:
 
     @property
     def of_all(self) -> AnchorGraphs | None:
-        """Return the graphs where they are those of all samples, else None."""
+        """Return the graphs if they cover all samples, else None."""
         return self.graphs if self.rows is None else None
 
 
@@ -130,7 +130,7 @@ def doubts(
 
 
 def _about_missing(model: Any) -> Iterator[Diagnostic]:
-    """Say how many cells are missing, and whether most of a feature or of samples is."""
+    """Yield diagnostics of missing cells, and of mostly empty features and samples."""
     for v, cells in enumerate(getattr(model, "_missing", ())):
         if not cells.n_cells:
             continue
@@ -161,7 +161,7 @@ def _about_missing(model: Any) -> Iterator[Diagnostic]:
 
 
 def _about_gaps(model: Any, v: int) -> Iterator[Diagnostic]:
-    """Say where what is missing in a view goes with the clusters."""
+    """Yield a diagnostic where missing cells of a view depend on the clusters."""
     gaps = model._gaps[v]
     if gaps is None or not gaps.rows.size:
         return

@@ -41,7 +41,7 @@ class Reference:
 
     @classmethod
     def of(cls, graphs: AnchorGraphs, labels: Array, G: Floats, n_fit: float = 0.0) -> Reference:
-        """Return the sums of samples with these graphs and labels; G is the basis."""
+        """Return the sums of samples with the given graphs and labels; G is the basis."""
         n, V, c = graphs.n, graphs.n_views, G.shape[1]
         groups = G.argmax(axis=1)
         member = sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(c, n))

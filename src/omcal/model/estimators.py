@@ -74,7 +74,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         n_clusters : int, default=8
             Number of clusters c.
         **changes
-            Other parameters of the class, or other values of these.
+            Other parameters of the class; they replace the published settings.
 
         Returns
         -------
@@ -230,7 +230,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         return best_of_starts(place, bases, rows, grams, problems, watch, runner_up=runner_up)
 
     def _publish(self, rule: Predictor, best: Solution, assignment: Assignment) -> None:
-        """The attributes of a fitted model."""
+        """Set the attributes of a fitted model."""
         self._set_rule(rule)
         self.labels_: Array = assignment.labels
         self.n_undecided_: int = assignment.n_undecided
@@ -259,7 +259,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         return getattr(self, "weighting", "uniform")
 
     def _set_rule(self, rule: Predictor) -> None:
-        """What new samples need, and the attributes that show it."""
+        """Set the predictor of new samples, and the attributes that show its parts."""
         self._rule = rule
         self.anchors_: list[Array] = rule.learned.anchors
         self.basis_: Floats = rule.consensus.G
@@ -281,7 +281,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         return isinstance(self.anchors, str) or random_start
 
     def _checkpoint(self, place: Place, settings: GraphSettings, **more: Any) -> Checkpoint | None:
-        """The one that was asked for; it is of use for the same data, parameters and `more`."""
+        """Return the checkpoint, if there is to be one; `more` identifies the fit further."""
         if self.checkpoint is None:
             return None
         data = {

@@ -1,4 +1,4 @@
-"""Whether what is missing goes with the clusters: a test by permutation."""
+"""Test by permutation whether missing cells depend on the clusters."""
 
 from __future__ import annotations
 

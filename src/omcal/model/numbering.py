@@ -111,7 +111,7 @@ def as_before(table: Array, sizes: Array) -> tuple[Array, list[Match]]:
 def numbers_of(
     team: Any, sizes: Array, labels: Any, old: Array | None, order: Array | None = None
 ) -> tuple[Array, list[Match]]:
-    """Return the order of the clusters, by size or by earlier labels, and the matches to these."""
+    """Return the order of the clusters, by size or by earlier labels, and the matches."""
     if old is None:
         return by_size(sizes, order), []
     # The sum over all processes is at least the largest, and the same for all.

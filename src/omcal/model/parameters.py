@@ -1,6 +1,6 @@
 """The parameters of OMCAL and OCAL: name, default, constraint, documentation and option of each.
 
-A further parameter is one entry here. `ATTRIBUTES` documents what a fit sets.
+A further parameter is one entry here. `ATTRIBUTES` documents the fitted attributes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ labels_ : array of shape (n,)
     view_weights_ : array of shape (n_views,)
         α: how much each view counts, in the order of `view_names_`; the sum is 1.
     basis_ : array of shape (n_anchors, n_clusters)
-        G: what each cluster looks like over the anchors.
+        G: weight of each anchor in each cluster.
     anchors_ : list of arrays of shape (n_anchors, d_v)
         The anchors in each view, in the scaled space.
     objective_ : array of shape (n_iter,)
@@ -56,13 +56,13 @@ labels_ : array of shape (n,)
     n_undecided_ : int
         Samples without a positive entry in F; their label is the least negative one.
     doubts_ : list
-        What makes the result doubtful, as triples (what was seen, what to try, kind of warning);
-        `fit` warns of each.
+        Reasons to doubt the result, as triples (observation, advice, kind of warning); `fit`
+        warns of each.
     structure_ : omcal.model.structure.Structure or None
         How well the clusters separate a sample, and how well data without clusters is separated;
         None where it was not tested: fewer than 50 samples, one cluster, a fit on a device.
     view_scales_ : list
-        What was done to each view and why, as pairs (name in `scale`, reason).
+        Scaling of each view, as pairs (name in `scale`, reason).
     n_features_in_ : int
         Sum of the widths of the views.
     n_features_per_view_ : list of int
@@ -290,7 +290,7 @@ class SharedParameters(Declares):
 
 
 class MultiViewParameters(SharedParameters):
-    """The parameters of OMCAL: those that speak of several views as well."""
+    """The parameters of OMCAL: also those for several views."""
 
     weighting: Weighting = parameter(
         default="distinct",

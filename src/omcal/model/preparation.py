@@ -38,7 +38,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
         return self
 
     def _working(self) -> AbstractContextManager[Any]:
-        """Around the work: the client that was asked for is the current one."""
+        """Make the given client the current one during the work."""
         return self.client.as_current() if self.client is not None else nullcontext()
 
     def _telling(self) -> AbstractContextManager[None]:
@@ -104,7 +104,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
         check_scale(self.scale, views.names)
 
     def _place_of_new(self, X: ViewsLike, present: PresentLike | None, fill: bool = False) -> Place:
-        """Where new samples are worked on; a limit of memory or a client is for `fit` alone."""
+        """Return the place of new samples; `memory_limit` and `client` are for `fit` alone."""
         check_is_fitted(self)
         total = np.asarray if fill else None
         views = read_views(self, X, reset=False, present=present, fill=total)

@@ -1,8 +1,8 @@
 """Updates of a fitted model by batches: sums that are carried on, a sample of the stream, growth.
 
-docs/living.md says what is exact. Strangers are samples whose score is below the outlier threshold.
-A group of them is stable, and may become a cluster, where anchors of one half explain the other
-half, and where it is about as compact as the clusters.
+docs/living.md states which results are exact. Strangers are samples whose score is below the
+outlier threshold. A group of them is stable, and may become a cluster, where anchors of one half
+explain the other half, and where it is about as compact as the clusters.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StreamSums:
 
     @classmethod
     def of(cls, Z: ConsensusGraph, graphs: AnchorGraphs, F: Array) -> StreamSums:
-        """Return the sums of samples with these graphs and indicators."""
+        """Return the sums of samples with the given graphs and indicators."""
         m, c = Z.G.shape
         AtA, AtF = np.zeros((m, m)), np.zeros((m, c))
         for rows in row_blocks(graphs.n, _BLOCK):

@@ -199,7 +199,7 @@ class UpdatedEstimator(PlacedEstimator):
         return anchor_graphs(views, *how, compiled=compiled, distances=self._folded[2])
 
     def _new_reservoir(self, views: Views) -> Reservoir:
-        """Return an empty reservoir for a stream that begins with these views."""
+        """Return an empty reservoir for a stream that begins with the given views."""
         m = self.n_anchors or default_n_anchors(10**9, self.n_clusters_)
         seed = self.random_state if isinstance(self.random_state, int) else 0
         sizes = (ViewSize.of(view).row_bytes for view in views)
