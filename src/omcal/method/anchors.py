@@ -98,7 +98,7 @@ def anchors_of_runs(
         if method == "random":
             X = side_by_side(views, scalings, rows)
             X = X.toarray() if sparse.issparse(X) else X
-            found.append(_cut(X.astype(np.float64, copy=False), views))
+            found.append(cut(X.astype(np.float64, copy=False), views))
             continue
         if sampled:
             number = views.n if rows is None else len(rows)
@@ -136,21 +136,12 @@ class Sample:
     ) -> list[Array]:
         """Return one (m, d_v) array per view."""
         X, rows, complete = self._rows
-        few = distinct_rows(X, n_anchors, rows) if complete else None
-        if few is None:
-            centres = self._centres(n_anchors, thorough, random_state)
-        else:
-            chosen = X[np.resize(few, n_anchors)]
-            centres = np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
-        wide = np.empty(centres.shape)
-
-        def work(rows: slice) -> None:
-            wide[rows] = centres[rows]
-            if self._mean is not None:
-                wide[rows] += self._mean
-
-        map_blocks(work, n_anchors, _rows_of(sum(self._views.widths)))
-        return _cut(wide, self._views)
+        few = distinct_points(X, n_anchors, rows) if complete else None
+        centres = self._centres(n_anchors, thorough, random_state) if few is None else few
+        wide = np.array(centres, dtype=np.float64)
+        if self._mean is not None:
+            wide += self._mean
+        return cut(wide, self._views)
 
     def _centres(
         self, n_anchors: int, thorough: bool, random_state: np.random.RandomState
@@ -176,11 +167,23 @@ def _start_has_products(X: Matrix) -> bool:
     return not sparse.issparse(X) and len(X) <= min(FEWEST_SEED_ROWS, X.shape[1])
 
 
+def distinct_points(X: Matrix, number: int, rows: Array | None) -> Array | None:
+    """Return the distinct rows of X, repeated up to `number`; None where there are more of them.
+
+    With so few distinct points, as in one-hot views, k-means would repeat the points that rounding
+    prefers.
+    """
+    first = distinct_rows(X, number, rows)
+    if first is None:
+        return None
+    points = X[np.resize(first, number)]
+    return np.asarray(points.toarray() if sparse.issparse(points) else points)
+
+
 def distinct_rows(X: Matrix, most: int, rows: Array | None) -> Array | None:
     """Return the positions of the distinct rows of X, or None where there are more than `most`.
 
-    They are in the order of `rows`, the numbers of the samples. With so few distinct points, as in
-    one-hot views, k-means would repeat the points that rounding prefers.
+    They are in the order of `rows`, the numbers of the samples.
     """
     for part in (X[: 4 * most], X):
         first = np.unique(_row_keys(part), return_index=True)[1]
@@ -198,7 +201,7 @@ def _row_keys(X: Matrix) -> Array:
     return np.asarray(same_zeros.view(np.dtype((np.void, same_zeros[:1].nbytes))).ravel())
 
 
-def _cut(centres: Array, views: Views) -> list[Array]:
+def cut(centres: Array, views: Views) -> list[Array]:
     """Cut points with the features of all views into one array per view."""
     return np.split(centres, np.cumsum(views.widths)[:-1], axis=1)
 

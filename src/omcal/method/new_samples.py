@@ -105,10 +105,13 @@ def learned_in_span(
     if present is None or present.all():
         found = anchors_in_span(views, scalings, m, random_states, rows)
         return [GraphModel(scalings, anchors, k, shared_span) for anchors, shared_span in found]
-    own = [own_rows(len(present), m, state) for state in random_states]
-    seen = own if rows is None else [rows[one] for one in own]
+    several = len(random_states) > 1
+    seen: list[Array | None] = [None]
+    if several:
+        own = [own_rows(len(present), m, state) for state in random_states]
+        seen = [one if rows is None else rows[one] for one in own]
     how = m, "kmeans", random_states, seen
-    anchors_of = anchors_of_runs(views, scalings, *how, sampled=True)
+    anchors_of = anchors_of_runs(views, scalings, *how, sampled=several)
     return [GraphModel(scalings, anchors, k) for anchors in anchors_of]
 
 

@@ -1,4 +1,4 @@
-"""Anchors of several runs in one span of few directions, from one pass over shared rows."""
+"""Anchors by k-means in a few directions of wide rows; several runs share them and their rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,23 @@ from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import map_blocks, one_blas_thread, row_blocks, sum_blocks
 from omcal.method.anchors import (
     SAMPLE_PER_ANCHOR,
+    at_mean,
+    cut,
+    distinct_points,
     draw_rows,
     require_squares,
     side_by_side,
     taken_off,
 )
 from omcal.method.inner_products import inner_products_pay
-from omcal.method.kmeans import PART_PER_ANCHOR, SEED_PER_ANCHOR, drawn, lloyd, trials
+from omcal.method.kmeans import (
+    FEWEST_SEED_ROWS,
+    PART_PER_ANCHOR,
+    SEED_PER_ANCHOR,
+    drawn,
+    lloyd,
+    trials,
+)
 from omcal.method.scaling import Scaling
 from omcal.method.vectors import Vectors
 from omcal.views.view import Matrix, Views
@@ -68,13 +78,19 @@ class InSpan:
 
 
 def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs: int) -> bool:
-    """Whether several runs share a span: there are many features, and not too few rows."""
-    if not isinstance(method, str) or method != "kmeans" or n_runs == 1:
-        return False
+    """Whether k-means works in a few directions: there are many features, and not too few rows."""
     width, sampled = sum(widths), SAMPLE_PER_ANCHOR * n_anchors < n
+    if (
+        not isinstance(method, str)
+        or method != "kmeans"
+        or width < _FEATURES_PER_ANCHOR * n_anchors
+    ):
+        return False
+    many_rows = n >= SEED_PER_ANCHOR * n_anchors
+    if n_runs == 1:  # off, one fit of 5000 or 12000 × 1430 takes 1.4 or 1.8 of its CPU time
+        return many_rows and n > FEWEST_SEED_ROWS and not sampled
     # Few and wide rows are cheaper by their inner products with each other.
-    many_rows = n >= SEED_PER_ANCHOR * n_anchors and not inner_products_pay(n, width)
-    return (sampled or many_rows) and width >= _FEATURES_PER_ANCHOR * n_anchors
+    return sampled or (many_rows and not inner_products_pay(n, width))
 
 
 def shared_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array | None:
@@ -107,18 +123,27 @@ def anchors_in_span(
     Its clusters have means with all features, which are then taken to a span next to the means of
     all runs. Where that is not next to them, the means are the anchors.
     """
-    rows = np.arange(views.n) if rows is None else rows
-    mean, E = _main_directions(views, scalings, n_anchors, random_states[0], rows)
+    n = views.n if rows is None else len(rows)
+    # No more rows than a run by itself looks at are scaled once, and kept.
+    kept = None if n > SAMPLE_PER_ANCHOR * n_anchors else side_by_side(views, scalings, rows)
+    rows = np.arange(n) if rows is None else rows
+
+    def rows_of(some: Any) -> Matrix:
+        return side_by_side(views, scalings, rows[some]) if kept is None else kept[some]
+
+    if kept is not None and len(random_states) == 1:
+        few = distinct_points(kept, n_anchors, rows)
+        if few is not None:
+            return [(cut(few.astype(np.float64), views), None)]
+    part = rows_of(draw_rows(n, min(PART_PER_ANCHOR * n_anchors, n), random_states[0]))
+    mean, E = _main_directions(part, views, n_anchors, random_states[0])
+    mean = None if at_mean(views, scalings) else mean
 
     def centred(block: slice) -> Matrix:
-        X = side_by_side(views, scalings, rows[block])
-        if mean is not None:
-            X -= mean
-        return X
+        return rows_of(block) if mean is None else rows_of(block) - mean
 
     size = _rows_at_a_time(views)
-    found = map_blocks(lambda block: np.asarray(centred(block) @ E), len(rows), size)
-    coordinates = np.concatenate(found)
+    coordinates = np.concatenate(map_blocks(lambda block: np.asarray(centred(block) @ E), n, size))
     compiled = compiled_pays(views.n)
     runs = map_blocks(
         lambda one: _clusters(coordinates, n_anchors, random_states[one.start], compiled=compiled),
@@ -126,8 +151,10 @@ def anchors_in_span(
     )
     with one_blas_thread():
         starts = np.concatenate([centres for _, _, centres in runs]) @ E.T
-    means = _means(centred, [run[:2] for run in runs], starts, len(rows), _SUMMED_AT_A_TIME * size)
+    means = _means(centred, [run[:2] for run in runs], starts, n, _SUMMED_AT_A_TIME * size)
     anchors = means if mean is None else means + mean
+    if len(runs) == 1:
+        return [(cut(anchors, views), None)]
     with one_blas_thread():
         return anchors_of_means(anchors, views.widths, len(runs), random_states[0])
 
@@ -139,22 +166,16 @@ def _rows_at_a_time(views: Views) -> int:
 
 
 def _main_directions(
-    views: Views,
-    scalings: list[Scaling],
-    n_anchors: int,
-    random_state: np.random.RandomState,
-    rows: Array,
+    part: Matrix, views: Views, n_anchors: int, random_state: np.random.RandomState
 ) -> tuple[Array | None, Array]:
     """Return the mean of some rows, and as many directions (columns) as a run has anchors.
 
-    Sparse rows keep their origin.
+    Dense rows are changed: their mean is taken off. Sparse rows keep their origin.
     """
-    some = draw_rows(len(rows), min(PART_PER_ANCHOR * n_anchors, len(rows)), random_state)
-    X = side_by_side(views, scalings, rows[some])
-    mean = None if sparse.issparse(X) else taken_off(X)
-    largest = np.sqrt(require_squares(X, views).max()) or 1.0
-    start = random_directions(X.shape[1], min(n_anchors, *X.shape), random_state)
-    return mean, _powers(X, start.astype(X.dtype), largest)
+    mean = None if sparse.issparse(part) else taken_off(part)
+    largest = np.sqrt(require_squares(part, views).max()) or 1.0
+    start = random_directions(part.shape[1], min(n_anchors, *part.shape), random_state)
+    return mean, _powers(part, start.astype(part.dtype), largest)
 
 
 def _powers(X: Matrix, E: Array, size: float) -> Array:

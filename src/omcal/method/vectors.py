@@ -42,6 +42,7 @@ _SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
 _MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out means, and starts
 _SHARES_OF_MEANS = 4
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
+_NARROW = 256  # features: SciPy then sums sooner than NumPy, which reads one cluster at a time
 FEW_ROWS = 2048  # their inner products are cheaper than the distances of a k-means++ start
 _MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less than they save
 
@@ -215,6 +216,8 @@ class Vectors(Points):
         if self._compiled:
             member_sums_kernel()(self.X, member.indices, member.indptr, sums)
             return sums
+        if self.X.shape[1] <= _NARROW:
+            return np.asarray(member.astype(np.float64) @ self.X)
         for total, (first, last) in zip(sums, pairwise(member.indptr), strict=True):
             self.X[member.indices[first:last]].sum(axis=0, dtype=np.float64, out=total)
         return sums

@@ -24,6 +24,7 @@ _NEIGHBOURS = 8
 _DRAWS, _RUNS, _ITERATIONS = 2, 4, 6  # draws of the null; k-means of each
 # Separation beyond that of the null: below it are 95 of 100 sets of noise (benchmarks/structure.py)
 MARGIN = 0.05
+_CLEAR = 0.25  # separation beyond that of the null that needs no further samples
 _ATOMS = 12  # distinct values up to which a feature is discrete
 
 Points = NDArray[np.float32]
@@ -85,6 +86,17 @@ def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> St
     >>> find_structure([noise], (noise[:, 0] > 0).astype(int)).found
     False
     """
+    # A clear answer from every second sample is enough: it takes a third of the time.
+    n, c = len(labels), len(np.unique(labels))
+    if n >= max(2 * _FEWEST, 8 * c):
+        found = _compared([X[::2] for X in scaled], labels[::2], seed)
+        if found is not None and found.separation > found.null + _CLEAR:
+            return found
+    return _compared(scaled, labels, seed)
+
+
+def _compared(scaled: Sequence[Matrix], labels: Array, seed: int) -> Structure | None:
+    """Do `find_structure` with all of the samples."""
     if len(labels) < _FEWEST:
         return None
     with np.errstate(all="ignore"):
