@@ -26,7 +26,7 @@ from omcal.metrics import ari, evaluate
 from omcal.model.files import load
 from omcal.model.subset_fits import graphs_of
 from omcal.report import write_report
-from omcal.report.findings import find
+from omcal.report.findings import Findings
 from omcal.report.html import page, paragraph, put
 from omcal.report.layout import _Search, model_layout, sample_layout
 from omcal.select.parameters import tune_without_labels
@@ -56,7 +56,7 @@ def model(data):
 
 @pytest.fixture(scope="module")
 def found(model, data):
-    return find(model, graphs_of(model), data.labels)
+    return Findings(model, graphs_of(model), data.labels)
 
 
 @pytest.fixture(scope="module")
@@ -163,10 +163,10 @@ def test_doubtful_samples_are_those_between_clusters(found, model, data):
     np.testing.assert_allclose(found.certainty, margin, atol=1e-9)
     for c in range(4):
         members = np.flatnonzero(model.labels_ == c)
-        listed = [d.sample for d in found.doubtful[c]]
+        listed = found.doubtful()[c]
         assert set(listed) <= set(members) and margin[listed[0]] == margin[members].min()
-        assert found.doubtful[c][0].other == rest[listed[0]].argmax()
-        assert margin[found.typical[c][0]] >= margin[members].max() - 0.01
+        assert found.evidence.second[listed[0]] == rest[listed[0]].argmax()
+        assert margin[found.typical()[c][0]] >= margin[members].max() - 0.01
 
 
 def test_a_noise_view_is_told_from_a_useful_one(found):

@@ -6,17 +6,18 @@ import os
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from omcal import __version__
 from omcal.machine.files import write_whole
 from omcal.model.subset_fits import fitted_views, graphs_of
-from omcal.report.drift import drift_section
-from omcal.report.findings import find
+from omcal.report.findings import Findings, ReportOptions
 from omcal.report.html import page
 from omcal.report.layout import model_layout
+from omcal.report.making import drift_section
 from omcal.report.payload import payload
 from omcal.report.sections import all_sections
 from omcal.report.summary import lead
@@ -27,24 +28,7 @@ if TYPE_CHECKING:
     from omcal.model.drift import Drift
     from omcal.select import ClusterTree
 
-__all__ = ["model_layout", "write_report"]
-
-
-class ReportOptions(TypedDict, total=False):
-    """What `write_report` takes beside the model, the path, X and y."""
-
-    names: Collection[object] | None
-    feature_names: Mapping[str, Collection[object]] | None
-    columns: Mapping[str, ArrayLike] | None
-    positions: ArrayLike | None
-    title: str | None
-    source: str
-    seconds: float | None
-    command: str | None
-    present: PresentLike | None
-    tree: ClusterTree | None
-    drift: Drift | None
-    random_state: int
+__all__ = ["ReportOptions", "model_layout", "write_report"]
 
 
 def write_report(
@@ -137,7 +121,7 @@ def write_report(
         described = model.describe_clusters(X, feature_names=feature_names, present=present)
     elif feature_names is not None:
         raise ValueError("feature_names are those of X; pass X as well.")
-    found = find(
+    found = Findings(
         model,
         graphs,
         y,
@@ -163,7 +147,7 @@ def write_report(
             *([] if tree is None else [tree_section(tree)]),
             *([] if drift is None else [drift_section(drift)]),
         ],
-        footer=f"Made with omcal {found.versions['omcal']}; this file needs no network.",
+        footer=f"Made with omcal {__version__}; this file needs no network.",
     )
     text = filled(data=payload(found, spent=len(filled(data=of_tree))) | of_tree)
     write_whole(path, text)

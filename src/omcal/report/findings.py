@@ -1,16 +1,14 @@
-"""What a report tells: everything that is computed, and nothing of how it looks."""
+"""Compute everything that a report shows, and nothing of how it looks."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from html import escape
-from importlib.metadata import version
-from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
@@ -31,7 +29,12 @@ from omcal.report.columns import Column, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
 from omcal.report.layout import SampleMap, make_map
+from omcal.views.like import PresentLike
 from omcal.views.view import View, Views
+
+if TYPE_CHECKING:
+    from omcal.model.drift import Drift
+    from omcal.select import ClusterTree
 
 MAP_SAMPLES = 100_000
 RESAMPLES = 5
@@ -54,15 +57,6 @@ class ViewFacts:
 
 
 @dataclass(frozen=True)
-class Doubtful:
-    """A sample between two clusters."""
-
-    sample: int
-    certainty: float
-    other: int
-
-
-@dataclass(frozen=True)
 class ClassTable:
     """Clusters against known classes.
 
@@ -76,38 +70,87 @@ class ClassTable:
     scores: dict[str, float]
 
 
-@dataclass(frozen=True)
-class Findings:
-    """All that a report shows."""
+class ReportOptions(TypedDict, total=False):
+    """The options of `write_report`, which describes them."""
 
-    title: str
+    names: Collection[object] | None
+    feature_names: Mapping[str, Collection[object]] | None
+    columns: Mapping[str, ArrayLike] | None
+    positions: ArrayLike | None
+    title: str | None
     source: str
-    views: list[ViewFacts]
-    labels: Array
-    certainty: Array  # of each sample in its cluster, 0 to 1
-    certainty_words: str  # what certainty is, in a sentence
-    evidence: Evidence
-    names: list[str] | None  # of the samples, where they have other than their numbers
-    classes: list[str] | None  # of each sample
-    columns: list[Column]
-    sizes: Array
-    map_rows: Array
-    map: SampleMap
-    null_sure: float | None  # share of clearly assigned samples in data without clusters
-    class_table: ClassTable | None
-    explanation: ViewExplanation | None  # where views can be compared
-    description: ClusterDescription | None  # where the data are at hand
-    typical: list[list[int]]
-    least_typical: list[int]  # samples, the least typical first
-    doubtful: list[list[Doubtful]]
-    model: Any
-    graphs: AnchorGraphs
-    data: Views | None
-    parameters: dict[str, Any]
-    versions: dict[str, str]
     seconds: float | None
     command: str | None
+    present: PresentLike | None
+    tree: ClusterTree | None
+    drift: Drift | None
     random_state: int
+
+
+class Findings:
+    """Everything that a report shows of a fitted model and the graphs of its data."""
+
+    def __init__(
+        self,
+        model: Any,
+        graphs: AnchorGraphs,
+        y: Any = None,
+        *,
+        data: Views | None = None,
+        description: ClusterDescription | None = None,
+        **options: Unpack[ReportOptions],
+    ) -> None:
+        n, c = graphs.n, model.n_clusters_
+        labels = np.asarray(model.labels_)
+        if len(labels) != n:
+            raise ValueError(
+                f"X has {n} samples and the model was fitted to {len(labels)}; pass the X of fit."
+            )
+        self.model, self.graphs, self.labels = model, graphs, labels
+        self.data, self.description = data, description  # where X is at hand
+        self.title = options.get("title") or f"{n:,} samples in {c} clusters"
+        self.source = options.get("source", "")
+        self.seconds, self.command = options.get("seconds"), options.get("command")
+        self.random_state = options.get("random_state", 0)
+        classes = _one_per_sample("y", y, n)
+        names = _one_per_sample("names", options.get("names"), n)
+        self.classes = None if classes is None else [str(name) for name in classes]
+        self.names = None if names is None else [str(name) for name in names]
+        self.columns: list[Column] = read_columns(options.get("columns") or {}, n)
+        positions = check_positions(options.get("positions"), n)
+        self.class_table = None if classes is None else _class_table(classes, labels, c)
+        self.views = _view_facts(model, graphs)
+        self.sizes = np.bincount(labels, minlength=c)
+        self.evidence: Evidence = find_evidence(model, graphs, labels)
+        # Of each sample in its cluster, 0 to 1, and a sentence on what it is.
+        self.certainty, self.certainty_words = _certainty(model, self.evidence)
+        rng = np.random.RandomState(self.random_state)
+        self.map_rows = _spread_sample(labels, MAP_SAMPLES, rng)
+        self.map: SampleMap = make_map(
+            model, graphs, data, self.map_rows, np.random.RandomState(self.random_state), positions
+        )
+        # Share of clearly assigned samples in data without clusters.
+        self.null_sure = None if hasattr(model, "runs_") else sure_by_chance(model, data)
+        self.explanation: ViewExplanation | None = _explanation(model, graphs, rng)
+        self.parameters: dict[str, Any] = model.get_params() | {"n_anchors": len(model.basis_)}
+
+    def typical(self) -> list[list[int]]:
+        """Return the surest samples of each cluster, and of equally sure ones the most tied."""
+        return self._first(np.lexsort((-self.evidence.strength, -np.round(self.certainty, 2))))
+
+    def doubtful(self) -> list[list[int]]:
+        """Return the least sure samples of each cluster."""
+        order = np.argsort(self.certainty, kind="stable")
+        return self._first(order[self.certainty[order] < 1])
+
+    def _first(self, order: Array) -> list[list[int]]:
+        own = self.labels[order]
+        return [order[own == c][:EXAMPLES].tolist() for c in range(len(self.sizes))]
+
+    def least_typical(self) -> list[int]:
+        """Return the samples with the lowest scores, the lowest first."""
+        order = np.argsort(self.evidence.score, kind="stable")
+        return list(map(int, order[:LEAST_TYPICAL]))
 
     def cluster_title(self, cluster: int) -> str:
         """Return the number of a cluster, and its name if it was given one."""
@@ -119,74 +162,8 @@ class Findings:
         return Html(f"{mark(cluster)}{escape(self.cluster_title(cluster))}")
 
     def name(self, sample: int) -> str:
+        """Return the name of a sample, or its number in words."""
         return f"sample {sample}" if self.names is None else self.names[sample]
-
-
-def find(
-    model: Any,
-    graphs: AnchorGraphs,
-    y: Any = None,
-    *,
-    data: Views | None = None,
-    description: ClusterDescription | None = None,
-    names: Collection[object] | None = None,
-    columns: Mapping[str, Any] | None = None,
-    positions: Any = None,
-    title: str | None = None,
-    source: str = "",
-    seconds: float | None = None,
-    command: str | None = None,
-    random_state: int = 0,
-) -> Findings:
-    """Look at a fitted model and the graphs of its data; see `write_report` for the parameters."""
-    n = graphs.n
-    labels = np.asarray(model.labels_)
-    if len(labels) != n:
-        raise ValueError(
-            f"X has {n} samples and the model was fitted to {len(labels)}; pass the X of fit."
-        )
-    classes = _one_per_sample("y", y, n)
-    listed = _one_per_sample("names", names, n)
-    others = read_columns(columns or {}, n)
-    rng = np.random.RandomState(random_state)
-    n_clusters = model.n_clusters_
-    evidence = find_evidence(model, graphs, labels)
-    certainty, words = _certainty(model, evidence)
-    rows = _spread_sample(labels, MAP_SAMPLES, rng)
-    return Findings(
-        title=title or f"{n:,} samples in {n_clusters} clusters",
-        source=source,
-        views=_view_facts(model, graphs),
-        labels=labels,
-        certainty=certainty,
-        certainty_words=words,
-        evidence=evidence,
-        names=None if listed is None else [str(name) for name in listed],
-        classes=None if classes is None else [str(name) for name in classes],
-        columns=others,
-        sizes=np.bincount(labels, minlength=n_clusters),
-        map_rows=rows,
-        map=make_map(
-            *(model, graphs, data, rows),
-            np.random.RandomState(random_state),
-            check_positions(positions, n),
-        ),
-        null_sure=None if hasattr(model, "runs_") else sure_by_chance(model, data),
-        class_table=None if classes is None else _class_table(classes, labels, n_clusters),
-        explanation=_explanation(model, graphs, rng),
-        description=description,
-        typical=_typical(labels, certainty, evidence.strength, n_clusters),
-        least_typical=np.argsort(evidence.score, kind="stable")[:LEAST_TYPICAL].tolist(),
-        doubtful=_doubtful(labels, certainty, evidence.second, n_clusters),
-        model=model,
-        graphs=graphs,
-        data=data,
-        parameters=model.get_params() | {"n_anchors": len(model.basis_)},
-        versions=_versions(),
-        seconds=seconds,
-        command=command,
-        random_state=random_state,
-    )
 
 
 def _one_per_sample(what: str, values: Any, n: int) -> Array | None:
@@ -322,42 +299,3 @@ def _class_table(classes: Array, labels: Array, n_clusters: int) -> ClassTable:
     return ClassTable(
         [str(name) for name in names], order.tolist(), counts[order], evaluate(classes, labels)
     )
-
-
-def _typical(labels: Array, certainty: Array, strength: Array, n_clusters: int) -> list[list[int]]:
-    """The samples of each cluster that are surest and, among those, most strongly tied to it."""
-    order = np.lexsort((-strength, -np.round(certainty, 2)))
-    return [order[labels[order] == c][:EXAMPLES].tolist() for c in range(n_clusters)]
-
-
-def _doubtful(
-    labels: Array, certainty: Array, second: Array, n_clusters: int
-) -> list[list[Doubtful]]:
-    order = np.argsort(certainty, kind="stable")
-    order = order[certainty[order] < 1]
-    return [
-        [
-            Doubtful(int(i), float(certainty[i]), int(second[i]))
-            for i in order[labels[order] == c][:EXAMPLES]
-        ]
-        for c in range(n_clusters)
-    ]
-
-
-def changed(model: Any) -> dict[str, Any]:
-    """The parameters that are not the defaults, the number of clusters always."""
-    given = model.get_params(deep=False)
-    defaults = {k: p.default for k, p in signature(type(model).__init__).parameters.items()}
-    found = {"n_clusters": given["n_clusters"]} if "n_clusters" in given else {}
-    for name, value in given.items():
-        default = defaults[name]
-        if type(value) is not type(default) or value != default:
-            found[name] = value
-    return found
-
-
-def _versions() -> dict[str, str]:
-    from omcal import __version__  # known also where the package is not installed but found
-
-    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {"python": platform.python_version(), "omcal": __version__, **libraries}

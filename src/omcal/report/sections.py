@@ -1,17 +1,15 @@
-"""The parts of a clustering report, in plain words."""
+"""Write the sections of a clustering report: clusters, views, classes, samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from omcal.model.view_effects import ViewExplanation
-from omcal.report.charts import line_chart
 from omcal.report.features import features
-from omcal.report.findings import ClassTable, Findings, changed
+from omcal.report.findings import ClassTable, Findings
 from omcal.report.html import (
     Cell,
     Html,
@@ -19,7 +17,6 @@ from omcal.report.html import (
     TableRow,
     bar,
     facts,
-    figure,
     join,
     mark,
     paragraph,
@@ -28,19 +25,18 @@ from omcal.report.html import (
     shortened,
     table,
 )
-from omcal.report.runs import runs
-from omcal.report.summary import STEADY, cluster_list, count, decisive_views, interval
+from omcal.report.making import convergence, data, repeat, runs
+from omcal.report.summary import STEADY, cluster_list, decisive_views, interval
 
 # Shares are written as percentages, indices and cosines as numbers.
 SHARES = {"accuracy": "accuracy", "purity": "purity", "precision": "precision"}
 INDICES = {"nmi": "NMI (max)", "ari": "ARI", "f_score": "F-score"}
 _WIDE_TABLE = 40  # classes above which only the most frequent of a cluster are listed
-_LONGEST_NAME = 80
 _FILTERED = 12  # clusters above which the list of them can be searched
 
 
 def all_sections(f: Findings) -> list[Section]:
-    """Every section that there is something to say in, from the result to its making."""
+    """Return the sections that have content, from the result to its making."""
     makers: tuple[Callable[[Findings], Section | None], ...] = (
         clusters,
         features,
@@ -56,7 +52,7 @@ def all_sections(f: Findings) -> list[Section]:
 
 
 def clusters(f: Findings) -> Section:
-    """The map, and the sizes."""
+    """Return the map and the sizes of the clusters."""
     drawn, n = len(f.map_rows), len(f.labels)
     note = (
         f"All {n:,} samples are drawn."
@@ -115,7 +111,7 @@ def _sizes(f: Findings) -> Html:
 
 
 def _of_map(f: Findings) -> str:
-    """How the map was made, how far it can be trusted, and the clusters it does not separate."""
+    """Say how the map was made, how far to trust it, and which clusters it does not separate."""
     made = {
         "views": "Samples that are neighbours in the scaled views lie together; the clusters have "
         "no influence on the positions.",
@@ -157,7 +153,7 @@ _TAKE = (
 
 
 def views(f: Findings) -> Section | None:
-    """Weights, and what each view contributes."""
+    """Return the weights, and the contribution of each view."""
     weights = table(
         ("view", "weight", ""),
         [(v.name, percent(v.weight), bar(v.weight)) for v in f.views],
@@ -219,7 +215,7 @@ def _verdict(f: Findings, found: ViewExplanation) -> str:
 
 
 def classes(f: Findings) -> Section | None:
-    """Clusters against classes."""
+    """Return the scores and the table of clusters and classes; None without classes."""
     if f.class_table is None:
         return None
     t = f.class_table
@@ -274,52 +270,39 @@ def _frequent_classes(f: Findings, t: ClassTable) -> Html:
 
 
 def samples(f: Findings) -> Section:
-    """Typical and doubtful samples."""
+    """Return the typical and the doubtful samples of each cluster, and the least typical of all."""
     rows: list[TableRow] = []
-    for c, size in enumerate(f.sizes.tolist()):
-        if not size:
-            rows.append([f.cluster_label(c), "0", "", "", ""])
-            continue
-        sure = float(f.certainty[f.labels == c].mean())
-        typical = _names([sample_link(i, _named(f, i)) for i in f.typical[c]])
-        doubtful = _names(
-            [
-                sample_link(
-                    d.sample, _named(f, d.sample), f" ({percent(d.certainty)}; or {d.other})"
-                )
-                for d in f.doubtful[c]
-            ]
-            or [Html("none")]
-        )
+    for c, (typical, doubtful) in enumerate(zip(f.typical(), f.doubtful(), strict=True)):
+        inside = f.certainty[f.labels == c]
+        unsure = [
+            sample_link(i, _named(f, i), f" ({percent(f.certainty[i])}; or {f.evidence.second[i]})")
+            for i in doubtful
+        ]
         rows.append(
             [
                 f.cluster_label(c),
-                f"{size:,}",
-                percent(sure),
-                Cell(typical, "text"),
-                Cell(doubtful, "text"),
+                f"{len(inside):,}",
+                percent(float(inside.mean())) if len(inside) else "",
+                Cell(_names([sample_link(i, _named(f, i)) for i in typical]), "text"),
+                Cell(_names(unsure or [Html("none")]), "text"),
             ]
         )
     header = ("cluster", "samples", "certainty", "typical", "doubtful (certainty; or cluster)")
+    words = (
+        f"{f.certainty_words} Typical samples are sure and strongly tied; doubtful ones are worth "
+        "a second look."
+    )
     body = join(
-        paragraph(
-            f"{f.certainty_words} Typical samples are sure and strongly tied; doubtful ones are "
-            "worth a second look."
-        ),
+        paragraph(words),
         table(header, rows, "Typical and doubtful samples of each cluster", kind="full stack"),
         *_least_typical(f),
-        *(
-            []
-            if f.description is not None
-            else [
-                paragraph(
-                    "The features of the clusters are not here, because the model does not keep "
-                    "its data: pass them as well, report(path, X).",
-                    "quiet",
-                )
-            ]
-        ),
     )
+    if f.description is None:
+        missing = (
+            "The features of the clusters are not here, because the model does not keep its data: "
+            "pass them as well, report(path, X)."
+        )
+        body = join(body, paragraph(missing, "quiet"))
     return Section("samples", "Typical and doubtful samples", "Samples", body, long=True)
 
 
@@ -327,115 +310,13 @@ def _least_typical(f: Findings) -> list[Html]:
     """List the samples with the lowest scores (`score_samples`), the lowest first."""
     listed = [
         sample_link(i, _named(f, i), f" ({f.cluster_title(int(f.labels[i]))})")
-        for i in f.least_typical
+        for i in f.least_typical()
     ]
     words = (
         "The least typical samples of all, by score_samples: the anchors and the clusters explain "
         "them worst. They may be outliers, errors, or a group too small for a cluster of its own."
     )
     return [Html("<h3>Least typical samples</h3>"), paragraph(words), _names(listed)]
-
-
-def convergence(f: Findings) -> Section:
-    """The objective after each iteration."""
-    history = np.asarray(f.model.objective_, dtype=float)
-    what = "The run most like the result" if hasattr(f.model, "joined_by") else "It"
-    state = f"{what} converged" if f.model.converged_ else f"{what} had not converged"
-    words = (
-        f"{state} after {count(f.model.n_iter_, 'iteration')}; the objective ended at "
-        f"{history[-1]:.6g}."
-    )
-    weighting = f.parameters.get("weighting")
-    if isinstance(weighting, str) and weighting in ("agreement", "distinct"):
-        words += (
-            " It need not fall: weights by agreement follow the clusters and do not minimise the "
-            "objective, which may rise when they change. The fit stops when it changes no more."
-        )
-    body = join(
-        paragraph(words),
-        figure(line_chart(history.tolist(), "iteration", "objective"), "convergence"),
-    )
-    return Section("convergence", "Convergence", "Convergence", body)
-
-
-def data(f: Findings) -> Section:
-    """What was clustered."""
-    rows: list[TableRow] = [
-        [v.name, f"{v.n_features:,}", f"{v.n_samples:,}", Cell(v.scaling, "text")] for v in f.views
-    ]
-    source = [paragraph(Html(f"Source: <code>{escape(f.source)}</code>"))] if f.source else []
-    rule, share = [], f.evidence.same_rule
-    if share is not None:
-        words = (
-            f"The rule for new samples (predict) puts {percent(share)} of these samples into the "
-            "cluster that they have here."
-        )
-        rule = [paragraph(words, "quiet")]
-    body = join(
-        *source,
-        table(("view", "features", "samples", "scaled"), rows, f"{len(f.labels):,} samples in all"),
-        *rule,
-    )
-    return Section("data", "What was clustered", "Data", body)
-
-
-def repeat(f: Findings) -> Section:
-    """Parameters, versions, and the code to do it again."""
-    code = snippet(f)
-    if f.command:
-        code = f"{f.command}\n\n# or in Python\n{code}"
-    seed = getattr(f.model, "joined_by", f.model).random_state
-    sentence = (
-        f"The seed was {seed}: the same data, parameters and versions give the same clusters."
-        if isinstance(seed, int)
-        else "No seed was set: another run may give other clusters. Set random_state to repeat one."
-    )
-    listed: list[TableRow] = [
-        [key, Cell(_value(value), "text")] for key, value in f.parameters.items()
-    ]
-    body = join(
-        paragraph(f"{sentence} What is not listed has its default."),
-        Html(
-            f'<pre><code id="code">{escape(code)}</code></pre>'
-            '<button type="button" class="screen" data-copy="code">Copy</button>'
-        ),
-        Html("<details><summary>All parameters and versions</summary>"),
-        table(("parameter", "value"), listed, "Parameters"),
-        table(
-            ("library", "version"),
-            [[k, Cell(v, "text")] for k, v in f.versions.items()],
-            "Versions",
-        ),
-        Html("</details>"),
-    )
-    return Section("repeat", "How to repeat it", "Repeat", body)
-
-
-def snippet(f: Findings) -> str:
-    """Code that fits the model again; only what differs from the defaults is in it."""
-    model = getattr(f.model, "joined_by", f.model)
-    names = [type(model).__name__]
-    if model is not f.model:
-        names.append(type(f.model).__name__)
-    return (
-        f"from omcal import {', '.join(sorted(names))}\n\nmodel = {_written(model)}\n"
-        "labels = model.fit_predict(X)"
-    )
-
-
-def _written(model: Any) -> str:
-    given = (
-        f"{key}={_written(value) if hasattr(value, 'get_params') else _value(value)}"
-        for key, value in changed(model).items()
-    )
-    return f"{type(model).__name__}({', '.join(given)})"
-
-
-def _value(value: object) -> str:
-    """As it is written in code; what is too long or no plain value is three dots."""
-    text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
-    plain = isinstance(value, np.ndarray | np.generic | str | int | float | list | tuple | dict)
-    return text if len(text) <= _LONGEST_NAME and (plain or value is None) else "..."
 
 
 def _named(f: Findings, sample: int) -> str:

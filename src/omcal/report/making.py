@@ -1,0 +1,240 @@
+"""Write the sections of a report on how its result was made: runs, convergence, data, code."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from html import escape
+from importlib.metadata import version
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from omcal.model.drift import Drift
+from omcal.report.findings import Findings
+from omcal.report.html import (
+    Cell,
+    Html,
+    Section,
+    TableRow,
+    figure,
+    join,
+    paragraph,
+    percent,
+    table,
+)
+from omcal.report.summary import count
+
+_LONGEST_VALUE = 80
+_WIDTH, _HEIGHT = 440, 230  # so that text stays readable on a screen of 400 pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 12, 14, 40
+_MARKED = 30  # points up to which each is marked
+
+
+def runs(f: Findings) -> Section | None:
+    """Return agreement, objective and weights of each run that was joined; None for one run."""
+    joined = getattr(f.model, "joined_by", None)
+    if joined is None:
+        return None
+    similar = joined._similar
+    words = (
+        f"{len(similar)} runs with other anchors were joined. They agree with the result by an ARI "
+        f"of {min(similar):.2f} to {max(similar):.2f}, {joined.stability_:.2f} in the mean: 1 "
+        "means the same clusters, 0 no more than chance."
+    )
+    header = ("run", "ARI", "objective", "iterations", *(f"weight of {v.name}" for v in f.views))
+    rows: list[TableRow] = [
+        [
+            str(number),
+            f"{agreement:.3f}",
+            f"{run.objective:.6g}",
+            str(run.solution.n_iter),
+            *map(percent, run.view_weights.tolist()),
+        ]
+        for number, (run, agreement) in enumerate(zip(joined.runs_, similar, strict=True), start=1)
+    ]
+    body = join(paragraph(words), table(header, rows, "Each run beside the result", file="runs"))
+    return Section("runs", "How the runs differ", "Runs", body)
+
+
+def convergence(f: Findings) -> Section:
+    """Return the objective after each iteration."""
+    history = np.asarray(f.model.objective_, dtype=float)
+    what = "The run most like the result" if hasattr(f.model, "joined_by") else "It"
+    state = f"{what} converged" if f.model.converged_ else f"{what} had not converged"
+    words = (
+        f"{state} after {count(f.model.n_iter_, 'iteration')}; the objective ended at "
+        f"{history[-1]:.6g}."
+    )
+    weighting = f.parameters.get("weighting")
+    if isinstance(weighting, str) and weighting in ("agreement", "distinct"):
+        words += (
+            " It need not fall: weights by agreement follow the clusters and do not minimise the "
+            "objective, which may rise when they change. The fit stops when it changes no more."
+        )
+    body = join(
+        paragraph(words),
+        figure(line_chart(history.tolist(), "iteration", "objective"), "convergence"),
+    )
+    return Section("convergence", "Convergence", "Convergence", body)
+
+
+def data(f: Findings) -> Section:
+    """Return the views: features, samples, scaling."""
+    rows: list[TableRow] = [
+        [v.name, f"{v.n_features:,}", f"{v.n_samples:,}", Cell(v.scaling, "text")] for v in f.views
+    ]
+    source = [paragraph(Html(f"Source: <code>{escape(f.source)}</code>"))] if f.source else []
+    rule, share = [], f.evidence.same_rule
+    if share is not None:
+        words = (
+            f"The rule for new samples (predict) puts {percent(share)} of these samples into the "
+            "cluster that they have here."
+        )
+        rule = [paragraph(words, "quiet")]
+    body = join(
+        *source,
+        table(("view", "features", "samples", "scaled"), rows, f"{len(f.labels):,} samples in all"),
+        *rule,
+    )
+    return Section("data", "What was clustered", "Data", body)
+
+
+def repeat(f: Findings) -> Section:
+    """Return parameters, versions, and the code that fits the model again."""
+    code, versions = snippet(f), _versions()
+    if f.command:
+        code = f"{f.command}\n\n# or in Python\n{code}"
+    seed = getattr(f.model, "joined_by", f.model).random_state
+    sentence = (
+        f"The seed was {seed}: the same data, parameters and versions give the same clusters."
+        if isinstance(seed, int)
+        else "No seed was set: another run may give other clusters. Set random_state to repeat one."
+    )
+    listed: list[TableRow] = [
+        [key, Cell(_value(value), "text")] for key, value in f.parameters.items()
+    ]
+    body = join(
+        paragraph(f"{sentence} What is not listed has its default."),
+        Html(
+            f'<pre><code id="code">{escape(code)}</code></pre>'
+            '<button type="button" class="screen" data-copy="code">Copy</button>'
+        ),
+        Html("<details><summary>All parameters and versions</summary>"),
+        table(("parameter", "value"), listed, "Parameters"),
+        table(
+            ("library", "version"),
+            [[k, Cell(v, "text")] for k, v in versions.items()],
+            "Versions",
+        ),
+        Html("</details>"),
+    )
+    return Section("repeat", "How to repeat it", "Repeat", body)
+
+
+def snippet(f: Findings) -> str:
+    """Return code that fits the model again, with the parameters that are not the defaults."""
+    model = getattr(f.model, "joined_by", f.model)
+    names = [type(model).__name__]
+    if model is not f.model:
+        names.append(type(f.model).__name__)
+    return (
+        f"from omcal import {', '.join(sorted(names))}\n\nmodel = {_written(model)}\n"
+        "labels = model.fit_predict(X)"
+    )
+
+
+def _written(model: Any) -> str:
+    given = (
+        f"{key}={_written(value) if hasattr(value, 'get_params') else _value(value)}"
+        for key, value in _changed(model).items()
+    )
+    return f"{type(model).__name__}({', '.join(given)})"
+
+
+def _value(value: object) -> str:
+    """Return a value as code; three dots for a long one or one that is not plain."""
+    text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+    plain = isinstance(value, np.ndarray | np.generic | str | int | float | list | tuple | dict)
+    return text if len(text) <= _LONGEST_VALUE and (plain or value is None) else "..."
+
+
+def _changed(model: Any) -> dict[str, Any]:
+    """Return the parameters that are not the defaults, and always the number of clusters."""
+    given = model.get_params(deep=False)
+    defaults = {k: p.default for k, p in signature(type(model).__init__).parameters.items()}
+    found = {"n_clusters": given["n_clusters"]} if "n_clusters" in given else {}
+    for name, value in given.items():
+        default = defaults[name]
+        if type(value) is not type(default) or value != default:
+            found[name] = value
+    return found
+
+
+def _versions() -> dict[str, str]:
+    from omcal import __version__  # known also where the package is not installed but found
+
+    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"python": platform.python_version(), "omcal": __version__, **libraries}
+
+
+def drift_section(drift: Drift) -> Section:
+    """Return the comparisons that are not chance, and whether to fit again."""
+    header, *rows = drift._table()
+    listed = [table(header, rows, "Differences that are not chance", file="drift")] if rows else []
+    body = join(*map(paragraph, drift.remarks()), *listed)
+    return Section("drift", "Whether the samples have moved", "Drift", body)
+
+
+def line_chart(values: Sequence[float], x_title: str, y_title: str) -> Html:
+    """Return a line of values over 1, 2, 3 ..., with its first and last value as text.
+
+    Examples
+    --------
+    >>> "polyline" in line_chart([3.0, 2.0, 1.9], "iteration", "objective").text
+    True
+    """
+    y = np.asarray(values, dtype=float)
+    n = len(y)
+    low, high = float(y.min()), float(y.max())
+    span = (high - low) or max(abs(high), 1.0) * 1e-3
+    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    xs = _LEFT + (np.arange(n) / max(n - 1, 1)) * width
+    ys = _TOP + (high - y) / span * height
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(xs, ys, strict=True))
+    dots = "".join(
+        f'<circle class="dot" cx="{a:.1f}" cy="{b:.1f}" r="3"/>'
+        for a, b in zip(xs, ys, strict=True)
+        if n <= _MARKED
+    )
+    base = _TOP + height
+    return Html(
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-label="{y_title} from {y[0]:.4g} at the first to {y[-1]:.4g} at the last of {n}">'
+        + "".join(_level(low + span * part, base - height * part) for part in (0, 0.5, 1))
+        + "".join(_tick(t, xs[t - 1], base) for t in _ticks(n))
+        + f'<line class="axis" x1="{_LEFT}" y1="{base}" x2="{_LEFT + width}" y2="{base}"/>'
+        f'<polyline class="curve" points="{points}"/>{dots}'
+        f'<text x="{_LEFT + width / 2}" y="{_HEIGHT - 4}" text-anchor="middle">{x_title}</text>'
+        f'<text x="14" y="{_TOP + height / 2}" text-anchor="middle" '
+        f'transform="rotate(-90 14 {_TOP + height / 2})">{y_title}</text></svg>'
+    )
+
+
+def _ticks(n: int) -> list[int]:
+    steps = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+    step = next((s for s in steps if n / s <= 7), n)
+    inner = [t for t in range(step, n + 1, step) if n - t >= step / 2 or t == n]
+    return sorted({1, *(t for t in inner if t - 1 >= step / 2), n})
+
+
+def _level(value: float, y: float) -> str:
+    return (
+        f'<line class="grid" x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - _RIGHT}" y2="{y:.1f}"/>'
+        f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
+    )
+
+
+def _tick(number: int, x: float, base: float) -> str:
+    return f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{number}</text>'
