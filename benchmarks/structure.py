@@ -21,7 +21,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 from omcal import OMCAL
 from omcal.metrics import clustering_accuracy
-from omcal.model import fitting
+from omcal.model import estimators
 from omcal.model.structure import Structure
 
 KINDS = {
@@ -72,7 +72,7 @@ def labelled_sets(folder: Path):
 
 def fitted(views, c: int) -> tuple[OMCAL, float]:
     """Return a model and the share of the processor time of the fit that the test took."""
-    spent, test = [0.0], fitting.structure_at
+    spent, test = [0.0], estimators.structure_at
 
     def timed(*args) -> Structure | None:
         began = time.process_time()
@@ -80,10 +80,10 @@ def fitted(views, c: int) -> tuple[OMCAL, float]:
         spent[0] = time.process_time() - began
         return found
 
-    fitting.structure_at = timed
+    estimators.structure_at = timed
     began = time.process_time()
     model = OMCAL(c, random_state=0).fit(views)
-    fitting.structure_at = test
+    estimators.structure_at = test
     return model, spent[0] / (time.process_time() - began - spent[0])
 
 

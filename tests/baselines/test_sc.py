@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits, make_circles
 
-from omcal.baselines import sc
+from omcal.baselines import plain as sc
 from omcal.baselines.plain import SC
 from omcal.metrics import ari, evaluate
 
