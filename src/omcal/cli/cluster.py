@@ -11,30 +11,26 @@ import typer
 
 import omcal
 from omcal.cli import options, places
-from omcal.cli.console import (
-    collected_warnings,
-    fit_progress,
-    print_json,
-    print_notes,
-    print_table,
-    report_notes,
-    stdout,
-)
+from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
 from omcal.cli.files import (
-    has_columns,
-    label_columns,
     remarks,
     require_complete,
     require_ending,
     require_label_format,
     samples_of,
-    write_labels,
 )
+from omcal.cli.options import parse_scale, with_scales
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import PARAMETERS, takes, words_of
 from omcal.cli.reading import Reading, reads
-from omcal.cli.runs import Runs, chosen_runs, combined, runs_of_consensus
-from omcal.cli.scaling import parse_scale, with_scales
+from omcal.cli.runs import (
+    Runs,
+    chosen_runs,
+    combined,
+    estimate_record,
+    expected_fit,
+    runs_of_consensus,
+)
 from omcal.cli.scores import NMI_AVERAGE, agreement, print_clusters, print_scores
 
 if TYPE_CHECKING:
@@ -118,13 +114,14 @@ def cluster(
         {**files, "--checkpoint": None if state is None else Path(state)},
         as_json=as_json,
     )
+    elsewhere = dask is not None or collective
     if dask is not None and collective:
         raise ValueError("--dask does not go with --collective; leave one of them out.")
-    if like is not None and (dask is not None or collective):
+    if like is not None and elsewhere:
         raise ValueError("--like does not go with --dask or --collective; leave one of them out.")
-    if certainty and (dask is not None or collective):
+    if certainty and elsewhere:
         raise ValueError("--certainty does not go with --dask or --collective; use omcal predict.")
-    if found.name != "omcal" or dask is not None or collective:
+    if found.name != "omcal" or elsewhere:
         certainty = False
     old = None if like is None else omcal.load(like)
     require_label_format(out)
@@ -139,7 +136,6 @@ def cluster(
     model: Any = found.make(n_clusters, random_state=seed, **ours_only)
     decided: list[str] = []
     if found.name == "omcal":
-        elsewhere = dask is not None or collective
         runs, decided = chosen_runs(model, runs, data, elsewhere=elsewhere)
         if dry_run:
             _show_expected(model, data, runs, decided, reading.source, as_json)
@@ -161,7 +157,11 @@ def cluster(
         "file": reading.source,
         "method": found.name,
         "title": found.title,
-        **_write(outputs, model, data, reading, seconds, command, has_columns(out, certainty)),
+        "out": outputs.write_labels(model, model.labels_, data, data.views, certainty),
+        "model": outputs.write("--save-model", lambda path: model.save(path)),
+        "report": outputs.write(
+            "--report", lambda path: _write_report(model, path, reading, data, seconds, command)
+        ),
         **_summary(model, data),
         "samples": samples_of(data, model.labels_),
         "suggestion": None if suggestion is None else suggestion.to_dict(),
@@ -171,13 +171,7 @@ def cluster(
         "warnings": notes,
         "version": omcal.__version__,
     }
-    if as_json:
-        print_json(result)
-    elif outputs.to_stdout:
-        report_notes(result["notes"])
-    elif not quiet:
-        print_notes(result["notes"], suggestion)
-        _show(result)
+    outputs.print(result, _show, quiet=quiet, suggestion=suggestion)
     outputs.finish()
     if interrupted:
         raise KeyboardInterrupt
@@ -196,33 +190,6 @@ def _method(
     if listed and found.name != "omcal":
         raise ValueError(f"{listed} is for OMCAL; leave it out with --method {found.name}.")
     return found, runs
-
-
-def _write(
-    outputs: Outputs,
-    model: Any,
-    data: MultiViewData,
-    reading: Reading,
-    seconds: float,
-    command: str,
-    certainty: bool,
-) -> dict[str, str | None]:
-    """Write the files that were asked for; return their paths."""
-    samples = data.views if certainty else None
-    written = {
-        "out": outputs.write(
-            "--out",
-            lambda p: write_labels(
-                p, model.labels_, data, label_columns(model, model.labels_, samples)
-            ),
-            elsewhere=True,
-        ),
-        "model": outputs.write("--save-model", lambda p: model.save(p)),
-        "report": outputs.write(
-            "--report", lambda p: _write_report(model, p, reading, data, seconds, command)
-        ),
-    }
-    return {name: None if path is None else str(path) for name, path in written.items()}
 
 
 def _fit(
@@ -254,16 +221,11 @@ def _show_expected(
 ) -> None:
     import numpy as np
 
-    from omcal.cli.expected import estimate_record, expected_fit
-
     views = omcal.datasets.describe(data)["views"]
     mapped = any(isinstance(view, np.memmap) for view in data.views.values())
     expected = expected_fit(model, views, mapped=mapped, n_runs=n_runs)
-    if as_json:
-        print_json({"file": source, "dry_run": True, "notes": notes, **estimate_record(expected)})
-        return
-    print_notes(notes)
-    stdout().print(str(expected), soft_wrap=True)
+    result = {"file": source, "dry_run": True, "notes": notes, **estimate_record(expected)}
+    deliver(result, lambda _: stdout().print(str(expected), soft_wrap=True), as_json=as_json)
 
 
 def _write_report(
@@ -321,7 +283,6 @@ def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:
 
 
 def _show(result: dict[str, Any]) -> None:
-    console = stdout()
     print_table(
         "Views",
         ("view", "features", "weight", "scaled as"),
@@ -333,12 +294,18 @@ def _show(result: dict[str, Any]) -> None:
     print_clusters(result["cluster_sizes"])
     if result["scores"] is not None:
         print_scores(result["scores"])
-    console.print(_ending(result))
+    stdout().print(_ending(result))
+    print_files(result, "report", "model")
+
+
+def print_files(result: dict[str, Any], *others: str) -> None:
+    """Print the names of the files that a command wrote: labels and others."""
+    console = stdout()
     if result["out"] is None:
         console.print("The labels were not saved; add --out labels.csv.")
     else:
         console.print(f"Labels: {result['out']}")
-    for title in ("report", "model"):
+    for title in others:
         if result[title] is not None:
             console.print(f"{title.capitalize()}: {result[title]}")
 

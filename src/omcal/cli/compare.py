@@ -9,13 +9,12 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.cells import cell_progress
-from omcal.cli.console import print_json, print_notes, print_table, report_line, stdout
+from omcal.cli.console import cell_progress, print_table, report_line, stdout
 from omcal.cli.files import remarks
+from omcal.cli.options import with_scales
 from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads
 from omcal.cli.runs import ConsensusRuns, runs_of_consensus
-from omcal.cli.scaling import with_scales
 
 MethodNames = Annotated[
     str | None,
@@ -115,28 +114,27 @@ def compare(
         if records is not None:
             report_line(f"the finished runs are in {records}; the same command goes on")
         raise
-    outputs.write("--out", found.write)
+    path = outputs.write("--out", found.write)
     outputs.finish()
-    if as_json:
-        print_json(
-            {
-                "file": reading.source,
-                "n_clusters": n_clusters,
-                "suggestion": None if suggestion is None else suggestion.to_dict(),
-                "out": None if out is None else str(out),
-                "records": None if records is None else str(records),
-                "notes": remarks(data),
-                "left_out": left_out,
-                "runs": [{k: v for k, v in r.items() if k != "labels"} for r in found.records],
-                "version": omcal.__version__,
-            }
-        )
-    elif not quiet and not outputs.to_stdout:
-        print_notes(remarks(data), suggestion)
-        _show(found.table, out)
+    result = {
+        "file": reading.source,
+        "n_clusters": n_clusters,
+        "suggestion": None if suggestion is None else suggestion.to_dict(),
+        "out": path,
+        "records": None if records is None else str(records),
+        "notes": remarks(data),
+        "left_out": left_out,
+        "runs": [{k: v for k, v in r.items() if k != "labels"} for r in found.records],
+        "version": omcal.__version__,
+    }
+
+    def show(_: object) -> None:
+        _show(found.table, path)
+
+    outputs.print(result, show, quiet=quiet, suggestion=suggestion)
 
 
-def _show(table: Any, out: Path | None) -> None:
+def _show(table: Any, out: str | None) -> None:
     # Without the 0 of the deviations, so that six scores fit the screen.
     rows = [
         [cell if isinstance(cell, str) else cell.text.replace("(0.", "(.") for cell in row]

@@ -9,14 +9,25 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 from omcal.cli.parameters import in_options
+
+if TYPE_CHECKING:
+    from omcal.experiments.plan import Cell
+    from omcal.experiments.records import Record
 
 # Control characters but tab and new line; 80 to 9f are those of terminals with eight bits.
 _COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -55,10 +66,20 @@ def print_notes(notes: Sequence[str], suggestion: Any = None) -> None:
         console.print(f"Note: {note}")
 
 
-def report_notes(notes: Sequence[str]) -> None:
-    """Print notes on stderr, for a command whose result goes to stdout."""
-    for note in notes:
-        report_line(f"note: {note}")
+def deliver(
+    result: Mapping[str, Any],
+    show: Callable[[Any], None],
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    suggestion: Any = None,
+) -> None:
+    """Print a result as JSON, or its notes and then the tables that `show` makes of it."""
+    if as_json:
+        print_json(result)
+    elif not quiet:
+        print_notes(result["notes"], suggestion)
+        show(result)
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -201,3 +222,54 @@ class _BarHandler(logging.Handler):
 
     def _move(self, description: str, completed: int, total: int | None) -> None:
         self._bar.update(self._task, description=description, completed=completed, total=total)
+
+
+@contextmanager
+def cell_progress(quiet: bool) -> Iterator[Any]:
+    """Give an observer of the runner: a line per finished cell and, on a terminal, a bar."""
+    from omcal.experiments.runner import Observer
+
+    if quiet:
+        yield Observer()
+        return
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("cells"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
+    off = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=off) as bar:
+        yield _CellObserver(bar)
+
+
+class _CellObserver:
+    """Prints a line per finished cell, and moves a bar."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("cells", total=None, state="")
+        self._total = self._done = 0
+
+    def begin(self, total: int, done: int, again: int) -> None:
+        self._total, self._done = total, done
+        self._bar.update(self._task, total=total, completed=done)
+        repeated = f"; {again} ended with an error and run again" if again else ""
+        report_line(f"{total} cells, {done} of them finished before{repeated}")
+
+    def update(self, running: Sequence[tuple[Cell, float]], waiting: int) -> None:
+        cells = ", ".join(f"{cell} {seconds:.0f} s" for cell, seconds in running)
+        self._bar.update(self._task, state=f"{waiting} waiting; running: {cells}")
+
+    def finish(self, record: Record) -> None:
+        from omcal.experiments.plan import Cell
+
+        self._done += 1
+        self._bar.advance(self._task)
+        said = f"{record['status']}, {record['error']}"
+        if record["status"] == "ok":
+            name, score = next(iter(record["scores"].items()))
+            said = f"{name} {score:.3f}, {record['seconds']:.1f} s"
+        report_line(f"[{self._done}/{self._total}] {Cell.of(record)}: {said}")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import print_json, print_notes, stdout
+from omcal.cli.console import stdout
 from omcal.cli.files import remarks
 from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads
-
-if TYPE_CHECKING:
-    from omcal.datasets import MultiViewData
 
 Target = Annotated[
     Path,
@@ -42,27 +39,19 @@ def convert(
     data = reading.load()
     outputs.write("OUT", lambda path: omcal.datasets.save_views(path, data))
     outputs.finish()
-    if as_json:
-        print_json(
-            {
-                "in": reading.source,
-                "out": str(target),
-                "n_samples": data.n_samples,
-                "views": dict(zip(data.views, data.widths, strict=True)),
-                "labels": data.label_name if data.labels is not None else None,
-                "notes": remarks(data),
-            }
-        )
-    elif not quiet and not outputs.to_stdout:
-        _show(data, target)
+    result: dict[str, Any] = {
+        "in": reading.source,
+        "out": str(target),
+        "n_samples": data.n_samples,
+        "views": dict(zip(data.views, data.widths, strict=True)),
+        "labels": data.label_name if data.labels is not None else None,
+        "notes": remarks(data),
+    }
 
+    def show(_: object) -> None:
+        listed = ", ".join(f"{name} ({width})" for name, width in result["views"].items())
+        classes = "no labels" if data.labels is None else f"labels of {data.n_classes} classes"
+        found = f"{data.n_samples} samples, views {listed}, {classes}."
+        stdout().print(f"{target}: {found}", soft_wrap=True)
 
-def _show(data: MultiViewData, target: Path) -> None:
-    console = stdout()
-    print_notes(remarks(data))
-    listed = ", ".join(
-        f"{name} ({width})" for name, width in zip(data.views, data.widths, strict=True)
-    )
-    classes = "no labels" if data.labels is None else f"labels of {data.n_classes} classes"
-    found = f"{data.n_samples} samples, views {listed}, {classes}."
-    console.print(f"{target}: {found}", soft_wrap=True)
+    outputs.print(result, show, quiet=quiet)

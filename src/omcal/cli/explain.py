@@ -9,20 +9,13 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import (
-    collected_warnings,
-    fit_progress,
-    print_json,
-    print_notes,
-    print_table,
-    stdout,
-)
+from omcal.cli.console import collected_warnings, deliver, fit_progress, print_table, stdout
 from omcal.cli.files import remarks, require_ending
+from omcal.cli.options import with_scales
 from omcal.cli.outputs import require_writable
 from omcal.cli.parameters import PARAMETERS, takes
 from omcal.cli.reading import Reading, reads
 from omcal.cli.runs import Runs, chosen_runs, combined
-from omcal.cli.scaling import with_scales
 
 if TYPE_CHECKING:
     from omcal.model.feature_effects import ClusterDescription
@@ -72,49 +65,46 @@ def explain(
     one = omcal.OMCAL(n_clusters, random_state=seed, **parameters)
     runs, decided = chosen_runs(one, runs, data)
     model = combined(one, runs)
-    said = [*remarks(data), *decided]
     shown = not (quiet or as_json)
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
         model.fit(data.views, present=data.present)
         found = model.explain_views(
             data.views, present=data.present, n_resamples=resamples, random_state=seed
         )
-        described = (
-            model.describe_clusters(
+        described = None
+        if clusters_table:
+            described = model.describe_clusters(
                 data.views, present=data.present, feature_names=data.feature_names
             )
-            if clusters_table
-            else None
-        )
     if plot is not None:
         _draw(found, plot)
-    if as_json:
-        result: dict[str, Any] = {
-            "file": reading.source,
-            "parameters": one.get_params(),
-            "n_runs": runs,
-            "stability": getattr(model, "stability_", None),
-            **found.to_dict(),
-            **({} if described is None else {"clusters": described.to_dict()}),
-            "notes": said,
-            "fit_warnings": notes,
-            "suggestion": None if suggestion is None else suggestion.to_dict(),
-            "version": omcal.__version__,
-        }
-        print_json(result)
-    elif not quiet:
-        print_notes(said, suggestion)
+    result: dict[str, Any] = {
+        "file": reading.source,
+        "parameters": one.get_params(),
+        "n_runs": runs,
+        "stability": getattr(model, "stability_", None),
+        **found.to_dict(),
+        **({} if described is None else {"clusters": described.to_dict()}),
+        "notes": [*remarks(data), *decided],
+        "fit_warnings": notes,
+        "suggestion": None if suggestion is None else suggestion.to_dict(),
+        "version": omcal.__version__,
+    }
+
+    def show(_: object) -> None:
         _show(found)
         if described is not None:
             _show_clusters(described)
+
+    deliver(result, show, as_json=as_json, quiet=quiet, suggestion=suggestion)
 
 
 def _draw(found: ViewExplanation, path: Path) -> None:
     from omcal.machine.files import replacing
     from omcal.plots.studies import view_effects
 
+    figure: Any = view_effects(found).figure
     with replacing(path) as temporary:
-        figure: Any = view_effects(found).figure
         figure.savefig(temporary, format=path.suffix.lower().removeprefix(".") or "png", dpi=150)
 
 
@@ -128,9 +118,7 @@ def _show(found: ViewExplanation) -> None:
     ]
     names = [view.name for view in found.views]
     print_table("Agreement by cluster", ("cluster", "samples", *names), by_cluster)
-    console = stdout()
-    for line in found.remarks():
-        console.print(line, soft_wrap=True)
+    stdout().print(*found.remarks(), sep="\n", soft_wrap=True)
 
 
 def _show_clusters(described: ClusterDescription) -> None:
@@ -138,6 +126,4 @@ def _show_clusters(described: ClusterDescription) -> None:
 
     rows = [feature_effects.table_row(feature) for feature in described.features]
     print_table("What makes each cluster", feature_effects.COLUMNS, rows)
-    console = stdout()
-    for line in described.remarks():
-        console.print(line, soft_wrap=True)
+    stdout().print(*described.remarks(), sep="\n", soft_wrap=True)

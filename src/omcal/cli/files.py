@@ -72,21 +72,10 @@ def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:
     return {"id": data.id_name, "ids": data.ids.tolist(), "clusters": clusters.tolist()}
 
 
-def has_columns(path: Path | None, certainty: bool | None) -> bool:
-    """Whether a file of labels gets the columns of certainty: by default where it can hold them."""
-    return path is not None and path.suffix.lower() != ".npy" and certainty is not False
-
-
 def label_columns(model: Any, labels: Array, X: Any = None) -> dict[str, list[Any]]:
-    """Return the columns beside the labels: names, where clusters have any, and certainty.
+    """Return the columns beside the labels: names, where clusters have any.
 
-    Parameters
-    ----------
-    model : fitted model
-    labels : array of shape (n,)
-        Clusters of the samples.
-    X : as in `predict_proba`, optional
-        The samples, to add the probability of their cluster and the second choice.
+    With the samples X also the probability of their cluster, and the second choice.
     """
     columns: dict[str, list[Any]] = {}
     if getattr(model, "_cluster_names", None) is not None:
@@ -112,6 +101,8 @@ def write_labels(
     The ending says the format: .csv, .tsv, .txt or none (CSV), .xlsx, .parquet, or .npy, which
     holds the clusters alone.
     """
+    import numpy as np
+
     from omcal.datasets.readers._cells import guarded
     from omcal.machine.files import replacing
 
@@ -125,7 +116,8 @@ def write_labels(
     with replacing(path, size=size + (len(str(n)) + 2) * n) as temporary:
         ending = path.suffix.lower()
         if ending == ".npy":
-            _write_npy(temporary, labels)
+            with temporary.open("wb") as file:
+                np.save(file, labels, allow_pickle=False)
         elif ending == ".xlsx":
             rows = zip(names, labels.tolist(), *further.values(), strict=True)
             _write_excel(temporary, [(title, "cluster", *further), *rows])
@@ -141,13 +133,6 @@ def write_labels(
                 writer.writerow((guarded(title), "cluster", *further))
                 words = ([guarded(str(cell)) for cell in column] for column in further.values())
                 writer.writerows(zip(cells, labels.tolist(), *words, strict=True))
-
-
-def _write_npy(path: Path, labels: Array) -> None:
-    import numpy as np
-
-    with path.open("wb") as file:
-        np.save(file, labels, allow_pickle=False)
 
 
 def _write_excel(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -168,13 +153,11 @@ def _write_excel(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
 
 
 def _write_parquet(path: Path, columns: dict[str, Any]) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from error
+    from omcal.machine.optional import require
+
+    pa, parquet = require("pyarrow", "Parquet files"), require("pyarrow.parquet", "Parquet files")
     with path.open("wb") as file:
-        pyarrow.parquet.write_table(pa.table(columns), file)
+        parquet.write_table(pa.table(columns), file)
 
 
 def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:

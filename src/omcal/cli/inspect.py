@@ -9,6 +9,7 @@ import omcal
 from omcal.cli import options
 from omcal.cli.console import print_json, print_notes, print_table, stdout
 from omcal.cli.reading import Reading, reads
+from omcal.cli.runs import estimate_record, expected_fit, usual_runs
 
 _SHOWN_VIEWS = 50
 _MAPPED = ("NumPy array", "folder of NumPy arrays")
@@ -55,9 +56,6 @@ def _scales(reading: Reading) -> list[str]:
 
 def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
     """Return the command that clusters the files, its obstacle if any, and its estimate."""
-    from omcal.cli.expected import estimate_record, expected_fit
-    from omcal.cli.runs import usual_runs
-
     classes = {c["name"]: c["n_classes"] for c in found["label_candidates"]}.get(found["labels"])
     words = shlex.join(["omcal", "cluster", *reading.words()])
     plan = {

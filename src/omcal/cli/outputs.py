@@ -10,8 +10,15 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import omcal
+from omcal.cli.console import deliver, report_line
+from omcal.cli.files import label_columns, write_labels
+
+if TYPE_CHECKING:
+    from omcal.datasets import MultiViewData
+    from omcal.machine.arrays import Array
 
 STDOUT = Path("-")
 
@@ -34,6 +41,7 @@ class Outputs:
     ) -> None:
         self._files = {option: path for option, path in files.items() if path is not None}
         self._failures: list[str] = []
+        self._as_json = as_json
         first = next(iter(files))
         self.to_stdout = self._files.get(first) == STDOUT
         if self.to_stdout and as_json:
@@ -51,7 +59,7 @@ class Outputs:
 
     def write(
         self, option: str, write: Callable[[Path], object], *, elsewhere: bool = False
-    ) -> Path | None:
+    ) -> str | None:
         """Write the file of an option, if it is asked for; return its path.
 
         A failure is kept for `finish`, so that it costs no other file. `elsewhere` then writes the
@@ -62,17 +70,44 @@ class Outputs:
             return None
         if path == STDOUT:
             _print_file(write)
-            return path
+            return str(path)
         try:
             write(path)
         except OSError as error:
             self._failures.append(f"{option} {path}: {error.strerror or error}")
         else:
-            return path
+            return str(path)
         found = _written_elsewhere(path, write) if elsewhere else None
         if found is not None:
             self._failures[-1] += f"; it is in {found}"
-        return found
+        return None if found is None else str(found)
+
+    def write_labels(
+        self, model: Any, labels: Array, data: MultiViewData, X: Any, certainty: bool | None
+    ) -> str | None:
+        """Write the clusters of the samples X to --out, where it can with their certainty."""
+        ending = self._files.get("--out", STDOUT).suffix.lower()
+        certain = certainty is not False and ending != ".npy"
+
+        def write(path: Path) -> None:
+            write_labels(path, labels, data, label_columns(model, labels, X if certain else None))
+
+        return self.write("--out", write, elsewhere=True)
+
+    def print(
+        self,
+        result: Mapping[str, Any],
+        show: Callable[[Any], None],
+        *,
+        quiet: bool,
+        suggestion: Any = None,
+    ) -> None:
+        """Print the result; beside a file on standard output only its notes, on standard error."""
+        if not self.to_stdout:
+            deliver(result, show, as_json=self._as_json, quiet=quiet, suggestion=suggestion)
+            return
+        for note in result["notes"]:
+            report_line(f"note: {note}")
 
     def finish(self) -> None:
         """Raise for the files that could not be written."""

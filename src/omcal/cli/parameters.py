@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import typer
 
-from omcal.cli.framework import set_parameters
 from omcal.machine.declaring import Declared, Words, declared
 from omcal.model.parameters import MultiViewParameters
 
@@ -85,21 +84,36 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             parameters = {n: _plain(value) for n, value in chosen.items() if value is not None}
             command(parameters=parameters, **given)
 
-        own = inspect.signature(command, eval_str=True)
-        shown = [own.parameters[name] for name in own.parameters if name != "parameters"]
-        shown += [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=None,
-                annotation=PARAMETERS[name].annotation(name),
-            )
-            for name in names
-        ]
-        set_parameters(call, shown)
-        return call
+        added = {name: (PARAMETERS[name].annotation(name), None) for name in names}
+        return with_options(call, command, added, {"parameters": None})
 
     return decorate
+
+
+def with_options(
+    call: Any,
+    command: Callable[..., None],
+    added: Mapping[str, tuple[Any, Any]],
+    instead: Mapping[str, inspect.Parameter | None],
+) -> Callable[..., None]:
+    """Show typer the parameters of `command` as those of `call`, which wraps it.
+
+    `added` are the types and defaults of further options; parameters in `instead` are replaced, or
+    hidden by None.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    shown = [instead.get(name, parameter) for name, parameter in own.items()]
+    shown += [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
+        for name, (annotation, default) in added.items()
+        if name not in own
+    ]
+    parameters = [parameter for parameter in shown if parameter is not None]
+    call.__signature__ = inspect.Signature(parameters)
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return cast(Callable[..., None], call)
 
 
 def _plain(value: Any) -> Any:

@@ -9,16 +9,9 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.cluster import Out
-from omcal.cli.console import collected_warnings, print_json, print_notes, report_notes, stdout
-from omcal.cli.files import (
-    has_columns,
-    label_columns,
-    remarks,
-    require_label_format,
-    samples_of,
-    write_labels,
-)
+from omcal.cli.cluster import Out, print_files
+from omcal.cli.console import collected_warnings
+from omcal.cli.files import remarks, require_label_format, samples_of
 from omcal.cli.outputs import Outputs
 from omcal.cli.parameters import takes
 from omcal.cli.reading import Reading, reads
@@ -65,16 +58,10 @@ def predict(
     data, X, absent = load_for(model, reading, views)
     with collected_warnings() as warned:
         clusters = model.predict(X)
-    columns = label_columns(model, clusters, X if has_columns(out, certainty) else None)
-    written = outputs.write(
-        "--out",
-        lambda path: write_labels(path, clusters, data, columns),
-        elsewhere=True,
-    )
     result = {
         "model": str(model_file),
         "file": reading.source,
-        "out": None if written is None else str(written),
+        "out": outputs.write_labels(model, clusters, data, X, certainty),
         "n_samples": data.n_samples,
         "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters_).tolist(),
         "scores": agreement(data, clusters),
@@ -87,12 +74,7 @@ def predict(
         "warnings": warned,
         "version": omcal.__version__,
     }
-    if as_json:
-        print_json(result)
-    elif outputs.to_stdout:
-        report_notes(result["notes"])
-    elif not quiet:
-        _show(result)
+    outputs.print(result, _show, quiet=quiet)
     outputs.finish()
 
 
@@ -137,12 +119,7 @@ def _offer(reading: Reading, fitted: list[str]) -> str:
 
 
 def _show(result: dict[str, Any]) -> None:
-    console = stdout()
-    print_notes(result["notes"])
     print_clusters(result["cluster_sizes"])
     if result["scores"] is not None:
         print_scores(result["scores"])
-    if result["out"] is None:
-        console.print("The labels were not saved; add --out labels.csv.")
-    else:
-        console.print(f"Labels: {result['out']}")
+    print_files(result)

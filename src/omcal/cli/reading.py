@@ -9,17 +9,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.framework import set_parameters
+from omcal.cli.parameters import with_options
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -87,13 +87,13 @@ Header = Annotated[
 class Reading:
     """The files to read, and the options that say how."""
 
-    files: list[str]
-    views: str | None = None
-    labels: str | None = None
-    id: str | None = None
-    join: Join = Join.outer
-    transpose: bool = False
-    header: bool | None = None
+    files: Files
+    views: options.ViewNames = None
+    labels: LabelSource = None
+    id: IdColumn = None
+    join: JoinOption = Join.outer
+    transpose: Transpose = False
+    header: Header = None
     stdin: Path | None = None  # a copy of standard input
 
     def load(self, views: list[str] | None = None) -> MultiViewData:
@@ -217,35 +217,26 @@ def reads(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..
     `labels` says whether it may know the classes. A command that declares --views itself gives it
     another meaning; it is part of the reading, too.
     """
-    added: dict[str, tuple[Any, Any]] = {"views": (options.ViewNames, None)}
-    if labels:
-        added["labels"] = (LabelSource, None)
-    added |= {"id": (IdColumn, None), "join": (JoinOption, Join.outer)}
-    added |= {"transpose": (Transpose, False), "header": (Header, None)}
+    types = get_type_hints(Reading, include_extras=True)
+    left_out = {"files", "stdin"} if labels else {"files", "stdin", "labels"}
+    added = {
+        field.name: (types[field.name], field.default)
+        for field in fields(Reading)
+        if field.name not in left_out
+    }
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True)
+        own = inspect.signature(command, eval_str=True).parameters
 
         @wraps(command)
         def call(**given: Any) -> None:
             said = {name: given.pop(name) for name in ("files", *added)}
-            if "views" in own.parameters:
+            if "views" in own:
                 given["views"] = said["views"]
             with standard_input([*said["files"], said.get("labels")]) as stdin:
                 command(reading=Reading(**said, stdin=stdin), **given)
 
-        shown = [
-            parameter.replace(name="files", annotation=Files) if name == "reading" else parameter
-            for name, parameter in own.parameters.items()
-        ]
-        shown += [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-            )
-            for name, (annotation, default) in added.items()
-            if name not in own.parameters
-        ]
-        set_parameters(call, shown)
-        return call
+        files = own["reading"].replace(name="files", annotation=Files)
+        return with_options(call, command, added, {"reading": files})
 
     return decorate

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import omcal
-from omcal.cli.cells import cell_progress
-from omcal.cli.console import report_line, stdout
+from omcal.cli.console import cell_progress, report_line, stdout
 from omcal.cli.options import Quiet, names
 
 if TYPE_CHECKING:

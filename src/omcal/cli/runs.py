@@ -1,4 +1,4 @@
-"""`--runs`: the number of runs that a command combines into one result."""
+"""The number of runs that a command combines into one result, and their estimated cost."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import omcal
 if TYPE_CHECKING:
     from omcal import OMCAL, Consensus
     from omcal.datasets import MultiViewData
+    from omcal.model.cost import Estimate
 
 
 def _runs_option(text: str, default: str) -> Any:
@@ -68,8 +69,6 @@ def usual_runs(model: OMCAL, views: Sequence[dict[str, Any]]) -> tuple[int, str]
     """Return the default number of runs for views that `omcal.datasets.describe` described."""
     from sklearn.base import clone
 
-    from omcal.cli.expected import expected_fit
-
     short = clone(model).set_params(max_iter=min(model.max_iter, _ITERATIONS))
     seconds = expected_fit(short, views, mapped=False, n_runs=USUAL_RUNS).seconds
     if seconds > _SECONDS:
@@ -78,3 +77,47 @@ def usual_runs(model: OMCAL, views: Sequence[dict[str, Any]]) -> tuple[int, str]
             f"and would take about {seconds:.0f} s"
         )
     return USUAL_RUNS, f"{USUAL_RUNS} runs are combined (--runs 1 for one)"
+
+
+def expected_fit(
+    model: OMCAL, views: Sequence[dict[str, Any]], *, mapped: bool, n_runs: int
+) -> Estimate:
+    """Estimate `n_runs` runs for views that `omcal.datasets.describe` described.
+
+    Memory-mapped views stay in their files, and the rows join them there where they are many.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+    from sklearn.base import clone
+
+    from omcal.machine.memory import available_memory
+
+    if mapped and model.memory_limit is None:
+        model = clone(model).set_params(memory_limit=available_memory() // 2)
+    one = model.estimate(
+        views[0]["shape"][0],
+        [view["shape"][1] for view in views],
+        dtype=np.result_type(*(np.dtype(view["dtype"]) for view in views)),
+        density=[view["density"] for view in views],
+    )
+    return replace(one, n_runs=n_runs)
+
+
+def estimate_record(expected: Estimate) -> dict[str, Any]:
+    """Return the estimate as plain numbers."""
+    from omcal.machine.memory import available_memory
+
+    return {
+        "n_anchors": expected.n_anchors,
+        "n_runs": expected.n_runs,
+        "rows_in": expected.rows_in,
+        "bytes": round(expected.bytes),
+        "bytes_available": available_memory(),
+        "memory": {
+            stage: {part: round(size) for part, size in parts.items()}
+            for stage, parts in expected.memory.items()
+        },
+        "seconds_at_most": expected.seconds,
+        "time": expected.time,
+    }

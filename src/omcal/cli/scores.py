@@ -1,12 +1,18 @@
-"""Tables of clusters and scores, the same in all commands."""
+"""`omcal score`: the agreement of two files of labels; tables of scores for all commands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 import omcal
-from omcal.cli.console import print_table
+from omcal.cli.console import deliver, print_table
+from omcal.cli.files import read_label_pair
+from omcal.cli.options import Json
+from omcal.cli.reading import standard_input
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -63,3 +69,31 @@ def agreement(data: MultiViewData, clusters: Array) -> dict[str, float] | None:
     if data.labels is None or not known.any():
         return None
     return omcal.metrics.evaluate(data.labels[known], clusters[known], average=NMI_AVERAGE)
+
+
+_KINDS = (
+    "a table with a header (.csv .tsv .xlsx .parquet), one label per line, .npy, or - for standard "
+    "input"
+)
+
+
+def score(
+    true: Annotated[Path, typer.Argument(metavar="TRUE", help=f"The classes: {_KINDS}.")],
+    pred: Annotated[Path, typer.Argument(metavar="PRED", help="The clusters, likewise.")],
+    as_json: Json = False,
+) -> None:
+    """Compare the clusters in PRED with the classes in TRUE.
+
+    Samples are matched by their ids where both files have ids.
+    """
+    with standard_input([str(true), str(pred)]) as stdin:
+        given = [stdin if stdin and str(path) == "-" else path for path in (true, pred)]
+        y_true, y_pred, notes = read_label_pair(*given)
+    scores = omcal.metrics.evaluate(y_true, y_pred, average=NMI_AVERAGE)
+    result = {"n_samples": len(y_true), "nmi_average": NMI_AVERAGE, **scores, "notes": notes}
+
+    def show(_: object) -> None:
+        rows = [(title, f"{scores[name]:.4f}") for name, title in TITLES.items()]
+        print_table(f"{len(y_true)} samples", ("score", "value"), rows)
+
+    deliver(result, show, as_json=as_json)

@@ -9,11 +9,11 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import print_json, print_notes, report_line, stdout
+from omcal.cli.console import report_line, stdout
 from omcal.cli.files import remarks, require_ending
+from omcal.cli.options import with_scales
 from omcal.cli.outputs import Outputs
 from omcal.cli.reading import Reading, reads
-from omcal.cli.scaling import with_scales
 from omcal.cli.tune import numbers
 
 Page = Annotated[
@@ -51,27 +51,24 @@ def tree(
         **with_scales({}, data),
     )
     path = outputs.write("--out", lambda p: found.write(p, ids=data.ids, title=reading.title))
-    if as_json:
-        print_json(
-            {
-                "file": reading.source,
-                "suggestion": found.suggestion,
-                "levels": [
-                    {"n_clusters": k, "sizes": sizes, "stability": stability}
-                    for k, sizes, stability in zip(
-                        found.numbers, found.sizes, found.stability, strict=True
-                    )
-                ],
-                "jumps": found.jumps,
-                "edges": [edge._asdict() for edge in found.edges],
-                "out": None if path is None else str(path),
-                "notes": remarks(data),
-            }
-        )
-    elif not quiet:
-        print_notes(remarks(data))
+    found_levels = zip(found.numbers, found.sizes, found.stability, strict=True)
+    result = {
+        "file": reading.source,
+        "suggestion": found.suggestion,
+        "levels": [
+            {"n_clusters": k, "sizes": sizes, "stability": s} for k, sizes, s in found_levels
+        ],
+        "jumps": found.jumps,
+        "edges": [edge._asdict() for edge in found.edges],
+        "out": path,
+        "notes": remarks(data),
+    }
+
+    def show(_: object) -> None:
         stdout().print(str(found), soft_wrap=True)
         if found.suggestion is not None:
             stdout().print(f"Suggested: {found.suggestion} clusters.")
         stdout().print(f"Page: {path}" if path else "The page was not saved; add --out tree.html.")
+
+    outputs.print(result, show, quiet=quiet)
     outputs.finish()

@@ -9,10 +9,10 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.console import print_json, print_notes, print_table, report_line, stdout
+from omcal.cli.console import deliver, print_table, report_line, stdout
 from omcal.cli.files import remarks
+from omcal.cli.options import with_scales
 from omcal.cli.reading import Reading, reads
-from omcal.cli.scaling import with_scales
 
 if TYPE_CHECKING:
     from omcal.select import Trial
@@ -67,20 +67,19 @@ def tune(
         random_state=seed,
         progress=lambda trial: None if quiet else report_line(_line(trial)),
     )
-    if as_json:
-        print_json(
-            {
-                "file": reading.source,
-                "labels_used": False,
-                "n_clusters": n_clusters,
-                "suggestion": None if suggestion is None else suggestion.to_dict(),
-                "trials": [_plain(t) for t in trials],
-                "notes": remarks(data),
-            }
-        )
-    elif not quiet:
-        print_notes(remarks(data), suggestion)
+    result = {
+        "file": reading.source,
+        "labels_used": False,
+        "n_clusters": n_clusters,
+        "suggestion": None if suggestion is None else suggestion.to_dict(),
+        "trials": [_plain(t) for t in trials],
+        "notes": remarks(data),
+    }
+
+    def show(_: object) -> None:
         _show(reading, n_clusters, trials)
+
+    deliver(result, show, as_json=as_json, quiet=quiet, suggestion=suggestion)
 
 
 def numbers(option: str, listed: str, kind: type = float) -> list[Any]:

@@ -11,17 +11,9 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.cluster import Out, ReportFile
-from omcal.cli.console import collected_warnings, print_json, print_notes, report_notes, stdout
-from omcal.cli.files import (
-    has_columns,
-    label_columns,
-    remarks,
-    require_ending,
-    require_label_format,
-    samples_of,
-    write_labels,
-)
+from omcal.cli.cluster import Out, ReportFile, print_files
+from omcal.cli.console import collected_warnings, stdout
+from omcal.cli.files import remarks, require_ending, require_label_format, samples_of
 from omcal.cli.outputs import Outputs
 from omcal.cli.predict import ModelFile, OrderedViews, load_for
 from omcal.cli.reading import Reading, reads
@@ -91,20 +83,13 @@ def update(
         drift = model.drift(X)
         model.partial_fit(X)
     clusters = model.labels_
-    columns = label_columns(model, clusters, X if has_columns(out, certainty) else None)
-    written = {
-        "out": outputs.write(
-            "--out",
-            lambda path: write_labels(path, clusters, data, columns),
-            elsewhere=True,
-        ),
+    said = str(drift).splitlines() if outputs.to_stdout else []
+    result = {
+        "out": outputs.write_labels(model, clusters, data, X, certainty),
         "report": outputs.write(
             "--report", lambda p: _write_report(model, p, X, data, reading, drift)
         ),
         "model": outputs.write("--save-model", model.save),
-    }
-    result = {
-        **{name: None if path is None else str(path) for name, path in written.items()},
         "file": reading.source,
         "n_samples": data.n_samples,
         "cluster_sizes": np.bincount(clusters, minlength=model.n_clusters_).tolist(),
@@ -112,22 +97,17 @@ def update(
         "alarm_rate": drift.alarm_rate,
         "refit": drift.refit,
         "samples": samples_of(data, clusters),
-        "notes": remarks(data, new=True),
+        "notes": [*remarks(data, new=True), *said],
         "warnings": warned,
         "version": omcal.__version__,
     }
-    if as_json:
-        print_json(result)
-    elif outputs.to_stdout:
-        report_notes([*result["notes"], *str(drift).splitlines()])
-    elif not quiet:
-        print_notes(result["notes"])
+
+    def show(_: object) -> None:
         print_clusters(result["cluster_sizes"])
-        console = stdout()
-        console.print(str(drift), soft_wrap=True)
-        for title, path in written.items():
-            if path is not None:
-                console.print(f"{'Labels' if title == 'out' else title.capitalize()}: {path}")
+        stdout().print(str(drift), soft_wrap=True)
+        print_files(result, "report", "model")
+
+    outputs.print(result, show, quiet=quiet)
     outputs.finish()
 
 
