@@ -287,8 +287,9 @@ def _show(result: dict[str, Any]) -> None:
         "Views",
         ("view", "features", "weight", "scaled as"),
         [
-            (v["name"], str(v["n_features"]), _decimals(v["weight"]), v["scale"] or "")
+            (v["name"], str(v["n_features"]), weight, v["scale"] or "")
             for v in result["views"]
+            for weight in ["" if v["weight"] is None else f"{v['weight']:.3f}"]
         ],
     )
     print_clusters(result["cluster_sizes"])
@@ -329,7 +330,3 @@ def _ending(result: dict[str, Any]) -> str:
         f"{end} after {result['n_iter']} iterations and {seconds:.2f} s: {n} samples, "
         f"{result['parameters']['n_anchors']} anchors, objective {result['objective']:.6g}."
     )
-
-
-def _decimals(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"

@@ -268,8 +268,9 @@ class _CellObserver:
 
         self._done += 1
         self._bar.advance(self._task)
-        said = f"{record['status']}, {record['error']}"
         if record["status"] == "ok":
             name, score = next(iter(record["scores"].items()))
             said = f"{name} {score:.3f}, {record['seconds']:.1f} s"
+        else:
+            said = f"{record['status']}, {record['error']}"
         report_line(f"[{self._done}/{self._total}] {Cell.of(record)}: {said}")

@@ -50,7 +50,7 @@ def explain(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Cluster FILE and say what each view does.
+    """Cluster FILE and describe the effect of each view.
 
     Shows the weight of each view, and how the clusters change without it. Labels in FILE are not
     read. The clusters are those of `omcal cluster` with the same options.
@@ -59,7 +59,7 @@ def explain(
         require_writable(plot, reading.inputs, "--plot")
         require_ending(plot, "--plot", (".png", ".pdf", ".svg"))
     given = options.cluster_number(clusters)
-    data = reading.without_labels()
+    data = reading.load(labels=False)
     parameters = with_scales(parameters, data)
     n_clusters, suggestion = options.suggested(given, data, parameters, seed)
     one = omcal.OMCAL(n_clusters, random_state=seed, **parameters)

@@ -12,7 +12,7 @@ import omcal
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
-    from omcal.datasets.label_files import LabelColumn
+    from omcal.datasets.joining import LabelColumn
     from omcal.machine.arrays import Array
 
 _SAMPLE_COLUMN = "sample"
@@ -204,7 +204,7 @@ def read_label_pair(true: Path, pred: Path) -> tuple[Array, Array, list[str]]:
 def read_labels(path: Path) -> LabelColumn:
     """Read the labels of a file, and the ids of the samples where it has a column of them."""
     from omcal.datasets._contents import reading
-    from omcal.datasets.label_files import label_column
+    from omcal.datasets.joining import label_column
     from omcal.datasets.loading import read_label_table
 
     contents = read_label_table(path)

@@ -60,9 +60,12 @@ def _plan(reading: Reading, found: dict[str, Any]) -> dict[str, Any]:
     words = shlex.join(["omcal", "cluster", *reading.words()])
     plan = {
         "command": f"{words} --clusters {classes or 'C'}",
-        "obstacle": found["problem"] or _incomplete(found),
+        "obstacle": found["problem"],
         "estimate": None,
     }
+    if found["n_nowhere"]:
+        n = found["n_nowhere"]
+        plan["obstacle"] = f"{n} samples are absent from every view; remove them first."
     if plan["obstacle"] is None:
         # Without classes the number of clusters is the user's; a usual one gives the size.
         model = omcal.OMCAL(min(classes or omcal.OMCAL().n_clusters, found["n_samples"]))
@@ -85,12 +88,6 @@ def _too_few(found: dict[str, Any], n_anchors: int) -> str | None:
                 f"{view['name']} has only {there} of {found['n_samples']} samples, fewer than the "
                 f"{n_anchors} anchors; leave it out with --views, or lower --anchors."
             )
-    return None
-
-
-def _incomplete(found: dict[str, Any]) -> str | None:
-    if found["n_nowhere"]:
-        return f"{found['n_nowhere']} samples are absent from every view; remove them first."
     return None
 
 

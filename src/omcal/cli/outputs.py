@@ -26,14 +26,8 @@ STDOUT = Path("-")
 class Outputs:
     """The output files of a command by option; None for an output that is not asked for.
 
-    Parameters
-    ----------
-    inputs : sequence of Path
-        The files that are read; no output may be one of them, or lie in one that is a folder.
-    files : mapping
-        The option of each output and its path; the first may be "-", standard output.
-    as_json : bool
-        Whether the command prints JSON to standard output.
+    No output may be one of the `inputs`, or lie in one that is a folder. The first may be "-",
+    standard output, unless the command prints JSON there.
     """
 
     def __init__(

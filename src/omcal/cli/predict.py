@@ -95,7 +95,7 @@ def load_for(
 def _load(reading: Reading, fitted: list[str]) -> MultiViewData:
     """Load the views of the model; some of them where the files hold no others."""
     try:
-        return reading.load(fitted)
+        return reading.load(views=fitted)
     except omcal.datasets.DataError as error:
         try:
             data = reading.by_stem().load()

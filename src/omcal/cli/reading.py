@@ -96,15 +96,10 @@ class Reading:
     header: Header = None
     stdin: Path | None = None  # a copy of standard input
 
-    def load(self, views: list[str] | None = None) -> MultiViewData:
-        """Load the data set; `views` replace those of the option."""
+    def load(self, **instead: Any) -> MultiViewData:
+        """Load the data set; `instead` replaces some arguments of `load_views`."""
         paths, choices = self.arguments()
-        return omcal.datasets.load_views(paths, **{**choices, "views": views or choices["views"]})
-
-    def without_labels(self) -> MultiViewData:
-        """Load the data set for a command that must not know the classes."""
-        paths, choices = self.arguments()
-        return omcal.datasets.load_views(paths, **{**choices, "labels": False})
+        return omcal.datasets.load_views(paths, **{**choices, **instead})
 
     def arguments(self) -> tuple[list[Path] | dict[str, Path], dict[str, Any]]:
         """Return the arguments of `load_views` and `describe`."""

@@ -41,7 +41,7 @@ def tree(
     listed = None if levels is None else numbers("--levels", levels, int)
     require_ending(out, "--out", (".html", ".htm"))
     outputs = Outputs(reading.inputs, {"--out": out}, as_json=as_json)
-    data = reading.without_labels()
+    data = reading.load(labels=False)
     found = omcal.select.cluster_tree(
         data.views,
         listed,

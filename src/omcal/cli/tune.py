@@ -46,7 +46,7 @@ def tune(
     not read. On labelled sets the setting that ranks first was hardly better than the defaults.
     """
     given = options.cluster_number(clusters)
-    data = reading.without_labels()
+    data = reading.load(labels=False)
     n_clusters, suggestion = options.suggested(given, data, with_scales({}, data), seed)
     per_cluster = numbers("--anchors-per-cluster", anchors_per_cluster)
     grid: dict[str, list[Any]] = {

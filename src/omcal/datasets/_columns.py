@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 
 from omcal.datasets._contents import Contents, Deferred
-from omcal.datasets._ids import NAMELESS, choose_ids, seems_id
-from omcal.datasets._names import is_label_name
+from omcal.datasets._names import NAMELESS, choose_ids, is_label_name, seems_id
 from omcal.machine.arrays import Array
 from omcal.views.columns import by_prefix, listed
 from omcal.views.mixed import Plan, has_texts, make_plan, stacked

@@ -156,44 +156,25 @@ def csr_from_parts(
     n_rows, n_columns = (int(size) for size in shape)
     if not (0 <= n_rows <= MAX_WIDTH and 0 <= n_columns <= MAX_WIDTH):
         raise DataError(f"a sparse matrix declares the shape {n_rows} × {n_columns}; too large.")
-    if any(part.ndim != 1 for part in (values, indices, pointers)):
-        raise DataError("the parts of a sparse matrix are not 1-D; the file is damaged.")
-    if values.dtype.kind not in "biuf" or indices.dtype.kind not in "iu":
+    types = values.dtype.kind, indices.dtype.kind, pointers.dtype.kind
+    if types[0] not in "biuf" or types[1] not in "iu" or types[2] not in "iu":
         raise DataError(
-            f"a sparse matrix has values of type {values.dtype} and indices of type "
-            f"{indices.dtype}; only numbers can be a view."
+            f"a sparse matrix has values of type {values.dtype}, indices of type {indices.dtype} "
+            f"and pointers of type {pointers.dtype}; only numbers can be a view."
         )
-    major, minor = (n_columns, n_rows) if by_column else (n_rows, n_columns)
-    _check_pointers(pointers, major, len(indices))
-    used = int(pointers[-1])
-    indices, values = indices[:used], values[:used]
-    if len(values) != used or (used and not 0 <= indices.min() <= indices.max() < minor):
+    used = int(pointers[-1]) if pointers.ndim == 1 and len(pointers) else 0
+    layout = sparse.csc_array if by_column else sparse.csr_array
+    try:
+        matrix = layout((values[:used], indices[:used], pointers), shape=(n_rows, n_columns))
+        matrix.check_format(full_check=True)
+    except ValueError as error:
         raise DataError(
-            f"a sparse matrix of {n_rows} × {n_columns} has entries outside it; the file is "
-            "damaged."
-        )
+            f"a sparse matrix of {n_rows} × {n_columns} has entries outside it, or parts that do "
+            f"not fit ({error}); the file is damaged."
+        ) from error
     if by_column:  # the conversion to rows allocates one pointer per row
         stored = values.nbytes + indices.nbytes + pointers.nbytes
         check_declared(8 * n_rows, stored, f"a sparse matrix of {n_rows} × {n_columns}")
-    # 32-bit indices halve the memory, and most sparse code copies anything else to them.
-    index_type = sparse.get_index_dtype(maxval=max(minor, used))
-    layout = sparse.csc_array if by_column else sparse.csr_array
-    parts = (values, indices.astype(index_type), pointers.astype(index_type))
-    matrix = layout(parts, shape=(n_rows, n_columns)).tocsr()
+    matrix = matrix.tocsr()
     matrix.sum_duplicates()
     return matrix
-
-
-def _check_pointers(pointers: Array, n: int, n_indices: int) -> None:
-    ordered = (
-        pointers.dtype.kind in "iu"
-        and len(pointers) == n + 1
-        and pointers[0] == 0
-        and bool((pointers[1:] >= pointers[:-1]).all())
-        and pointers[-1] <= n_indices
-    )
-    if not ordered:
-        raise DataError(
-            f"the row or column pointers of a sparse matrix do not fit {n} rows or columns and "
-            f"{n_indices} entries; the file is damaged."
-        )

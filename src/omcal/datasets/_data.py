@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from omcal.datasets._names import listed_shapes
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.threads import row_blocks
+from omcal.views.columns import listed_shapes
 from omcal.views.mixed import Encoding, encode_tables, summary
 from omcal.views.named import NamedViews
 from omcal.views.pair import DataError, Ids, Member

@@ -19,17 +19,16 @@ from omcal.datasets._contents import (
     text_array,
 )
 from omcal.datasets._data import ROW_NUMBERS, Matrix, MultiViewData, absent_rows, is_known
-from omcal.datasets._ids import choose_ids
 from omcal.datasets._names import (
     FEATURE_TITLES,
     PRESENT_SUFFIX,
     VIEW_TITLES,
     VIEWS_NAMES,
+    choose_ids,
     is_label_name,
-    listed_shapes,
 )
 from omcal.machine.arrays import Array
-from omcal.views.columns import listed
+from omcal.views.columns import listed, listed_shapes
 from omcal.views.pair import DataError
 from omcal.views.typed import Columns
 
@@ -63,7 +62,9 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
     n_labels = len(vectors[guide]) if guide else None
 
     matrices, default = _matrices(contents, label_name)
-    chosen = default if views is None else _named(matrices, views)
+    if views is not None and (not views or not set(views) <= set(matrices)):
+        raise DataError(f"views={list(views)} are not all in it; available: {listed(matrices)}.")
+    chosen = default if views is None else list(dict.fromkeys(views))
     if not chosen:
         raise NoViewError(
             f"no view found among {listed(contents.variables)}; a view is a 2-D array of numbers. "
@@ -209,8 +210,10 @@ def _matrices(contents: Contents, label_name: str | None) -> tuple[dict[str, Var
             if value and all(_is_matrix(part) for part in value):
                 matrices |= dict(zip(titles, value, strict=True))
                 usual += titles if called_views else []
-        elif _is_matrix(value) and (called_views or name in default or not _is_vector(value)):
-            matrices[name] = value
+        elif _is_matrix(value):
+            vector = isinstance(value, np.ndarray) and value.ndim == 2 and 1 in value.shape
+            if called_views or name in default or not vector:
+                matrices[name] = value
     return matrices, [name for name in default if name in matrices] or usual or list(matrices)
 
 
@@ -249,16 +252,6 @@ def _is_matrix(value: Variable) -> bool:
         and value.ndim >= 2
         and value.size > 0
     )
-
-
-def _is_vector(value: Variable) -> bool:
-    return isinstance(value, np.ndarray) and value.ndim == 2 and 1 in value.shape
-
-
-def _named(matrices: dict[str, Variable], views: Sequence[str]) -> list[str]:
-    if not views or not all(name in matrices for name in views):
-        raise DataError(f"views={list(views)} are not all in it; available: {listed(matrices)}.")
-    return list(dict.fromkeys(views))
 
 
 def _samples_in_rows(

@@ -9,10 +9,9 @@ from scipy import sparse
 
 from omcal.datasets._columns import could_be_labels, views_of
 from omcal.datasets._data import MultiViewData
-from omcal.datasets._ids import seems_id
-from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
-from omcal.datasets.readers._hdf5 import SPARSE_PARTS
+from omcal.datasets._names import PRESENT_SUFFIX, is_label_name, seems_id
 from omcal.datasets.readers._numbers import is_number
+from omcal.datasets.readers._variables import SPARSE_PARTS
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError, numbers_rows
 

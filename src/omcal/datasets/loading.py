@@ -6,14 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import ROW_NUMBERS, MultiViewData, encoded
 from omcal.datasets._selection import Choice, select
-from omcal.datasets.joining import Part, Source, renamed, select_parts
+from omcal.datasets.joining import Part, Source, add_labels, renamed, select_parts
 from omcal.datasets.joining import join as join_parts
-from omcal.datasets.label_files import add_labels
 from omcal.datasets.readers import find_format, promised, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
 from omcal.views.like import TableLike
@@ -123,8 +122,10 @@ def load_views(
     >>> data.ids.tolist(), data.present["text"].tolist()
     (['x', 'y', 'z'], [False, True, True])
     """
-    how = {"views": views, "labels": labels, "id": id, "join": join, "transpose": transpose}
-    return load_sources(read_sources(path, header), **cast(LoadOptions, {**how, "header": header}))
+    sources = read_sources(path, header)
+    return load_sources(
+        sources, views=views, labels=labels, id=id, join=join, transpose=transpose, header=header
+    )
 
 
 def load_sources(sources: Sequence[Source], **options: Unpack[LoadOptions]) -> MultiViewData:

@@ -139,83 +139,63 @@ class PaperDataset:
         return found[0].status if found else "absent"
 
 
-def _plain(name: str, n: int, c: int, widths: tuple[int, ...], *further: Source) -> PaperDataset:
-    return PaperDataset(name, n, c, widths, (Source(f"{name}.mat"), *further))
+# Number of samples and of clusters, and the width of each view, as published.
+_SIZES = {
+    "Coil": (1440, 20, (30, 19, 30)),
+    "Wiki": (2866, 10, (128, 10)),
+    "USPS": (9298, 10, (30, 9, 30)),
+    "Reuters": (18758, 6, REUTERS_WIDTHS),
+    "NoisyMNIST": (30000, 10, (784, 784)),
+    "XMedia": (40000, 200, (4096, 300)),
+    "Cifar10": (50000, 10, (512, 2048, 1024)),
+    "Cifar100": (50000, 100, (512, 2048, 1024)),
+    "Mnist": (60000, 10, (342, 1024, 64)),
+    "TDT2": (1938, 20, (TDT2_TERMS,)),
+    "Scotus": (SCOTUS_SAMPLES, 13, (126405,)),
+    "Caltech101": (8641, 101, (256,)),
+}
+# Originals are in NAME.mat with nothing to prepare, except:
+_ORIGINALS = {"TDT2": Source("TDT2.mat", "exact", _prepare_tdt2, "classes 11 to 30; term counts")}
+_SUBSTITUTES = {
+    "USPS": Source(
+        "USPS_views_derived.npz",
+        "rebuilt",
+        remark="IsoProjection, LDA and NPE of the pixels; the LDA view was made with the labels, "
+        "so scores on it say nothing about quality",
+    ),
+    "Reuters": Source(
+        "Reuters600.mat", "subset", _prepare_reuters_triplets, "600 of the documents"
+    ),
+    "NoisyMNIST": Source(
+        "NoisyMNIST_derived_30000_0.npz",
+        "rebuilt",
+        _prepare_bytes,
+        "made from MNIST by the published recipe; divided by 255",
+    ),
+    "Scotus": Source(
+        "SCOTUS_counts.npz",
+        "rebuilt",
+        _prepare_scotus,
+        "term counts of the 6400 earliest opinions; 112214 terms instead of 126405",
+    ),
+    "Caltech101": Source(
+        "caltech101_silhouettes_28.mat",
+        "rebuilt",
+        _prepare_silhouettes,
+        "8671 silhouettes instead of 8641, from 28×28 to 16×16 pixels by area averaging",
+    ),
+}
 
 
-_DATASETS = (
-    _plain("Coil", 1440, 20, (30, 19, 30)),
-    _plain("Wiki", 2866, 10, (128, 10)),
-    _plain(
-        "USPS",
-        9298,
-        10,
-        (30, 9, 30),
-        Source(
-            "USPS_views_derived.npz",
-            "rebuilt",
-            remark="IsoProjection, LDA and NPE of the pixels; the LDA view was made with the "
-            "labels, so scores on it say nothing about quality",
-        ),
-    ),
-    _plain(
-        "Reuters",
-        18758,
-        6,
-        REUTERS_WIDTHS,
-        Source("Reuters600.mat", "subset", _prepare_reuters_triplets, "600 of the documents"),
-    ),
-    _plain(
-        "NoisyMNIST",
-        30000,
-        10,
-        (784, 784),
-        Source(
-            "NoisyMNIST_derived_30000_0.npz",
-            "rebuilt",
-            _prepare_bytes,
-            "made from MNIST by the published recipe; divided by 255",
-        ),
-    ),
-    _plain("XMedia", 40000, 200, (4096, 300)),
-    _plain("Cifar10", 50000, 10, (512, 2048, 1024)),
-    _plain("Cifar100", 50000, 100, (512, 2048, 1024)),
-    _plain("Mnist", 60000, 10, (342, 1024, 64)),
-    PaperDataset(
-        "TDT2",
-        1938,
-        20,
-        (TDT2_TERMS,),
-        (Source("TDT2.mat", "exact", _prepare_tdt2, "classes 11 to 30; term counts"),),
-    ),
-    _plain(
-        "Scotus",
-        SCOTUS_SAMPLES,
-        13,
-        (126405,),
-        Source(
-            "SCOTUS_counts.npz",
-            "rebuilt",
-            _prepare_scotus,
-            "term counts of the 6400 earliest opinions; 112214 terms instead of 126405",
-        ),
-    ),
-    _plain(
-        "Caltech101",
-        8641,
-        101,
-        (256,),
-        Source(
-            "caltech101_silhouettes_28.mat",
-            "rebuilt",
-            _prepare_silhouettes,
-            "8671 silhouettes instead of 8641, from 28×28 to 16×16 pixels by area averaging",
-        ),
-    ),
-)
+def _sources(name: str) -> tuple[Source, ...]:
+    own = _ORIGINALS.get(name, Source(f"{name}.mat"))
+    return (own, _SUBSTITUTES[name]) if name in _SUBSTITUTES else (own,)
+
 
 #: The data sets of the paper by name: their sizes as published, and the files that hold them.
-PAPER_DATASETS = {dataset.name: dataset for dataset in _DATASETS}
+PAPER_DATASETS = {
+    name: PaperDataset(name, *sizes, _sources(name)) for name, sizes in _SIZES.items()
+}
 
 
 def load_paper_dataset(
@@ -253,7 +233,10 @@ def load_paper_dataset(
     Traceback (most recent call last):
     omcal.views.pair.DataError: Coil (1440 samples, 20 clusters, widths 30, 19, 30) is not ...
     """
-    dataset = _lookup(name)
+    by_name = {key.lower(): dataset for key, dataset in PAPER_DATASETS.items()}
+    if name.lower() not in by_name:
+        raise DataError(f"name={name!r} is not in the paper; use one of {list(PAPER_DATASETS)}.")
+    dataset = by_name[name.lower()]
     found = dataset.find(folder)
     if found is None:
         widths = ", ".join(str(width) for width in dataset.widths)
@@ -277,13 +260,6 @@ def load_paper_dataset(
         views = {key: unit_rows(view) for key, view in views.items()}
     remarks = (f"{source.status}: {source.remark}",) if source.remark else (source.status,)
     return replace(data, name=dataset.name, views=views, notes=remarks + data.notes)
-
-
-def _lookup(name: str) -> PaperDataset:
-    by_name = {key.lower(): dataset for key, dataset in PAPER_DATASETS.items()}
-    if name.lower() not in by_name:
-        raise DataError(f"name={name!r} is not in the paper; use one of {list(PAPER_DATASETS)}.")
-    return by_name[name.lower()]
 
 
 def _compare(data: MultiViewData, dataset: PaperDataset) -> None:

@@ -71,7 +71,10 @@ def make_multiview(
     >>> data.n_samples, data.widths, data.n_classes
     (90, (4, 6), 3)
     """
-    _check_counts(n_samples=n_samples, n_clusters=n_clusters, n_views=n_views)
+    counts = {"n_samples": n_samples, "n_clusters": n_clusters, "n_views": n_views}
+    for name, value in counts.items():
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name}={value!r} must be an integer of at least 1.")
     if n_clusters > n_samples:
         raise ValueError(f"n_clusters={n_clusters} must be at most n_samples={n_samples}.")
     if not isinstance(n_noise_views, Integral) or n_noise_views < 0:
@@ -109,12 +112,6 @@ def make_multiview(
         present=None if present.all() else dict(zip(views, present.T.copy(), strict=True)),
         label_name="cluster",
     )
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} must be an integer of at least 1.")
 
 
 def _one_per_view(name: str, value: Any, total: int, kind: type, least: int) -> list[Any]:

@@ -31,7 +31,8 @@ from omcal.datasets._writable import (
     require_plain_names,
 )
 from omcal.datasets.readers._cells import guarded
-from omcal.datasets.readers._hdf5 import SPARSE_PARTS, H5Object, h5py
+from omcal.datasets.readers._variables import SPARSE_PARTS
+from omcal.datasets.readers.hdf5_files import H5Object, h5py
 from omcal.datasets.readers.single_cell import is_computed
 from omcal.datasets.readers.zarr_store import require_zarr
 from omcal.machine.arrays import Array
@@ -111,9 +112,16 @@ def _write_npz(path: Path, data: MultiViewData) -> None:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
+def _vectors(data: MultiViewData) -> dict[str, Array]:
+    """Return the arrays to write beside the views: their names, labels, ids and presence."""
+    vectors = {TITLES: np.array(list(data.views)), LABELS: data.labels, IDS: data.ids}
+    masks = {name + PRESENT_SUFFIX: mask for name, mask in (data.present or {}).items()}
+    return {name: values for name, values in (vectors | masks).items() if values is not None}
+
+
 def _named_arrays(data: MultiViewData) -> dict[str, Any]:
     """Return all arrays to write, sparse views in parts, for formats that hold arrays only."""
-    arrays: dict[str, Any] = {TITLES: np.array(list(data.views))}
+    arrays: dict[str, Any] = _vectors(data)
     for name, view in data.views.items():
         if sparse.issparse(view):
             csr = sparse.csr_array(view)
@@ -121,12 +129,6 @@ def _named_arrays(data: MultiViewData) -> dict[str, Any]:
             arrays[f"{name}.indptr"], arrays[f"{name}.shape"] = csr.indptr, np.array(csr.shape)
         else:
             arrays[name] = in_memory(view, name)
-    for name, mask in (data.present or {}).items():
-        arrays[name + PRESENT_SUFFIX] = mask
-    if data.labels is not None:
-        arrays[LABELS] = data.labels
-    if data.ids is not None:
-        arrays[IDS] = data.ids
     return arrays
 
 
@@ -145,10 +147,8 @@ def _write_zarr(path: Path, data: MultiViewData) -> None:
 
 
 def _write_folder(path: Path, data: MultiViewData) -> None:
-    titles = np.array(list(data.views))
-    for name, vector in {TITLES: titles, LABELS: data.labels, IDS: data.ids}.items():
-        if vector is not None:
-            write_whole(path / f"{name}.npy", _npy_start(vector) + vector.tobytes())
+    for name, vector in _vectors(data).items():
+        write_whole(path / f"{name}.npy", _npy_start(vector) + vector.tobytes())
     for name, view in data.views.items():
         # Not by numpy.save, which loses the cause of a failed write.
         with (path / f"{name}.npy").open("wb") as file:
@@ -183,16 +183,10 @@ def _write_mat(path: Path, data: MultiViewData) -> None:
 
 def _write_hdf5(path: Path, data: MultiViewData) -> None:
     with _new_hdf5(path) as file:
-        file[TITLES] = np.char.encode(list(data.views), "utf-8")
+        for name, values in _vectors(data).items():
+            file[name] = np.char.encode(values, "utf-8") if values.dtype.kind in "UST" else values
         for name, view in data.views.items():
             _put_matrix(file, name, view)
-        for name, mask in (data.present or {}).items():
-            file[name + PRESENT_SUFFIX] = mask
-        if data.labels is not None:
-            is_text = data.labels.dtype.kind in "UST"
-            file[LABELS] = np.char.encode(data.labels, "utf-8") if is_text else data.labels
-        if data.ids is not None:
-            file[IDS] = np.char.encode(data.ids, "utf-8")
 
 
 @contextmanager
@@ -323,11 +317,8 @@ def _cells(values: Array) -> list[Any]:
 
 def _write_parquet(path: Path, data: MultiViewData) -> None:
     pa, parquet = require("pyarrow", "Parquet files"), require("pyarrow.parquet", "Parquet files")
-    columns: dict[str, Any] = {}
-    if data.ids is not None:
-        columns[IDS] = pa.array(data.ids)
-    if data.labels is not None:
-        columns[LABELS] = pa.array(data.labels)
+    vectors = {IDS: data.ids, LABELS: data.labels}
+    columns = {name: pa.array(values) for name, values in vectors.items() if values is not None}
     for name, view in data.views.items():
         flat = pa.array(np.ascontiguousarray(in_memory(view, name)).reshape(-1))
         columns[name] = pa.FixedSizeListArray.from_arrays(flat, int(view.shape[1]))

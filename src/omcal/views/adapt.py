@@ -12,6 +12,7 @@ from scipy import sparse
 from omcal.machine.arrays import Array
 from omcal.views.arrays import array_table
 from omcal.views.columns import by_name, numbered
+from omcal.views.dask_arrays import arrays_of_delayed, dask_table
 from omcal.views.frames import frame_table, is_frame
 from omcal.views.named import NamedViews
 from omcal.views.pair import Ids
@@ -25,42 +26,21 @@ Split = Callable[[int, tuple[str, ...] | None], dict[str, slice | Array | None]]
 
 @dataclass(frozen=True)
 class Given:
-    """An input as views, before its rows are paired and it is compared with a model.
+    """An input as views, before its rows are paired and it is compared with a model."""
 
-    Attributes
-    ----------
-    views : dict
-        Name -> View, or None for a view that no sample has.
-    ids : dict
-        View -> the names of its rows, for views that have them.
-    table : Table, optional
-        The one table that the views are columns of.
-    by_name : bool
-        Whether the views were given by name.
-    """
-
-    views: dict[str, View | None]
-    ids: dict[str, Ids]
-    table: Table | None
-    by_name: bool
+    views: dict[str, View | None]  # None: a view that no sample has
+    ids: dict[str, Ids]  # the names of the rows, for views that have them
+    table: Table | None  # the one table that the views are columns of
+    by_name: bool  # whether the views were given by name
 
 
 def adapt(X: Any, split: Split, home: Home = "any") -> Given:
     """Turn any input into named views.
 
-    Parameters
-    ----------
-    X : mapping, sequence of 2-D arrays, or one 2-D array, data frame or sparse matrix
-    split : callable
-        For one table: the columns of each view, from the number and the names of its columns.
-    home : {"any", "host", "memory"}
-        Where the views may stay: anywhere; outside of devices; in memory only.
-
-    Returns
-    -------
-    Given
+    If X is one table, `split` gives the columns of each view, from the number and the names of its
+    columns. `home` says where the views may stay: anywhere; outside of devices; in memory only.
     """
-    X = _with_arrays_of_delayed(X)
+    X = arrays_of_delayed(X)
     members = separate_views(X)
     if members is None:
         table = _open(X, "X", home)
@@ -88,8 +68,6 @@ def _open(data: Any, name: str, home: Home) -> Table:
 
         return tensor_table(data, name) if home == "any" else array_table(on_host(data), name)
     if is_dask(data) and home != "memory":
-        from omcal.views.dask_arrays import dask_table
-
         return dask_table(data, name)
     if is_stored(data) and home != "memory":
         return stored_table(data, name)
@@ -112,15 +90,17 @@ def separate_views(X: Any) -> dict[str, Any] | None:
     # scipy.sparse.dok_array is a dict, so sparse goes first.
     if sparse.issparse(X) or is_frame(X):
         return None
+    named: dict[str, Any] | None
     if isinstance(X, Mapping):
         named = by_name(X, "X")
-    elif isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1 and not _are_words(X):
-        named = numbered(list(X))
+    elif isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1:
+        words = len(X) > 0 and all(isinstance(item, str | bytes) for item in X)
+        named = None if words else numbered(list(X))
     elif isinstance(X, list | tuple) and (not X or any(is_matrix(item) for item in X)):
         named = numbered(X)
     else:
         return None
-    if not named:
+    if named == {}:
         raise ValueError("X holds no view; give at least one 2-D array.")
     return named
 
@@ -136,23 +116,6 @@ def is_tensor(data: Any) -> bool:
 def is_matrix(item: Any) -> bool:
     """Whether this has two dimensions; a list of lists or of 1-D arrays is one table."""
     return len(getattr(item, "shape", ())) == 2
-
-
-def _are_words(X: Any) -> bool:
-    return len(X) > 0 and all(isinstance(item, str | bytes) for item in X)
-
-
-def _with_arrays_of_delayed(X: Any) -> Any:
-    """Return X with each list of delayed blocks, which has no shape, as a Dask array."""
-    if sparse.issparse(X) or not isinstance(X, Mapping | list | tuple):
-        return X
-    members = X.values() if isinstance(X, Mapping) else X
-    firsts = (item[0] if isinstance(item, list | tuple) and item else item for item in members)
-    if not any(type(first).__module__ == "dask.delayed" for first in firsts):
-        return X
-    from omcal.views.dask_arrays import arrays_of_delayed
-
-    return arrays_of_delayed(X)
 
 
 def _require_one_kind(members: Mapping[str, Any]) -> None:

@@ -76,21 +76,10 @@ def _rows_of_lists(rows: Any) -> Any:
     try:
         return np.asarray(rows)
     except (ValueError, TypeError) as error:
-        if _are_views_of_lists(rows):
-            raise ValueError(NESTED) from error
         raise ValueError(
             f"X is a list of {len(rows)} rows of different lengths, or of other things than "
-            "numbers; give rows of equal length, or several views as 2-D arrays."
+            f"numbers; give rows of equal length. If {NESTED}"
         ) from error
-
-
-def _are_views_of_lists(X: Any) -> bool:
-    """Whether X has rows where numbers should be."""
-    for _ in range(2):
-        if not isinstance(X, list | tuple) or not X:
-            return False
-        X = X[0]
-    return isinstance(X, list | tuple)
 
 
 def _picked(array: Matrix, columns: slice | Array | None) -> Matrix:

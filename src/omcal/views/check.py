@@ -12,7 +12,7 @@ import numpy as np
 from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Split
 from omcal.views.columns import refuse_columns, split_columns
-from omcal.views.view import View, Views, check_finite, mark_absent
+from omcal.views.view import View, Views, mark_absent
 
 
 def check(
@@ -29,7 +29,7 @@ def check(
     if views.n < min_samples:
         raise ValueError(f"Found {views.n} sample(s) while a minimum of {min_samples} is required.")
     if absent:
-        views = _mark_absent(views, present)
+        views = mark_absent(views, present)
     else:
         _require_complete(views)
     if reset:
@@ -37,13 +37,6 @@ def check(
         return views
     order = {view.name: view for view in views}
     return Views([_as_fitted(estimator, v, order[n]) for v, n in enumerate(estimator.view_names_)])
-
-
-def require_finite_views(views: Views) -> None:
-    """Refuse NaN and infinity in views in memory."""
-    for view in views:
-        if view.home == "memory":
-            check_finite(view)
 
 
 def columns_of_table(estimator: Any, reset: bool) -> Split:
@@ -79,13 +72,7 @@ def _columns_by_name(
 
 
 def column_order(names: Sequence[str], fitted: Sequence[str], view: str) -> Array:
-    """Return the positions that bring named columns into the fitted order.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing or new, or a name repeats and the order differs.
-    """
+    """Return the positions that bring named columns into the fitted order."""
     if tuple(names) == tuple(fitted):
         return np.arange(len(names))
     missing = [name for name in fitted if name not in set(names)]
@@ -142,14 +129,6 @@ def _named_as_fitted(estimator: Any, given: Given) -> list[View]:
         View(name, np.full((n, widths[name]), np.nan)) if view is None else replace(view, name=name)
         for name, view in zip(names, given.views.values(), strict=True)
     ]
-
-
-def _mark_absent(views: Views, present: Any) -> Views:
-    if views.home != "device":
-        return mark_absent(views, present)
-    from omcal.views.tensors import mark_absent_on_device
-
-    return mark_absent_on_device(views, present)
 
 
 def _require_complete(views: Views) -> None:

@@ -24,6 +24,19 @@ def listed(names: Collection[str], most: int = 12) -> str:
     return shown + (f" and {more} more" if more > 0 else "")
 
 
+def listed_shapes(matrices: Mapping[str, Any]) -> str:
+    """Format names with their shapes for a message, at most twelve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> listed_shapes({"image": np.ones((5, 2)), "text": np.ones((4, 3))})
+    "'image': 5 × 2, 'text': 4 × 3"
+    """
+    words = [f"{name!r}: {' × '.join(map(str, m.shape))}" for name, m in matrices.items()]
+    return ", ".join(words[:12]) + (f" and {len(words) - 12} more" if len(words) > 12 else "")
+
+
 def by_name(mapping: Mapping[Any, Any], what: str) -> dict[str, Any]:
     """Return the members under their names as text; refuse names that repeat."""
     named = {str(name): member for name, member in mapping.items()}
@@ -44,22 +57,9 @@ def split_columns(
 ) -> dict[str, slice | Array]:
     """Resolve `views=` into named sets of columns of one table.
 
-    Parameters
-    ----------
-    views : str, mapping or sequence
-        * a sequence, or a mapping from names, whose members are slices, lists of positions, or
-          lists of column names;
-        * ``"prefix_"``: one view for each prefix of the column names up to the first ``_`` (any
-          separator may follow the word ``prefix``).
-    width : int
-        Number of columns of the table.
-    columns : sequence of str, optional
-        Their names.
-
-    Returns
-    -------
-    dict
-        View name -> slice or array of positions.
+    `views` is a sequence, or a mapping from names, of slices, lists of positions or lists of column
+    names; or ``"prefix_"``: one view per prefix of the column names up to the first ``_`` (any
+    separator may follow the word ``prefix``).
 
     Examples
     --------
@@ -82,12 +82,6 @@ def split_columns(
     if not members:
         raise ValueError("views= names no view; give at least one set of columns.")
     return {name: _positions(name, member, width, columns) for name, member in members.items()}
-
-
-def _unknown_columns(name: str, missing: list[str], known: list[str]) -> str:
-    have = f"; available: {listed(known)}" if known else "; X has no column names, give positions"
-    hints = _similar(missing, known)
-    return f"views: {name!r} names columns that X does not have: {missing}{hints}{have}."
 
 
 def refuse_columns(view: str, missing: list[str], new: list[str]) -> NoReturn:
@@ -165,7 +159,11 @@ def _positions(name: str, member: Any, width: int, columns: Sequence[str] | None
         known = {column: position for position, column in enumerate(columns or [])}
         missing = [item for item in wanted if item not in known]
         if missing:
-            raise ValueError(_unknown_columns(name, missing, list(known)))
+            have = f"available: {listed(known)}" if known else "X has no names, give positions"
+            raise ValueError(
+                f"views: {name!r} names columns that X does not have: {missing}"
+                f"{_similar(missing, list(known))}; {have}."
+            )
         wanted = [known[item] for item in wanted]
     index = np.asarray(wanted, dtype=None if wanted else np.intp)
     if index.dtype == bool:

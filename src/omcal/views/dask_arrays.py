@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from omcal.machine.arrays import Array
 from omcal.views.columns import numbered
-from omcal.views.table import Table, column_names
+from omcal.views.table import Table, column_names, require_numeric
 from omcal.views.view import View
 
 
@@ -21,9 +21,9 @@ def dask_table(data: Any, name: str) -> Table:
 def _array_by_rows(data: Any, name: str) -> Any:
     """Return a 2-D Dask array with known row chunks, none empty, and all columns in each."""
     if hasattr(data, "to_dask_array"):
-        _require_numeric(data.dtypes, name)
+        require_numeric(data.dtypes, name)
         data = data.to_dask_array(lengths=True)
-    _require_numeric([data.dtype], name)
+    require_numeric([data.dtype], name)
     if isinstance(data._meta, np.ma.MaskedArray):
         raise ValueError(
             f"view {name!r} is a masked array of Dask; fill it: da.ma.filled(array, np.nan)."
@@ -35,7 +35,13 @@ def _array_by_rows(data: Any, name: str) -> Any:
 
 
 def arrays_of_delayed(X: Any) -> Any:
-    """Return X with each list of delayed blocks of rows as a Dask array."""
+    """Return X with each list of delayed blocks of rows, which has no shape, as a Dask array."""
+    if sparse.issparse(X) or not isinstance(X, Mapping | list | tuple):
+        return X
+    members = X.values() if isinstance(X, Mapping) else X
+    firsts = (item[0] if isinstance(item, list | tuple) and item else item for item in members)
+    if not any(_is_delayed(first) for first in firsts):
+        return X
     if isinstance(X, Mapping):
         return {name: _member(item, str(name)) for name, item in X.items()}
     if any(isinstance(item, list | tuple) for item in X):
@@ -46,9 +52,11 @@ def arrays_of_delayed(X: Any) -> Any:
 def _member(item: Any, name: str) -> Any:
     if isinstance(item, list | tuple):
         return _array_of_blocks(item, name)
-    if type(item).__module__ == "dask.delayed":
-        return _array_of_blocks([item], name)
-    return item
+    return _array_of_blocks([item], name) if _is_delayed(item) else item
+
+
+def _is_delayed(item: Any) -> bool:
+    return type(item).__module__ == "dask.delayed"
 
 
 def _array_of_blocks(blocks: Sequence[Any], name: str) -> Any:
@@ -66,7 +74,7 @@ def _array_of_blocks(blocks: Sequence[Any], name: str) -> Any:
         )
     dtype = np.result_type(*(dtype for _, dtype in found))
     arrays = [
-        da.from_delayed(dask.delayed(_values)(block, dtype), shape=shape, dtype=dtype)
+        da.from_delayed(dask.delayed(np.asarray)(block, dtype), shape=shape, dtype=dtype)
         for block, (shape, _) in zip(blocks, found, strict=True)
     ]
     return da.concatenate(arrays)
@@ -75,15 +83,3 @@ def _array_of_blocks(blocks: Sequence[Any], name: str) -> Any:
 def _shape_and_type(block: Any) -> tuple[tuple[int, ...], np.dtype]:
     array = np.asarray(block)
     return array.shape, array.dtype
-
-
-def _values(block: Any, dtype: np.dtype) -> Array:
-    return np.asarray(block, dtype=dtype)
-
-
-def _require_numeric(types: Any, name: str) -> None:
-    for dtype in types:
-        if getattr(dtype, "kind", "O") not in "fiub":
-            raise ValueError(
-                f"view {name!r} holds {dtype} values; a view must be numeric (real numbers)."
-            )

@@ -14,27 +14,7 @@ class NamedViews(dict[str, Any]):
     """A dict of arrays by view name, with feature names and presence where they are known.
 
     `fit` and `predict` compare features by these names. Rows are taken as of an array, so that
-    scikit-learn can split the samples.
-
-    Parameters
-    ----------
-    views : mapping
-        Name -> 2-D array.
-    feature_names : mapping, optional
-        View -> the names of its features.
-    present : mapping, optional
-        View -> boolean array, False where a sample is absent.
-
-    Attributes
-    ----------
-    levels_from : dict
-        View -> the first of its features that are levels of categories.
-    tables : dict
-        Name -> the columns of a mixed table from which views were encoded.
-    encoding : dict
-        Name -> how each column of a mixed table was encoded; see `omcal.views.mixed`.
-    ids : dict
-        View -> the names of its rows.
+    scikit-learn can split the samples. `present` is False where a sample is absent from a view.
 
     Examples
     --------
@@ -53,10 +33,10 @@ class NamedViews(dict[str, Any]):
         super().__init__(views)
         self.feature_names = dict(feature_names or {})
         self.present = dict(present or {})
-        self.levels_from: dict[str, int] = {}
-        self.tables: dict[str, Columns] = {}
-        self.encoding: dict[str, dict[str, Any]] = {}
-        self.ids: dict[str, Ids] = {}
+        self.levels_from: dict[str, int] = {}  # the first feature that is a level of a category
+        self.tables: dict[str, Columns] = {}  # mixed tables from which views were encoded
+        self.encoding: dict[str, dict[str, Any]] = {}  # of the columns of mixed tables
+        self.ids: dict[str, Ids] = {}  # the names of the rows of a view
         if isinstance(views, NamedViews):
             self.tables, self.encoding = dict(views.tables), dict(views.encoding)
             self.ids, self.levels_from = dict(views.ids), dict(views.levels_from)

@@ -65,20 +65,11 @@ class PairingError(DataError):
 
 @dataclass(frozen=True)
 class Ids:
-    """The names of the rows of a table.
+    """The names of the rows of a table."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the column or index they come from.
-    values : ndarray of str, or an index of pandas
-    numbering : bool
-        Whether they merely number the rows under no name of their own.
-    """
-
-    name: str
-    values: Any
-    numbering: bool = False
+    name: str  # of the column or index they come from
+    values: Any  # an array of text, or an index of pandas
+    numbering: bool = False  # whether they merely number the rows under no name of their own
 
     @classmethod
     def of_index(cls, index: Any) -> Ids:
@@ -114,47 +105,21 @@ class Member:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Which rows of each table form the samples.
+    """Which rows of each table form the samples."""
 
-    Attributes
-    ----------
-    rows : dict
-        Table -> its row for each sample, -1 where the sample is absent; None: as they stand.
-    ids : ndarray of str, optional
-        The name of each sample; None where the samples have none or share them.
-    n : int
-        Number of samples.
-    shared : int
-        Number of samples in every table.
-    by_ids : bool
-        Whether ids decided; else the position did.
-    hint : str
-        A warning about ids that are written differently; empty if there is none.
-    """
-
-    rows: dict[str, Array | None]
-    ids: Array | None
-    n: int
-    shared: int
-    by_ids: bool
-    hint: str = ""
+    rows: dict[str, Array | None]  # of each table, -1 for an absent sample; None: as they stand
+    ids: Array | None  # the name of each sample; None where samples have none or share them
+    n: int  # number of samples
+    shared: int  # number of samples in every table
+    by_ids: bool  # whether ids decided; else the position did
+    hint: str = ""  # a warning about ids that are written differently
 
 
 def pair(members: Sequence[Member], how: How = "same") -> Pairing:
-    """Decide which rows belong together.
+    """Decide which rows of tables belong together; refuse rows that cannot be paired.
 
-    Parameters
-    ----------
-    members : sequence of Member
-        The tables.
-    how : {"same", "outer", "inner"}
-        Which samples: "same" refuses tables of different samples; "outer" takes all, "inner"
-        those in every table.
-
-    Raises
-    ------
-    PairingError
-        If the rows cannot be told apart or match nowhere; the message has the counts.
+    "same" refuses tables of different samples, "outer" takes all samples, "inner" those in every
+    table.
 
     Examples
     --------

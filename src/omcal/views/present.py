@@ -18,18 +18,13 @@ def rows_present(array: Any) -> Mask | None:
     """Return False for rows that are NaN throughout; None if there is no such row."""
     if sparse.issparse(array) or array.dtype.kind != "f":
         return None
-    present = _present(array)
-    return None if present.all() else present
-
-
-def _present(array: Any) -> Mask:
     # A number in its first column proves most rows to be present. The time goes into waiting for
     # memory, one cache line per row, so that threads help.
     first = map_blocks(lambda rows: ~np.isnan(np.asarray(array[rows, 0])), len(array), _FIRST_ROWS)
     present: Mask = np.concatenate([*first, np.ones(0, dtype=bool)])
     doubtful = np.flatnonzero(~present)
     present[doubtful] = ~np.isnan(array[doubtful]).all(axis=1)
-    return present
+    return None if present.all() else present
 
 
 def read_masks(given: Any, names: Sequence[str], n: int) -> dict[str, Mask]:

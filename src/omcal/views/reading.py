@@ -10,11 +10,12 @@ import numpy as np
 
 from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, adapt, is_matrix
-from omcal.views.check import check, columns_of_table, require_finite_views
+from omcal.views.check import check, columns_of_table
+from omcal.views.columns import listed_shapes
 from omcal.views.missing import MissingCells, count_missing, fill_views, sample_gaps
 from omcal.views.mixed import encode_tables, lost_cells
 from omcal.views.pair import Member, PairingError, pair
-from omcal.views.view import MissingValuesError, View, Views
+from omcal.views.view import MissingValuesError, View, Views, check_finite
 
 
 def read_views(
@@ -33,8 +34,7 @@ def read_views(
     Parameters
     ----------
     estimator : object
-        See `omcal.views.check.check`. Its parameter `views`, if it has one, says how the columns
-        of one table form views.
+        See `omcal.views.check.check`. Its parameter `views` splits the columns of one table.
     X : mapping, sequence of 2-D arrays, or one 2-D array, data frame or sparse matrix
     reset : bool
         True in `fit`, False in `predict`.
@@ -43,20 +43,13 @@ def read_views(
     present : mapping or sequence of boolean arrays, or one of shape (n, V), optional
         Which samples are in which view, for views that cannot hold NaN; None: all.
     home : {"any", "host", "memory"}
-        "any" leaves tensors on their device, files on disk and Dask arrays on their cluster; the
-        place that reads the rows refuses infinite values. "host" copies tensors, "memory" reads
-        everything; both refuse values in memory that are not finite.
+        "any" leaves tensors, files and Dask arrays where they are. "host" copies tensors, "memory"
+        reads everything; both refuse values in memory that are not finite.
     absent : bool
-        Whether samples may be absent from views: rows of NaN, rows that are None, and, without
-        `reset`, views that are None.
+        Whether samples may be absent from views: rows of NaN or None, and views that are None.
     fill : callable, optional
         Sums an array over all processes of a fit. If it is given, missing cells are counted and
-        filled. Without it, `home="any"` leaves NaN in the views, and the place that reads the rows
-        raises `MissingValuesError` for it.
-
-    Returns
-    -------
-    Views
+        filled. Without it, `home="any"` leaves NaN in the views.
     """
     rule = getattr(estimator, "views", None)
     X, encoding = encode_tables(X, rule, None if reset else getattr(estimator, "_encoding", {}))
@@ -74,7 +67,9 @@ def read_views(
     )
     if home != "any":
         try:
-            require_finite_views(views)
+            for view in views:
+                if view.home == "memory":
+                    check_finite(view)
         except MissingValuesError:
             if not absent:
                 raise
@@ -144,11 +139,9 @@ def pair_views(given: Given, present: Any = None) -> Given:
 
 def _require_equal_lengths(views: list[View]) -> None:
     if len({view.array.shape[0] for view in views}) > 1:
-        listed = ", ".join(
-            f"{view.name!r}: {' × '.join(map(str, view.array.shape))}" for view in views
-        )
+        shapes = listed_shapes({view.name: view.array for view in views})
         raise PairingError(
-            f"the views have different numbers of samples ({listed}); row i must be the same "
+            f"the views have different numbers of samples ({shapes}); row i must be the same "
             "sample in every view. omcal.datasets.join_views joins tables by an id."
         )
 

@@ -17,18 +17,14 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.optional import require
 from omcal.views.missing import filled_block
-from omcal.views.table import Table, column_names
+from omcal.views.table import Table, column_names, require_numeric
 from omcal.views.view import Home, View
 
 Block = TypeVar("Block")
 
 
 def is_stored(array: Any) -> bool:
-    """Whether this is read by blocks: a memory-mapped file, or an array-like object.
-
-    Datasets of h5py, arrays of zarr and `ParquetRows` are; anything with `shape`, a NumPy `dtype`
-    and slices of rows is.
-    """
+    """Whether this is read by blocks: a memory-mapped file, or a dataset of h5py or zarr."""
     if isinstance(array, np.memmap):
         return array.ndim == 2
     return (
@@ -50,10 +46,7 @@ class StoredTable:
     """Rows of a source outside of the memory, read on request."""
 
     def __init__(self, source: Any, name: str) -> None:
-        if source.dtype.kind not in "fiub":
-            raise ValueError(
-                f"view {name!r} holds {source.dtype} values; a view must be numeric (real numbers)."
-            )
+        require_numeric([source.dtype], name)
         self.name = name
         self.shape: tuple[int, int] = (int(source.shape[0]), int(source.shape[1]))
         self.dtype: np.dtype = source.dtype
@@ -106,8 +99,7 @@ class StoredArray:
 
     @property
     def dtype(self) -> np.dtype:
-        given: np.dtype = self.table.dtype
-        return given
+        return self.table.dtype
 
     def __getitem__(self, rows: slice) -> Array:
         return self.pick(self.table.read(rows))
@@ -135,13 +127,7 @@ class StoredArray:
 class MappedRows:
     """Rows of a memory-mapped file, read through the mapping: the path may lead elsewhere by now.
 
-    Parameters
-    ----------
-    array : ndarray of 2 dimensions in the mapping
-    mapping : mmap
-    mapped_from : int
-        Where in the file the mapping begins.
-    path : str
+    The 2-D array lies in the mapping, which begins at the byte `mapped_from` of the file.
     """
 
     def __init__(self, array: Array, mapping: mmap.mmap, mapped_from: int, path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,18 +20,8 @@ NESTED = (
 class Table:
     """One 2-D input: its number of columns, and the view that some or all of them form.
 
-    Attributes
-    ----------
-    width : int
-        Number of columns.
-    take : callable
-        `take(name, columns)` returns the view of these columns (None: of all).
-    names : tuple of str, optional
-        The names of the columns, for inputs that have them.
-    ids : Ids, optional
-        The names of the rows, for inputs that have them.
-    named : bool
-        Whether the names of the columns are texts, not numbers.
+    `take(name, columns)` returns the view of these columns (None: of all). Columns and rows have
+    `names` and `ids` in some inputs; `named` are columns whose names are texts, not numbers.
     """
 
     width: int
@@ -61,6 +51,15 @@ def column_names(data: Any) -> tuple[str, ...] | None:
     if is_arrow(data):  # whose `columns` are the data
         return tuple(map(str, data.schema.names))
     return tuple(map(str, data.columns)) if hasattr(data, "columns") else None
+
+
+def require_numeric(types: Iterable[Any], name: str) -> None:
+    """Refuse a view with values of other types than real numbers."""
+    for dtype in types:
+        if getattr(dtype, "kind", "O") not in "fiub":
+            raise ValueError(
+                f"view {name!r} holds {dtype} values; a view must be numeric (real numbers)."
+            )
 
 
 def require_2d(array: Any, name: str) -> None:

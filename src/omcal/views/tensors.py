@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.torch import Device, Tensor, numpy_dtype, torch_dtype
-from omcal.views.present import read_masks
 from omcal.views.table import Table, require_2d
 from omcal.views.view import Home, View, Views
 
@@ -67,42 +66,21 @@ class TensorArray:
             rows = torch.from_numpy(rows).to(self.device)
         return np.asarray(self.tensor[rows].to("cpu", torch_dtype(self.dtype)).numpy())
 
+    def rows_present(self) -> Mask | None:
+        """Return False for the rows that are NaN throughout; None if there is no such row."""
+        # A number in its first column proves most rows to be present.
+        doubtful = self.tensor[:, 0].isnan().nonzero()[:, 0]
+        absent = doubtful[self.tensor[doubtful].isnan().all(dim=1)].cpu().numpy()
+        if not absent.size:
+            return None
+        present = np.ones(len(self.tensor), dtype=bool)
+        present[absent] = False
+        return present
+
 
 def on_host(tensor: Tensor) -> Any:
     """Return a tensor as an array in memory."""
     return TensorArray(tensor.detach())[:] if tensor.ndim == 2 else tensor.detach().cpu().numpy()
-
-
-def mark_absent_on_device(views: Views, given: Any) -> Views:
-    """Mark the absent samples of views on one device, as `omcal.views.view.mark_absent` does."""
-    devices = {view.name: str(view.array.device) for view in views}
-    if len(set(devices.values())) > 1:
-        listed = ", ".join(f"{name!r}: {device}" for name, device in devices.items())
-        raise ValueError(
-            f"the views are on different devices ({listed}); all must be on one device."
-        )
-    masks = read_masks(given, views.names, views.n)
-    # NaN in the first column of each view; one transfer for all views.
-    suspect = torch.stack([view.array.tensor[:, 0].isnan().any() for view in views]).tolist()
-    marked = []
-    for view, doubtful in zip(views, suspect, strict=True):
-        here = _rows_present(view.array.tensor) if doubtful else None
-        known = masks.get(view.name)
-        both = here if known is None else known if here is None else known & here
-        marked.append(replace(view, present=None if both is None or both.all() else both))
-    return Views(marked)
-
-
-def _rows_present(tensor: Tensor) -> Mask | None:
-    """Return False for the rows that are NaN throughout; None if there is no such row."""
-    # A number in its first column proves most rows to be there.
-    doubtful = tensor[:, 0].isnan().nonzero()[:, 0]
-    absent = doubtful[tensor[doubtful].isnan().all(dim=1)].cpu().numpy()
-    if not absent.size:
-        return None
-    present = np.ones(len(tensor), dtype=bool)
-    present[absent] = False
-    return present
 
 
 def device_of(views: Views) -> Device | None:

@@ -170,12 +170,23 @@ def mark_absent(views: Views, given: Any = None) -> Views:
     """Mark the absent samples of each view: by the given masks, and by rows of NaN."""
     if given is not None and views.distributed:
         raise ValueError("present= is not for views in Dask; mark absent samples by rows of NaN.")
+    if views.home == "device":
+        devices = {view.name: str(view.array.device) for view in views if view.home == "device"}
+        if len(set(devices.values())) > 1:
+            listed = ", ".join(f"{name!r}: {device}" for name, device in devices.items())
+            raise ValueError(
+                f"the views are on different devices ({listed}); all must be on one device."
+            )
     masks = read_masks(given, views.names, views.n)
     return Views([_marked(view, masks.get(view.name)) for view in views])
 
 
 def _marked(view: View, mask: Mask | None) -> View:
-    found = None if view.stored or view.distributed else rows_present(view.array)
+    found = None
+    if view.home == "device":
+        found = view.array.rows_present()
+    elif view.home == "memory":
+        found = rows_present(view.array)
     known = [one for one in (view.present, mask, found) if one is not None]
     present = np.logical_and.reduce(known) if known else None
     return replace(view, present=None if present is None or present.all() else present)

@@ -11,12 +11,13 @@ import numpy as np
 
 from omcal.datasets._contents import text_array
 from omcal.datasets._names import is_label_name
-from omcal.datasets.readers._header import NO_HEADER, column_names
 from omcal.datasets.readers._numbers import (
     BOOLEANS,
     COMMA,
+    NO_HEADER,
     POINT,
     NumberStyle,
+    column_names,
     deciding_cell,
     is_ambiguous,
     is_marked,

@@ -12,7 +12,7 @@ from omcal.datasets._contents import Contents, Variable, csr_from_parts
 from omcal.datasets._names import SPLITS, VIEW_TITLES, is_label_name, split_of
 from omcal.views.pair import DataError
 
-_SPARSE_PARTS = ("data", "indices", "indptr", "shape")
+SPARSE_PARTS = ("data", "indices", "indptr")
 
 
 def gather(file_format: str, variables: dict[str, Variable]) -> Contents:
@@ -46,10 +46,12 @@ def gather_sparse(
     left = dict(variables)
     stems = [name.removesuffix("indptr") for name in variables if name.endswith("indptr")]
     for stem in stems:
-        parts = {stem + part for part in _SPARSE_PARTS}
+        parts = {stem + part for part in (*SPARSE_PARTS, "shape")}
         if not parts <= set(variables) or parts & set(keep):
             continue
-        values, indices, pointers, shape = (left.pop(stem + part) for part in _SPARSE_PARTS)
+        values, indices, pointers, shape = (
+            left.pop(stem + part) for part in (*SPARSE_PARTS, "shape")
+        )
         layout = _text(left.pop(stem + "format", "csr"))
         left.pop(stem + "_is_array", None)
         if layout not in ("csr", "csc") or np.shape(shape) != (2,):

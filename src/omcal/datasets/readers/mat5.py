@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import zlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,17 +32,12 @@ OPAQUE = 17
 OTHER_CLASSES = {2: "struct", 3: "object", 16: "function", OPAQUE: "object"}
 COMPLEX_FLAG = 0x08
 
+Element: TypeAlias = tuple[int, memoryview]  # its type and its bytes
+
 
 def is_mat5(path: Path, start: bytes) -> bool:
     """Whether a file is a MATLAB file of versions 5 to 7."""
     return start[124:HEADER_SIZE] in (b"\x00\x01IM", b"\x01\x00MI")
-
-
-class Element(NamedTuple):
-    """A tagged element of the file."""
-
-    kind: int
-    payload: memoryview
 
 
 class Unsupported(NamedTuple):
@@ -76,15 +71,16 @@ class Scan:
     """Iterate over the elements in a range of bytes."""
 
     def __init__(self, data: memoryview, order: str) -> None:
-        self.data: memoryview = data
-        self.order: str = order
-        self.at: int = 0
+        self.data, self.order, self.at = data, order, 0
 
     def more(self) -> bool:
         return self.at < len(self.data)
 
     def next(self) -> Element:
-        word, n_bytes = self._words()
+        if len(self.data) - self.at < 8:
+            raise DataError("the file ends within a tag; it is cut off.")
+        tag = np.frombuffer(self.data, self.order + "u4", count=2, offset=self.at)
+        word, n_bytes = int(tag[0]), int(tag[1])
         if word >> 16:  # up to four bytes of data share the tag's eight
             kind, n_bytes, start, step = word & 0xFFFF, word >> 16, self.at + 4, 8
         else:
@@ -97,13 +93,7 @@ class Scan:
                 "damaged."
             )
         self.at += step
-        return Element(kind, self.data[start : start + n_bytes])
-
-    def _words(self) -> tuple[int, int]:
-        if len(self.data) - self.at < 8:
-            raise DataError("the file ends within a tag; it is cut off.")
-        word, n_bytes = np.frombuffer(self.data, self.order + "u4", count=2, offset=self.at)
-        return int(word), int(n_bytes)
+        return kind, self.data[start : start + n_bytes]
 
 
 def _inflate(payload: memoryview, order: str) -> Element:
@@ -119,7 +109,7 @@ def _inflate(payload: memoryview, order: str) -> Element:
         raise DataError(f"a compressed variable is cut off after {len(body)} of {n_bytes} bytes.")
     # Reading past the end makes zlib compare the checksum.
     unpack.decompress(unpack.unconsumed_tail, 1)
-    return Element(kind, memoryview(body))
+    return kind, memoryview(body)
 
 
 def _read_matrix(
@@ -138,7 +128,7 @@ def _read_matrix(
     shape = tuple(int(size) for size in _numbers(scan.next(), order))
     if len(shape) < 2 or min(shape) < 0:
         raise DataError(f"a variable declares the shape {shape}; the file is damaged.")
-    name = bytes(scan.next().payload).decode("latin-1")
+    name = bytes(scan.next()[1]).decode("latin-1")
     if array_class in OTHER_CLASSES:
         return name, Unsupported(OTHER_CLASSES[array_class])
     if is_complex:
@@ -160,9 +150,10 @@ def _read_matrix(
 
 
 def _numbers(element: Element, order: str) -> Array:
-    if element.kind not in NUMERIC:
-        raise DataError(f"an element of type {element.kind} stands where numbers should be.")
-    return np.frombuffer(element.payload, order + NUMERIC[element.kind])
+    kind, payload = element
+    if kind not in NUMERIC:
+        raise DataError(f"an element of type {kind} stands where numbers should be.")
+    return np.frombuffer(payload, order + NUMERIC[kind])
 
 
 def _read_cell(
@@ -185,12 +176,13 @@ def _read_cell(
 
 
 def _read_text(element: Element, shape: tuple[int, ...], order: str) -> str | Array:
-    if element.kind not in TEXT:
-        raise DataError(f"an element of type {element.kind} stands where text should be.")
-    codec = TEXT[element.kind]
+    kind, payload = element
+    if kind not in TEXT:
+        raise DataError(f"an element of type {kind} stands where text should be.")
+    codec = TEXT[kind]
     if codec != "utf-8":
         codec += "-le" if order == "<" else "-be"
-    text = bytes(element.payload).decode(codec, "replace")
+    text = bytes(payload).decode(codec, "replace")
     if len(shape) == 2 and shape[0] > 1 and len(text) == math.prod(shape):
         # Several lines of text are stored by columns.
         lines = [text[i :: shape[0]].rstrip() for i in range(shape[0])]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from omcal.datasets._contents import Contents, check_declared, text_fits
-from omcal.datasets._ids import NAMELESS
+from omcal.datasets._names import NAMELESS
 from omcal.datasets.readers._cells import require_short
 from omcal.machine.arrays import Array
 from omcal.machine.optional import require

@@ -25,34 +25,22 @@ INDEX_NAMES = {"_index", "index", "__categories"}
 
 
 class Node(Protocol):
-    """A group or an array in a file."""
+    """A group or an array at a place (a path) in a file; only arrays have a shape.
+
+    `index_name` is the index column of a stored data frame, "" where it is not given. `read` gives
+    the numbers or strings of an array, and `read_sparse` the matrix in a group of data, indices and
+    indptr; both return None for others.
+    """
 
     @property
-    def place(self) -> str:
-        """Path in the file."""
-        ...
-
+    def place(self) -> str: ...
     @property
-    def shape(self) -> tuple[int, ...] | None:
-        """Shape of an array; None for a group."""
-        ...
-
+    def shape(self) -> tuple[int, ...] | None: ...
     @property
-    def index_name(self) -> str:
-        """Name of the index column of a stored data frame, "" where it is not given."""
-        ...
-
-    def children(self) -> dict[str, Node]:
-        """Return the members of a group by name; an array has none."""
-        ...
-
-    def read(self) -> Array | None:
-        """Read the numbers or strings of an array; None for other types."""
-        ...
-
-    def read_sparse(self) -> Matrix | None:
-        """Read the matrix in a group of data, indices and indptr; None for other nodes."""
-        ...
+    def index_name(self) -> str: ...
+    def children(self) -> dict[str, Node]: ...
+    def read(self) -> Array | None: ...
+    def read_sparse(self) -> Matrix | None: ...
 
 
 Reopen: TypeAlias = Callable[[str], AbstractContextManager[Node]]
@@ -112,9 +100,8 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
         if not labelled:
             for name, column in _columns(_table(group)).items():
                 variables[f"{modality}:{name}"] = _picked(column, position, name)
-    name = f"MuData ({container})"
     return Contents(
-        name,
+        f"MuData ({container})",
         variables,
         default_views=tuple(default),
         present=present,
@@ -131,10 +118,9 @@ def _barcodes(table: Node) -> Ids | None:
     if values is None or values.ndim != 1:
         return None
     text = as_text(values)
-    is_unique = len(np.unique(text)) == len(text) and (text != "").all()
-    # The default of anndata.
-    numbers_rows = np.array_equal(text, np.arange(len(text)).astype(str))
-    return Ids("barcode", text) if is_unique and not numbers_rows else None
+    unique = len(np.unique(text)) == len(text) and (text != "").all()
+    numbering = np.array_equal(text, np.arange(len(text)).astype(str))  # the default of anndata
+    return Ids("barcode", text) if unique and not numbering else None
 
 
 def _table(group: Node) -> Node:
