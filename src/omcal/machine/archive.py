@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -51,20 +52,13 @@ def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Ar
             write(content)
         for name, array in arrays.items():
             # The first version of the layout holds every type that is written here.
-            start = io.BytesIO()
+            head = io.BytesIO()
             np.lib.format.write_array_header_1_0(
-                start, np.lib.format.header_data_from_array_1_0(array)
+                head, np.lib.format.header_data_from_array_1_0(array)
             )
-            values = array.T if array.flags.fnc else array
-            with _member(archive, f"{name}.npy", start.tell() + array.nbytes, digest) as write:
-                write(start.getvalue())
-                for block in np.nditer(
-                    values,
-                    ("external_loop", "buffered", "zerosize_ok"),
-                    order="C",
-                    buffersize=_BLOCK,
-                ):
-                    write(np.asarray(block).tobytes())
+            with _member(archive, f"{name}.npy", head.tell() + array.nbytes, digest) as write:
+                stream: Any = SimpleNamespace(write=write)
+                np.lib.format.write_array(stream, array, (1, 0), allow_pickle=False)
         archive.writestr(zipfile.ZipInfo(_CHECKSUM, _DATE), digest.hexdigest())
 
 

@@ -33,29 +33,10 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change the ends of lines
 def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -> Iterator[Path]:
     """Yield a temporary name beside `path`; rename it to `path` when the block succeeds.
 
-    Nobody can guess the name, it is made exclusively, and it has the permissions of the file that
-    it replaces. Its bytes are on the disk before it takes the place of that file. What a process
-    leaves that is killed on the way is removed by the next one that writes to the same folder.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A link is followed: its target is replaced.
-    size : int, optional
-        About how many bytes it will have, for the message where there is no room for them.
-    folder : bool
-        Whether it is a folder, which must not exist yet.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "greeting"
-    >>> with replacing(path) as temporary:
-    ...     _ = temporary.write_text("hello")
-    ...     path.exists()
-    False
-    >>> path.read_text()
-    'hello'
+    The name is random and created exclusively, with the permissions of the file that it replaces,
+    and synced to disk before the rename. A link is followed: its target is replaced. Leftovers of a
+    killed process are removed by the next one that writes to the same folder. `size` is the
+    expected number of bytes, for the message of a full disk; a `folder` must not exist yet.
     """
     final = _destination(path)
     _clear_leftovers(final.parent, os.getpid())
@@ -81,16 +62,7 @@ def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -
 
 
 def write_whole(path: AnyPath, content: bytes | str) -> None:
-    """Write bytes or text (UTF-8) to a file atomically.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "greeting"
-    >>> write_whole(path, "hello")
-    >>> path.read_text()
-    'hello'
-    """
+    """Write bytes or text (UTF-8) to a file atomically."""
     # Names of files may hold bytes that are no UTF-8: that must not spoil the rest of the message.
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     with replacing(path, size=len(data)) as temporary:

@@ -21,14 +21,7 @@ def available_memory() -> int:
 def require_memory(n_bytes: float, what: str, remedy: str) -> None:
     """Raise MemoryError where `n_bytes` exceed the available memory.
 
-    Parameters
-    ----------
-    n_bytes : float
-        The estimate.
-    what : str
-        What needs it, as the subject of the message: "AMGL on 50000 samples".
-    remedy : str
-        What to do instead, as a sentence.
+    `what` is the subject of the message, "AMGL on 50000 samples"; `remedy` is its last sentence.
     """
     free = available_memory()
     if n_bytes > free:
@@ -90,19 +83,14 @@ def _machine_memory() -> int:
 
 
 class _MemoryStatus(ctypes.Structure):
-    """MEMORYSTATUSEX of Windows."""
+    """MEMORYSTATUSEX of Windows, as far as it is read."""
 
     _fields_ = (
         ("length", ctypes.c_uint32),
         ("load", ctypes.c_uint32),
-        *(
-            (f"{kind}_{of}", ctypes.c_uint64)
-            for of in ("physical", "file")
-            for kind in ("total", "free")
-        ),
-        ("total_virtual", ctypes.c_uint64),
-        ("free_virtual", ctypes.c_uint64),
-        ("free_extended", ctypes.c_uint64),
+        ("total_physical", ctypes.c_uint64),
+        ("free_physical", ctypes.c_uint64),
+        ("rest", ctypes.c_uint64 * 5),
     )
 
 

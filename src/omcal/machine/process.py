@@ -15,17 +15,8 @@ Result = TypeVar("Result")
 class ProcessSetting:
     """A process-wide setting that blocks of code need, several threads at the same time.
 
-    The first block changes the setting and the last one to end puts it back, in whichever threads
-    they run and in whatever order they end. A block inside another of the same thread does nothing.
-
-    Parameters
-    ----------
-    read : callable
-        Returns the setting as it is.
-    change : callable
-        Changes the setting to the value that the blocks need.
-    restore : callable
-        Sets the value that `read` returned; calling it twice must do no harm.
+    The first block to begin changes the setting, and the last one to end restores the value that
+    `read` returned, in any threads and any order. `restore` may be called twice.
 
     Examples
     --------

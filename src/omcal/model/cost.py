@@ -61,12 +61,6 @@ class ViewSize:
         """Bytes of a row in a copy; a sparse entry has an index of 4 bytes."""
         return self.row_entries * (self.dtype.itemsize + 4 * (self.density is not None))
 
-    @property
-    def row_operations(self) -> float:
-        """Operations of the product of a row with one column."""
-        factor = self.dtype.itemsize / 4 if self.density is None else 2 * _SPARSE
-        return self.row_entries * factor
-
 
 def view_sizes(
     dims: int | Sequence[int], dtype: DTypeLike, density: float | Sequence[float | None] | None
@@ -152,23 +146,23 @@ class Estimate:
     @property
     def memory(self) -> dict[str, dict[str, float]]:
         """Stage -> part -> bytes; the stages follow each other."""
-        n, B, c = self.n_samples, self.n_runs, self.n_clusters
-        m, width = self.n_anchors, sum(view.width for view in self.views)
-        rows = {"graphs and indicator": float(self.memory_limit or 0)}
-        stages = {"choosing anchors": self._sample_bytes()}
-        stages["iterating"] = rows if self._in_files else self._rows()
-        small = 8.0 * (2 * (len(self.views) * m) ** 2 + 6 * m * m + 3 * m * width)
-        stages["iterating"] |= {"small matrices": small}
+        n, m, B, limit = self.n_samples, self.n_anchors, self.n_runs, float(self.memory_limit or 0)
+        rows = {"graphs and indicator": limit} if self._in_files else self._rows
+        matrices = 2 * (len(self.views) * m) ** 2 + 6 * m**2 + 3 * m * self._width
+        rows |= {"small matrices": 8.0 * matrices}
+        stages = {"choosing anchors": self._sample_bytes(), "iterating": rows}
         if B > 1:  # label, runner-up and share of every sample in each run
+            c = self.n_clusters
             labels = {"labels of the runs": n * B * 3.0 * np.min_scalar_type(c - 1).itemsize}
-            joint = _row_parts(n, (1, 2 * B, c, B * c, np.dtype(np.float32)))
-            joint["graphs of the runs"] = min(B * self._graphs, float(TOGETHER))
-            joint["joint labels"] = 12.0 * n
-            stages["iterating"] |= labels
-            stages["joining"] = joint | labels
-        code = {"compiled code": _COMPILED_CODE} if compiled_pays(n) else {}
-        workspace = {"workspace": _WORKSPACE + _PER_THREAD * thread_count()} | code
-        return {stage: parts | workspace for stage, parts in stages.items()}
+            joint = row_bytes(1, 2 * B, c, B * c, np.dtype("f4"), compiled=compiled_pays(n))
+            stages["joining"] = labels | {"joint graph": n * (12.0 + sum(joint.values()))}
+            if not self._in_files:
+                rows["graphs"] = min(B * rows["graphs"], max(2 * rows["graphs"], TOGETHER))
+                stages["joining"]["graphs of the runs"] = min(rows["graphs"], TOGETHER)
+            rows |= labels
+        shared = {"workspace": _WORKSPACE + _PER_THREAD * thread_count()}
+        shared |= {"compiled code": _COMPILED_CODE} if compiled_pays(n) else {}
+        return {stage: parts | shared for stage, parts in stages.items()}
 
     @property
     def bytes(self) -> float:
@@ -180,7 +174,10 @@ class Estimate:
         """Stage -> seconds on this machine; the iterations are `max_iter` of each start."""
         n, m, V, B = self.n_samples, self.n_anchors, len(self.views), self.n_runs
         c, k, s = self.n_clusters, self.n_neighbors, self._sample
-        row = sum(view.row_operations for view in self.views)
+        row = sum(
+            view.row_entries * (view.dtype.itemsize / 4 if view.density is None else 2 * _SPARSE)
+            for view in self.views
+        )
         steps = _LLOYD_STEPS if s < n else _LLOYD_STEPS + 2 * self._tried
         anchors = B * m * s * row * steps
         if s == n <= MOST_ROWS:  # products of all rows with each other, once for all runs
@@ -240,53 +237,37 @@ class Estimate:
     def _tried(self) -> int:
         """Points tried per anchor of the k-means++ start, each with distances to all rows."""
         thorough = self.anchors == "kmeans-full"
-        return trials(self._sample, self.n_anchors, thorough=thorough) if self._sample else 0
+        return trials(max(self._sample, 1), self.n_anchors, thorough=thorough)
 
     @property
-    def _type(self) -> np.dtype:
-        return np.result_type(*(view.dtype for view in self.views))
+    def _width(self) -> int:
+        return sum(view.width for view in self.views)
 
     def _sample_bytes(self) -> dict[str, float]:
         n, s, m, B = self.n_samples, self._sample, self.n_anchors, self.n_runs
-        threads = (1 + thread_count()) * B if B > 1 else 0
         sparse = [view.row_entries for view in self.views if view.density is not None]
-        shared = min(n, SHARED_SAMPLES * s) * m if B > 1 else 0
-        # Rows that are multiplied with each other.
+        centres = _CENTRES + (1 + thread_count()) * B * (B > 1)
+        shared = min(n, SHARED_SAMPLES * s) * m * (B > 1)
         few = s if s == n <= MOST_ROWS else min(s, SEED_PER_ANCHOR * m, FEW_ROWS)
+        copies = (_SPARSE_COPIES if sparse else _COPIES) * s
         return {
-            "sample": (_SPARSE_COPIES if sparse else _COPIES)
-            * s
-            * sum(view.row_bytes for view in self.views),
-            "anchors": 8.0 * m * sum(view.width for view in self.views) * (_CENTRES + threads),
-            "distances": float(self._type.itemsize * (shared + s * (8 + self._tried) + few**2)),
+            "sample": copies * sum(view.row_bytes for view in self.views),
+            "anchors": 8.0 * m * self._width * centres,
+            "distances": 8.0 * (shared + s * (8 + self._tried) + few**2),
             "values in float64": 8.0 * n * max(sparse, default=0),
         }
 
     @property
-    def _row_size(self) -> tuple[int, int, int, int, np.dtype]:
-        return len(self.views), self.n_neighbors, self.n_clusters, self.n_anchors, self._type
-
-    @property
-    def _graphs(self) -> float:
-        """Return the bytes of the graphs of a run."""
-        return float(self.n_samples * row_bytes(*self._row_size)["graphs"])
-
     def _rows(self) -> dict[str, float]:
-        """Return the bytes of graphs, indicator and labels; several runs have theirs at once."""
-        together = self.memory_limit is None and not self.on_cluster and self.device == "cpu"
-        at_once = min(self.n_runs, max(2, int(TOGETHER // max(self._graphs, 1.0))))
-        rows = _row_parts(self.n_samples, self._row_size)
-        return rows | {"graphs": self._graphs * (at_once if together else 1)}
+        """Bytes of graphs, indicator and labels of a run."""
+        n, dtype = self.n_samples, np.result_type(*(view.dtype for view in self.views))
+        size = len(self.views), self.n_neighbors, self.n_clusters, self.n_anchors, dtype
+        parts = row_bytes(*size, compiled=compiled_pays(n))
+        return {part: float(n * one) for part, one in parts.items()}
 
     @property
     def _in_files(self) -> bool:
-        return self.memory_limit is not None and sum(self._rows().values()) > self.memory_limit
-
-
-def _row_parts(n: int, size: tuple[int, int, int, int, np.dtype]) -> dict[str, float]:
-    """Return the bytes of n rows of a fit by part."""
-    parts = row_bytes(*size, compiled=compiled_pays(n))
-    return {part: float(n * one) for part, one in parts.items()}
+        return self.memory_limit is not None and sum(self._rows.values()) > self.memory_limit
 
 
 @cache

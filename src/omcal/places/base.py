@@ -133,15 +133,9 @@ def collect(blocks: Iterable[tuple[Array, Array]], wanted: OutputKind, n: int, o
     """Return F or labels as one array, from (unclipped indicator, labels) of each block."""
     if wanted == "indicator":
         return np.concatenate([np.maximum(U, 0) for U, _ in blocks])
-    labels = np.empty(n, dtype=np.int32) if out is None else out
-    written: Array = write_blocks((labels for _, labels in blocks), labels)
-    return written
-
-
-def write_blocks(blocks: Iterable[Any], out: Any) -> Any:
-    """Write consecutive blocks to the rows of `out`, and return it."""
+    found: Array = np.empty(n, dtype=np.int32) if out is None else out
     start = 0
-    for block in blocks:
-        out[start : start + len(block)] = block
-        start += len(block)
-    return out
+    for _, labels in blocks:
+        found[start : start + len(labels)] = labels
+        start += len(labels)
+    return found

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,31 +58,36 @@ class ScannedPlace(Place):
         return learned
 
 
+class BlockTask(NamedTuple):
+    """A function of blocks of rows, with further arguments per block, and the blocks that need it.
+
+    Its call is ``work(block, rows, *arguments(rows))`` where ``which(rows)``.
+    """
+
+    work: Callable[..., Any]
+    arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: ()
+    which: Callable[[slice], bool] = lambda rows: True
+
+
 class InBlocks(ScannedPlace):
     """A place that sums over blocks of rows, wherever they are read."""
 
     _checksums: dict[int, int]  # of the blocks at the first read, by their first row
 
     @abstractmethod
-    def total(
-        self,
-        start: Any,
-        work: Callable[..., Any],
-        arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
-        which: Callable[[slice], bool] = lambda rows: True,
-    ) -> Any:
-        """Return start plus the sum of work(block, rows, *arguments(rows)) over selected blocks."""
+    def total(self, start: Any, task: BlockTask) -> Any:
+        """Return start plus the sum of the task's results over the blocks that it selects."""
 
     def scan_rows(self, data_scan: DataScan, first: int = 0) -> BlockStats:
         def among_all(rows: slice) -> slice:
             return slice(first + rows.start, first + rows.stop)
 
-        seen: BlockStats = self.total(
-            BlockStats(),
+        task = BlockTask(
             partial(scan, first=first, plans=data_scan.shared),
             lambda rows: (data_scan.sampled(among_all(rows)),),
             lambda rows: data_scan.wants(among_all(rows)),
         )
+        seen: BlockStats = self.total(BlockStats(), task)
         self._checksums = {start - first: sum_ for start, sum_ in seen.block_checksums.items()}
         return seen
 
@@ -91,7 +96,7 @@ class InBlocks(ScannedPlace):
 
     def count_nonfinite(self) -> Any:
         """Return the numbers of NaN and infinity of each view."""
-        return self.total(0, nonfinite_counts)
+        return self.total(0, BlockTask(nonfinite_counts))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from typing import Any
 
@@ -37,14 +37,9 @@ class PlaceRequest:
     @property
     def options(self) -> dict[str, str]:
         """Return the options that were given, as they are written in a call."""
-        given = {
-            "device": None if self.device == "cpu" else f"device={self.device!r}",
-            "memory_limit": None if self.memory_limit is None else "memory_limit",
-            "scratch_dir": None if self.scratch_dir is None else "scratch_dir",
-            "client": None if self.client is None else "client",
-            "group": None if self.group is None else "group",
-        }
-        return {name: text for name, text in given.items() if text is not None}
+        given = [one.name for one in fields(self) if getattr(self, one.name) is not None]
+        texts = {name: name for name in given} | {"device": f"device={self.device!r}"}
+        return {name: text for name, text in texts.items() if text != "device='cpu'"}
 
 
 def _on_devices(views: Views, asked: PlaceRequest) -> str | None:

@@ -25,7 +25,7 @@ from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
 from omcal.places.base import OutputKind, SampledGraphs, sample_rows
-from omcal.places.blocks import GraphRecipe, InBlocks
+from omcal.places.blocks import BlockTask, GraphRecipe, InBlocks
 from omcal.places.choose import PlaceRequest
 from omcal.places.cluster_rows import ClusterRows, clear_errors, submit_each, tree_sum
 from omcal.places.data_scan import counting_nonfinite, require_finite_block
@@ -73,20 +73,13 @@ class OnCluster(InBlocks):
         def inside(rows: slice) -> Array:
             return np.asarray(numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start)
 
-        which = (lambda rows: (inside(rows),)), (lambda rows: inside(rows).size > 0)
-        found: list[Views] = self.total([], _take, *which)
+        task = BlockTask(_take, lambda rows: (inside(rows),), lambda rows: inside(rows).size > 0)
+        found: list[Views] = self.total([], task)
         return found
 
-    def total(
-        self,
-        start: Any,
-        work: Callable[..., Any],
-        arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
-        which: Callable[[slice], bool] = lambda rows: True,
-    ) -> Any:
+    def total(self, start: Any, task: BlockTask) -> Any:
         with self._explaining():
-            tasks = self._blocks.tasks("scan", work, arguments, which)
-            futures = self._client.compute(list(tasks))
+            futures = self._client.compute(list(self._blocks.tasks("scan", task)))
             return start + tree_sum(self._client, futures, "scan") if futures else start
 
     def build(
@@ -94,11 +87,9 @@ class OnCluster(InBlocks):
     ) -> Iterator[AbstractRows]:
         compiled = compiled_pays(self.views.n)
         recipe = GraphRecipe(list(models), compiled)
+        task = BlockTask(recipe, lambda rows: (self._checksums.get(rows.start),))
         with self._explaining():
-            tasks = self._blocks.tasks(
-                "graph", recipe, lambda rows: (self._checksums.get(rows.start),)
-            )
-            graphs = self._client.compute(list(tasks))
+            graphs = self._client.compute(list(self._blocks.tasks("graph", task)))
             wait(graphs)
             for future in graphs:
                 if future.status == "error":
@@ -139,7 +130,7 @@ class OnCluster(InBlocks):
         work, dtype = (rule.labels, np.int32) if labels else (rule.indicator, self.views.dtype)
         tail = () if labels else (rule.n_clusters,)
         blocks = _Blocks.of(self.views)
-        tasks = blocks.tasks("predict", partial(_apply, work))
+        tasks = blocks.tasks("predict", BlockTask(partial(_apply, work)))
         return da.concatenate(
             [
                 da.from_delayed(task, shape=(size, *tail), dtype=dtype)
@@ -183,27 +174,16 @@ class _Blocks:
     def sizes(self) -> list[int]:
         return [rows.stop - rows.start for rows in self.rows]
 
-    def tasks(
-        self,
-        name: str,
-        work: Callable[..., Any],
-        arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
-        which: Callable[[slice], bool] = lambda rows: True,
-    ) -> Iterator[Any]:
-        """Yield delayed work(block in memory, rows, *arguments(rows)) of each selected part."""
+    def tasks(self, name: str, task: BlockTask) -> Iterator[Any]:
+        """Yield the delayed result of each selected part."""
         token = uuid.uuid4().hex
         # A task of its own, so that data in it are sent once per worker.
-        shared = dask.delayed(work, name=f"omcal-work-{token}", traverse=False)
+        work = dask.delayed(task.work, name=f"omcal-work-{token}", traverse=False)
         for i, (rows, blocks) in enumerate(zip(self.rows, self.blocks, strict=True)):
-            if which(rows):
-                yield dask.delayed(_with_views)(
-                    shared,
-                    self.names,
-                    list(blocks),
-                    rows,
-                    *arguments(rows),
-                    dask_key_name=f"omcal-{name}-{i:06d}-{token}",
-                )
+            if task.which(rows):
+                key = f"omcal-{name}-{i:06d}-{token}"
+                given = work, self.names, list(blocks), rows, *task.arguments(rows)
+                yield dask.delayed(_with_views)(*given, dask_key_name=key)
 
 
 def _find_client(given: Any) -> Client:

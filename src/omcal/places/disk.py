@@ -20,7 +20,7 @@ from omcal.method.new_samples import ConsensusPredictor, GraphModel, Predictor
 from omcal.method.rows import AbstractRows
 from omcal.method.settings import GraphSettings
 from omcal.places.base import OutputKind, SampledGraphs, bytes_per_row, collect, sample_rows
-from omcal.places.blocks import GraphRecipe, InBlocks
+from omcal.places.blocks import BlockTask, GraphRecipe, InBlocks
 from omcal.places.choose import PlaceRequest
 from omcal.places.data_scan import counting_nonfinite, require_finite_block
 from omcal.places.memory import MemoryRows, learn_in_memory
@@ -65,16 +65,10 @@ class OnDisk(InBlocks):
                 require_finite_block(block)
             return blocks
 
-    def total(
-        self,
-        start: Any,
-        work: Callable[..., Any],
-        arguments: Callable[[slice], tuple[Any, ...]] = lambda rows: (),
-        which: Callable[[slice], bool] = lambda rows: True,
-    ) -> Any:
-        blocks = read_ahead(self.views.load, [rows for rows in self.blocks if which(rows)])
+    def total(self, start: Any, task: BlockTask) -> Any:
+        blocks = read_ahead(self.views.load, [rows for rows in self.blocks if task.which(rows)])
         with counting_nonfinite(self.views, self.count_nonfinite):
-            found = (work(block, rows, *arguments(rows)) for rows, block in blocks)
+            found = (task.work(block, rows, *task.arguments(rows)) for rows, block in blocks)
             return reduce(add, found, start)
 
     def build(

@@ -56,7 +56,8 @@ class InMemory(Place):
 
     def build(self, models: Sequence[GraphModel], settings: GraphSettings) -> Iterator[MemoryRows]:
         self._built, self._kept = models, list[AnchorGraphs]()
-        n_bytes, compiled = self._graph_bytes(settings), compiled_pays(self.views.n)
+        compiled = compiled_pays(self.views.n)
+        n_bytes = self._graph_bytes(settings.n_neighbors, settings.n_anchors)
         keeps = len(models) * n_bytes <= (LARGEST_KEPT if len(models) == 1 else TOGETHER)
         for some in row_blocks(len(models), max(2, TOGETHER // n_bytes)):
             for graphs in graphs_of_runs(self.views, models[some], compiled=compiled):
@@ -72,18 +73,16 @@ class InMemory(Place):
     ) -> Any:
         return collect(rule.blocks(self.views), wanted, self.views.n, out)
 
-    def _graph_bytes(self, settings: GraphSettings) -> int:
-        s, views = settings, self.views
-        size = row_bytes(len(views), s.n_neighbors, s.n_clusters, s.n_anchors, views.dtype)
-        return views.n * size["graphs"]
+    def _graph_bytes(self, n_neighbors: int, n_anchors: int) -> int:
+        views = self.views
+        return views.n * row_bytes(len(views), n_neighbors, 1, n_anchors, views.dtype)["graphs"]
 
     def sample_graphs(self, number: int) -> SampledGraphs:
         """Return all graphs up to 256 MB: kept ones, or built once more."""
         if self._kept:
             return SampledGraphs(self._kept[number], None)
         model = self._built[number].alone
-        size = (len(self.views), model.n_neighbors, 1, len(model.anchors[0]), self.views.dtype)
-        if self.views.n * row_bytes(*size)["graphs"] <= LARGEST_KEPT:
+        if self._graph_bytes(model.n_neighbors, len(model.anchors[0])) <= LARGEST_KEPT:
             (graphs,) = graphs_of_runs(self.views, [model], compiled=compiled_pays(self.views.n))
             return SampledGraphs(graphs, None)
         some = sample_rows(self.views.n)
