@@ -28,16 +28,7 @@ class Column:
 
 
 def read_columns(columns: Mapping[str, Any], n: int) -> list[Column]:
-    """Check what a user has given and turn it into shades and codes.
-
-    Examples
-    --------
-    >>> [column] = read_columns({"age": [10.0, 20.0, 30.0]}, 3)
-    >>> column.values.tolist(), column.low, column.high
-    ([0, 127, 254], 10.0, 30.0)
-    >>> read_columns({"sex": ["f", "m", "f"]}, 3)[0].categories
-    ['f', 'm']
-    """
+    """Check the columns that a user has given and turn them into shades and codes."""
     found = []
     for name, values in columns.items():
         array = np.asarray(values)
@@ -61,7 +52,7 @@ def _shades(name: str, array: Array) -> Column:
 
 
 def to_shades(x: Array, low: float, high: float) -> NDArray[np.uint8]:
-    """0 to 254 between low and high; 255 where there is no value."""
+    """Return shades, 0 to 254 between low and high, and 255 where there is no value."""
     # Halved first: the span of the largest numbers is no number.
     part = (x / 2 - low / 2) / max(high / 2 - low / 2, 1e-300)
     shades = np.floor(np.clip(np.nan_to_num(part), 0, 1) * (MISSING - 1) + 0.5)

@@ -1,4 +1,4 @@
-"""What speaks for the cluster of each sample: ties, views, and the samples nearest to it."""
+"""Compute what speaks for the cluster of each sample: ties, views, and nearest samples."""
 
 from __future__ import annotations
 
@@ -23,40 +23,22 @@ _LARGEST_CELL = 2000  # samples that are compared with one another
 
 @dataclass(frozen=True)
 class Evidence:
-    """Of each sample how sure its cluster is, and by which views.
+    """How sure the cluster of each sample is, and by which views; NaN where it is absent."""
 
-    Attributes
-    ----------
-    certainty : array of shape (n,)
-        Tie to the own cluster less that to the next, as a share of all ties, 0 to 1.
-    second : array of shape (n,)
-        The next cluster.
-    strength : array of shape (n,)
-        Tie to the own cluster.
-    score : array of shape (n,)
-        How typical the sample is of any cluster, as `model.score_samples` returns it.
-    decision : array of shape (n, V)
-        What each view adds to the difference between the two clusters, as a share of what all
-        views add; below 0 where it speaks for the next cluster, NaN where the sample is absent.
-    agreement : array of shape (n, V)
-        The certainty in the view alone, −1 to 1; below 0 where it prefers another cluster, NaN
-        where the sample is absent.
-    same_rule : float or None
-        Share of the samples that the rule for new ones leaves where they are; None where the
-        clusters are those of several runs.
-    """
-
-    certainty: Array
-    second: Array
-    strength: Array
-    score: Array
+    certainty: Array  # (n,): tie to the own cluster less that to the next, as a share of all ties
+    second: Array  # (n,): the next cluster
+    strength: Array  # (n,): tie to the own cluster
+    score: Array  # (n,): how typical it is of any cluster, as `score_samples` returns it
+    # (n, V): contribution of each view to the difference between the two clusters, as a share;
+    # below 0 where the view speaks for the next cluster.
     decision: Array
-    agreement: Array
+    agreement: Array  # (n, V): certainty in the view alone, below 0 where it prefers another
+    # Share of the samples that `predict` leaves where they are; None for joined runs.
     same_rule: float | None
 
 
 def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
-    """Look at the ties of every sample, by blocks."""
+    """Compute the ties of every sample, by blocks."""
     n, V = graphs.n, graphs.n_views
     certainty, strength, score = np.zeros((3, n))
     second = np.zeros(n, dtype=np.intp)
@@ -86,7 +68,7 @@ def find_evidence(model: Any, graphs: AnchorGraphs, labels: Array) -> Evidence:
 
 
 def _columns_of(model: Any, graphs: AnchorGraphs, labels: Array) -> Array:
-    """The column of F of one run for each cluster of the joint result."""
+    """Return the column of F of one run for each cluster of the joint result."""
     c = model.n_clusters_
     counts = np.zeros((c, c))
     for block in row_blocks(graphs.n, _BLOCK):
@@ -103,7 +85,7 @@ def nearest_samples(
     count: int,
     rng: np.random.RandomState,
 ) -> NDArray[np.int32]:
-    """(len(rows), V, count): the nearest of these samples in each view, as places in `rows`.
+    """Return the nearest of these samples in each view as places in `rows`, (rows, V, count).
 
     Samples are compared with those that have the same nearest anchor there, in the scaled features
     of the view, or, where these are not at hand, by their ties to the anchors; −1 where there are

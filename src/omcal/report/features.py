@@ -1,4 +1,4 @@
-"""What makes each cluster, as cards: its features, view by view, with small distributions."""
+"""Write a card per cluster: its features, view by view, with small distributions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_UNNAMED = 2  # features that have only numbers say little
 
 
 def features(f: Findings) -> Section | None:
-    """A card for each cluster; None where the data were not at hand."""
+    """Return a card per cluster; None where the data were not at hand."""
     found = f.description
     if found is None:
         return None
@@ -98,7 +98,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
 
 
 def _in_words(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
-    """The two largest effects of all views, for a closed card; a category by its shares."""
+    """Return the two largest effects of all views, for a closed card; a category by its shares."""
     best = sorted(found, key=lambda feature: -abs(feature.effect))[:2]
     listed = " and ".join(
         f"{escape(shortened(feature.feature, 24))} {feature.share:.0%}, elsewhere "
@@ -112,7 +112,7 @@ def _in_words(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
 
 
 def _view_cell(name: str, place: int) -> Html:
-    """The name of a view at its first feature; at the others it is there for readers of a file."""
+    """Return the name of a view; after its first feature only for readers of a saved table."""
     return Html(f'<span class="again">{escape(name)}</span>' if place else escape(name))
 
 
@@ -124,7 +124,7 @@ def _effect(feature: FeatureEffect) -> Cell:
 
 
 def distribution(feature: FeatureEffect) -> Html:
-    """Two histograms on each other, 60 by 18; the taller bin of both is the height."""
+    """Draw two histograms on each other, 60 by 18; the taller bin of both is the height."""
     top = max(*feature.inside, *feature.outside, 1e-12)
     inside = "".join(
         f"M{6 * k} 18V{18 - round(17 * value / top)}h5V18Z"

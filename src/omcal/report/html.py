@@ -31,34 +31,22 @@ Content = str | Html
 
 
 def put(content: Content) -> str:
-    """HTML of a piece of content.
-
-    Examples
-    --------
-    >>> put("a < b"), put(Html("<b>a</b>"))
-    ('a &lt; b', '<b>a</b>')
-    """
+    """Return the HTML of a piece of content."""
     return content.text if isinstance(content, Html) else escape(content)
 
 
 def join(*parts: Html) -> Html:
-    """The parts one after another."""
+    """Return the parts one after another."""
     return Html("\n".join(part.text for part in parts))
 
 
 def paragraph(content: Content, kind: str = "") -> Html:
-    """A paragraph; `kind` is its class."""
+    """Return a paragraph; `kind` is its class."""
     return Html(f'<p class="{kind}">{put(content)}</p>' if kind else f"<p>{put(content)}</p>")
 
 
 def percent(share: float) -> str:
-    """A share as it is written everywhere.
-
-    Examples
-    --------
-    >>> percent(0.1234)
-    '12.3%'
-    """
+    """Return a share as text, such as 12.3%."""
     return f"{share:.1%}"
 
 
@@ -68,7 +56,7 @@ def shortened(text: str, limit: int = 80) -> str:
 
 
 def facts(pairs: Mapping[str, str]) -> Html:
-    """Short facts side by side."""
+    """Return short facts side by side."""
     listed = "".join(
         f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in pairs.items()
     )
@@ -76,7 +64,7 @@ def facts(pairs: Mapping[str, str]) -> Html:
 
 
 def mark(cluster: int) -> Html:
-    """The mark of a cluster, as on the map."""
+    """Return the mark of a cluster, as on the map."""
     return Html(
         f'<svg class="mark k{colour_of(cluster)}" viewBox="-1.5 -1.5 3 3" aria-hidden="true">'
         f'<use href="#s{shape_of(cluster)}"/></svg>'
@@ -84,7 +72,7 @@ def mark(cluster: int) -> Html:
 
 
 def sample_link(sample: int, name: str, more: str = "") -> Html:
-    """The name of a sample, which opens it on the map."""
+    """Return the name of a sample, which opens it on the map."""
     return Html(
         f'<button type="button" class="link" data-sample="{sample}">{escape(name)}</button>'
         + escape(more)
@@ -104,7 +92,7 @@ TableRow = Sequence[Content | Cell]
 
 
 def bar(share: float) -> Cell:
-    """A bar; its number belongs into the next cell."""
+    """Return a bar; its number belongs into the next cell."""
     return Cell(Html("<span></span>"), "bar", min(max(share, 0.0), 1.0))
 
 
@@ -115,7 +103,7 @@ def table(
     kind: str = "",
     file: str = "",
 ) -> Html:
-    """A table whose rows begin with their name.
+    """Return a table whose rows begin with their name.
 
     Where the screen is narrow it scrolls by itself, or, with the kind "stack", puts the cells of
     a row below each other. The kind "full" takes the whole width. With a name for a file there is
@@ -152,7 +140,7 @@ def _button(file: str, form: str, what: str, *more: str) -> str:
 
 
 def _side(rows: Sequence[TableRow], column: int) -> str:
-    """The title of a column of text stands where its text does."""
+    """Align the title of a column of text with its text."""
     first = rows[0][column] if rows else ""
     return ' class="text"' if isinstance(first, Cell) and first.kind == "text" else ""
 
@@ -196,7 +184,7 @@ def page(
     footer: Content,
     data: Mapping[str, Any],
 ) -> str:
-    """One file that needs no other: style, script and data are inside.
+    """Return a file that needs no other: style, script and data are inside.
 
     Its policy lets the browser run this script and apply this style and nothing else, whatever a
     name in the data looks like.
@@ -206,7 +194,8 @@ def page(
     style = _style() + folder.joinpath("style.css").read_text(encoding="utf-8")
     parts = (folder.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS)
     script = '(function () {\n"use strict";\n' + "\n".join(parts) + "})();\n"
-    text = Template(folder.joinpath("page.html").read_text(encoding="utf-8")).substitute(
+    text = template(
+        "page.html",
         policy=_policy(script, style),
         title=escape(title),
         kind=escape(kind),
@@ -218,18 +207,18 @@ def page(
         data=embedded(data),
         style=style,
         script=script,
-    )
+    ).text
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")  # a name may hold it, HTML must not
 
 
-def embedded(data: Mapping[str, Any]) -> str:
-    """JSON that no text in it can end, open or break, wherever a browser meets it.
+def template(name: str, **parts: str) -> Html:
+    """Return a file of this folder with its $names filled in; they must be HTML already."""
+    text = files("omcal.report").joinpath(name).read_text(encoding="utf-8")
+    return Html(Template(text).substitute(parts))
 
-    Examples
-    --------
-    >>> embedded({"a": "</script>"})
-    '{"a":"\\\\u003c/script\\\\u003e"}'
-    """
+
+def embedded(data: Mapping[str, Any]) -> str:
+    """Return JSON that no text in it can end, open or break, wherever a browser meets it."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -247,7 +236,7 @@ def _policy(script: str, style: str) -> str:
 
 
 def _style() -> str:
-    """The colours of the clusters in both themes, and the classes of shares."""
+    """Return the colours of the clusters in both themes, and the classes of shares."""
     light, dark = (
         "".join(f"--c{k}:{colour};" for k, colour in enumerate(colours))
         for colours in (LIGHT, DARK)

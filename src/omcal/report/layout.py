@@ -33,8 +33,9 @@ _REPULSION = 8.0  # weight of a randomly drawn sample, which stands for several
 _LARGEST_STEP = 4.0
 _GRAVITY = 0.02  # towards the middle, so that separate groups do not drift apart
 # Power of the distance from the middle. The forces give noise an even density, and random ridges
-# of an even density look like islands; a density that falls from the middle has none.
-_STRETCH = 1.5
+# of an even density look like islands; a density that falls from the middle has none. Few samples
+# have more ridges.
+_STRETCH, _STRETCH_OF_FEW = 1.5, 150
 
 Points = NDArray[np.float32]
 PointsOf = Callable[[Array], Points]  # row numbers -> coordinates of these samples
@@ -42,26 +43,14 @@ PointsOf = Callable[[Array], Points]  # row numbers -> coordinates of these samp
 
 @dataclass(frozen=True)
 class SampleMap:
-    """Positions of samples in the plane.
+    """Positions of samples in the plane."""
 
-    Attributes
-    ----------
-    positions : array of shape (n, 2)
-        Between 0 and 1.
-    source : str
-        "views" where neighbours in the scaled views were laid out, "graphs" where the anchor
-        graphs were, "given" where a user has passed positions.
-    trust : float or None
-        Trustworthiness of a sample of at most 1000 positions, with 10 neighbours, against the
-        points that were laid out; None where there are too few samples.
-    mixed : list of int
-        Clusters most of whose neighbours on the map are of other clusters.
-    """
-
-    positions: Floats
-    source: str
+    positions: Floats  # (n, 2), between 0 and 1
+    source: str  # "views", "graphs" (their neighbours were laid out) or "given" by a user
+    # Trustworthiness of at most 1000 positions, with 10 neighbours, against the points that were
+    # laid out; None where there are too few samples.
     trust: float | None
-    mixed: list[int]
+    mixed: list[int]  # clusters most of whose neighbours on the map are of other clusters
 
 
 def model_layout(
@@ -244,26 +233,10 @@ def _nearest_of(targets: Points, points: Points) -> Array:
 
 
 def sample_layout(points: Array, random_state: np.random.RandomState) -> Floats:
-    """Return positions in which neighbours lie together.
+    """Return positions (n, 2) in which neighbours lie together.
 
     Neighbours attract each other, the nearest most, and random pairs repel each other, as in UMAP.
     Time is linear in the number of samples but for the search for neighbours.
-
-    Parameters
-    ----------
-    points : array of shape (n, d)
-        Coordinates of the samples.
-    random_state : RandomState
-
-    Returns
-    -------
-    positions : array of shape (n, 2)
-
-    Examples
-    --------
-    >>> points = np.repeat(np.eye(3), 20, axis=0)
-    >>> sample_layout(points, np.random.RandomState(0)).shape
-    (60, 2)
     """
     n = len(points)
     if n < 3:
@@ -279,7 +252,7 @@ def sample_layout(points: Array, random_state: np.random.RandomState) -> Floats:
         z += rate * _pull(z, near, weights)
         z += rate * _push(z, random_state.randint(n, size=near.shape))
         z *= 1.0 - _GRAVITY * rate
-    z *= np.abs(z) ** (_STRETCH - 1)
+    z *= np.abs(z) ** (_STRETCH - 1 + min(0.75, _STRETCH_OF_FEW / n))
     return np.column_stack([z.real, z.imag])
 
 

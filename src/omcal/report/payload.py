@@ -1,4 +1,4 @@
-"""What the script of a report works on: arrays packed, compressed and written as text."""
+"""Pack the data of a report's script: arrays, compressed and written as text."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Packed:
         self.size: int = 0
 
     def add(self, name: str, array: Array) -> None:
-        """Under a name, with its type and length."""
+        """Add an array under a name."""
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         self._put(name, array.dtype.str[1:], array.tobytes(), array.size)
 
     def add_texts(self, name: str, texts: list[str]) -> None:
-        """As JSON."""
+        """Add texts as JSON."""
         data = json.dumps(texts, separators=(",", ":")).encode()
         self._put(name, "text", data, len(data))
 
@@ -46,12 +46,12 @@ class Packed:
         self.size += len(data)
 
     def text(self) -> str:
-        """All of it, compressed, as base64."""
+        """Return everything, compressed, as base64."""
         return base64.b64encode(zlib.compress(b"".join(self.parts))).decode()
 
 
 def payload(f: Findings, spent: int) -> dict[str, Any]:
-    """The data of the page, of which `spent` bytes are written already."""
+    """Return the data of a page of which `spent` bytes are written already."""
     rows, e = f.map_rows, f.evidence
     packed = Packed()
     packed.add("xy", np.round(f.map.positions * 65535).astype("u2"))
@@ -98,7 +98,7 @@ def _small(codes: Array) -> Array:
 
 
 def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]:
-    """What the map can be coloured by."""
+    """Return the choices that the map can be coloured by."""
     clusters = [f.cluster_title(c) for c in range(len(f.sizes))]
     found: list[dict[str, Any]] = [{"title": "cluster", "array": "cluster", "names": clusters}]
     if class_names is not None:
@@ -115,7 +115,7 @@ def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]
 
 
 def _room(f: Findings, packed: Packed, spent: int) -> int:
-    """How many nearest samples of each view a file of its size has room for."""
+    """Return the number of nearest samples per view that a file of its size has room for."""
     n = len(f.map_rows)
     left = _FIXED + _PER_SAMPLE * n - spent - len(packed.text())
     each = n * len(f.views) * (2 if n < 0xFFFF else 2.2) * 4 / 3
@@ -123,7 +123,7 @@ def _room(f: Findings, packed: Packed, spent: int) -> int:
 
 
 def _near(f: Findings, count: int) -> NDArray[np.uint32]:
-    """Nearest samples as numbers of the map; its length where there is none."""
+    """Return nearest samples as numbers of the map; its length where there is none."""
     rng = np.random.RandomState(f.random_state)
     count = min(count, max(len(f.map_rows) - 1, 0))
     found = nearest_samples(f.model, f.graphs, f.data, f.map_rows, count, rng)

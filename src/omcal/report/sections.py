@@ -24,6 +24,7 @@ from omcal.report.html import (
     sample_link,
     shortened,
     table,
+    template,
 )
 from omcal.report.making import convergence, data, repeat, runs
 from omcal.report.summary import STEADY, cluster_list, decisive_views, interval
@@ -66,29 +67,10 @@ def clusters(f: Findings) -> Section:
         f'<span class="count">{size:,}</span></button></li>'
         for c, size in enumerate(f.sizes.tolist())
     )
-    search = (
-        '<input id="filter" class="screen" type="search" placeholder="Filter the list" '
-        f'aria-label="Filter the list"{"" if len(f.sizes) > _FILTERED else " hidden"}>'
-    )
+    hidden = "" if len(f.sizes) > _FILTERED else " hidden"
     body = join(
         paragraph(f"{_of_map(f)} Distances between far groups mean little. {note}"),
-        Html(
-            f'<div class="map"><figure>{_TOOLS}'
-            '<div class="frame"><canvas id="map" tabindex="0" role="application" '
-            'aria-label="Map of the samples. Arrow keys go from sample to sample, Enter opens '
-            'one, plus and minus zoom."></canvas><div id="tip" class="tip" hidden></div>'
-            '<div id="box" class="box" hidden></div></div>'
-            '<figcaption class="screen">Click a sample to see what speaks for its cluster. Drag '
-            "to move, pinch, or hold Ctrl and scroll, to zoom; hold Shift and drag, or press "
-            "Select, to mark samples. With the keyboard: arrows go from sample to sample, Enter "
-            "opens one, Shift and arrows move, + and − zoom, 0 shows all.</figcaption>"
-            f'{_TAKE}<div id="said" class="skip" aria-live="polite"></div></figure>'
-            f'<div class="side"><div id="card" class="sample" tabindex="-1" hidden></div>'
-            f'<div id="marked" class="sample" hidden></div>{search}<div id="scale" hidden></div>'
-            f'<ul id="legend" class="legend" aria-label="Clusters and their sizes">{legend}</ul>'
-            "</div></div><noscript><p>The map needs JavaScript; everything else is here.</p>"
-            "</noscript>"
-        ),
+        template("map.html", legend=legend, hidden=hidden),
         Html("<h3>Sizes</h3>"),
         _sizes(f),
     )
@@ -134,22 +116,6 @@ def _of_map(f: Findings) -> str:
             "mixed with others: most neighbours there are of other clusters."
         )
     return made
-
-
-_TOOLS = (
-    '<div class="tools screen"><label>Colour by <select id="colour"></select></label>'
-    '<span class="find"><input id="find" type="search" placeholder="Find a sample" '
-    'aria-label="Find a sample by its id" autocomplete="off"><ul id="hits" hidden></ul></span>'
-    '<span class="keys"><button type="button" id="in" aria-label="Zoom in">+</button>'
-    '<button type="button" id="out" aria-label="Zoom out">−</button>'
-    '<button type="button" id="all">Show all</button>'
-    '<button type="button" id="select" aria-pressed="false">Select</button></span></div>'
-)
-_TAKE = (
-    '<div class="take screen"><button type="button" id="labels">Labels (CSV)</button>'
-    '<button type="button" id="map-png">Map (PNG)</button>'
-    '<button type="button" id="map-svg">Map (SVG)</button></div>'
-)
 
 
 def views(f: Findings) -> Section | None:

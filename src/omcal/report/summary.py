@@ -1,4 +1,4 @@
-"""The head of a report: tests that the result passed, reasons to doubt it, and the numbers."""
+"""Write the head of a report: tests that were passed, reasons for doubt, and the numbers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CLEARLY = 0.05  # share of the samples that is more than chance
 _BEYOND_CHANCE = 0.2  # adjusted Rand index with known classes
 STEADY = 0.9  # adjusted Rand index from which a result is called the same
 
-Diagnostic = tuple[str, str]  # what, and one thing to try
+Diagnostic = tuple[str, str]  # an observation, and one thing to try
 
 
 def lead(f: Findings) -> Html:
-    """The result in a sentence, what to trust and what to doubt, and the numbers."""
+    """Return the result in a sentence, the reasons for trust and doubt, and the numbers."""
     n, found = len(f.labels), int((f.sizes > 0).sum())
     used = f.sizes[f.sizes > 0]
     least, most = percent(used.min() / n), percent(used.max() / n)
@@ -108,7 +108,7 @@ def trust(f: Findings) -> list[str]:
 
 
 def _between(f: Findings) -> Mask:
-    """Samples that lie between two clusters: by their ties, or because half of the runs differ."""
+    """Return whether samples lie between two clusters: by ties, or as half of the runs differ."""
     return np.asarray(f.certainty <= (_HALF if hasattr(f.model, "runs_") else BETWEEN))
 
 
@@ -163,7 +163,7 @@ def doubts(f: Findings) -> Iterator[Diagnostic]:
 
 
 def decisive_views(f: Findings) -> list[str]:
-    """Views without which the clusters change by more than other samples would change them."""
+    """Return the views without which the clusters change by more than resamples change them."""
     found = f.explanation
     if found is None or found.repeated_range is None:
         return []
@@ -172,24 +172,12 @@ def decisive_views(f: Findings) -> list[str]:
 
 
 def count(number: int, what: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> count(1, "view"), count(1200, "sample")
-    ('1 view', '1,200 samples')
-    """
+    """Return a number and what it counts: 1 view, 1,200 samples."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def interval(found: Range) -> str:
-    """Return a range as text.
-
-    Examples
-    --------
-    >>> interval((0.5, 0.75)), interval((0.5, 0.5))
-    ('0.50 to 0.75', '0.50')
-    """
+    """Return a range as text: 0.50 to 0.75, or one number where both ends are the same."""
     low, high = (f"{end:.2f}" for end in found)
     return low if low == high else f"{low} to {high}"
 
