@@ -2,7 +2,7 @@
 
 python benchmarks/tables.py missing   loss of accuracy with 10 and 30 % of the cells missing, over
                                       all sets of ../shared of at most 3000 samples; names of
-                                      some may follow, as all take half an hour
+                                      some may follow, and a number of processes
 python benchmarks/tables.py mixed     drawn mixed tables: three degrees of overlap, categories that
                                       carry all, some or none of the clusters
 python benchmarks/tables.py real      mixed tables of palmerpenguins, vega_datasets, statsmodels
@@ -21,6 +21,7 @@ linkage, and k-means on one-hot; those whose package is not installed are left o
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -39,7 +41,8 @@ from omcal import OMCAL
 from omcal.datasets import load_views
 from omcal.metrics import clustering_accuracy as accuracy
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("OMCAL_DATA", SHARED))
 RESULTS = Path(__file__).parent / "results" / "tables_missing.json"
 SETS = (
     *("Dermatology.mat", "MSRCv1.mat", "Prokaryotic.mat", "Coil.mat", "Wiki.mat", "htad.csv"),
@@ -65,20 +68,33 @@ def holed(view: Any, share: float, rng: np.random.Generator) -> Any:
     return view + sparse.csr_array((np.full(len(places), np.nan), at), shape=view.shape)
 
 
+def with_gaps(name: str, share: str, seed: int) -> float:
+    """Return the accuracy on a set without a share of its cells."""
+    warnings.simplefilter("ignore")  # in each process
+    data = load_views(DATA / name)
+    rng = np.random.default_rng([seed, round(100 * float(share))])
+    views = {key: holed(view, float(share), rng) for key, view in data.views.items()}
+    model = OMCAL(data.n_classes, random_state=seed).fit(views)
+    return round(accuracy(data.labels, model.labels_), 4)
+
+
 def missing(*names: str) -> None:
-    """Write the accuracy with 0, 10 and 30 % of the cells missing; print the loss over all sets."""
+    """Write the accuracy with 0, 10 and 30 % of the cells missing; print the loss over all sets.
+
+    A number among the names is that of the processes.
+    """
+    jobs = next((int(name) for name in names if name.isdigit()), 1)
+    sets = [name for name in names if not name.isdigit()] or SETS
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in names or SETS:
-        data = load_views(DATA / name)
-        found: dict[str, list[float]] = {"0": [], "0.1": [], "0.3": []}
-        for seed in range(SEEDS):
-            rng = np.random.default_rng(seed)
-            for share, scores in found.items():
-                views = {key: holed(v, float(share), rng) for key, v in data.views.items()}
-                model = OMCAL(data.n_classes, random_state=seed).fit(views)
-                scores.append(round(accuracy(data.labels, model.labels_), 4))
-        kept[name] = found
-        RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
+    keys = [
+        (n, share, seed) for n in sets for share in ("0", "0.1", "0.3") for seed in range(SEEDS)
+    ]
+    scores = Parallel(jobs)(delayed(with_gaps)(*key) for key in keys)
+    for name in sets:
+        kept[name] = {"0": [], "0.1": [], "0.3": []}
+    for (name, share, _), score in zip(keys, scores, strict=True):
+        kept[name][share].append(score)
+    RESULTS.write_text(json.dumps(kept, indent=1) + "\n")
     for name, found in kept.items():
         print(name, "  ".join(f"{float(s):.0%}: {np.mean(v):.3f}" for s, v in found.items()))
     for share in ("0.1", "0.3"):

@@ -11,7 +11,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics import adjusted_rand_score
 
 from omcal import OCAL, OMCAL, load
-from omcal.method.kinds import (
+from omcal.method.scaling import Scaling
+from omcal.views.kinds import (
     SAMPLE_ROWS,
     Kind,
     _quantile,
@@ -22,7 +23,6 @@ from omcal.method.kinds import (
     typical_values,
     usual_tail,
 )
-from omcal.method.scaling import Scaling
 from omcal.views.view import View
 from view_kinds import KINDS, RNG, Y, amounts, counts, embeddings
 

@@ -8,9 +8,9 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from omcal.method import scaling
-from omcal.method.kinds import Kind
 from omcal.method.moments import Moments
 from omcal.method.scaling import SCALES, Scaling, ScalingPlan
+from omcal.views.kinds import Kind
 from omcal.views.view import View
 
 

@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from large_fits import assert_same_fit, file_size_limit, mapped, overlapping, sweeps
 from omcal import OCAL, OMCAL
 from omcal.machine.memory import parse_bytes
-from omcal.method.kinds import SAMPLE_ROWS
 from omcal.places import disk as out_of_core
 from omcal.places.data_scan import DataScan
+from omcal.views.kinds import SAMPLE_ROWS
 from omcal.views.stored import MappedRows, ParquetRows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -7,7 +7,7 @@ from scipy import sparse
 import omcal.method.anchors
 from omcal import OMCAL, Consensus
 from omcal.method import graph, scaling
-from omcal.method.kinds import SAMPLE_ROWS
+from omcal.views.kinds import SAMPLE_ROWS
 from omcal.views.view import View
 
 N, M = 6000, 12

@@ -16,7 +16,6 @@ from cuda_on_cpu import kernels_on_cpu
 from omcal.method.anchors import choose_for_runs as host_anchors
 from omcal.method.graph import AnchorGraphs
 from omcal.method.graph import anchor_graphs as host_graphs
-from omcal.method.kinds import kind_of, recognise
 from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.new_samples import joined_graph as host_joined_graph
 from omcal.method.rows import Assignment
@@ -37,6 +36,7 @@ from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.memory import MemoryRows
+from omcal.views.kinds import kind_of, recognise
 from omcal.views.reading import read_views
 from torch_cases import (
     DEVICES,

@@ -1,9 +1,11 @@
-"""Cells without a value count as the middle of their feature, wherever the data are."""
+"""Cells without a value take what the rest of their row suggests, wherever the data are."""
 
 import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
@@ -13,13 +15,22 @@ from omcal.baselines import ConcatKMeans
 from omcal.datasets import make_multiview
 from omcal.metrics import ari
 from omcal.select import n_clusters, tune_without_labels
-from omcal.views.missing import MissingCells, filled_block
+from omcal.views.filling import Fill
+from omcal.views.missing import MissingCells
 
 MADE = make_multiview(240, n_clusters=3, n_views=2, n_features=6, noise=0.5, random_state=0)
 A, B = (view.copy() for view in MADE.views.values())
 HOLES = np.random.default_rng(1).random(A.shape) < 0.1
 HOLED = np.where(HOLES, np.nan, A)
-WHOLE = np.where(HOLES, np.nanmean(HOLED, axis=0), A)  # as the middle has it
+
+
+def filled(X):
+    """Return rows with the values that a fit gives to missing cells."""
+    fill = Fill.learn([X[~np.isnan(X).all(axis=1)]], np.nanmean(X, axis=0), True)
+    return fill.apply(X)
+
+
+WHOLE = filled(HOLED)
 
 pytestmark = pytest.mark.filterwarnings("ignore:view '.*' lacks")
 
@@ -28,7 +39,7 @@ def fitted(X, **how):
     return OMCAL(3, n_anchors=12, random_state=0, **how).fit(X)
 
 
-def test_missing_cells_count_as_the_middle():
+def test_a_fit_and_new_samples_have_the_same_values():
     model = fitted([HOLED, B])
     assert_array_equal(model.labels_, fitted([WHOLE, B]).labels_)
     assert model.n_missing_ == [int(HOLES.sum()), 0]
@@ -55,7 +66,7 @@ def test_every_scaling_and_a_single_cell(scale, rows):
     X = A.copy()
     X[rows] = HOLED[rows]
     X[7, 0] = np.nan
-    middle = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    middle = filled(X)
     how = {"scale": scale}
     assert_array_equal(fitted([X, B], **how).labels_, fitted([middle, B], **how).labels_)
 
@@ -81,8 +92,7 @@ def test_stored_nan_of_sparse_views():
     X = np.where(np.abs(A) > 1, A, 0)
     holes = HOLES & (X != 0)
     holed = sparse.csr_array(np.where(holes, np.nan, X))
-    middle = np.nanmean(np.where(holes, np.nan, X), axis=0)
-    whole = sparse.csr_array(np.where(holes, middle, X))
+    whole = sparse.csr_array(filled(np.where(holes, np.nan, X)))
     model = fitted([holed, B])
     assert_array_equal(model.labels_, fitted([whole, B]).labels_)
     assert np.isnan(holed.data).sum() == holes.sum()  # the user's own is left as it is
@@ -116,14 +126,8 @@ def test_a_row_without_values_is_an_absent_sample():
     model = fitted([X, B])
     there = np.arange(240) > 3
     assert model.n_missing_[0] == np.isnan(X[there]).sum()
-    filled = np.where(HOLES, np.nanmean(X, axis=0), A)
-    expected = (
-        fitted(
-            [filled, B],
-        )
-        .set_params()
-        .fit([filled, B], present=[there, None])
-    )
+    whole = np.where(there[:, None], filled(X), A)
+    expected = OMCAL(3, n_anchors=12, random_state=0).fit([whole, B], present=[there, None])
     assert_array_equal(model.labels_, expected.labels_)
 
 
@@ -180,8 +184,62 @@ def test_counts_add_up_and_wide_whole_numbers_stay_whole():
     assert_allclose(whole.middle, np.nanmean(X, axis=0))
     wide = np.tile(X, 30)  # counts, if they are counts, must look like some
     assert_array_equal(MissingCells.of(wide).middle, np.rint(np.nanmean(wide, axis=0)))
-    empty = filled_block(np.full((2, 3), np.nan), np.zeros(3))
-    assert np.isnan(empty).all()
+    assert np.isnan(Fill.of_means(np.zeros(3)).apply(np.full((2, 3), np.nan))).all()
+
+
+@given(
+    n=st.integers(3, 60),
+    width=st.integers(1, 30),
+    share=st.floats(0.01, 0.6),
+    kind=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40, deadline=None)
+def test_fills_keep_known_cells_and_do_not_depend_on_storage(n, width, share, kind, seed):
+    rng = np.random.default_rng(seed)
+    X = np.maximum(rng.normal(size=(n, 2)) @ rng.normal(size=(2, width)), 0).astype(kind)
+    X[rng.random(X.shape) < share] = np.nan
+    X[:, 0] = 1  # a constant feature, so that no row is empty
+    mean = np.nanmean(np.vstack([X, np.zeros(width)]), axis=0)
+    whole, thin = (Fill.learn([Y], mean, True) for Y in (X, sparse.csr_array(X)))
+    assert_allclose(
+        whole.directions @ whole.directions.T, thin.directions @ thin.directions.T, atol=1e-6
+    )
+    full = whole.apply(X)
+    assert full.dtype == kind and np.isfinite(full).all() and (full >= 0).all()
+    assert_array_equal(full[~np.isnan(X)], X[~np.isnan(X)])
+    assert_allclose(whole.apply(sparse.csr_array(X)).toarray(), full, rtol=1e-4, atol=1e-5)
+    assert_allclose(np.vstack([whole.apply(X[:2]), whole.apply(X[2:])]), full, rtol=1e-4, atol=1e-5)
+    assert_array_equal(whole.apply(full), full)
+
+
+def test_what_the_other_cells_tell_is_taken_and_noise_gets_the_means():
+    rng = np.random.default_rng(0)
+    low_rank = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 30)) + 0.1 * rng.normal(
+        size=(500, 30)
+    )
+    errors = []
+    for X in (low_rank, rng.normal(size=(500, 30))):
+        holes = rng.random(X.shape) < 0.2
+        left = filled(np.where(holes, np.nan, X)) - X
+        errors.append((left[holes] ** 2).mean() / X[holes].var())
+    assert errors[0] < 0.05 and errors[1] < 1.15
+
+
+def test_counts_stay_counts():
+    """Filled cells change neither the kind of a view nor the weights of its terms."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.2 * rng.gamma(0.5, size=(4, 150))[rng.integers(4, size=300)]).astype(float)
+    X[:, 0] = 1
+    holed = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    known = ~np.isnan(holed)
+    present = np.rint(300 * (known & (X != 0)).sum(axis=0) / known.sum(axis=0))
+    for view in (holed, sparse.csr_array(holed)):
+        model = OMCAL(4, random_state=0).fit(view)
+        assert model.view_scales_[0].name == "tfidf"
+        scaling = model._rule.learned.scalings[0]
+        assert_allclose(scaling.weight, np.log(301 / (1 + present)) + 1)
+        assert_array_equal(scaling.unit, 1)
 
 
 def test_scikit_learn_is_told():

@@ -51,7 +51,7 @@ _LAST = (
         "n_missing_",
         "",
         "list of int",
-        "Missing cells of each view, which counted as the middle of their feature.",
+        "Missing cells of each view, which were filled as their rows suggest.",
     ),
     (
         "view_names_",
@@ -138,7 +138,7 @@ class Baseline(_Fitted, Declares, ABC):
         views = read_views(self, X, min_samples=2, present=present, home="memory", absent=absent)
         if n_missing := sum(self.n_missing_):  # refused by methods that need every sample
             warnings.warn(
-                f"{n_missing} missing cells count as the middle of their feature.", stacklevel=2
+                f"{n_missing} missing cells are filled as their rows suggest.", stacklevel=2
             )
         if self._single_view and len(views) > 1:
             raise ValueError(

@@ -38,8 +38,8 @@ def inspect(
 
 def _scales(reading: Reading) -> list[str]:
     """Return the default scaling of each view, with the reason."""
-    from omcal.method.kinds import Kind, recognise, sample_of
-    from omcal.views.missing import MissingCells, fill
+    from omcal.views.kinds import ASKED, Kind, sample_of
+    from omcal.views.missing import MissingCells, known_values
     from omcal.views.view import View
 
     data = reading.load()
@@ -49,7 +49,7 @@ def _scales(reading: Reading) -> list[str]:
 
     def kind_of(name: str) -> Kind:
         sample = sample_of(View(name, data.views[name], present=present.get(name)))
-        return recognise(fill(View(name, sample), MissingCells.of(sample).middle).array)
+        return known_values([sample], MissingCells.of(sample)).kind or ASKED
 
     return [str(known.get(name) or kind_of(name)) for name in data.views]
 

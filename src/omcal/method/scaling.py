@@ -14,9 +14,9 @@ from scipy import sparse
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.threads import map_blocks
-from omcal.method.kinds import ASKED, Kind, recognise, sample_of, typical_values
 from omcal.method.moments import Moments
 from omcal.method.row_steps import RowStep, damped, standard_rows, unit_rows, weighted
+from omcal.views.kinds import ASKED, Kind, recognise, sample_of, typical_values
 from omcal.views.view import Matrix, View, check_finite, count_nonfinite
 
 SCALES = ("auto", "tfidf", "unit", "log", "standard", "feature", "sample", "view", None)
@@ -134,6 +134,7 @@ class ScalingPlan:
     centred: bool
     sample: Matrix | None = None  # where the total variance is that of a sample
     levels_from: int | None = None  # the first of the features that are levels of categories
+    presence: Floats | None = None  # of the known values, where missing cells are filled
 
     @classmethod
     def of(
@@ -142,17 +143,21 @@ class ScalingPlan:
         """Return the plan for a view, from sampled rows where `scale` or its kind needs them."""
         asked = scale_of(scale, view.name)
         levels_from = view.levels_from if asked == "auto" else None
+        known = view.known
         if levels_from is not None:
             kind = Kind("standard", "categories, one-hot: each counts as about one number")
+        elif asked == "auto" and known is not None and known.kind is not None:
+            kind = known.kind
         elif kind is None:
             kind = recognise(sample) if asked == "auto" else Kind(asked)
         centred = not view.sparse
         if kind.name == "tfidf":
             assert sample is not None
             values = sample.data if sparse.issparse(sample) else sample
-            whole = bool((values == np.rint(values)).all())
+            whole = known.whole if known else bool((values == np.rint(values)).all())
             unit = np.ones(view.width) if whole else None
-            return cls(Scaling("unit", unit=unit, kind=kind), False, sample)
+            presence = known.presence if known else None
+            return cls(Scaling("unit", unit=unit, kind=kind), False, sample, presence=presence)
         if kind.name == "log":
             assert sample is not None
             return cls(Scaling(unit=typical_values(sample), kind=kind), centred)
@@ -181,10 +186,10 @@ class ScalingPlan:
         if found is None:
             return self.steps
         if name == "tfidf":
-            present = np.rint(found.mean * found.n)
-            idf = np.log((1 + found.n) / (1 + present)) + 1
+            share = found.mean if self.presence is None else self.presence
+            idf = np.log((1 + found.n) / (1 + np.rint(share * found.n))) + 1
             steps = self._balanced(replace(self.steps, weight=idf))
-            return replace(steps, mean=found.mean, variance=found.mean * (1 - found.mean))
+            return replace(steps, mean=share, variance=share * (1 - share))
         steps = replace(self.steps, mean=found.mean, variance=found.variance)
         if name in ("unit", "view"):
             return replace(steps, factor=_same(float(found.variance.sum()), len(found.mean)))

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.machine.declaring import Declares, Methods, Range, parameter
 from omcal.machine.threads import small_blas
-from omcal.method.kinds import Kind
 from omcal.method.new_samples import ConsensusPredictor, Predictor, indicate
 from omcal.method.rows import Assignment
 from omcal.method.settings import GraphSettings
@@ -55,6 +54,7 @@ from omcal.model.structure import structure_at
 from omcal.model.updating import joint_batches
 from omcal.places.base import Place, sample_rows
 from omcal.places.memory import MemoryRows
+from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
 
 _AFTER_CTRL_C = 20  # iterations of the joint fit; mostly it converges in fewer

@@ -138,8 +138,8 @@ def _about_missing(model: Any) -> Iterator[Diagnostic]:
         lost = cells.lost[list(names)]
         share = lost.sum() / (cells.n * len(lost))
         yield Diagnostic(
-            f"view {name!r} lacks {lost.sum():.0f} of its values ({share:.1%}), which count as the "
-            "middle of their features",
+            f"view {name!r} lacks {lost.sum():.0f} of its values ({share:.1%}), which are filled "
+            "with values that the rest of their rows suggests",
             "impute them if you know better",
         )
         empty = [

@@ -16,7 +16,6 @@ from omcal.machine.scikit import (
     with_callbacks,
 )
 from omcal.machine.threads import one_blas_thread, small_blas
-from omcal.method.kinds import Kind
 from omcal.method.new_samples import GraphModel, Predictor, indicate
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings, start_weights
@@ -46,6 +45,7 @@ from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
 from omcal.model.updating import UpdatedEstimator
 from omcal.places.base import Place, sample_rows
+from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Views
 

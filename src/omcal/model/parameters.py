@@ -68,7 +68,7 @@ labels_ : array of shape (n,)
     n_features_per_view_ : list of int
         Number of features of each view.
     n_missing_ : list of int
-        Number of missing cells of each view, which count as the middle of their features.
+        Number of missing cells of each view, which are filled as their rows suggest.
     view_names_ : list of str
         Names of the views: those of a mapping, else view1, view2 ..."""
 

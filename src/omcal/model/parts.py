@@ -13,7 +13,6 @@ import numpy as np
 
 from omcal.machine.archive import Archive
 from omcal.machine.arrays import Array, on_host
-from omcal.method.kinds import Kind
 from omcal.method.new_samples import GraphModel, Predictor
 from omcal.method.rows import Assignment
 from omcal.method.scaling import SCALES, Scaling
@@ -27,6 +26,8 @@ from omcal.model.runs import Run, certainty, run_table
 from omcal.model.stream import StreamSums
 from omcal.model.structure import Structure
 from omcal.views.columns import split_columns
+from omcal.views.filling import Fill
+from omcal.views.kinds import Kind
 from omcal.views.mixed import check_encoding
 
 _SCALING_PARTS = ("center", "factor", "unit", "weight", "mean", "variance")
@@ -184,7 +185,7 @@ def _run_values(model: Any) -> dict[str, Any]:
         model.n_features_per_view_,
         model._view_columns,
         model._rule.learned.scalings,
-        model._middles,
+        model._fills,
         model.n_missing_,
         strict=True,
     )
@@ -199,10 +200,10 @@ def _run_values(model: Any) -> dict[str, Any]:
                 "row": scaling.row,
                 "kind": list(scaling.kind),
                 **{part: getattr(scaling, part) is not None for part in _SCALING_PARTS},
-                "middle": middle is not None,
+                "fill": None if fill is None else [fill.directions.shape[1], fill.least == 0],
                 "n_missing": n_missing,
             }
-            for name, width, columns, scaling, middle, n_missing in views
+            for name, width, columns, scaling, fill, n_missing in views
         ],
         "columns": None if columns_in is None else [str(name) for name in columns_in],
         "encoding": model._encoding,
@@ -221,7 +222,9 @@ def _run_arrays(model: Any) -> dict[str, Array]:
     arrays = {"view_weights": model.view_weights_, **_shared_arrays(model)}
     for v, scaling in enumerate(model._rule.learned.scalings):
         parts = {part: getattr(scaling, part) for part in _SCALING_PARTS}
-        parts |= {"anchors": model.anchors_[v], "middle": model._middles[v]}
+        fill = model._fills[v]
+        known = None if fill is None else np.vstack([*fill[:2], fill.directions.T])
+        parts |= {"anchors": model.anchors_[v], "fill": known}
         arrays |= {f"{name}.{v}": part for name, part in parts.items() if part is not None}
     return arrays
 
@@ -256,10 +259,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
         raise ModelError("the names of its views are not distinct; the file is damaged.")
     model._encoding = check_encoding(header.get("encoding", {}))
     model.n_features_per_view_ = widths
-    model._middles = [
-        archive.take(f"middle.{v}", (width,)) if flag(view.get("middle", False)) else None
-        for v, (view, width) in enumerate(zip(views, widths, strict=True))
-    ]
+    model._fills = [_fill(view, v, archive) for v, view in enumerate(views)]
     model.n_missing_ = [integer(view.get("n_missing", 0)) for view in views]
     # Where views overlap or leave columns out, the table is not as wide as they are together.
     model.n_features_in_ = integer(header["n_features"], least=1)
@@ -291,6 +291,19 @@ def _columns_of_views(model: Any, names: list[str]) -> list[tuple[str, ...]]:
         return [tuple(names)]
     parts = split_columns(rule, len(names), names)
     return [tuple(np.array(names, dtype=object)[parts[name]]) for name in model.view_names_]
+
+
+def _fill(view: dict[str, Any], v: int, archive: Archive) -> Fill | None:
+    """Return the values for missing cells; earlier versions had the middles of the features."""
+    if flag(view.get("middle", False)):
+        return Fill.of_means(archive.take(f"middle.{v}", (view["width"],)))
+    if view.get("fill") is None:
+        return None
+    n_directions, nonnegative = view["fill"]
+    rows = 2 + integer(n_directions)
+    mean, deviation, *V = archive.take(f"fill.{v}", (rows, view["width"]))
+    directions = np.array(V).reshape(rows - 2, view["width"]).T
+    return Fill(mean, deviation, directions, 0.0 if flag(nonnegative) else -np.inf)
 
 
 def _scaling(view: dict[str, Any], v: int, archive: Archive) -> Scaling:

@@ -83,7 +83,8 @@ class PlacedEstimator(Clusterer, SharedParameters):
         place.n = n = team.check_same(facts_of(place.views) | facts, place.views.n)
         if fill and self.group is not None:
             # Sums over all ranks, which are known to hold the same features by now.
-            views = fill_missing(self, views, True, team.total, counted)
+            of_all = team.first_row, n
+            views = fill_missing(self, views, True, team.total, counted, of_all)
             place = place_for(views, self._asked(), team)
             place.n = n
         return place

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omcal.method.graph import AnchorGraphs
-from omcal.method.kinds import sample_slices
 from omcal.method.new_samples import GraphModel, graphs_of_runs
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.settings import GraphSettings
@@ -26,6 +25,7 @@ from omcal.places.data_scan import (
     scan,
 )
 from omcal.places.memory import join_in_memory
+from omcal.views.kinds import sample_slices
 from omcal.views.view import Views
 
 

@@ -21,6 +21,11 @@ class Team:
 
     is_leader: bool = True  # whether this process does the work that is done once
 
+    @property
+    def first_row(self) -> int:
+        """Number of the first row of this process among those of all."""
+        return 0
+
     def check_same(self, facts: Mapping[str, str], n_rows: int) -> int:
         """Raise where processes state different facts; return the number of rows of all."""
         return n_rows

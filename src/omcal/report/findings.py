@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from omcal.machine.arrays import Array
 from omcal.method.graph import AnchorGraphs
-from omcal.method.kinds import ASKED
 from omcal.method.settings import GraphSettings
 from omcal.method.starts import spectral_basis
 from omcal.metrics import evaluate
@@ -29,6 +28,7 @@ from omcal.report.columns import Column, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
 from omcal.report.layout import SampleMap, make_map
+from omcal.views.kinds import ASKED
 from omcal.views.like import PresentLike
 from omcal.views.view import View, Views
 

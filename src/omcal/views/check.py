@@ -150,7 +150,7 @@ def _record(estimator: Any, given: Given, views: Views) -> None:
     estimator.view_names_ = list(views.names)
     estimator.n_features_per_view_ = list(views.widths)
     estimator._view_columns = [view.columns for view in views]
-    estimator._middles, estimator.n_missing_ = [None] * len(views), [0] * len(views)
+    estimator._fills, estimator.n_missing_ = [None] * len(views), [0] * len(views)
     estimator._missing, estimator._gaps = [], []
 
 

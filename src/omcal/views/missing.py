@@ -1,8 +1,7 @@
-"""Cells without a value: counted, and replaced by the middle of their feature.
+"""Cells without a value: counted, and replaced by values that the rest of their row suggests.
 
 A fit learns of them when a sum over the data is no number, so that data without any cost nothing.
-The middle is the mean of the known values, rounded in wide views of whole numbers, as counts are.
-A row without any value is an absent sample and stays as it is.
+`omcal.views.filling` has the values. A row without any value is an absent sample and stays so.
 """
 
 from __future__ import annotations
@@ -11,19 +10,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.threads import map_blocks, row_blocks
-from omcal.views.view import Matrix, View, Views, require_finite
+from omcal.views.filling import Fill
+from omcal.views.kinds import recognise
+from omcal.views.view import KnownValues, Matrix, View, Views, require_finite
+
+Sampled: TypeAlias = list[tuple[Array, Matrix]]  # numbers of rows, and the rows
 
 _BLOCK_ENTRIES = 1 << 20
 _RUNS, _RUN = 16, 128  # runs of consecutive rows whose missing cells are kept
 _FEATURES = 50  # of which they are kept
-_WIDE = 100  # features, from which on whole numbers show counts and must stay whole
+_WIDE, _MOSTLY_ZERO = 100, 0.7  # features, and share of zeros, of counts, terms and links
 
 
 @dataclass(frozen=True)
@@ -34,22 +37,23 @@ class MissingCells:
     ----------
     n : int
         Rows of samples that the view has.
-    total, count : arrays of shape (n_features,)
-        Sum and number of the known values of each feature.
-    fractions : array of shape (n_features,)
-        Number of known values that are not whole.
     half_empty : int
         Samples that lack more than half of their values.
     infinite : int
         Number of infinite values, which have no mean.
+    total, count : arrays of shape (n_features,)
+        Sum and number of the known values of each feature.
+    fractions, nonzero : arrays of shape (n_features,)
+        Number of known values that are not whole, and that are not zero.
     """
 
     n: int
+    half_empty: int
+    infinite: int
     total: Floats
     count: Floats
     fractions: Floats
-    half_empty: int
-    infinite: int
+    nonzero: Floats
 
     @classmethod
     def of(cls, block: Matrix) -> MissingCells:
@@ -63,16 +67,17 @@ class MissingCells:
             rows = np.repeat(np.arange(n), np.diff(block.indptr))[~known]
             by_row = np.bincount(rows, minlength=n)
             half = int((2 * by_row > block.shape[1]).sum())
-            total = np.bincount(columns, values, block.shape[1]).astype(np.float64)
+            total = np.bincount(columns, values, block.shape[1])
             fractions = np.bincount(broken, minlength=block.shape[1])
-            infinite = int(np.isinf(values).sum())
-            return cls(n, total, _floats(n - lost), _floats(fractions), half, infinite)
+            nonzero = np.bincount(columns[values != 0], minlength=block.shape[1])
+            counts = map(_floats, (total, n - lost, fractions, nonzero))
+            return cls(n, half, int(np.isinf(values).sum()), *counts)
         known = ~np.isnan(block)
         values = np.where(known, block, 0).astype(np.float64)
         half = int((2 * known.sum(axis=1) < block.shape[1]).sum())
-        fractions = (values != np.rint(values)).sum(axis=0)
-        count, infinite = _floats(known.sum(axis=0)), int(np.isinf(values).sum())
-        return cls(n, values.sum(axis=0), count, _floats(fractions), half, infinite)
+        summed = (values, known, values != np.rint(values), values != 0)
+        counts = map(_floats, (part.sum(axis=0) for part in summed))
+        return cls(n, half, int(np.isinf(values).sum()), *counts)
 
     def __add__(self, other: MissingCells) -> MissingCells:
         both = zip(vars(self).values(), vars(other).values(), strict=True)
@@ -80,10 +85,9 @@ class MissingCells:
 
     def over_all(self, total: Callable[[Array], Array]) -> MissingCells:
         """Return the sums over all processes of a fit."""
-        numbers = [self.n, self.half_empty, *self.total, *self.count, *self.fractions]
-        n, half, *sums = total(np.array(numbers, dtype=np.float64))
-        known, count, fractions = np.split(np.array(sums), 3)
-        return MissingCells(int(n), known, count, fractions, int(half), 0)
+        sums = np.array([self.total, self.count, self.fractions, self.nonzero])
+        n, half = total(np.array([self.n, self.half_empty], dtype=np.float64))
+        return MissingCells(int(n), int(half), 0, *total(sums))
 
     @property
     def lost(self) -> Floats:
@@ -101,8 +105,17 @@ class MissingCells:
         return self.total / np.maximum(self.count, 1)
 
     @property
+    def mostly_zero(self) -> bool:
+        """Whether the view is wide and mostly zero: its features share a unit, as counts do."""
+        zero = 1 - self.nonzero.sum() / max(self.count.sum(), 1)
+        return bool(len(self.count) >= _WIDE and zero >= _MOSTLY_ZERO)
+
+    @property
     def middle(self) -> Floats:
-        """Return the middle of each feature: its mean, rounded in wide views of whole numbers."""
+        """Return the middle of each feature: its mean, rounded in wide views of whole numbers.
+
+        The kind of a view is recognised with them, as counts must be whole and mostly zero.
+        """
         whole = (self.fractions == 0) & (len(self.count) >= _WIDE)
         return np.where(whole, np.rint(self.mean), self.mean)
 
@@ -140,16 +153,28 @@ class Gaps:
     missing: Mask
 
 
-def sample_gaps(view: View, cells: MissingCells) -> Gaps | None:
-    """Return the missing cells of some rows of a view, read in a few runs."""
-    if not cells.n_cells:
-        return None
+def sample_gaps(blocks: Sampled, cells: MissingCells) -> Gaps:
+    """Return the missing cells of sampled rows."""
     most = min(_FEATURES, np.count_nonzero(cells.lost))
     features = np.sort(np.argsort(-cells.lost, kind="stable")[:most])
-    n = int(view.array.shape[0])
-    parts = [slice(0, n)]
-    if n > _RUN * _RUNS:
-        parts = [slice(i, i + _RUN) for i in np.linspace(0, n - _RUN, _RUNS).astype(int).tolist()]
+    missing = [np.isnan(_dense(block[:, features])) for _, block in blocks]
+    return Gaps(np.concatenate([rows for rows, _ in blocks]), features, np.concatenate(missing))
+
+
+def _dense(block: Matrix) -> Floats:
+    return _floats(block.toarray() if sparse.issparse(block) else block)
+
+
+def sample_blocks(view: View, first: int = 0, n: int | None = None) -> Sampled:
+    """Return those of 2,048 rows, read in a few runs, that are here, with their numbers here.
+
+    The first row here is row `first` of the n rows of all processes.
+    """
+    own = int(view.array.shape[0])
+    n = own if n is None else n
+    starts, size = ([0], n) if n <= _RUN * _RUNS else (np.linspace(0, n - _RUN, _RUNS), _RUN)
+    ends = [np.clip([int(i) - first, int(i) + size - first], 0, own).tolist() for i in starts]
+    parts = [slice(*pair) for pair in ends if pair[0] < pair[1]] or [slice(0, 0)]
     blocks = [view.array[part] for part in parts]
     if view.home == "cluster":
         import dask
@@ -157,12 +182,20 @@ def sample_gaps(view: View, cells: MissingCells) -> Gaps | None:
         blocks = dask.compute(*blocks)
     found = []
     for part, block in zip(parts, blocks, strict=True):
-        block = block.toarray() if sparse.issparse(block) else np.asarray(block)
-        empty = np.isnan(block) if block.dtype.kind == "f" else np.zeros(block.shape, dtype=bool)
-        there = ~empty.all(axis=1)
-        found.append((np.arange(part.start, part.stop)[there], empty[there][:, features]))
-    rows, missing = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return Gaps(rows, features, missing)
+        there = np.ones(block.shape[0], bool) if view.present is None else view.present[part]
+        if not sparse.issparse(block) and block.dtype.kind == "f":
+            there = there & ~np.isnan(block).all(axis=1)
+        found.append((np.arange(part.start, part.stop)[there], block[there]))
+    return found
+
+
+def known_values(blocks: Sequence[Matrix], cells: MissingCells) -> KnownValues:
+    """Return the kind of a view as its known values show it, and their presence."""
+    filled = [Fill.of_means(cells.middle).apply(block) for block in blocks]
+    stack = sparse.vstack if sparse.issparse(filled[0]) else np.concatenate
+    rows = stack(filled)
+    kind = recognise(rows) if rows.shape[0] else None
+    return KnownValues(kind, not cells.fractions.any(), cells.nonzero / np.maximum(cells.count, 1))
 
 
 def count_cells(view: View) -> MissingCells:
@@ -199,35 +232,13 @@ def _count_block(block: Array) -> MissingCells:
     return _count_rows(View("", block), slice(None))
 
 
-def fill(view: View, middle: Floats) -> View:
-    """Return the view with the middle of its feature in each missing cell."""
+def fill(view: View, values: Fill) -> View:
+    """Return the view with its missing cells filled, wherever its rows are."""
     array = view.array
     if view.home == "cluster":
         import dask.array as da
 
-        return replace(view, array=da.map_blocks(filled_block, array, middle, dtype=array.dtype))
+        return replace(view, array=da.map_blocks(values.apply, array, dtype=array.dtype))
     if view.home in ("disk", "device"):
-        return replace(view, array=array.filled(middle))
-    if sparse.issparse(array):
-        found = np.flatnonzero(np.isnan(array.data))
-        whole = array.copy()
-        whole.data[found] = middle[array.indices[found]]
-        return replace(view, array=whole)
-    return replace(view, array=filled_block(array, middle))
-
-
-def filled_block(block: Array, middle: Floats) -> Array:
-    """Return rows with their missing cells filled; rows without any value are left."""
-    if block.dtype.kind != "f":
-        return block
-    holes = np.isnan(block)
-    if not holes.any():
-        return block
-    holes &= ~holes.all(axis=1, keepdims=True)
-    return np.where(holes, middle.astype(block.dtype), block)
-
-
-def fill_views(views: Views, middles: Sequence[Floats | None]) -> Views:
-    """Return the views with their missing cells filled."""
-    both = zip(views, middles, strict=True)
-    return Views([view if middle is None else fill(view, middle) for view, middle in both])
+        return replace(view, array=array.filled(values))
+    return replace(view, array=values.apply(array))

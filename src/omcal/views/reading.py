@@ -12,7 +12,15 @@ from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, adapt, is_matrix
 from omcal.views.check import check, columns_of_table
 from omcal.views.columns import listed_shapes
-from omcal.views.missing import MissingCells, count_missing, fill_views, sample_gaps
+from omcal.views.filling import Fill
+from omcal.views.missing import (
+    MissingCells,
+    count_missing,
+    fill,
+    known_values,
+    sample_blocks,
+    sample_gaps,
+)
 from omcal.views.mixed import encode_tables, lost_cells
 from omcal.views.pair import Member, PairingError, pair
 from omcal.views.view import MissingValuesError, View, Views, check_finite
@@ -83,29 +91,35 @@ def fill_missing(
     reset: bool,
     total: Callable[[Array], Array],
     counted: list[MissingCells] | None = None,
+    of_all: tuple[int, int | None] = (0, None),
 ) -> Views:
-    """Fill missing cells with the middles of their features, which a fit records.
+    """Fill missing cells by a model of each view, which a fit learns and records.
 
-    `total` sums an array over all processes of a fit; `counted` are the counts of this process.
+    `total` sums an array over all processes of a fit; `counted` are the counts of this process,
+    whose first row is the first of `of_all`, out of the second.
     """
-    if reset:
-        found = [cells.over_all(total) for cells in counted or count_missing(views)]
-        estimator._missing = found
-        alone = getattr(estimator, "group", None) is None  # a rank knows its own labels only
-        both = zip(views, found, strict=True)
-        estimator._gaps = [sample_gaps(view, cells) if alone else None for view, cells in both]
-        # Where the kind of a view is known, whole numbers need not stay whole to show it.
-        estimator._middles = [
-            None if not cells.n_cells else cells.middle if view.levels_from is None else cells.mean
-            for view, cells in zip(views, found, strict=True)
-        ]
-        estimator.n_missing_ = [
-            lost_cells(cells, estimator._encoding.get(view.name, {}), view.columns)
-            for view, cells in zip(views, found, strict=True)
-        ]
-        return fill_views(views, estimator._middles)
-    known = zip(estimator._middles, estimator._rule_middles(), strict=True)
-    return fill_views(views, [other if middle is None else middle for middle, other in known])
+    if not reset:
+        known = zip(estimator._fills, estimator._rule_middles(), strict=True)
+        values = [Fill.of_means(middle) if one is None else one for one, middle in known]
+        return Views([fill(view, one) for view, one in zip(views, values, strict=True)])
+    found = [cells.over_all(total) for cells in counted or count_missing(views)]
+    estimator._missing = found
+    estimator._gaps, estimator._fills = ([None] * len(views) for _ in range(2))
+    alone = getattr(estimator, "group", None) is None  # a rank knows its own labels only
+    filled = list(views)
+    for v, (view, cells) in enumerate(zip(views, found, strict=True)):
+        if cells.n_cells:
+            blocks = sample_blocks(view, *of_all)
+            estimator._gaps[v] = sample_gaps(blocks, cells) if alone else None
+            rows = [block for _, block in blocks]
+            estimator._fills[v] = Fill.learn(rows, cells.mean, not cells.mostly_zero, total)
+            view = replace(view, known=known_values(rows, cells))
+            filled[v] = fill(view, estimator._fills[v])
+    estimator.n_missing_ = [
+        lost_cells(cells, estimator._encoding.get(view.name, {}), view.columns)
+        for view, cells in zip(views, found, strict=True)
+    ]
+    return Views(filled)
 
 
 def pair_views(given: Given, present: Any = None) -> Given:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from omcal.machine.arrays import Array, Floats
+from omcal.machine.arrays import Array
 from omcal.machine.optional import require
-from omcal.views.missing import filled_block
+from omcal.views.filling import Fill
 from omcal.views.table import Table, column_names, require_numeric
 from omcal.views.view import Home, View
 
@@ -81,7 +81,7 @@ class StoredArray:
 
     table: StoredTable
     columns: slice | Array | None = None
-    middle: Floats | None = None  # of each feature, for its missing cells
+    fill: Fill | None = None  # values for missing cells
     home: ClassVar[Home] = "disk"
 
     @property
@@ -108,17 +108,16 @@ class StoredArray:
         """Return some of the columns of this array."""
         if self.columns is not None:
             columns = np.arange(self.table.shape[1])[self.columns][columns]
-        middle = None if self.middle is None else self.middle[columns]
-        return replace(self, columns=columns, middle=middle)
+        return replace(self, columns=columns)
 
-    def filled(self, middle: Floats) -> StoredArray:
-        """Return the array with the middle of its feature in each missing cell."""
-        return replace(self, middle=middle)
+    def filled(self, fill: Fill) -> StoredArray:
+        """Return the array whose missing cells are filled when they are read."""
+        return replace(self, fill=fill)
 
     def pick(self, block: Array) -> Array:
         """Return the columns of this array from rows of its table."""
         block = block if self.columns is None else block[:, self.columns]
-        return block if self.middle is None else filled_block(block, self.middle)
+        return block if self.fill is None else self.fill.apply(block)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype=dtype)

@@ -10,6 +10,7 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.torch import Device, Tensor, numpy_dtype, torch_dtype
+from omcal.views.filling import ROUNDS, Fill
 from omcal.views.table import Table, require_2d
 from omcal.views.view import Home, View, Views
 
@@ -55,11 +56,22 @@ class TensorArray:
         """Return some of the columns of this array."""
         return TensorArray(self.tensor[:, columns])
 
-    def filled(self, middle: Array) -> TensorArray:
-        """Return the array with the middle of its feature in each missing cell."""
-        holes = self.tensor.isnan()
+    def filled(self, fill: Fill) -> TensorArray:
+        """Return the array with its missing cells filled on the device, as `Fill.apply` does."""
+        X, wide = self.tensor, torch.float32 if self.device.type == "mps" else torch.float64
+        holes = X.isnan()
         holes &= ~holes.all(dim=1, keepdim=True)
-        return TensorArray(torch.where(holes, torch.as_tensor(middle).to(self.tensor), self.tensor))
+        some = holes.any(dim=1)
+        mean, deviation, V = (torch.as_tensor(part).to(X.device, wide) for part in fill[:3])
+        inverse = torch.where(deviation > 0, 1 / deviation, 0)
+        known = torch.where(holes[some], 0, (X[some].to(wide) - mean) * inverse)
+        rows = known
+        for _ in range(ROUNDS):
+            rows = torch.where(holes[some], (rows @ V) @ V.T, known)
+        values = (mean + deviation * rows).clamp(min=fill.least)
+        whole = X.clone()
+        whole[some] = torch.where(holes[some], values.to(X.dtype), X[some])
+        return TensorArray(whole)
 
     def __getitem__(self, rows: slice | Array) -> Array:
         if not isinstance(rows, slice):

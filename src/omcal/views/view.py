@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from omcal.machine.arrays import Array, Mask
+from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.threads import map_blocks, row_slice
 from omcal.views.present import read_masks, rows_present
+
+if TYPE_CHECKING:
+    from omcal.views.kinds import Kind
 
 _BLOCK_ENTRIES = 1 << 22  # checked per block
 
 Home = Literal["memory", "disk", "cluster", "device"]
 Matrix: TypeAlias = Any  # a 2-D ndarray or a SciPy CSR matrix or array; lazy: stored, or of Dask
+
+
+class KnownValues(NamedTuple):
+    """Facts on a view with filled cells, from the values that were known."""
+
+    kind: Kind | None  # None where there were no rows
+    whole: bool  # whether all are whole numbers
+    presence: Floats  # share of the values of each feature that are not zero
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,7 @@ class View:
     columns: tuple[str, ...] | None = None  # the names of the features, where they have any
     present: Mask | None = None  # which samples are in the view; None: all
     levels_from: int | None = None  # the first of the features that are levels of categories
+    known: KnownValues | None = None  # where missing cells are filled
 
     @property
     def width(self) -> int:
@@ -66,7 +78,7 @@ class View:
         names = None if self.columns is None else tuple(np.array(self.columns)[columns].tolist())
         by_method = self.home in ("disk", "device")
         array = self.array.take(columns) if by_method else self.array[:, columns]
-        return replace(self, array=array, columns=names, levels_from=None)
+        return replace(self, array=array, columns=names, levels_from=None, known=None)
 
     def part(self, array: Matrix, rows: slice | Array) -> View:
         """Return the view of some rows, which are in `array`."""

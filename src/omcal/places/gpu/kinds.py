@@ -9,8 +9,8 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.torch import Tensor
-from omcal.method.kinds import TAIL_QUANTILES, of_length_one, tail_columns, usual_tail
 from omcal.places.gpu.devices import wide_type
+from omcal.views.kinds import TAIL_QUANTILES, of_length_one, tail_columns, usual_tail
 
 
 def facts_of(tensors: Sequence[Tensor], rows: Array) -> list[OfTensor]:
@@ -29,7 +29,7 @@ def _facts(tensor: Tensor, where: Tensor) -> Tensor:
 
 
 class OfTensor:
-    """`omcal.method.kinds.Facts` of rows on a device; `whole` and `tail` wait for it."""
+    """`omcal.views.kinds.Facts` of rows on a device; `whole` and `tail` wait for it."""
 
     def __init__(self, tensor: Tensor, where: Tensor, told: Floats) -> None:
         self._tensor, self._where = tensor, where

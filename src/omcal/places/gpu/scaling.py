@@ -12,12 +12,12 @@ import numpy as np
 from omcal.machine import torch
 from omcal.machine.arrays import Array
 from omcal.machine.torch import Tensor, torch_dtype
-from omcal.method.kinds import Kind, kind_of, sample_of, sample_rows
 from omcal.method.moments import Moments
 from omcal.method.scaling import Scale, Scaling, ScalingPlan, moments, needs_sample, scale_of
 from omcal.places.gpu import cuda_views
 from omcal.places.gpu.devices import send, wide_type
 from omcal.places.gpu.kinds import facts_of
+from omcal.views.kinds import Kind, kind_of, sample_of, sample_rows
 from omcal.views.view import check_finite as check_on_host
 from omcal.views.view import count_nonfinite, require_finite
 
