@@ -26,6 +26,7 @@ __all__ = ["model_of", "omcal", "views_of"]
 _PREFERRED = "X_pca"
 
 Keys = str | Sequence[str] | Mapping[str, str] | None
+Source = tuple[Any, str | None, str | None]  # an AnnData object, its key and its layer
 
 
 class Cells(Protocol):
@@ -139,7 +140,7 @@ def omcal(
     if copy:
         data = data.copy()
     views, present = views_of(data, use_rep=use_rep, layer=layer)
-    params.setdefault("scale", _scales(data, views, use_rep, layer))
+    params.setdefault("scale", _scales(_sources(data, use_rep, layer)))
     model: OMCAL | Consensus = OMCAL(n_clusters, **params)
     if n_runs > 1:
         model = Consensus(model, n_runs=n_runs, random_state=params.get("random_state"))
@@ -235,17 +236,25 @@ def views_of(
     >>> {name: view.shape for name, view in views.items()}, present
     ({'X': (5, 3), 'X_pca': (5, 2)}, None)
     """
-    if hasattr(data, "mod"):
-        return _modalities(data, use_rep, layer)
-    return _parts(data, use_rep, layer), None
+    sources = _sources(data, use_rep, layer)
+    if not hasattr(data, "mod"):
+        return {name: _matrix(*source, "data") for name, source in sources.items()}, None
+    everyone = data.obs.index
+    order = {name: cells.obs_names.get_indexer(everyone) for name, (cells, *_) in sources.items()}
+    views = {
+        name: spread_rows(_matrix(*source, name), order[name]) for name, source in sources.items()
+    }
+    return views, {name: position >= 0 for name, position in order.items()}
 
 
-def _modalities(mdata: Any, use_rep: Keys, layer: Any) -> tuple[dict[str, Matrix], dict[str, Mask]]:
-    """Return a view per modality in the order of all cells, and the cells that it has."""
+def _sources(data: Any, use_rep: Keys, layer: Any) -> dict[str, Source]:
+    """Return the AnnData object, the key and the layer of each view."""
+    if not hasattr(data, "mod"):
+        return _keys_of(data, use_rep, layer)
     if isinstance(use_rep, Mapping):
-        keys: dict[str, str | None] = _of_modalities(mdata, use_rep, "use_rep")
+        keys: dict[str, str | None] = _of_modalities(data, use_rep, "use_rep")
     elif use_rep is None or isinstance(use_rep, str):
-        keys = dict.fromkeys(mdata.mod, use_rep)
+        keys = dict.fromkeys(data.mod, use_rep)
     else:
         raise ValueError(
             f"use_rep={use_rep!r} is for AnnData; for MuData give one key, or a mapping from "
@@ -253,14 +262,9 @@ def _modalities(mdata: Any, use_rep: Keys, layer: Any) -> tuple[dict[str, Matrix
         )
     layers: dict[str, str | None] = dict.fromkeys(keys, layer if isinstance(layer, str) else None)
     if isinstance(layer, Mapping):
-        layers |= _of_modalities(mdata, layer, "layer")
+        layers |= _of_modalities(data, layer, "layer")
         keys = {**dict.fromkeys(layer), **keys} if isinstance(use_rep, Mapping) else keys
-    order = {name: mdata.mod[name].obs_names.get_indexer(mdata.obs_names) for name in keys}
-    views = {
-        name: spread_rows(_part(mdata.mod[name], key, layers[name], name), order[name])
-        for name, key in keys.items()
-    }
-    return views, {name: position >= 0 for name, position in order.items()}
+    return {name: (data.mod[name], key, layers[name]) for name, key in keys.items()}
 
 
 def _of_modalities(mdata: Any, given: Mapping[str, str], parameter: str) -> dict[str, Any]:
@@ -273,25 +277,24 @@ def _of_modalities(mdata: Any, given: Mapping[str, str], parameter: str) -> dict
     return {name: str(key) for name, key in given.items()}
 
 
-def _parts(adata: Any, use_rep: Keys, layer: Any) -> dict[str, Any]:
-    """Return a view per key of an AnnData object."""
+def _keys_of(adata: Any, use_rep: Keys, layer: Any) -> dict[str, Source]:
     for parameter, given in (("use_rep", use_rep), ("layer", layer)):
         if isinstance(given, Mapping):
             raise ValueError(f"{parameter}={given!r} is for MuData; give one name.")
     keys = [use_rep] if use_rep is None or isinstance(use_rep, str) else list(use_rep)
     if not keys:
         raise ValueError("use_rep is empty; give at least one key of obsm, or 'X'.")
-    parts = {key or layer or _default_key(adata): _part(adata, key, layer, "data") for key in keys}
-    if len(parts) < len(keys):
+    found = {key or layer or _default_key(adata): (adata, key, layer) for key in keys}
+    if len(found) < len(keys):
         raise ValueError(f"use_rep={use_rep!r} names a key twice; each is one view.")
-    return parts
+    return found
 
 
 def _default_key(adata: Any) -> str:
     return _PREFERRED if _PREFERRED in adata.obsm else "X"
 
 
-def _part(adata: Any, key: str | None, layer: str | None, name: str) -> Any:
+def _matrix(adata: Any, key: str | None, layer: str | None, name: str) -> Any:
     """Return the matrix in `key` or `layer`: an array or a sparse matrix."""
     if layer is not None:
         if key not in (None, "X"):
@@ -316,19 +319,10 @@ def _in_memory(part: Any) -> Any:
     return stacked(Columns.of(part)) if is_frame(part) else part
 
 
-def _scales(data: Any, views: dict[str, Any], use_rep: Keys, layer: Any) -> dict[str, str]:
+def _scales(sources: dict[str, Source]) -> dict[str, str]:
     """Return the `scale` of the views that hold components."""
-    scales = {}
-    for name in views:
-        if hasattr(data, "mod"):
-            key = use_rep.get(name) if isinstance(use_rep, Mapping) else use_rep
-            of_layer = layer if isinstance(layer, str) else (layer or {}).get(name)
-            key = "" if of_layer else key or _default_key(data.mod[name])
-        else:
-            key = "" if layer else name
-        if scale := scale_of_key(str(key)):
-            scales[name] = scale
-    return scales
+    keys = {n: "" if layer else key or _default_key(c) for n, (c, key, layer) in sources.items()}
+    return {name: scale for name, key in keys.items() if (scale := scale_of_key(key))}
 
 
 def _as_bytes(model: OMCAL | Consensus) -> np.ndarray:
