@@ -95,7 +95,6 @@ def test_a_sample_ends_near_a_minimum_of_all_its_points(wide):
     centres = 6 * rng.normal(size=(m, d))
     X = centres[np.arange(256 * m) % m] + rng.normal(size=(256 * m, d))
     points = Vectors(X)
-    assert points.span_pays(m) == wide
     found = lloyd(points, m, True, 3, np.random.RandomState(0))
     again = lloyd(points, m, True, 3, np.random.RandomState(0))
     assert_array_equal(found, again)
@@ -123,10 +122,6 @@ class Watched(Vectors):
     def nearest(self, centres):
         self.notes.append(("nearest", self.n))
         return super().nearest(centres)
-
-    def spanned(self, centres):
-        self.notes.append(("spanned", self.n))
-        return super().spanned(centres)
 
 
 def test_a_sample_is_worked_on_from_coarse_to_fine():
@@ -156,50 +151,12 @@ def test_of_points_that_are_no_sample_a_part_gives_the_start():
     assert "start" not in dict(whole.notes)
 
 
-def test_of_points_with_many_features_most_is_done_in_the_span_of_their_centres():
-    m, rng = 4, np.random.default_rng(8)
-    points = Watched(rng.normal(size=(200 * m, 16)))
-    lloyd(points, m, False, 9, np.random.RandomState(0), 64 * m)
-    # Three iterations before that, some after it; coordinates are found anew as the centres move.
-    first, spans, last = [("nearest", 200 * m)] * 3, [("spanned", 200 * m)] * 3, points.notes[7:]
-    assert points.notes[:7] == [("start", 64 * m), *first, *spans]
-    assert set(last) == {("nearest", 200 * m)}
-    assert 1 <= len(last) <= 6
-    apart = Watched(points.X + 50 * rng.normal(size=(m, 16))[np.arange(200 * m) % m])
-    lloyd(apart, m, False, 9, np.random.RandomState(0), 64 * m)
-    assert [what for what, _ in apart.notes] == ["start", *["nearest"] * 3]  # nothing moves then
-    thorough = Watched(points.X)
-    lloyd(thorough, m, False, 3, np.random.RandomState(0))
-    assert "spanned" not in dict(thorough.notes)
-
-
-def test_in_rounds_as_good_minima_are_found():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(10, 60))[rng.integers(10, size=1500)] + rng.normal(size=(1500, 60))
-    points, costs = Vectors(X), []
-    for _ in range(20):
-        start = X[rng.choice(1500, 12, replace=False)]
-        found = kmeans._in_rounds(start, points, 12), kmeans._improved(start, points, 12, 100)
-        costs.append([np.square(cdist(X, centres).min(axis=1)).sum() for centres in found])
-    in_rounds, by_all_features = np.mean(costs, axis=0)
-    assert in_rounds <= 1.002 * by_all_features
-
-
 def test_where_a_part_gives_the_start():
     assert start_rows(1025, 10, 5, thorough=False) == 1024
     assert start_rows(1601, 10, 100, thorough=False) == 1600
     assert start_rows(1024, 10, 5, thorough=False) is None
     assert start_rows(1025, 10, 5, thorough=True) is None
     assert start_rows(1025, 10_000, 5, thorough=False) is None  # all products are there
-
-
-def test_of_many_features_most_is_done_in_the_span_of_coarse_centres():
-    m = 4
-    points = Watched(np.random.default_rng(8).normal(size=(256 * m, 16)))
-    lloyd(points, m, True, 3, np.random.RandomState(0))
-    # Two iterations of a part before it; all others see coordinates, first those of half.
-    spans = [("spanned", 128 * m), ("spanned", 256 * m)]
-    assert points.notes == [("start", 16 * m)] + [("nearest", 64 * m)] * 2 + spans
 
 
 @pytest.mark.parametrize("width", [3, 40])

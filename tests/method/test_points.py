@@ -152,31 +152,6 @@ def test_products_among_the_points_take_no_more_than_twice_their_rows(form, most
     assert not isinstance(Vectors(form(X)).among_themselves, InnerProducts)
 
 
-# The span of the centres
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("chosen", [[4, 9, 20], [4, 9, 4, 20, 9]])  # those alike add nothing
-def test_within_their_span_centres_are_as_near_as_before(form, chosen):
-    X = np.random.default_rng(2).normal(size=(N, 30))
-    points = Vectors(form(X))
-    centres = points.at(chosen)
-    inside, within = points.spanned(centres)
-    assert inside.X.shape == (N, 3) and within.shape == (len(chosen), 3)
-    gap = cdist(X, centres, "sqeuclidean") - cdist(inside.X, within, "sqeuclidean")
-    # What is outside the span is the same for all centres.
-    assert_allclose(gap, np.repeat(gap[:, :1], len(chosen), axis=1), atol=1e-9)
-    projected = X @ np.linalg.pinv(centres) @ centres
-    assert_allclose(gap[:, 0], np.sum((X - projected) ** 2, axis=1), atol=1e-9)
-
-
-def test_when_the_span_of_the_centres_pays():
-    points = Vectors(np.ones((2, 40)))
-    assert points.span_pays(10) and not points.span_pays(11)
-    assert not IncompleteVectors(np.ones((2, 40)), np.ones((2, 1), bool), (40,)).span_pays(1)
-    assert not InnerProducts(np.ones((2, 40))).span_pays(1)
-
-
 # Views that some rows are absent from
 
 

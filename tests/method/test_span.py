@@ -241,7 +241,7 @@ def test_when_a_span_pays():
     assert not span_pays(200, [400], 10, "kmeans", 2)  # few and wide: by inner products
     assert span_pays(201, [400], 10, "kmeans", 2)
     assert not span_pays(n, [25, 14], 10, "kmeans", 2)
-    assert not span_pays(n, widths, 10, "kmeans", 1)
+    assert span_pays(n, widths, 10, "kmeans", 1)
     assert span_pays(1025, widths, 10, "kmeans", 1)
     assert not span_pays(1024, widths, 10, "kmeans", 1)
     assert not span_pays(n, widths, 10, "kmeans-full", 2)
@@ -251,10 +251,11 @@ def test_when_a_span_pays():
 def test_rows_that_are_shared_and_drawn():
     state = np.random.RandomState(0)
     most = SHARED_SAMPLES * SAMPLE_PER_ANCHOR * 2
-    assert shared_rows(most, 2, state) is None
-    rows = shared_rows(most + 1, 2, np.random.RandomState(3))
-    assert_array_equal(shared_rows(most + 1, 2, np.random.RandomState(3)), rows)
+    assert shared_rows(most, 2, [state] * 2) is None
+    rows = shared_rows(most + 1, 2, [np.random.RandomState(3)] * 2)
+    assert_array_equal(shared_rows(most + 1, 2, [np.random.RandomState(3)] * 2), rows)
     assert len(np.unique(rows)) == len(rows) == most
+    assert len(shared_rows(most, 2, [state])) == SAMPLE_PER_ANCHOR * 2  # a run has its own alone
     own = own_rows(most, 2, state)
     assert len(np.unique(own)) == len(own) == SAMPLE_PER_ANCHOR * 2
     assert_array_equal(np.sort(own_rows(100, 2, state)), np.arange(100))

@@ -21,16 +21,6 @@ FEWEST_SEED_ROWS = 1024  # where k-means uses all rows
 PART_PER_ANCHOR = 64  # rows per anchor that most of the iterations see
 MAX_ITER_PART = 10
 MAX_ITER_SAMPLED = 3  # iterations on the whole sample, after the part
-# Where there are many features for each centre, most of the iterations are done in the span of the
-# centres so far, where they cost next to nothing: features outside it hardly tell centres
-# apart. Off, 60000 × 1430 takes 13 % more CPU time (benchmarks/ablations.py).
-HALF_PER_ANCHOR = 128
-MAX_ITER_COARSE = 2  # of the part, with all features
-MAX_ITER_HALF_INSIDE = 10
-MAX_ITER_INSIDE = 10
-# The same where k-means uses all rows and they are more than a part; repeated, as the span moves.
-ROUNDS_INSIDE = 3
-MAX_ITER_LAST = 6  # with all features, after the rounds
 TOLERANCE = 1e-4
 # Rows per candidate of the start: up to here the products of all rows with each other, at once,
 # take less time than the products with the candidates, a few at a time.
@@ -61,49 +51,12 @@ def lloyd(
             by_products = few.n <= MOST_PER_TRIAL * n_trials * n_clusters
             among = few.among_themselves if by_products else few
             chosen = _seed(among, n_clusters, n_trials, random_state)
-            if start_rows and rounds_pay(points.n, n_clusters) and points.span_pays(n_clusters):
-                return _in_rounds(few.at(chosen), points, n_clusters)
             return _improved(few.at(chosen), points, n_clusters, MAX_ITER)
-        if not points.span_pays(n_clusters):
-            centres = _coarse(points, n_clusters, MAX_ITER_PART, n_trials, random_state)
-            return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
-        centres = _coarse(points, n_clusters, MAX_ITER_COARSE, n_trials, random_state)
-        half = points[: HALF_PER_ANCHOR * n_clusters]
-        centres = _improved_inside(centres, half, n_clusters, MAX_ITER_HALF_INSIDE)
-        return _improved_inside(centres, points, n_clusters, MAX_ITER_INSIDE)
-
-
-def _coarse(
-    points: Points,
-    n_clusters: int,
-    max_iter: int,
-    n_trials: int,
-    random_state: np.random.RandomState,
-) -> Any:
-    """Return centres after `max_iter` iterations on a part of the points."""
-    part = points[: PART_PER_ANCHOR * n_clusters]
-    few = part[: SEED_PER_ANCHOR * n_clusters]
-    chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
-    return _improved(few.at(chosen), part, n_clusters, max_iter)
-
-
-def _in_rounds(centres: Any, points: Points, n_clusters: int) -> Any:
-    """Return centres after iterations on all points, mostly in the span of the centres."""
-    last = _improved(centres, points, n_clusters, MAX_ITER_COARSE)
-    centres = _improved(last, points, n_clusters, 1)
-    for _ in range(ROUNDS_INSIDE):
-        if points.moved(last, centres) <= TOLERANCE * points.spread:
-            return centres
-        last, centres = centres, _improved_inside(centres, points, n_clusters, MAX_ITER_INSIDE)
-    return _improved(centres, points, n_clusters, MAX_ITER_LAST)
-
-
-def _improved_inside(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
-    """Iterate in the span of the centres; the last means use all features."""
-    inside, within = points.spanned(centres)
-    search = inside.search(n_clusters)
-    within = _improved(within, inside, n_clusters, max_iter, search)
-    return points.means(search(within), centres)
+        part = points[: PART_PER_ANCHOR * n_clusters]
+        few = part[: SEED_PER_ANCHOR * n_clusters]
+        chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
+        centres = _improved(few.at(chosen), part, n_clusters, MAX_ITER_PART)
+        return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
 
 
 def drawn(n: int, size: int, random_state: np.random.RandomState) -> Array:
@@ -121,20 +74,13 @@ def looked_at_in_order(n: int, n_clusters: int, random_state: np.random.RandomSt
 
     Rows of the same stage are ascending, as this reads faster.
     """
-    seen = [size * n_clusters for size in (SEED_PER_ANCHOR, PART_PER_ANCHOR, HALF_PER_ANCHOR)]
+    seen = [size * n_clusters for size in (SEED_PER_ANCHOR, PART_PER_ANCHOR)]
     return np.concatenate([np.sort(part) for part in np.split(drawn(n, n, random_state), seen)])
 
 
-def _improved(
-    centres: Any,
-    points: Points,
-    n_clusters: int,
-    max_iter: int,
-    search: Callable[[Any], Array] | None = None,
-) -> Any:
+def _improved(centres: Any, points: Points, n_clusters: int, max_iter: int) -> Any:
     """Return the centres after at most `max_iter` iterations."""
-    labels = np.full(points.n, -1)
-    search = search or points.search(n_clusters)
+    labels, search = np.full(points.n, -1), points.search(n_clusters)
     for left in reversed(range(max_iter)):
         new_labels = search(centres)
         if np.array_equal(new_labels, labels):
@@ -150,14 +96,6 @@ def start_rows(n: int, width: int, n_clusters: int, thorough: bool) -> int | Non
     """Return the number of points that the start is drawn from; None: all of them."""
     few = max(SEED_PER_ANCHOR * n_clusters, FEWEST_SEED_ROWS)
     return None if thorough or n <= few or inner_products_pay(n, width) else few
-
-
-def rounds_pay(n: int, n_clusters: int) -> bool:
-    """Whether iterations in the span of the centres save time for n points.
-
-    Off, a fit to 4000 images of 784 pixels takes 1.5 times as much CPU time.
-    """
-    return n > PART_PER_ANCHOR * n_clusters
 
 
 def trials(n: int, n_clusters: int, thorough: bool) -> int:

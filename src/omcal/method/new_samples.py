@@ -15,7 +15,7 @@ from omcal.machine.arrays import Array, Mask
 from omcal.machine.compiled import compiled_pays
 from omcal.machine.compiled import fixed_point as compiled_fixed_point
 from omcal.machine.threads import map_blocks, row_blocks
-from omcal.method.anchors import anchors_of_runs
+from omcal.method.anchors import SAMPLE_PER_ANCHOR, anchors_of_runs
 from omcal.method.graph import AnchorGraphs, anchor_graphs, graphs_in_span
 from omcal.method.rows import Assignment, decide, second, zero_tolerance
 from omcal.method.scaling import Scaling
@@ -105,13 +105,12 @@ def learned_in_span(
     if present is None or present.all():
         found = anchors_in_span(views, scalings, m, random_states, rows)
         return [GraphModel(scalings, anchors, k, shared_span) for anchors, shared_span in found]
-    several = len(random_states) > 1
-    seen: list[Array | None] = [None]
-    if several:
+    seen, sampled = [rows], len(present) >= SAMPLE_PER_ANCHOR * m
+    if len(random_states) > 1:
         own = [own_rows(len(present), m, state) for state in random_states]
-        seen = [one if rows is None else rows[one] for one in own]
+        seen, sampled = [one if rows is None else rows[one] for one in own], True
     how = m, "kmeans", random_states, seen
-    anchors_of = anchors_of_runs(views, scalings, *how, sampled=several)
+    anchors_of = anchors_of_runs(views, scalings, *how, sampled=sampled)
     return [GraphModel(scalings, anchors, k) for anchors in anchors_of]
 
 

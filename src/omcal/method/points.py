@@ -10,9 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from omcal.machine.arrays import Array
-from omcal.machine.threads import small_blas
 
-_FEATURES_PER_CENTRE = 4
 # In the last place, by which equal distances differ at most. In float32 as many as in float64 would
 # take distances for equal that float64 tells apart.
 _SAME_UNITS = {np.dtype(np.float32): 2, np.dtype(np.float64): 16}
@@ -34,14 +32,6 @@ class Points(ABC):
     def search(self, n_clusters: int) -> Callable[[Any], Array]:
         """Return a function from slowly moving centres to the labels of the nearest."""
         return lambda centres: self.nearest(centres)[0]
-
-    def span_pays(self, n_clusters: int) -> bool:
-        """Whether `spanned` is available and reduces the number of features."""
-        return False
-
-    def spanned(self, centres: Any) -> tuple[Points, Any]:
-        """Return points and centres by their coordinates in the span of the centres."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -71,20 +61,6 @@ class Points(ABC):
     @abstractmethod
     def moved(self, before: Any, after: Any) -> float:
         """Return the sum of the squared moves of the centres."""
-
-
-def span_pays(width: int, n_clusters: int) -> bool:
-    """Whether the span of the centres has far fewer dimensions than the features."""
-    return width >= _FEATURES_PER_CENTRE * n_clusters
-
-
-def span_basis(K: Array) -> Array:
-    """Return B such that K B are coordinates of the centres, for their inner products K."""
-    with small_blas(len(K)):
-        values, vectors = np.linalg.eigh(K.astype(np.float64))
-    # Directions of centres that are alike are rounding.
-    there = values > 4 * len(K) * np.finfo(K.dtype).eps * values[-1]
-    return np.asarray((vectors[:, there] / np.sqrt(values[there])).astype(K.dtype))
 
 
 def squared_distances(products: Array, norms: Array, chosen: Any) -> Array:

@@ -88,15 +88,17 @@ def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs
         return False
     many_rows = n >= SEED_PER_ANCHOR * n_anchors
     if n_runs == 1:  # off, one fit of 5000 or 12000 × 1430 takes 1.4 or 1.8 of its CPU time
-        return many_rows and n > FEWEST_SEED_ROWS and not sampled
+        return many_rows and n > FEWEST_SEED_ROWS
     # Few and wide rows are cheaper by their inner products with each other.
     return sampled or (many_rows and not inner_products_pay(n, width))
 
 
-def shared_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array | None:
+def shared_rows(
+    n: int, n_anchors: int, random_states: Sequence[np.random.RandomState]
+) -> Array | None:
     """Return the rows that all runs draw their samples from, ascending; None: all."""
-    size = SHARED_SAMPLES * SAMPLE_PER_ANCHOR * n_anchors
-    return None if size >= n else draw_rows(n, size, random_state)
+    size = (SHARED_SAMPLES if len(random_states) > 1 else 1) * SAMPLE_PER_ANCHOR * n_anchors
+    return None if size >= n else draw_rows(n, size, random_states[0])
 
 
 def own_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Array:

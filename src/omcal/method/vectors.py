@@ -27,8 +27,6 @@ from omcal.method.points import (
     Points,
     first_nearest,
     members,
-    span_basis,
-    span_pays,
     squared_distances,
     tie_slack,
 )
@@ -42,6 +40,7 @@ _SPARSE_ENTRIES = 1 << 18  # the same of sparse rows
 _MANY_NUMBERS = 1 << 21  # in the rows, or the centres: threads then share out means, and starts
 _SHARES_OF_MEANS = 4
 _FEW_MEMBERS = 1 << 15  # entries of a matrix of memberships that is quicker dense
+_FEATURES_PER_CENTRE = 4
 _NARROW = 256  # features: SciPy then sums sooner than NumPy, which reads one cluster at a time
 FEW_ROWS = 2048  # their inner products are cheaper than the distances of a k-means++ start
 _MANY_DISTANCES = 1 << 16  # of all points to all centres: bounds then cost less than they save
@@ -65,27 +64,6 @@ class Vectors(Points):
         width = int(self.X.shape[1])
         most = width // 4 if sparse.issparse(self.X) else max(2 * width, FEW_ROWS)
         return InnerProducts(self.X) if self.n <= min(inner_products.MOST_ROWS, most) else self
-
-    def span_pays(self, n_clusters: int) -> bool:
-        return span_pays(int(self.X.shape[1]), n_clusters)
-
-    def spanned(self, centres: Array) -> tuple[Vectors, Array]:
-        K = sum_blocks(
-            lambda some: centres[:, some] @ centres[:, some].T,
-            *(centres.shape[1], max(1, _SPARSE_ENTRIES // len(centres))),
-        )
-        to_basis = span_basis(K)
-        inside = np.empty((self.n, to_basis.shape[1]), dtype=K.dtype)
-
-        def use(rows: slice, products: Array) -> None:
-            inside[rows] = products @ to_basis
-
-        self._products_with(centres, use)
-        points = Vectors(inside, compiled=self._compiled)
-        # The means of all points depend on one another: a dimension that they lack counts, as it
-        # does on a device, where the rank is not known.
-        points.spread *= to_basis.shape[1] / len(centres)
-        return points, K @ to_basis
 
     @cached_property
     def spread(self) -> float:
@@ -178,7 +156,7 @@ class Vectors(Points):
 
     def _wide(self, n_clusters: int) -> bool:
         """Whether products with centres dominate the time, not the search in them."""
-        return span_pays(int(self.X.shape[1]), n_clusters)
+        return int(self.X.shape[1]) >= _FEATURES_PER_CENTRE * n_clusters
 
     def _centre_norms(self, centres: Array) -> Callable[[slice], Array]:
         """Return a function of rows that gives the squared lengths of the centres for them."""
@@ -253,11 +231,8 @@ class IncompleteVectors(Vectors):
         X = _taken(self.X, some)
         return IncompleteVectors(X, self._present[some], self._widths, self._norms[some])
 
-    def span_pays(self, n_clusters: int) -> bool:
-        return False  # absent features have no coordinates
-
     def search(self, n_clusters: int) -> Callable[[Array], Array]:
-        return Points.search(self, n_clusters)  # nor a distance to centres that bounds could hold
+        return Points.search(self, n_clusters)  # there is no distance that bounds could hold
 
     def at(self, chosen: Sequence[int] | Array) -> Array:
         """Return the chosen rows, with absent views filled from the nearest row that has them."""

@@ -76,7 +76,7 @@ class DataScan:
         how = (settings.n_anchors, settings.anchors)
         self._in_span = span_pays(n, widths, *how, len(random_states))
         if self._in_span:
-            self._rows = shared_rows(n, settings.n_anchors, random_states[0])
+            self._rows = shared_rows(n, settings.n_anchors, random_states)
         elif isinstance(settings.anchors, str):
             self._drawn = [sample_rows(n, *how, state) for state in random_states]
             known = [rows for rows in self._drawn if rows is not None]

@@ -105,7 +105,7 @@ def learn_in_memory(
     s = settings
     scalings = [Scaling.fit(view, s.scale) for view in views]
     if span_pays(views.n, views.widths, s.n_anchors, s.anchors, len(random_states)):
-        rows = shared_rows(views.n, s.n_anchors, random_states[0])
+        rows = shared_rows(views.n, s.n_anchors, random_states)
         return learned_in_span(views, scalings, s, random_states, rows)
     found = choose_for_runs(views, scalings, s.n_anchors, s.anchors, random_states)
     return [GraphModel(scalings, anchors, s.n_neighbors) for anchors in found]

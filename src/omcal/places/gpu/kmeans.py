@@ -15,7 +15,6 @@ from omcal.machine import torch
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.method import kmeans
-from omcal.method.points import span_pays
 from omcal.places.gpu import cuda_kmeans
 from omcal.places.gpu.devices import Repeated, block_entries, wide_type
 
@@ -41,8 +40,7 @@ def lloyd(
         drawn = [np.sort(kmeans.drawn(X.shape[1], start_rows, state)) for state in random_states]
         few = _pick(X, torch.from_numpy(np.stack(drawn)).to(X.device))
     starts = _pick(few, _seed(few, n_clusters, n_trials, random_states))
-    in_rounds = start_rows is not None and kmeans.rounds_pay(X.shape[1], n_clusters)
-    improve = partial(_stages, sampled=sampled, in_rounds=in_rounds)
+    improve = partial(_stages, sampled=sampled)
     centres, empty = improve(starts, X, filling=False)
     for run in np.flatnonzero(empty.tolist()).tolist():
         one = slice(run, run + 1)
@@ -50,62 +48,18 @@ def lloyd(
     return centres
 
 
-def _stages(
-    starts: Tensor, X: Tensor, *, sampled: bool, in_rounds: bool, filling: bool
-) -> Improved:
-    """Improve centres on more and more rows of a sample, or on all rows."""
-    m = int(starts.shape[1])
-    spanned = span_pays(X.shape[2], m)
-    if in_rounds and spanned:
-        return _in_rounds(starts, X, filling=filling)
+def _stages(starts: Tensor, X: Tensor, *, sampled: bool, filling: bool) -> Improved:
+    """Improve centres on a part of a sample and then on all of it, or on all rows."""
     if not sampled:
         return _improved(starts, X, kmeans.MAX_ITER, filling=filling)
-    part, half = X[:, : kmeans.PART_PER_ANCHOR * m], X[:, : kmeans.HALF_PER_ANCHOR * m]
-    stages = [(_improved, part, kmeans.MAX_ITER_PART), (_improved, X, kmeans.MAX_ITER_SAMPLED)]
-    if spanned:
-        stages = [
-            (_improved, part, kmeans.MAX_ITER_COARSE),
-            (_improved_inside, half, kmeans.MAX_ITER_HALF_INSIDE),
-            (_improved_inside, X, kmeans.MAX_ITER_INSIDE),
-        ]
-    centres, empty = starts, _none_empty(starts)
-    for stage, rows, max_iter in stages:
-        centres, some = stage(centres, rows, max_iter, filling=filling)
-        empty = empty | some
-    return centres, empty
-
-
-def _in_rounds(starts: Tensor, X: Tensor, *, filling: bool) -> Improved:
-    """Do `omcal.method.kmeans._in_rounds` for all runs, until the last of them is at rest."""
-    limits = _limits(X)
-    last, empty = _improved(starts, X, kmeans.MAX_ITER_COARSE, filling=filling)
-    centres, some = _improved(last, X, 1, filling=filling)
-    empty = empty | some
-    for _ in range(kmeans.ROUNDS_INSIDE):
-        if bool(((centres - last).square().sum(dim=(1, 2)) <= limits).all()):
-            return centres, empty
-        last = centres
-        centres, some = _improved_inside(last, X, kmeans.MAX_ITER_INSIDE, filling=filling)
-        empty = empty | some
-    centres, some = _improved(centres, X, kmeans.MAX_ITER_LAST, filling=filling)
+    part = X[:, : kmeans.PART_PER_ANCHOR * int(starts.shape[1])]
+    centres, empty = _improved(starts, part, kmeans.MAX_ITER_PART, filling=filling)
+    centres, some = _improved(centres, X, kmeans.MAX_ITER_SAMPLED, filling=filling)
     return centres, empty | some
 
 
-def _improved_inside(starts: Tensor, X: Tensor, max_iter: int, *, filling: bool) -> Improved:
-    """Do `_improved` in the span of the starts of each run; the last means have all features."""
-    runs, m, _ = starts.shape
-    wide = starts.to(wide_type(X.device))
-    products = wide @ wide.mT
-    basis = span_basis(products, X.dtype)
-    inside = _products(X, starts) @ basis.to(X.dtype)
-    within, empty = _improved((products @ basis).to(X.dtype), inside, max_iter, filling=filling)
-    labels = _nearest(inside, within)[0]
-    sums, counts = _sums(X, labels.transpose(0, 2) if len(X) < runs else labels, m)
-    return torch.where(counts[:, :, None] > 0, sums / counts[:, :, None], starts), empty
-
-
 def span_basis(K: Tensor, dtype: object) -> Tensor:
-    """Return B, per run, with K B the coordinates of centres in their span.
+    """Return B, per matrix, with K B the coordinates of points in their span.
 
     K holds their inner products in the wide type. B is an inverse Cholesky factor; the addition to
     the diagonal hides the rounding, in `dtype`, of products with centres that are nearly dependent.

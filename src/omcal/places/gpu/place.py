@@ -80,7 +80,7 @@ class OnDevices(Place):
     ) -> list[GraphModel]:
         """Return graph models whose anchors lie in one span of few directions."""
         views, m = self._views, settings.n_anchors
-        rows = shared_rows(views.n, m, random_states[0])
+        rows = shared_rows(views.n, m, random_states)
         if views.sparse or self.views.present is not None:
             return learned_in_span(self.views, scalings, settings, random_states, rows)
         found = anchors_in_span(views, scalings, m, random_states, rows)
