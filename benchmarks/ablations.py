@@ -26,7 +26,7 @@ from speed import MNIST_WIDTHS, clustered_views
 from omcal import OMCAL, Consensus
 from omcal.machine import compiled, tall_skinny, threads
 from omcal.machine.threads import thread_count
-from omcal.method import anchors, graph, kmeans, points, scaling, vectors
+from omcal.method import anchors, graph, kmeans, scaling, vectors
 from omcal.places import memory
 
 # Shapes: samples, widths, clusters, runs.
@@ -99,13 +99,7 @@ MECHANISMS: dict[str, Callable[[], list[Any]]] = {
         patch.object(kmeans, "inner_products_pay", no),
         patch.object(vectors.Vectors, "among_themselves", property(lambda self: self)),
     ],
-    "span of the centres": lambda: [
-        patch.object(vectors, "span_pays", no),
-        patch.object(
-            vectors.Vectors, "_wide", lambda self, c: points.span_pays(self.X.shape[1], c)
-        ),
-    ],
-    "span of joined runs": lambda: [patch.object(memory, "span_pays", no)],
+    "few directions of wide rows": lambda: [patch.object(memory, "span_pays", no)],
     "smallest one by one": lambda: [patch.object(graph, "_FEW_NEIGHBOURS", 0)],
     "one BLAS thread": lambda: [
         patch.object(module, name, lambda *given: nullcontext())
