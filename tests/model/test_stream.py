@@ -236,3 +236,29 @@ def test_batches_of_other_types_and_copies_give_the_same_model():
         batch = rows(start, start + 200, lambda part, kind=kind: kind(part))
         assert_array_equal(twin.partial_fit(batch).labels_, model.partial_fit(batch).labels_)
         assert_array_equal(twin.basis_, model.basis_)
+
+
+def test_a_failing_update_leaves_the_samples_of_the_stream_as_they_were(monkeypatch):
+    """Rows that an update has put into the reservoir are taken out again."""
+    model = OMCAL(3, random_state=0, half_life=50)
+    twin = OMCAL(3, random_state=0, half_life=50)
+    rng = np.random.default_rng(0)
+    batches = [rng.normal(size=(80, 4)) + 6 * rng.integers(3, size=(80, 1)) for _ in range(4)]
+    for batch in batches[:2]:
+        model.partial_fit(batch)
+        twin.partial_fit(batch)
+    before = model._reservoir.views[0].array.copy()
+
+    def fail(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OMCAL, "_refit", fail)
+    monkeypatch.setattr(OMCAL, "_moved", lambda *_: True)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(batches[2])
+    monkeypatch.undo()
+    assert_array_equal(model._reservoir.views[0].array, before)
+    for batch in batches[2:]:
+        assert_array_equal(model.partial_fit(batch).labels_, twin.partial_fit(batch).labels_)
+    assert_array_equal(model._reservoir.views[0].array, twin._reservoir.views[0].array)
+    assert model._reservoir.n_seen == twin._reservoir.n_seen

@@ -7,6 +7,8 @@ explain the other half, and where it is about as compact as the clusters.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,6 +114,23 @@ class Reservoir:
         self._keys = np.empty(0)
         self.views: Views | None = None
         self.n_seen = 0
+        self._overwritten: list[tuple[Array, Array, Array]] = []
+
+    @contextmanager
+    def undone_on_failure(self) -> Iterator[None]:
+        """Undo what is added in the block if it fails."""
+        before, drawn = dict(vars(self)), self._rng.bit_generator.state
+        self._overwritten = []
+        try:
+            yield
+        except BaseException:
+            for array, places, old in reversed(self._overwritten):
+                array[places] = old
+            vars(self).update(before)
+            self._rng.bit_generator.state = drawn
+            raise
+        finally:
+            self._overwritten = []
 
     def add(self, views: Views) -> None:
         """Take the rows of a batch that belong to the sample."""
@@ -127,6 +146,9 @@ class Reservoir:
             self.views = taken(views, come)
             self._keys = keys[stays]
             return
+        # Dense rows are overwritten; these are kept until the update has succeeded.
+        dense = [view.array for view in self.views if not sparse.issparse(view.array)]
+        self._overwritten += [(array, free, array[free]) for array in dense]
         n_in = len(free)  # rows of the batch in the places of others; the rest is appended
         joined = [
             _replaced(*pair, free, come[:n_in], come[n_in:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -115,11 +116,15 @@ class UpdatedEstimator(PlacedEstimator):
         views = batch_views(self, X, present, reset=first, fill=first)
         if first:
             self._check_views(views)
-        try:
-            labels = [self._add_batch(block) for block in views_in_memory(views)]
-        except MissingValuesError:  # found in the graphs, before anything was changed
-            views = batch_views(self, X, present, reset=False)
-            labels = [self._add_batch(block) for block in views_in_memory(views)]
+        with ExitStack() as stack:
+            for kept in (getattr(self, "_reservoir", None), self._strangers):
+                if kept is not None:
+                    stack.enter_context(kept.undone_on_failure())
+            try:
+                labels = [self._add_batch(block) for block in views_in_memory(views)]
+            except MissingValuesError:  # found in the graphs, before anything was changed
+                views = batch_views(self, X, present, reset=False)
+                labels = [self._add_batch(block) for block in views_in_memory(views)]
         self.labels_: Array = np.concatenate(labels)
         self._graphs = None
 
