@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from time import perf_counter
@@ -141,7 +142,8 @@ def cluster(
             _show_expected(model, data, runs, decided, reading.source, as_json)
             return
         model = combined(model, runs)
-    first = places.is_first(collective)
+    # The first rank of several prints and writes.
+    first = not collective or os.environ.get("RANK", "0") == "0"
     shown = first and not quiet
     with collected_warnings() as notes, fit_progress(model, data.n_samples, shown=shown):
         began = perf_counter()

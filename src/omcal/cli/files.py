@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import omcal
+from omcal.machine.optional import require
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
@@ -60,9 +61,7 @@ def require_label_format(path: Path | None) -> None:
     """Refuse a file of labels that cannot be written, before the work."""
     require_ending(path, "--out", _ENDINGS)
     if path is not None and path.suffix.lower() == ".xlsx":
-        from omcal.datasets.readers.excel_files import require_openpyxl
-
-        require_openpyxl()
+        require("openpyxl", "Excel files")
 
 
 def samples_of(data: MultiViewData, clusters: Array) -> dict[str, Any] | None:
@@ -136,9 +135,9 @@ def write_labels(
 
 
 def _write_excel(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
-    from omcal.datasets.readers.excel_files import escaped, require_openpyxl
+    from omcal.datasets.readers.excel_files import escaped
 
-    openpyxl = require_openpyxl()
+    openpyxl = require("openpyxl", "Excel files")
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("clusters")
     for row in rows:
@@ -153,8 +152,6 @@ def _write_excel(path: Path, rows: Iterable[tuple[Any, ...]]) -> None:
 
 
 def _write_parquet(path: Path, columns: dict[str, Any]) -> None:
-    from omcal.machine.optional import require
-
     pa, parquet = require("pyarrow", "Parquet files"), require("pyarrow.parquet", "Parquet files")
     with path.open("wb") as file:
         parquet.write_table(pa.table(columns), file)

@@ -81,11 +81,6 @@ def fit_there(model: Any, views: Mapping[str, Any], dask: str | None, present: A
         model.labels_ = np.asarray(model.labels_)
 
 
-def is_first(collective: bool) -> bool:
-    """Whether this process prints and writes: the first rank of several does."""
-    return not collective or os.environ.get("RANK", "0") == "0"
-
-
 def fit_together(model: Any, views: Mapping[str, Any], present: Any = None) -> None:
     """Fit the model with the other processes that torchrun has started, each to its rows.
 

@@ -133,8 +133,11 @@ def _run(
     """Run the cells of a plan; return the cells that are left."""
     if os.name != "posix":
         raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
+    import joblib
+
     from omcal.experiments.runner import Settings, run_cells
     from omcal.experiments.worker import Limits, PaperData
+    from omcal.machine.memory import available_memory
     from omcal.machine.threads import thread_count
 
     if data is None:
@@ -144,17 +147,9 @@ def _run(
     if not data.is_dir():
         raise omcal.datasets.DataError(f"--data {data}: there is no such folder.")
     seconds, gigabytes = limits
-    jobs = jobs or default_jobs(gigabytes)
+    # One cell per core, if the memory allows it.
+    fitting = int(available_memory() // (gigabytes * 1e9))
+    jobs = jobs or max(1, min(int(joblib.cpu_count()), fitting))
     threads = max(1, thread_count() // jobs)
     settings = Settings(PaperData(data), Limits(seconds, gigabytes, threads), jobs, budget)
     return run_cells(plan.cells(), settings, out / RECORDS, observer)
-
-
-def default_jobs(gigabytes: float) -> int:
-    """Return the number of cells to run at a time: one per core, if the memory allows it."""
-    import joblib
-
-    from omcal.machine.memory import available_memory
-
-    fitting = int(available_memory() // (gigabytes * 1e9))
-    return max(1, min(int(joblib.cpu_count()), fitting))

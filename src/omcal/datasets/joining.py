@@ -251,17 +251,13 @@ def _merged_labels(
             merged = values
             continue
         if merged.dtype.kind != values.dtype.kind:
-            merged, values = (_label_text(merged), _label_text(values))
+            merged, values = as_text(merged), as_text(values)
         both = is_known(merged) & is_known(values)
         if (merged[both] != values[both]).any():
             said = f"the labels in {listed(found)} contradict each other; none was taken"
             return None, None, [said]
         merged = np.where(is_known(merged), merged, values)
     return merged, next(iter(found.values())).label_name, []
-
-
-def _label_text(labels: Array) -> Array:
-    return as_text(labels) if labels.dtype.kind != "b" else labels.astype(str)
 
 
 def label_column(

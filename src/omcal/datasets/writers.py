@@ -34,7 +34,6 @@ from omcal.datasets.readers._cells import guarded
 from omcal.datasets.readers._variables import SPARSE_PARTS
 from omcal.datasets.readers.hdf5_files import H5Object, h5py
 from omcal.datasets.readers.single_cell import is_computed
-from omcal.datasets.readers.zarr_store import require_zarr
 from omcal.machine.arrays import Array
 from omcal.machine.files import replacing, write_whole
 from omcal.machine.optional import require
@@ -133,7 +132,7 @@ def _named_arrays(data: MultiViewData) -> dict[str, Any]:
 
 
 def _write_zarr(path: Path, data: MultiViewData) -> None:
-    zarr = require_zarr()
+    zarr = require("zarr", "zarr folders")
     # Through memory: on a full disk, zarr's own threads would go on writing.
     files: dict[str, Any] = {}
     # Every version of zarr reads format 2, and only format 2 has text of fixed length.

@@ -31,29 +31,15 @@ _WIDE, _MOSTLY_ZERO = 100, 0.7  # features, and share of zeros, of counts, terms
 
 @dataclass(frozen=True)
 class MissingCells:
-    """Sums over the known values of a view, which add up over blocks of rows.
+    """Sums over the known values of a view, which add up over blocks of rows."""
 
-    Attributes
-    ----------
-    n : int
-        Rows of samples that the view has.
-    half_empty : int
-        Samples that lack more than half of their values.
-    infinite : int
-        Number of infinite values, which have no mean.
-    total, count : arrays of shape (n_features,)
-        Sum and number of the known values of each feature.
-    fractions, nonzero : arrays of shape (n_features,)
-        Number of known values that are not whole, and that are not zero.
-    """
-
-    n: int
-    half_empty: int
-    infinite: int
-    total: Floats
-    count: Floats
-    fractions: Floats
-    nonzero: Floats
+    n: int  # rows of samples that the view has
+    half_empty: int  # samples that lack more than half of their values
+    infinite: int  # number of infinite values, which have no mean
+    total: Floats  # sum of the known values of each feature
+    count: Floats  # number of the known values of each feature
+    fractions: Floats  # number of the known values of each feature that are not whole
+    nonzero: Floats  # number of the known values of each feature that are not zero
 
     @classmethod
     def of(cls, block: Matrix) -> MissingCells:
@@ -136,21 +122,11 @@ def count_missing(views: Views) -> list[MissingCells]:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Missing cells of some rows of a view.
+    """Missing cells of some rows of a view."""
 
-    Attributes
-    ----------
-    rows : array
-        Numbers of the rows.
-    features : array
-        The features with most missing cells, at most 50.
-    missing : array of shape (n_rows, n_features)
-        Whether the cell is missing.
-    """
-
-    rows: Array
-    features: Array
-    missing: Mask
+    rows: Array  # numbers of the rows
+    features: Array  # the features with most missing cells, at most 50
+    missing: Mask  # whether the cell is missing, by row and feature
 
 
 def sample_gaps(blocks: Sampled, cells: MissingCells) -> Gaps:

@@ -63,15 +63,8 @@ def encode_tables(
 ) -> tuple[Any, Encoding]:
     """Return X with each mixed table as views of numbers, and the encoding of its columns.
 
-    Parameters
-    ----------
-    X : any input of `fit`
-    rule : str, mapping or sequence, optional
-        The parameter `views` of an estimator, which splits one table.
-    known : dict, optional
-        The encoding of a fit, which new samples follow; None to make one.
-    tell : bool
-        Whether to warn of columns that are left out.
+    `rule` is the parameter `views` of an estimator, which splits one table. New samples follow the
+    `known` encoding of a fit; None makes one. `tell` warns of columns that are left out.
     """
     if isinstance(X, NamedViews):
         if known is None and X.encoding:  # encoded when its file was read

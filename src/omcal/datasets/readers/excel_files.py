@@ -26,7 +26,7 @@ def is_excel(path: Path, start: bytes) -> bool:
 
 def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
     """Read the tables of a workbook by sheet name; empty sheets are left out."""
-    openpyxl = require_openpyxl()
+    openpyxl = require("openpyxl", "Excel files")
     with zipfile.ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
     check_declared(size, path.stat().st_size, "the workbook")
@@ -45,11 +45,6 @@ def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
     if not tables:
         raise DataError("the workbook has no sheet with cells.")
     return tables
-
-
-def require_openpyxl() -> Any:
-    """Import openpyxl."""
-    return require("openpyxl", "Excel files")
 
 
 def _table(

@@ -50,7 +50,7 @@ def is_zarr(path: Path, start: bytes) -> bool:
 
 def read_zarr(path: Path) -> Contents:
     """Read every array of a zarr group by its path, or the one array of the folder."""
-    require_zarr()
+    require("zarr", "zarr folders")
     root = ZarrNode(path)
     if is_single_cell(root):
         return read_single_cell(root, lambda place: nullcontext(ZarrNode(path, place)), "zarr")
@@ -60,11 +60,6 @@ def read_zarr(path: Path) -> Contents:
         if array is not None:
             variables[node.place or "X"] = array
     return gather("zarr", variables)
-
-
-def require_zarr() -> Any:
-    """Import zarr."""
-    return require("zarr", "zarr folders")
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,9 @@ class ZarrNode:
         _check_packing(described, self._folder, self.place)
         # Open the description that was checked where the folder has both.
         written_as = 2 if (self._folder / DESCRIPTIONS[0]).is_file() else 3
-        array = require_zarr().open_array(str(self._folder), mode="r", zarr_format=written_as)
+        array = require("zarr", "zarr folders").open_array(
+            str(self._folder), mode="r", zarr_format=written_as
+        )
         return _read(array, self.place, stored)
 
     def read_sparse(self) -> Matrix | None:
