@@ -8,6 +8,7 @@ import re
 import warnings
 from html import escape, unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import trustworthiness
 from sklearn.metrics import silhouette_score
 
+import omcal.report
 from omcal import OCAL, OMCAL, Consensus
 from omcal.cli import main
 from omcal.datasets import make_multiview
@@ -711,3 +713,32 @@ def test_a_setting_that_cannot_be_fitted_comes_last(data):
 def test_tune_refuses(data, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         tune_without_labels(data.views, 4, {"beta": [0.3]}, **options)
+
+
+def _luminance(colour):
+    """Relative luminance of #rrggbb (WCAG)."""
+    rgb = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+    return np.where(rgb <= 0.03928, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [
+        0.2126,
+        0.7152,
+        0.0722,
+    ]
+
+
+def _contrast(one, other):
+    dark, light = sorted([_luminance(one), _luminance(other)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_numbers_are_readable_on_every_colour():
+    """A number has an outline, so it is read against that, whatever colour lies behind."""
+    folder = Path(omcal.report.__file__).parent
+    style = (folder / "style.css").read_text(encoding="utf-8")
+    inks, cards = (re.findall(rf"--{name}: (#[0-9a-f]{{6}})", style) for name in ("ink", "card"))
+    assert len(inks) == len(cards) == 3  # light, dark, dark by the browser's setting
+    assert all(_contrast(*pair) >= 4.5 for pair in zip(inks, cards, strict=True))
+    script = (folder / "map.js").read_text(encoding="utf-8")
+    assert 'strokeStyle = css("--card"); context.strokeText(labels[c]' in script
+    assert 'fillStyle = css("--ink"); context.fillText(labels[c]' in script
+    (number,) = re.findall(r"text\.number \{ fill: #fff; stroke: (#[0-9a-f]{6})", style)
+    assert _contrast("#ffffff", number) >= 4.5

@@ -35,7 +35,7 @@ _GRAVITY = 0.02  # towards the middle, so that separate groups do not drift apar
 # Power of the distance from the middle. The forces give noise an even density, and random ridges
 # of an even density look like islands; a density that falls from the middle has none. Few samples
 # have more ridges.
-_STRETCH, _STRETCH_OF_FEW = 1.5, 150
+_STRETCH, _STRETCH_OF_FEW = 1.5, 100
 
 Points = NDArray[np.float32]
 PointsOf = Callable[[Array], Points]  # row numbers -> coordinates of these samples
@@ -252,7 +252,7 @@ def sample_layout(points: Array, random_state: np.random.RandomState) -> Floats:
         z += rate * _pull(z, near, weights)
         z += rate * _push(z, random_state.randint(n, size=near.shape))
         z *= 1.0 - _GRAVITY * rate
-    z *= np.abs(z) ** (_STRETCH - 1 + min(0.75, _STRETCH_OF_FEW / n))
+    z *= np.abs(z) ** (_STRETCH - 1 + min(0.5, _STRETCH_OF_FEW / n))
     return np.column_stack([z.real, z.imag])
 
 
