@@ -310,10 +310,7 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
     values, codes = np.unique(after[after >= 0], return_inverse=True)
     earlier = before[after >= 0]
     n_old = int(earlier.max(initial=-1)) + 1
-    known = earlier >= 0
-    cells = earlier[known].astype(np.int64) * len(values) + codes[known]
-    table = np.bincount(cells, minlength=n_old * len(values)).reshape(n_old, len(values))
-    numbers, _ = matched_clusters(table)
+    numbers, _ = matched_clusters(overlaps(earlier.astype(np.int64), codes, len(values), n_old))
     free = np.flatnonzero(numbers < 0)
     sizes = np.bincount(codes, minlength=len(values))
     highest = int(before.max(initial=-1))
@@ -321,6 +318,13 @@ def match_labels(old: ArrayLike, new: ArrayLike) -> NDArray[np.int64]:
     matched = after.astype(np.int64)
     matched[after >= 0] = numbers[codes]
     return matched
+
+
+def overlaps(old: NDArray[Any], labels: NDArray[Any], n_clusters: int, n_old: int) -> NDArray[Any]:
+    """Return the table of samples by earlier cluster and cluster; it adds up over parts."""
+    known = old >= 0
+    cells = old[known] * n_clusters + labels[known]
+    return np.bincount(cells, minlength=n_old * n_clusters).reshape(n_old, n_clusters)
 
 
 def matched_clusters(table: NDArray[Any]) -> tuple[NDArray[np.int64], list[float]]:

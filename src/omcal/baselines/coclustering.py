@@ -82,8 +82,6 @@ class BKM(CoClustering):
         The diagonal of S; 0 where a block is empty.
     objective_ : array of shape (n_iter + 1,)
         The objective with the best S for the clusters at the start and after each sweep.
-    n_iter_ : int
-        Number of sweeps.
 
     Notes
     -----
@@ -233,8 +231,6 @@ class FNMTF(CoClustering):
         S; 0 where a block is empty.
     objective_ : array of shape (n_iter + 1,)
         ‖X − F S Gᵀ‖² with the best S for the clusters at the start and after each sweep.
-    n_iter_ : int
-        Number of sweeps.
 
     Notes
     -----

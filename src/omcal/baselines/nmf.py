@@ -86,8 +86,6 @@ class NMFClustering(Baseline):
             X = normalized_cut_weighted(X)
         fits = [self._factorize(X, random_state) for _ in range(self.n_init)]
         F, model = min(fits, key=lambda fit: fit[1].reconstruction_err_)
-        self.memberships_: Array
-        self.components_: Array
         self.memberships_, self.components_ = unit_components(F, model.components_)
         self.objective_: float = float(model.reconstruction_err_) ** 2
         self.n_iter_ = int(model.n_iter_)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omcal.machine.arrays import Array, Floats, on_host
-from omcal.metrics import matched_clusters
+from omcal.metrics import matched_clusters, overlaps
 
 UNKNOWN = -1  # label of a sample that the earlier clustering does not have
 
@@ -79,13 +79,6 @@ def by_size(sizes: Array, order: Array | None = None) -> Array:
     """Return the clusters by size, largest first; of equal ones in the given order."""
     order = np.arange(len(sizes)) if order is None else order
     return np.asarray(order[np.argsort(-sizes[order], kind="stable")])
-
-
-def overlaps(old: Array, labels: Array, n_clusters: int, n_old: int) -> Array:
-    """Return the table of samples by earlier cluster and cluster; it adds up over parts."""
-    known = old >= 0
-    cells = old[known] * n_clusters + labels[known]
-    return np.bincount(cells, minlength=n_old * n_clusters).reshape(n_old, n_clusters)
 
 
 def as_before(table: Array, sizes: Array) -> tuple[Array, list[Match]]:
