@@ -115,7 +115,7 @@ def constraint_of(hint: Any) -> tuple[Any, ...]:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
 class Declares:
-    """A class whose parameters are declared in its body, or in those of its bases."""
+    """A class whose parameters are declared in its body, or in the bodies of its bases."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -146,7 +146,7 @@ def _complete(value: Any, hint: Any, names: dict[str, Any]) -> Declared:
 
 
 def declared(cls: type) -> dict[str, Declared]:
-    """Return the parameters of a class by name, those of its last base first but for late ones."""
+    """Return the parameters of a class by name: bases first, late parameters last."""
     found: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):
         found |= vars(base).get("_own_parameters") or {}
@@ -180,7 +180,7 @@ def _initialiser(cls: type) -> Any:
 
 
 def _documented(text: str, parameters: dict[str, Declared]) -> str:
-    """Return a docstring with the entries of its parameters: all of them, or those it names."""
+    """Return a docstring with the entries of all parameters, or of the named ones, filled in."""
     entries = {name: f"{name} : {one.entry}" for name, one in parameters.items() if one.help}
     entries["parameters"] = "\n".join(entries.values())
     # Python 3.13 and later have removed the indentation.

@@ -86,34 +86,34 @@ def _share_out(
         for rows in blocks:
             take(work(rows))
         return
-    line = _Line(work, blocks, take, 2 * workers)
+    shared = _SharedBlocks(work, blocks, take, 2 * workers)
     with one_blas_thread():
         done = False
         try:
             # This thread works, too: to wake one more would cost as much as a short block.
             for _ in range(workers - 1):
-                _pool(thread_count() - 1, os.getpid()).submit(_help, weakref.ref(line))
-            line.work_off()
+                _pool(thread_count() - 1, os.getpid()).submit(_help, weakref.ref(shared))
+            shared.process()
             done = True
         finally:  # after an error nothing goes on in the background
             try:
-                line.end(done)
+                shared.end(done)
             finally:  # Ctrl-C may have cut short the first call
-                line.end(done)
-    if line.error is not None:
-        raise line.error
+                shared.end(done)
+    if shared.error is not None:
+        raise shared.error
 
 
-def _help(line: weakref.ref[_Line[Any]]) -> None:
-    """Help with the remaining blocks of a line.
+def _help(shared: weakref.ref[_SharedBlocks[Any]]) -> None:
+    """Process remaining blocks, if the caller still waits for some.
 
     Drop references before queueing: a nested task may wait for a long time.
     """
-    if (there := line()) is not None:
-        there.help()
+    if (blocks := shared()) is not None:
+        blocks.help()
 
 
-class _Line(Generic[Result]):
+class _SharedBlocks(Generic[Result]):
     """Blocks that several threads process together."""
 
     def __init__(
@@ -133,7 +133,7 @@ class _Line(Generic[Result]):
         self._helpers = 0
         self._failed = self._ended = False
 
-    def work_off(self) -> None:
+    def process(self) -> None:
         """Process one block after another until none is left."""
         while (block := self._next()) is not None:
             number, rows = block
@@ -147,7 +147,7 @@ class _Line(Generic[Result]):
             self._helpers += 1
         try:
             with one_blas_thread():
-                self.work_off()
+                self.process()
         except BaseException as error:
             self.error, self._failed = error, True
         finally:
@@ -158,7 +158,7 @@ class _Line(Generic[Result]):
     def end(self, done: bool) -> None:
         """Wait for the helpers to finish their blocks, and let no other helper begin.
 
-        Those that never began may stand in line behind this thread, where work shares out work.
+        In nested calls, a helper that never began may be queued behind this thread.
         """
         with self._lock:
             self._ended = True
@@ -224,9 +224,9 @@ def blas_as_before() -> Iterator[None]:
         try:
             yield
         finally:
-            _take_back(outer)
+            _restore(outer)
     finally:  # Ctrl-C may have cut short the first call
-        _take_back(outer)
+        _restore(outer)
 
 
 class _Own(local):
@@ -239,7 +239,7 @@ class _Own(local):
 _own = _Own()
 
 
-def _take_back(outer: int) -> None:
+def _restore(outer: int) -> None:
     """Restore all changes but the first `outer`."""
     while len(_own.changed) > outer:
         _set_threads(*_own.changed[-1])
@@ -249,8 +249,8 @@ def _take_back(outer: int) -> None:
 def _set_threads(library: Any, number: int) -> None:
     """Set the number of threads of a library, from any thread.
 
-    From threadpoolctl 3.8 on, OpenBLAS belongs to the first thread that sets a number, and those of
-    other threads are ignored: so it is taken from that thread, and then from this one.
+    From threadpoolctl 3.8 on, OpenBLAS belongs to the first thread that sets a number, and other
+    threads are ignored: so its owner is cleared before and after.
     """
     release = getattr(library, "clear_controlling_thread", lambda force: None)
     release(force=True)

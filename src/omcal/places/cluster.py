@@ -94,7 +94,7 @@ class OnCluster(InBlocks):
             for future in graphs:
                 if future.status == "error":
                     future.result()
-        # Parts by run, so that those of one run can be released.
+        # One list of parts per run, so that the parts of a run can be released.
         runs = [
             submit_each(self._client, f"run-{run:03d}", getitem, graphs, common=[run])
             for run in range(len(models))

@@ -203,7 +203,7 @@ def _find_group(group: Any) -> Any:
         return dist.distributed_c10d._resolve_process_group(group)
     except (AttributeError, RuntimeError) as error:
         raise ValueError(
-            f"group={group!r} is not known here; give 'world', or what "
+            f"group={group!r} is not known here; give 'world', or a group that "
             "torch.distributed.new_group() returned."
         ) from error
 
