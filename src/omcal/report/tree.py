@@ -170,7 +170,7 @@ def tree_section(tree: ClusterTree) -> Section:
             f'<div class="tools screen"><label>Level <select id="level">{levels}</select></label>'
             '<button type="button" id="level-labels">Labels (CSV)</button></div>'
         ),
-        figure(Html(f'<div class="scroll">{tree_chart(tree)}</div>'), "cluster-tree"),
+        figure(tree_chart(tree), "cluster-tree"),
         Html('<div id="node" class="sample" aria-live="polite">Hover or click a cluster.</div>'),
         listed,
     )
