@@ -109,3 +109,20 @@ def test_names_stay_and_a_new_one_is_free():
 def test_joined_runs_do_not_grow():
     with pytest.raises(ValueError, match="grow=True is for OMCAL and OCAL alone"):
         Consensus(OMCAL(4, grow=True)).fit(DATA.views)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_model_that_is_saved_between_updates_grows_as_one_that_is_not(kind, tmp_path):
+    """Strangers of several updates, each of them too few for a group, are in the file."""
+    models = [OMCAL(4, scale="unit", grow=True, random_state=0) for _ in range(2)]
+    for model in models:
+        model.fit(rows(OLD[:600], kind))
+    for week in range(6):
+        some = np.concatenate([OLD[600 + 50 * week :][:50], NEW[12 * week : 12 * week + 12]])
+        for i, model in enumerate(models):
+            model.partial_fit(rows(some, kind))
+            if i:
+                model.save(tmp_path / "model.omcal")
+                models[i] = load(tmp_path / "model.omcal")
+    assert [model.n_clusters_ for model in models] == [5, 5]
+    assert_array_equal(*(model.predict(DATA.views) for model in models))

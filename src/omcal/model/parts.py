@@ -23,12 +23,13 @@ from omcal.model.consensus import Consensus
 from omcal.model.drift import Reference
 from omcal.model.numbering import Match
 from omcal.model.runs import Run, certainty, run_table
-from omcal.model.stream import StreamSums
+from omcal.model.stream import Strangers, StreamSums
 from omcal.model.structure import Structure
 from omcal.views.columns import split_columns
 from omcal.views.filling import Fill
 from omcal.views.kinds import Kind
 from omcal.views.mixed import check_encoding
+from omcal.views.view import View, Views
 
 _SCALING_PARTS = ("center", "factor", "unit", "weight", "mean", "variance")
 
@@ -189,9 +190,16 @@ def _run_values(model: Any) -> dict[str, Any]:
         model.n_missing_,
         strict=True,
     )
+    strangers = model._strangers
     return {
         "n_clusters": model.n_clusters_,
         "n_grown": model._n_grown,
+        "strangers": None
+        if strangers is None
+        else [
+            *(len(strangers), strangers.n_seen, strangers.next_test),
+            [view.sparse for view in strangers.views],
+        ],
         "views": [
             {
                 "name": name,
@@ -220,6 +228,8 @@ def _run_values(model: Any) -> dict[str, Any]:
 def _run_arrays(model: Any) -> dict[str, Array]:
     """Return the fitted arrays of OMCAL or OCAL under the names of their members."""
     arrays = {"view_weights": model.view_weights_, **_shared_arrays(model)}
+    if model._strangers is not None:
+        arrays |= {f"strangers.{name}": part for name, part in model._strangers.arrays.items()}
     for v, scaling in enumerate(model._rule.learned.scalings):
         parts = {part: getattr(scaling, part) for part in _SCALING_PARTS}
         fill = model._fills[v]
@@ -274,7 +284,24 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     model.outlier_threshold_ = None if limit is None else number(limit, "threshold", least=0)
     model.structure_ = _structure(header.get("structure"))  # 0.2 had none
     model.selection_, model._strangers, model._missing, model._gaps = None, None, [], []
+    if header.get("strangers") is not None:
+        model._strangers = _strangers(model, header["strangers"], archive)
     _read_shared(model, header, archive)
+
+
+def _strangers(model: Any, stored: Any, archive: Archive) -> Strangers:
+    """Return the strangers of updates, so that a group of them can become a cluster later."""
+    n, n_seen, next_test, thin = stored
+    n = integer(n, least=1)
+    numbers = [n, integer(n_seen, least=n), number(next_test, "next_test", least=0)]
+    empty = zip(model.view_names_, model.n_features_per_view_, model._view_columns, strict=True)
+    views = Views([View(name, np.empty((0, width)), columns) for name, width, columns in empty])
+    return Strangers.read(
+        numbers,
+        views,
+        lambda name, *how: archive.take(f"strangers.{name}", *how),
+        list(map(flag, thin)),
+    )
 
 
 def _structure(stored: Any) -> Structure | None:

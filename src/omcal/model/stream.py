@@ -7,7 +7,7 @@ explain the other half, and where it is about as compact as the clusters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,8 +110,7 @@ class Reservoir:
         if half_life is not None:  # more rows than that would not forget
             self.size = min(self.size, max(int(half_life), 2 * n_anchors))
         self._slope = 0.0 if half_life is None else np.log(2) / half_life
-        self._rng = np.random.default_rng(seed)
-        self._keys = np.empty(0)
+        self._seed, self._keys = seed, np.empty(0)
         self.views: Views | None = None
         self.n_seen = 0
         self._overwritten: list[tuple[Array, Array, Array]] = []
@@ -119,7 +118,7 @@ class Reservoir:
     @contextmanager
     def undone_on_failure(self) -> Iterator[None]:
         """Undo what is added in the block if it fails."""
-        before, drawn = dict(vars(self)), self._rng.bit_generator.state
+        before = dict(vars(self))
         self._overwritten = []
         try:
             yield
@@ -127,7 +126,6 @@ class Reservoir:
             for array, places, old in reversed(self._overwritten):
                 array[places] = old
             vars(self).update(before)
-            self._rng.bit_generator.state = drawn
             raise
         finally:
             self._overwritten = []
@@ -135,7 +133,9 @@ class Reservoir:
     def add(self, views: Views) -> None:
         """Take the rows of a batch that belong to the sample."""
         times = self.n_seen + np.arange(views.n)
-        keys = np.log(self._rng.exponential(size=views.n)) - self._slope * times
+        # A generator per batch: files need no state of it.
+        drawn = np.random.default_rng([self._seed, self.n_seen]).exponential(size=views.n)
+        keys = np.log(drawn) - self._slope * times
         known, self.n_seen = len(self._keys), self.n_seen + views.n
         keys = np.concatenate([self._keys, keys])
         stays = np.ones(len(keys), bool)
@@ -218,6 +218,41 @@ class Strangers(Reservoir):
         due = self.n_seen >= self.next_test and self.views is not None
         self.next_test = _TEST_GROWTH * self.n_seen if due else self.next_test
         return due
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """Return the keys and rows under the names that files give them."""
+        found = {"keys": self._keys}
+        for v, view in enumerate(self.views or ()):
+            rows = view.array
+            parts = (rows.data, rows.indices, rows.indptr) if view.sparse else (rows,)
+            found |= {f"{v}.{i}": part for i, part in enumerate(parts)}
+        return found
+
+    @classmethod
+    def read(
+        cls,
+        numbers: list[float],
+        views: Views,
+        take: Callable[..., Array],
+        sparse_views: list[bool],
+    ) -> Strangers:
+        """Return the strangers of a file; the views have the names and widths."""
+        found = cls(seed=0)
+        n, found.n_seen, found.next_test = int(numbers[0]), int(numbers[1]), float(numbers[2])
+        found._keys = take("keys", (n,))
+        rows: list[View] = []
+        for v, (view, thin) in enumerate(zip(views, sparse_views, strict=True)):
+            if thin:
+                data, indices = take(f"{v}.0", None, "fiu"), take(f"{v}.1", None, "i")
+                parts = data, indices, take(f"{v}.2", (n + 1,), "i")
+                array = sparse.csr_array(parts, shape=(n, view.width))
+                array.check_format(full_check=True)
+            else:
+                array = take(f"{v}.0", (n, view.width), "fiu")
+            rows.append(replace(view, array=array))
+        found.views = Views(rows)
+        return found
 
 
 def stable_group(model: Any, strangers: Views, others: Views) -> Views | None:
