@@ -78,12 +78,12 @@ def _choose_together(
     n_trials = kmeans.trials(n, n_anchors, thorough=thorough)
     few = kmeans.start_rows(n, d, n_anchors, thorough) if rows is None else None
     points = lloyd(X, n_anchors, rows is not None, n_trials, random_states, few)
-    take_distinct(points, X, rows)
+    _take_distinct(points, X, rows)
     points = points.to(wide)
     return by_run(points if mean is None else points + mean.to(wide), views.host.widths)
 
 
-def take_distinct(points: Tensor, X: Tensor, rows: Array | None) -> None:
+def _take_distinct(points: Tensor, X: Tensor, rows: Array | None) -> None:
     """Make the distinct rows the anchors where there are no more; see `method.anchors`."""
     m = int(points.shape[1])
     generator = torch.Generator(X.device).manual_seed(0)

@@ -13,7 +13,7 @@ from omcal.machine.torch import Tensor
 from omcal.method import kmeans, span
 from omcal.method.anchors import draw_rows
 from omcal.method.scaling import Scaling
-from omcal.places.gpu.anchors import Chosen, by_run, take_distinct
+from omcal.places.gpu.anchors import Chosen, by_run
 from omcal.places.gpu.devices import block_entries, wide_type
 from omcal.places.gpu.kmeans import lloyd, span_basis
 from omcal.places.gpu.scaling import scaled_rows
@@ -43,8 +43,6 @@ def anchors_in_span(
     anchors = _means(X, own, points, centres, centres @ E.T).to(wide) + mean.to(wide)
     by_view = _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
     points = torch.cat(by_view, dim=1).unflatten(0, (len(own), n_anchors))
-    if len(own) == 1:
-        take_distinct(points, (X + mean)[None], None)
     return by_run(points, views.host.widths)
 
 
