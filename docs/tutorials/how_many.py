@@ -54,7 +54,7 @@ model.selection_
 # ``n_clusters`` computes the same suggestion without a fit. Modularity says whether neighbours
 # share a cluster, and stability whether runs with other anchors agree. Runs agree by chance, too,
 # most of all on few clusters: stability counts as far as it exceeds that of data without clusters.
-# The ``confidence`` is near 1 where all runs lead to the same number.
+# The ``confidence`` is the estimated probability that the number is right within one.
 
 found = n_clusters(views)
 print(found.sentence())

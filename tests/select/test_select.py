@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import euclidean_distances
 
 from omcal.datasets import make_multiview
-from omcal.select.levels import bands, few_directions, spaced
+from omcal.model.structure import few_directions
+from omcal.select.levels import bands, spaced
 from omcal.select.number import (
     coarse_numbers,
     finer_numbers,
@@ -314,6 +315,57 @@ def test_the_null_has_the_shapes_and_the_covariance_of_the_views():
     assert [Y.shape for Y in drawn] == [(4000, 2), (4000, 1)]
     covariances = [np.cov(np.hstack(some), rowvar=False) for some in (views, drawn)]
     np.testing.assert_allclose(*covariances, atol=0.3)
+
+
+@given(seed=st.integers(0, 1000), levels=st.integers(2, 5))
+@settings(max_examples=20, deadline=None)
+def test_the_null_keeps_the_levels_of_categories(seed, levels):
+    """Each sample has one level, each level as many samples, and other features do not matter."""
+    rng = np.random.RandomState(seed)
+    level = rng.randint(levels, size=300)
+    X = np.column_stack([20.0 * level, np.eye(levels)[level]]).astype(np.float32)
+    X -= X.mean(axis=0)
+    (drawn,) = null_like([X], np.random.default_rng(seed), [np.arange(1, levels + 1)])
+    rows = [set(map(tuple, Y[:, 1:].tolist())) for Y in (X, drawn)]
+    assert rows[0] == rows[1]
+    np.testing.assert_array_equal(np.sort(drawn[:, 1:], axis=0), np.sort(X[:, 1:], axis=0))
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 0.4
+
+
+def customers(groups):
+    """Return a table of three groups, which differ in two numbers, a city and a membership."""
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(len(groups), 2)) + 3 * np.array([[0, 0], [1, 0], [0, 1]])[groups]
+
+    def mostly(levels):
+        own = rng.random(len(groups)) < 0.5
+        return np.where(own, levels[:3][groups], rng.choice(levels, size=len(groups)))
+
+    return pd.DataFrame(
+        {
+            "spent": numbers[:, 0],
+            "visits": numbers[:, 1],
+            "city": mostly(np.array(["Bergen", "Oslo", "Narvik", "Bodø", "Molde"])),
+            "member": mostly(np.array(["no", "silver", "gold"])),
+        }
+    )
+
+
+def test_levels_of_categories_are_no_clusters():
+    """Five cities and three memberships are 15 atoms, and three groups."""
+    table = customers(np.arange(420) % 3)
+    assert n_clusters(table, [2, 3, 4, 9, 12, 15, 17]).suggestion == 3
+
+
+def test_confidence_is_the_lead_over_the_instability():
+    found = n_clusters(separated(4).views, [2, 3, 4, 5, 6, 8], n_runs=2)
+    score = dict(zip(found.candidates, found.score, strict=True))
+    i = found.candidates.index(4)
+    lead = score[4] - max(score[c] for c in (2, 6, 8))
+    unstable = (1 - found.stability[i]) / max(1 - found.chance[i], 0.05)
+    odds = 2.5 * lead / max(unstable, 0.01)
+    assert found.confidence == pytest.approx(odds / (1 + odds))
 
 
 def test_the_result_is_a_table():

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.extmath import randomized_svd
 
 from omcal.machine.arrays import Array, on_host
 from omcal.method.new_samples import ConsensusPredictor, Predictor
@@ -21,10 +22,11 @@ _FEW, _MANY = 192, 256
 _FEWEST = 50  # distinct samples: of fewer nothing is said
 _DIRECTIONS = 40  # of a wide view, those of largest variance
 _NEIGHBOURS = 8
-_DRAWS, _RUNS, _ITERATIONS = 2, 4, 6  # draws of the null; k-means of each
+_DRAWS, _RUNS, _ITERATIONS = 2, 4, 6  # draws of the null, at most; k-means of each
 # Separation beyond that of the null: below it are 95 of 100 sets of noise (benchmarks/structure.py)
 MARGIN = 0.05
 _CLEAR = 0.25  # separation beyond that of the null that needs no further samples
+_ONE_DRAW = 0.1  # distance from the margin that needs no further draw: two draws differ by less
 _ATOMS = 12  # distinct values up to which a feature is discrete
 
 Points = NDArray[np.float32]
@@ -100,9 +102,9 @@ def _compared(scaled: Sequence[Matrix], labels: Array, seed: int) -> Structure |
     if len(labels) < _FEWEST:
         return None
     with np.errstate(all="ignore"):
-        size = max((float(np.abs(X).max()) for X in scaled if X.shape[1]), default=0.0)
-        points = [few_directions(X / max(size, 1e-300)) for X in scaled] if size else []
-    points = [X for X in points if X.shape[1]]
+        size = max([1e-300, *(float(np.abs(X).max()) for X in scaled if X.shape[1])])
+        points = [few_directions(X / size, _DIRECTIONS) for X in scaled if X.shape[1]]
+    points = [X for X in points if np.ptp(X, axis=0).max(initial=0.0) > 0]
     rng = np.random.default_rng(seed)
     kept = _distinct(points, rng)
     points, codes = [X[kept] for X in points], np.unique(labels[kept], return_inverse=True)[1]
@@ -110,11 +112,15 @@ def _compared(scaled: Sequence[Matrix], labels: Array, seed: int) -> Structure |
     if n < _FEWEST or not 2 <= c <= n // 2:
         return None
     together = np.hstack(points)
-    drawn = with_atoms(gaussian_like(together, rng, _DRAWS), together)
     cuts = np.cumsum([X.shape[1] for X in points])[:-1]
-    null = max_separation(_tied(drawn, cuts), k_means(drawn, c, rng))
-    of_labels = max_separation(_tied(together[None], cuts), codes[None, None])
-    return Structure(float(of_labels[0]), float(null.mean()), n)
+    own = max_separation(ties(together, cuts), codes[None])
+    null: list[float] = []
+    for _ in range(_DRAWS):
+        drawn = with_atoms(gaussian_like(together, rng), together)
+        null.append(max_separation(ties(drawn, cuts), k_means(drawn, c, rng)))
+        if abs(own - null[0] - MARGIN) > _ONE_DRAW:
+            break
+    return Structure(own, float(np.mean(null)), n)
 
 
 def structure_at(
@@ -155,26 +161,16 @@ def _sampled_views(place: Place, count: int) -> tuple[Array | None, Views] | Non
     return rows, Views([view.part(view.array[rows], rows) for view in views])
 
 
-def few_directions(X: Matrix) -> Points:
-    """Return the centred rows in their directions of largest variance; empty for constant rows.
+def few_directions(X: Matrix, most: int = 200) -> Points:
+    """Return the centred rows in their directions of largest variance, as float32.
 
-    Narrow dense views keep their features. Wide and sparse ones go through inner products, of
-    which a random projection finds the leading eigenvectors.
+    Dense rows that have no more features than `most` keep them.
     """
     n, d = X.shape
-    if not sparse.issparse(X) and d <= _DIRECTIONS:
-        rows = np.asarray(X - X.mean(axis=0), dtype=np.float32)
-        return rows if np.ptp(rows, axis=0).max(initial=0.0) > 0 else rows[:, :0]
-    products = X @ X.T
-    K = np.asarray(products.toarray() if sparse.issparse(X) else products, dtype=np.float32)
-    mean = K.mean(axis=0)
-    K = K + mean.mean() - mean - mean[:, None]
-    start = np.random.default_rng(0).standard_normal((n, min(n, _DIRECTIONS + 8)), dtype=K.dtype)
-    Q = np.linalg.qr(K @ (K @ start))[0]
-    values, vectors = np.linalg.eigh(Q.T @ K @ Q)
-    kept = values > 1e-6 * max(float(values[-1]), 0.0)
-    kept[:-_DIRECTIONS] = False
-    return np.asarray(Q @ vectors[:, kept] * np.sqrt(values[kept]), dtype=np.float32)
+    if sparse.issparse(X) or d > most:
+        U, S, _ = randomized_svd(X.astype(np.float32), min(most, n, d), n_iter=2, random_state=0)
+        X = U * S
+    return np.ascontiguousarray(X - X.mean(axis=0), dtype=np.float32)
 
 
 def _distinct(points: Sequence[Points], rng: np.random.Generator) -> Array:
@@ -186,96 +182,93 @@ def _distinct(points: Sequence[Points], rng: np.random.Generator) -> Array:
     return np.sort(np.unique(np.round(keys / max(size, 1e-30), 5), return_index=True)[1])
 
 
-def gaussian_like(X: Points, rng: np.random.Generator, draws: int = 1) -> Points:
-    """Draw tables like X, (draws, n, d): Gaussian, with the covariance of its centred rows."""
+def gaussian_like(X: Points, rng: np.random.Generator) -> Points:
+    """Draw a table like X: Gaussian, with the covariance of its centred rows."""
     R = np.linalg.qr(X, mode="r") / np.sqrt(np.float32(len(X)))
-    return np.asarray(rng.standard_normal((draws, len(X), len(R)), dtype=np.float32) @ R)
+    return np.asarray(rng.standard_normal((len(X), len(R)), dtype=np.float32) @ R)
 
 
 def with_atoms(drawn: Points, X: Points) -> Points:
-    """Map discrete columns of draws to the values of X, in the same order (a Gaussian copula).
+    """Map discrete columns of a draw to the values of X, in the same order (a Gaussian copula).
 
     Equal rows of counts or categories are nearest neighbours of one another, also in noise.
 
     Examples
     --------
     >>> X = np.repeat([[0, 1], [1, 2]], 10, axis=0).astype(np.float32)
-    >>> drawn = with_atoms(np.random.default_rng(0).normal(size=(3, 20, 2)), X)
-    >>> np.unique(drawn[2, :, 1], return_counts=True)
+    >>> drawn = with_atoms(np.random.default_rng(0).normal(size=(20, 2)), X)
+    >>> np.unique(drawn[:, 1], return_counts=True)
     (array([1., 2.]), array([10, 10]))
     """
     ordered = np.sort(X, axis=0)
     few = np.count_nonzero(np.diff(ordered, axis=0), axis=0) < _ATOMS
-    ranks = drawn[..., few].argsort(axis=1).argsort(axis=1)
-    drawn[..., few] = np.take_along_axis(ordered[None][..., few], ranks, axis=1)
+    ranks = drawn[:, few].argsort(axis=0).argsort(axis=0)
+    drawn[:, few] = np.take_along_axis(ordered[:, few], ranks, axis=0)
     return drawn
 
 
-def ties(views: Sequence[Points]) -> Points:
-    """Count in how many views each row is among the nearest of another, (b, n, n), for b tables."""
-    b, n, _ = views[0].shape
-    k, found = min(_NEIGHBOURS, n // 4), np.zeros((b, n, n), dtype=np.float32)
-    for X in views:
-        D = np.square(X).sum(axis=2)[:, None] - 2 * X @ X.transpose(0, 2, 1)
-        D[:, np.arange(n), np.arange(n)] = np.inf
-        found += np.sort(D, axis=2)[:, :, k - 1 : k] >= D  # sooner than a partition with indices
+def ties(X: Points, cuts: Array) -> Points:
+    """Count in how many views each row is among the nearest of another, (n, n).
+
+    The views end at `cuts`; all of them side by side count as a further one.
+    """
+    n = len(X)
+    k, found = min(_NEIGHBOURS, n // 4), np.zeros((n, n), dtype=np.float32)
+    for view in [*np.split(X, cuts, axis=1), *([X] if len(cuts) else [])]:
+        D = np.square(view).sum(axis=1) - 2 * view @ view.T
+        np.fill_diagonal(D, np.inf)
+        found += np.sort(D, axis=1)[:, k - 1 : k] >= D  # sooner than a partition with indices
     return found
 
 
-def _tied(X: Points, cuts: Array) -> Points:
-    """Count ties in each view, which end at `cuts`, and in all of them side by side."""
-    return ties([*np.split(X, cuts, axis=2), *([X] if len(cuts) else [])])
-
-
-def max_separation(tied: Points, labels: Array) -> NDArray[np.float32]:
-    """Return the largest separation of several labellings, (b, runs, n), of each of b tables.
+def max_separation(tied: Points, labels: Array) -> float:
+    """Return the largest separation of several labellings, (runs, n).
 
     It is the modularity of the labels over the ties, as a share of the largest it could be.
 
     Examples
     --------
-    >>> two_pairs = np.array([[[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0.0]]])
-    >>> max_separation(two_pairs, np.array([[[0, 0, 1, 1], [0, 1, 0, 1]]])).tolist()
-    [1.0]
+    >>> two_pairs = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0.0]])
+    >>> max_separation(two_pairs, np.array([[0, 0, 1, 1], [0, 1, 0, 1]]))
+    1.0
     """
-    members = (labels[:, :, None] == np.arange(labels.max() + 1)[:, None]).astype(tied.dtype)
-    total = tied.sum(axis=(1, 2))[:, None]
-    inside = ((members @ tied[:, None]) * members).sum(axis=(2, 3)) / total
-    ends = tied.sum(axis=1) + tied.sum(axis=2)
-    by_chance = np.square(members @ ends[:, None, :, None] / (2 * total[..., None, None]))
-    chance = by_chance.sum(axis=(2, 3))
-    return np.asarray(((inside - chance) / np.maximum(1 - chance, 1e-12)).max(axis=1))
+    members = _members(labels, int(labels.max()) + 1)
+    total = tied.sum()
+    inside = ((members @ tied) * members).sum(axis=(1, 2)) / total
+    ends = tied.sum(axis=0) + tied.sum(axis=1)
+    chance = np.square(members @ ends / (2 * total)).sum(axis=1)
+    return float(((inside - chance) / np.maximum(1 - chance, 1e-12)).max())
+
+
+def _members(labels: Array, c: int) -> Points:
+    """Return ones for the samples of each cluster, (runs, c, n)."""
+    return (labels[:, None] == np.arange(c)[:, None]).astype(np.float32)
 
 
 def k_means(X: Points, c: int, rng: np.random.Generator) -> Array:
-    """Return labels of several k-means runs, (b, runs, n), for a batch of b tables."""
-    b, n, d = X.shape
-    Xt = X.transpose(0, 2, 1)
-    C = _seeds(X, Xt, c, rng)
-    labels = np.zeros((b, _RUNS, n), dtype=np.intp)
+    """Return labels of several k-means runs, (runs, n)."""
+    C = _seeds(X, c, rng)
+    labels = np.zeros((_RUNS, len(X)), dtype=np.intp)
     for _ in range(_ITERATIONS):
-        D = np.square(C).sum(axis=3)[..., None]
-        D = D - 2 * (C.reshape(b, -1, d) @ Xt).reshape(b, _RUNS, c, n)
-        labels = D.argmin(axis=2)
-        members = (labels[:, :, None] == np.arange(c)[:, None]).astype(X.dtype)
-        sizes = members.sum(axis=3)[..., None]
-        means = (members.reshape(b, -1, n) @ X).reshape(b, _RUNS, c, d) / np.maximum(sizes, 1)
-        C = np.where(sizes > 0, means, C)
+        labels = (np.square(C).sum(axis=2)[..., None] - 2 * C @ X.T).argmin(axis=1)
+        members = _members(labels, c)
+        sizes = members.sum(axis=2)[..., None]
+        C = np.where(sizes > 0, members @ X / np.maximum(sizes, 1), C)
     return labels
 
 
-def _seeds(X: Points, Xt: Points, c: int, rng: np.random.Generator) -> Points:
-    """Draw the first centres, (b, runs, c, d), by k-means++."""
-    b, n, d = X.shape
-    table, squares = np.arange(b)[:, None], np.square(X).sum(axis=2)[:, None]
-    C = np.empty((b, _RUNS, c, d), dtype=X.dtype)
-    C[:, :, 0] = X[table, rng.integers(n, size=(b, _RUNS))]
-    nearest = np.full((b, _RUNS, n), np.inf, dtype=X.dtype)
+def _seeds(X: Points, c: int, rng: np.random.Generator) -> Points:
+    """Draw the first centres, (runs, c, d), by k-means++."""
+    n, d = X.shape
+    squares = np.square(X).sum(axis=1)
+    C = np.empty((_RUNS, c, d), dtype=X.dtype)
+    C[:, 0] = X[rng.integers(n, size=_RUNS)]
+    nearest = np.full((_RUNS, n), np.inf, dtype=X.dtype)
     for j in range(1, c):
-        last = C[:, :, j - 1]
-        away = squares + np.square(last).sum(axis=2)[..., None] - 2 * last @ Xt
+        last = C[:, j - 1]
+        away = squares + np.square(last).sum(axis=1)[:, None] - 2 * last @ X.T
         nearest = np.minimum(nearest, np.maximum(away, 0))
-        up_to = nearest.cumsum(axis=2)
-        drawn = rng.random((b, _RUNS, 1)) * up_to[..., -1:]
-        C[:, :, j] = X[table, np.minimum((up_to < drawn).sum(axis=2), n - 1)]
+        up_to = nearest.cumsum(axis=1)
+        drawn = rng.random((_RUNS, 1)) * up_to[:, -1:]
+        C[:, j] = X[np.minimum((up_to < drawn).sum(axis=1), n - 1)]
     return C

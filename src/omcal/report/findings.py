@@ -43,6 +43,7 @@ EXAMPLES = 5
 LEAST_TYPICAL = 12
 BETWEEN = 0.1  # certainty up to which a sample lies between two clusters
 _NULL_SAMPLES = 500
+_NULL_DIRECTIONS = 40  # of a wide view
 
 
 @dataclass(frozen=True)
@@ -201,13 +202,13 @@ def sure_by_chance(model: Any, data: Views | None) -> float | None:
     if len(rows) < max(2 * m, 50):
         return None
     scaled = [
-        few_directions(scaling.apply(view.rows(rows)))
+        few_directions(scaling.apply(view.rows(rows)), _NULL_DIRECTIONS)
         for scaling, view in zip(model._rule.learned.scalings, data, strict=True)
     ]
-    scaled = [X for X in scaled if X.shape[1]]
+    scaled = [X for X in scaled if np.ptp(X, axis=0).max(initial=0.0) > 0]
     if not scaled:
         return None
-    (drawn,) = gaussian_like(np.hstack(scaled), np.random.default_rng(0))
+    drawn = gaussian_like(np.hstack(scaled), np.random.default_rng(0))
     views = np.split(drawn, np.cumsum([X.shape[1] for X in scaled])[:-1], axis=1)
     settings = GraphSettings(model.n_clusters_, m, model.n_neighbors, None, "kmeans")
     null = Views([View(f"view{v}", X) for v, X in enumerate(views)])

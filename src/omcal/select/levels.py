@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy import sparse
-from sklearn.utils.extmath import randomized_svd
 
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.threads import one_blas_thread, thread_count
@@ -30,10 +28,10 @@ from omcal.method.starts import rotated_basis
 from omcal.method.updates import weighted_sum
 from omcal.method.vectors import Vectors
 from omcal.metrics import ari
+from omcal.model.structure import few_directions
 from omcal.places.memory import MemoryRows, join_in_memory
-from omcal.views.view import Matrix, View, Views
+from omcal.views.view import View, Views
 
-_DIRECTIONS = 200  # of a wide view, those of largest variance
 _JOINT_DIRECTIONS = 64  # of all views together, in which k-means finds the anchors
 _NEIGHBOURS = 5
 _BAND = 1.5  # largest over smallest number of clusters of a band
@@ -63,18 +61,6 @@ def agreements(runs: Sequence[Array]) -> list[float]:
     return [ari(a, b) for a, b in combinations(runs, 2)]
 
 
-def few_directions(X: Matrix, most: int = _DIRECTIONS) -> Array:
-    """Return the centred rows in their directions of largest variance, as float32.
-
-    Dense rows that have no more features than that keep them.
-    """
-    n, d = X.shape
-    if sparse.issparse(X) or d > most:
-        U, S, _ = randomized_svd(X.astype(np.float32), min(most, n, d), n_iter=2, random_state=0)
-        X = U * S
-    return np.ascontiguousarray(X - X.mean(axis=0), dtype=np.float32)
-
-
 def bands(numbers: Iterable[int]) -> Iterator[list[int]]:
     """Yield groups of neighbouring numbers, the largest group last."""
     band: list[int] = []
@@ -96,12 +82,7 @@ class Runs:
         self._views = Views([View(f"view{v}", X) for v, X in enumerate(points)])
         self._unscaled = [Scaling.fit(view, None) for view in self._views]
         self._joint = Vectors(few_directions(np.hstack(points), _JOINT_DIRECTIONS))
-        self.seeds = seeds
-        self._weighting = weighting
-
-    @property
-    def n(self) -> int:
-        return self._views.n
+        self.n, self.seeds, self._weighting = self._views.n, seeds, weighting
 
     def fit(self, band: list[int], seed: int, numbers: list[int]) -> list[Assignment]:
         """Return the clusters of one run for some numbers of a band."""
@@ -155,10 +136,10 @@ def combined(runs: Sequence[Assignment], c: int) -> Array:
 
 def fit_levels(
     runs: Runs, numbers: Sequence[int], progress: Progress, null: Sequence[Runs] = ()
-) -> Iterator[tuple[dict[int, Level], dict[int, list[float]]]]:
+) -> Iterator[tuple[dict[int, Level], dict[int, float]]]:
     """Yield the levels of each band of numbers, and how well runs agree on sets without clusters.
 
-    The latter, `null`, are fitted at some of the numbers only, and have one value per set.
+    The latter, `null`, are fitted at some of the numbers only.
     `progress` is told the time that further bands may take, estimated from those before.
     """
     work = Parallel(n_jobs=thread_count(), prefer="threads")
@@ -180,7 +161,7 @@ def fit_levels(
             c: Level(_labels(some), one) for c, some, one in zip(band, own, labels, strict=True)
         }
         chance = {
-            c: [float(np.mean(agreements(_labels(one[i])))) for one in drawn]
+            c: float(np.mean([agreements(_labels(one[i])) for one in drawn]))
             for i, c in enumerate(few)
         }
         done += cost

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +14,14 @@ from omcal.machine.arrays import Array, Floats, Mask, Seed
 from omcal.machine.threads import one_blas_thread
 from omcal.method.scaling import Scale, Scaling
 from omcal.model.estimators import OMCAL
-from omcal.model.structure import find_structure, gaussian_like, sample_size
+from omcal.model.structure import few_directions, find_structure, gaussian_like, sample_size
 from omcal.model.subset_fits import numbered_sample
 from omcal.places.data_scan import complete_sample
-from omcal.select.levels import Level, Progress, Runs, agreements, bands, few_directions, fit_levels
+from omcal.select.levels import Level, Progress, Runs, agreements, bands, fit_levels
 from omcal.select.suggestion import ClusterNumber
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import fill_missing, read_views
-from omcal.views.view import Matrix, Views
+from omcal.views.view import Matrix, View, Views
 
 if TYPE_CHECKING:
     from omcal.model.parameters import Weighting
@@ -37,9 +36,12 @@ _STEP = 1.2  # from one candidate to the next
 _FALLEN = 3, 0.3
 _FINE, _ROUNDS = 6, 2  # further candidates around the best per round, and rounds
 _LEAST_ROOM = 0.05  # for stability above chance
-_FAR, _SURE = 30, 0.3  # far numbers, beyond it and beyond the root of n, need this confidence
-# Numbers that differ by one or by this share count as the same; far ones lie a step apart.
-_SAME, _SAME_FAR = 0.1, 0.25
+# Far numbers, beyond the first and beyond the root of n, are taken only where single runs point to
+# the same number, within this share.
+_FAR, _FAR_SHARE = 30, 0.25
+# Odds that the number is right within one: this times its lead over other numbers, by its
+# instability. Fitted to drawn problems (docs/n_clusters_study.md).
+_ODDS, _LEAST_INSTABILITY = 2.5, 0.01
 
 
 def n_clusters(
@@ -112,7 +114,8 @@ def n_clusters(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the curves show what a fit would warn of
         scaled = [Scaling.fit(view, scale).apply(view.rows(slice(None))) for view in sample]
-        search = _Search([few_directions(A) for A in scaled], weighting, n_runs, rng, progress)
+        points = [few_directions(A) for A in scaled]
+        search = _Search(points, weighting, n_runs, rng, progress, categories(sample, points))
         search.add(coarse_numbers(n) if numbers is None else numbers, may_stop=numbers is None)
         for _ in range(_ROUNDS if numbers is None else 0):
             search.add(finer_numbers(search.numbers, search.best))
@@ -157,6 +160,18 @@ def finer_numbers(numbers: list[int], best: int) -> list[int]:
     return sorted(set(between.tolist()) - set(numbers))
 
 
+def categories(views: Iterable[View], points: Sequence[Array]) -> list[Array]:
+    """Return the columns of each category in the views side by side; wide views have none."""
+    found, end = [], 0
+    for view, X in zip(views, points, strict=True):
+        start, end = end, end + X.shape[1]
+        if view.levels_from is not None and view.columns is not None and X.shape[1] == view.width:
+            titles = np.array([title.split(" = ")[0] for title in view.columns])
+            titles[: view.levels_from] = ""
+            found += [start + np.flatnonzero(titles == one) for one in sorted(set(titles) - {""})]
+    return found
+
+
 class _Search:
     """The candidates that were tried, and their scores."""
 
@@ -167,11 +182,13 @@ class _Search:
         n_runs: int,
         rng: np.random.RandomState,
         progress: Progress,
+        categories: Sequence[Array] = (),
     ) -> None:
+        self._categories = categories
         self._progress, self.n_runs = progress, n_runs
         self.levels: dict[int, Level] = {}
         self._modularity: dict[int, Floats] = {}  # of all runs combined, then of each
-        self._agreement: dict[int, Floats] = {}  # of each pair of runs
+        self._stability: dict[int, float] = {}
         self._chance: dict[int, float] = {}
         self._points, self._weighting, self._rng = points, weighting, rng
         self._runs = self._runs_on(points, n_runs)
@@ -184,18 +201,19 @@ class _Search:
     def _without_clusters(self, count: int) -> list[Runs]:
         """Return runs on sets that are drawn from the null."""
         draws = np.random.default_rng(self._rng.randint(2**31 - 1))
-        return [self._runs_on(null_like(self._points, draws), _NULL_RUNS) for _ in range(count)]
+        drawn = (null_like(self._points, draws, self._categories) for _ in range(count))
+        return [self._runs_on(points, _NULL_RUNS) for points in drawn]
 
     def add(self, numbers: list[int], *, may_stop: bool = False) -> None:
         """Fit further candidates, upwards; stop where the score has fallen far."""
         null = [] if self._chance else self._null
         for levels, chance in fit_levels(self._runs, numbers, self._progress, null):
             self.levels |= levels
-            self._chance |= {c: float(np.mean(values)) for c, values in chance.items()}
+            self._chance |= chance
             for c, level in levels.items():
                 listed = (level.labels, *level.runs)
                 self._modularity[c] = np.array([modularity(self._near, one) for one in listed])
-                self._agreement[c] = np.array(agreements(level.runs))
+                self._stability[c] = level.stability
             score, last = self.score, slice(-_FALLEN[0], None)
             fallen = self.far[last] & (score[last] < score.max() - _FALLEN[1])
             if may_stop and fallen.all():
@@ -211,7 +229,7 @@ class _Search:
 
     @property
     def stability(self) -> Floats:
-        return np.array([max(0.0, self._agreement[c].mean()) for c in self.numbers])
+        return np.array([self._stability[c] for c in self.numbers])
 
     @property
     def chance(self) -> Floats:
@@ -230,12 +248,14 @@ class _Search:
 
     @property
     def best(self) -> int:
-        """Return the position of the best candidate; a far one needs confidence."""
-        score = self.score
+        """Return the position of the best candidate; single runs must agree on a far one."""
+        score, far, numbers = self.score, self.far, self.numbers
         best = int(score.argmax())
-        far = self.far
-        if far[best] and not far.all() and self.confidence(best) < _SURE:
-            best = int(np.where(far, -np.inf, score).argmax())
+        if far[best] and not far.all():
+            of_runs = np.array([self._modularity[c][1:].mean() for c in numbers])
+            single = numbers[int(scores(of_runs, self.stability, self.chance).argmax())]
+            if abs(single - numbers[best]) > _FAR_SHARE * numbers[best]:
+                best = int(np.where(far, -np.inf, score).argmax())
         return best
 
     def exceeds_chance(self, number: int) -> bool:
@@ -243,8 +263,8 @@ class _Search:
 
         The runs that led to the number would be partial to it.
         """
-        band = next(band for band in bands(self.numbers) if number in band)
         tested = [self._runs_on(self._points, _TEST_RUNS), *self._without_clusters(_TEST_DRAWS)]
+        band = next(band for band in bands(self.numbers) if number in band)
         with one_blas_thread():
             labels = [
                 [one.fit(band, seed, [number])[0].labels for seed in one.seeds] for one in tested
@@ -253,22 +273,17 @@ class _Search:
         return own > max(drawn)
 
     def confidence(self, best: int) -> float:
-        """Return the share of pairs of runs with this best number, times its stability.
+        """Return the estimated probability that the number is right within one.
 
-        The stability is that beyond chance.
+        The odds grow with the lead of its score over those of other numbers, and with its
+        stability beyond chance.
         """
-        numbers, chance = np.array(self.numbers), self.chance
-        pairs = list(combinations(range(1, 1 + self.n_runs), 2))
-        of_runs = np.array([self._modularity[c] for c in self.numbers])
-        alike = np.array([self._agreement[c] for c in self.numbers])
-        votes = [
-            numbers[scores(of_runs[:, pair].mean(axis=1), alike[:, i], chance).argmax()]
-            for i, pair in enumerate(pairs)
-        ]
-        off = np.abs(np.array(votes) - numbers[best])
-        same = off <= max(1, (_SAME_FAR if self.far[best] else _SAME) * numbers[best])
-        beyond = beyond_chance(self.stability, chance)[best]
-        return float(np.mean(same) * max(0.0, beyond))
+        numbers, score = np.array(self.numbers), self.score
+        others = np.abs(numbers - numbers[best]) > 1
+        lead = score[best] - score[others].max(initial=0.0)
+        instability = 1 - beyond_chance(self.stability, self.chance)[best]
+        odds = _ODDS * max(0.0, lead) / max(instability, _LEAST_INSTABILITY)
+        return float(odds / (1 + odds))
 
 
 def beyond_chance(stability: Floats, chance: Floats) -> Floats:
@@ -282,10 +297,19 @@ def scores(modularity: Floats, stability: Floats, chance: Floats) -> Floats:
     return np.asarray(relative + beyond_chance(stability, chance))
 
 
-def null_like(points: Sequence[Array], rng: np.random.Generator) -> list[Array]:
-    """Draw views without clusters: one Gaussian with the covariance of all views together."""
+def null_like(
+    points: Sequence[Array], rng: np.random.Generator, categories: Sequence[Array] = ()
+) -> list[Array]:
+    """Draw views without clusters: one Gaussian with the covariance of all views together.
+
+    Samples keep levels of categories, each category in a random order: equal levels of several
+    categories are clusters of their own, however few groups of samples there are.
+    """
+    table = np.hstack(points)
+    drawn = gaussian_like(table, rng)
+    for columns in categories:
+        drawn[:, columns] = table[rng.permutation(len(table))][:, columns]
     ends = np.cumsum([X.shape[1] for X in points])[:-1]
-    (drawn,) = gaussian_like(np.hstack(points), rng)
     return [np.ascontiguousarray(X) for X in np.split(drawn, ends, axis=1)]
 
 

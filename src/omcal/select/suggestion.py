@@ -35,11 +35,11 @@ class ClusterNumber(Tabular):
     suggestion : int
         The candidate with the largest `score`; 1 where no cluster structure was found and no
         candidates were given. Numbers above 30, and above the root of the number of samples, are
-        suggested with a confidence of at least 0.3 only.
+        suggested only where single runs point to them, too.
     confidence : float
-        0 to 1: the share of pairs of runs that lead to the same number, within one or a tenth
-        (a quarter for the large numbers below), times the stability beyond chance,
-        (stability − chance) / (1 − chance).
+        Estimated probability that the number is right within one: the odds are 2.5 × the lead of
+        its score over those of other numbers / its instability, which is
+        (1 − stability) / (1 − chance).
     ranking : tuple of int
         The candidates by `score`, the suggestion first.
     candidates : tuple of int
@@ -50,7 +50,8 @@ class ClusterNumber(Tabular):
     stability : tuple of float
         Mean adjusted Rand index between two runs, which have other anchors.
     chance : tuple of float
-        The same on data without clusters: one Gaussian with the covariance of all scaled views.
+        The same on data without clusters: one Gaussian with the covariance of all scaled views,
+        and categories in a random order.
     score : tuple of float
         Modularity relative to its largest value, plus (stability − chance) / (1 − chance).
     n_samples, n_runs : int

@@ -18,7 +18,8 @@ from sklearn.utils import check_random_state
 from omcal.machine.arrays import Array, Floats, Seed
 from omcal.method.points import members
 from omcal.method.scaling import Scale, Scaling
-from omcal.select.levels import Level, Progress, Runs, few_directions, fit_levels
+from omcal.model.structure import few_directions
+from omcal.select.levels import Level, Progress, Runs, fit_levels
 from omcal.select.number import check_numbers, n_clusters, whole_sample
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.view import Matrix, View
