@@ -242,7 +242,7 @@ def max_separation(tied: Points, labels: Array) -> float:
 
 def _members(labels: Array, c: int) -> Points:
     """Return ones for the samples of each cluster, (runs, c, n)."""
-    return (labels[:, None] == np.arange(c)[:, None]).astype(np.float32)
+    return np.asarray(labels[:, None] == np.arange(c)[:, None], dtype=np.float32)
 
 
 def k_means(X: Points, c: int, rng: np.random.Generator) -> Array:

@@ -164,7 +164,8 @@ class _Sample:
         self._views = Views([view.part(view.array[rows], rows) for view in views])
         self.names = views.names
         present = self._views.present
-        self.complete: Mask = np.ones(len(rows), bool) if present is None else present.all(axis=1)
+        everyone = np.ones(len(rows), dtype=bool)
+        self.complete: Mask = everyone if present is None else np.asarray(present.all(axis=1))
         require_two(int(self.complete.sum()), "tune_without_labels")
         # All views side by side, each of total variance 1: the same space for every setting.
         blocks = [
