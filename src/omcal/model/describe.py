@@ -1,4 +1,4 @@
-"""What makes a cluster: the features in which its samples differ from all others."""
+"""Describe clusters by the features in which their samples differ from all others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def describe_clusters(
     top: int,
     present: PresentLike | None,
 ) -> ClusterDescription:
-    """`FittedModel.describe_clusters` of a fitted OMCAL or OCAL."""
+    """Return `FittedModel.describe_clusters` of a fitted OMCAL or OCAL."""
     check_is_fitted(model)
     if not isinstance(top, int | np.integer) or top < 1:
         raise ValueError(f"top={top!r} must be an integer of at least 1.")
@@ -41,29 +41,32 @@ def describe_clusters(
             f"X has {views.n} samples and the model was fitted to {len(labels)}; pass the X of fit."
         )
     names = _feature_names(model, views, feature_names or {})
-    study = _Study(views, labels, model.n_clusters_, model._rule.learned.scalings)
-    study.read(_ViewStudy.first)
-    for part in study.parts:
+    parts = [
+        _ViewStudy(view.name, view.width, model.n_clusters_, scaling)
+        for view, scaling in zip(views, model._rule.learned.scalings, strict=True)
+    ]
+    _read(views, labels, parts, _ViewStudy.first)
+    for part in parts:
         part.choose(top)
-    study.read(_ViewStudy.second)
+    _read(views, labels, parts, _ViewStudy.second)
     return ClusterDescription(
         features=tuple(
             feature
             for cluster in range(model.n_clusters_)
-            for part in study.parts
+            for part in parts
             for feature in part.effects(cluster, names.get(part.name))
         ),
-        typical={part.name: part.typical() for part in study.parts},
+        typical={part.name: part.typical() for part in parts},
         cluster_sizes=tuple(np.bincount(labels, minlength=model.n_clusters_).tolist()),
         named=tuple(name for name in views.names if name in names),
-        amounts=tuple(part.name for part in study.parts if part.amounts),
+        amounts=tuple(part.name for part in parts if part.amounts),
     )
 
 
 def _feature_names(
     model: Any, views: Views, given: Mapping[str, Collection[object]]
 ) -> dict[str, list[str]]:
-    """Names of the features of each view that has any."""
+    """Return the names of the features of each view that has any."""
     unknown = [name for name in given if name not in views.names]
     if unknown:
         raise ValueError(
@@ -83,28 +86,23 @@ def _feature_names(
     return found
 
 
-class _Study:
-    """Views that are read block by block, each block twice."""
-
-    def __init__(self, views: Views, labels: Array, n_clusters: int, scalings: list[Any]) -> None:
-        self.views, self.labels = views, labels
-        self.parts = [
-            _ViewStudy(view.name, view.width, n_clusters, scaling)
-            for view, scaling in zip(views, scalings, strict=True)
-        ]
-
-    def read(self, look: Callable[[_ViewStudy, Matrix, Array, Array], None]) -> None:
-        start = 0
-        for block in views_in_memory(self.views):
-            for part, view in zip(self.parts, block, strict=True):
-                for rows, there in _pieces(view):
-                    at = start + there
-                    look(part, rows, self.labels[at], at)
-            start += block.n
+def _read(
+    views: Views,
+    labels: Array,
+    parts: list[_ViewStudy],
+    add: Callable[[_ViewStudy, Matrix, Array, Array], None],
+) -> None:
+    """Pass blocks of rows of each view, with their labels and row numbers, to its part."""
+    start = 0
+    for block in views_in_memory(views):
+        for part, view in zip(parts, block, strict=True):
+            for rows, there in _pieces(view):
+                add(part, rows, labels[start + there], start + there)
+        start += block.n
 
 
 def _pieces(view: View) -> Iterator[tuple[Matrix, Array]]:
-    """Rows of samples that are in the view, as floats, and which they are."""
+    """Yield rows of samples that are in the view, as floats, and their row numbers."""
     size = max(1, _BLOCK_ENTRIES // view.width)
     n = view.array.shape[0]
     for start in range(0, n, size):
@@ -145,7 +143,7 @@ class _ViewStudy:
         self.scaled += _dense(one @ self.scaling.apply(rows))
 
     def _per_thousand(self, rows: Matrix) -> Any:
-        """What amounts are multiplied by from the left: a long text has more of every word."""
+        """Return the left factor of amounts: a long text has more of every word."""
         if not self.relative:
             return sparse.eye_array(rows.shape[0])
         total = np.asarray(rows.sum(axis=1)).ravel()
@@ -153,18 +151,18 @@ class _ViewStudy:
 
     @property
     def amounts(self) -> bool:
-        """Never below zero, and mostly zero: counts, or weights of terms."""
+        """Whether values are never below zero, and mostly zero: counts, or weights of terms."""
         total = self.n.sum() * len(self.least)
         return bool(self.least.min() >= 0 and self.zeros > total / 2)
 
     def choose(self, top: int) -> None:
-        """The features of each cluster, from the sums of the first look."""
+        """Choose the features of each cluster from the sums of the first pass."""
         sums, squares = self.logged if self.amounts else self.plain
         n, rest = self.n[:, None], self.n.sum() - self.n[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = sums.sum(axis=0) / self.n.sum()
             variance = squares.sum(axis=0) / self.n.sum() - mean**2
-            # What rounding leaves of a constant feature is no difference.
+            # The rounding error of a constant feature is no difference.
             deviation = np.sqrt(np.where(variance > 1e-12 * (mean**2 + 1e-300), variance, np.nan))
             effect = (sums / n - (sums.sum(axis=0) - sums) / rest) / deviation
             self.means = self.plain[0] / n, (self.plain[0].sum(axis=0) - self.plain[0]) / rest
@@ -229,7 +227,7 @@ class _ViewStudy:
 
 
 def _indicator(labels: Array, n_clusters: int) -> Any:
-    """(c, n): 1 where a sample is in a cluster."""
+    """Return the (c, n) matrix that is 1 where a sample is in a cluster."""
     n = len(labels)
     return sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(n_clusters, n))
 
@@ -248,7 +246,7 @@ def _dense(rows: Matrix) -> Array:
 
 
 def _distances(rows: Matrix, centre: Array) -> Array:
-    """Squared distances to the centre."""
+    """Return the squared distances to the centre."""
     squares = rows.power(2).sum(axis=1) if sparse.issparse(rows) else np.square(rows).sum(axis=1)
     crossed = np.asarray(rows @ centre).ravel()
     return np.asarray(np.asarray(squares).ravel() - 2 * crossed + centre @ centre)

@@ -1,4 +1,4 @@
-"""What is said about the clusters of a model: features that stand out, a table, and remarks."""
+"""Describe the clusters of a model: features that stand out, a table, and remarks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class FeatureEffect:
 
 @dataclass(frozen=True)
 class ClusterDescription(Tabular):
-    """What makes each cluster; `print` it for a table.
+    """The features that make each cluster; `print` it for a table.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class ClusterDescription(Tabular):
     amounts: tuple[str, ...]
 
     def of(self, cluster: int, view: str | None = None) -> list[FeatureEffect]:
-        """The features of a cluster, in one view or in all.
+        """Return the features of a cluster, in one view or in all.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class ClusterDescription(Tabular):
 
 
 def table_row(feature: FeatureEffect) -> tuple[str, ...]:
-    """The cells of a feature under `COLUMNS`."""
+    """Return the cells of a feature under `COLUMNS`."""
     return (
         str(feature.cluster),
         feature.view,

@@ -238,19 +238,7 @@ def views_in_memory(views: Views) -> Any:
 
 
 def consensus_graphs(model: Any, X: Any) -> tuple[Array, Array]:
-    """Return the mean of the anchor graphs of samples, and their learned consensus graph Z.
-
-    Both have the shape (n, n_anchors).
-
-    Examples
-    --------
-    >>> from omcal import OMCAL
-    >>> from omcal.datasets import make_multiview
-    >>> data = make_multiview(60, n_clusters=3, random_state=0)
-    >>> model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
-    >>> [graph.shape for graph in consensus_graphs(model, data.views)]
-    [(60, 12), (60, 12)]
-    """
+    """Return the mean of the anchor graphs of samples and their consensus graph, both (n, m)."""
     Z, graphs = model._rule.consensus, graphs_of(model, X)
     S = graphs.side_by_side().toarray().reshape(graphs.n, graphs.n_views, -1)
     F = np.maximum(indicate(Z, graphs)[0], 0)

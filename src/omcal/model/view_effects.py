@@ -1,4 +1,4 @@
-"""What is said about the views of a model: numbers, a table, and warnings in plain words."""
+"""Describe the views of a model: numbers, a table, and warnings in plain words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLEARLY = 0.01  # how much more must be explained to be called better
 
 @dataclass(frozen=True)
 class ViewEffect:
-    """What one view does. Ranges are the least and the largest value over the resamples.
+    """The effect of one view. Ranges are the least and the largest value over the resamples.
 
     Attributes
     ----------
@@ -76,23 +76,23 @@ class ViewEffect:
 
 @dataclass(frozen=True)
 class ViewExplanation(Tabular):
-    """What the views of a model do; `print` it for a table in words.
+    """The effects of the views of a model; `print` it for a table in words.
 
     Attributes
     ----------
     views : tuple of ViewEffect
-        What each view does.
+        The effect of each view.
     warnings : tuple of str
-        What a user should know, in plain words.
+        Observations that a user should know, in plain words.
     explained : float
-        What the clusters explain of all views, in the mean: a score without labels.
+        Share of the views' graphs that the clusters explain, in the mean: a score without labels.
     repeated_range : (float, float) or None
         Adjusted Rand index between the result and those of all views on resamples: how much of a
         change is chance.
     cluster_sizes : tuple of int
         Number of samples in each cluster.
     n_samples, n_resamples : int
-        What this rests on.
+        Number of samples and of resamples that the figures rest on.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class ViewExplanation(Tabular):
 
 @dataclass(frozen=True)
 class ViewFacts:
-    """What the warnings need beside the explanation."""
+    """The figures that the warnings need beside the explanation."""
 
     cosines_within: Floats  # (V, V): of the graphs, less the means of the clusters
     weighting: str  # of the model: adaptive, agreement, distinct or fixed
@@ -146,7 +146,7 @@ class ViewFacts:
 
 
 def warnings_about(found: ViewExplanation, facts: ViewFacts) -> list[str]:
-    """What a user should know about the views."""
+    """Return the warnings about the views."""
     return [
         *_leaning(found, facts),
         *_sufficient(found),
@@ -206,7 +206,7 @@ def _sufficient(found: ViewExplanation) -> list[str]:
 
 
 def other_weighting(weighting: str) -> str:
-    """The rule to try where this one has gone wrong: weights by agreement, or none of one's own."""
+    """Return the rule to try where this one has gone wrong: by agreement, or uniform."""
     return "uniform" if weighting in ("agreement", "distinct") else "agreement"
 
 
@@ -232,7 +232,7 @@ def _beaten(found: ViewExplanation, facts: ViewFacts) -> list[str]:
 
 
 def table_row(view: ViewEffect) -> tuple[str, ...]:
-    """The cells of a view under `COLUMNS`."""
+    """Return the cells of a view under `COLUMNS`."""
     return (
         view.name,
         _cell(view.weight, view.weight_range),

@@ -118,7 +118,7 @@ class Findings:
         self.classes = None if classes is None else [str(name) for name in classes]
         self.names = None if names is None else [str(name) for name in names]
         self.columns: list[Column] = read_columns(options.get("columns") or {}, n)
-        positions = check_positions(options.get("positions"), n)
+        positions = _checked_positions(options.get("positions"), n)
         self.class_table = None if classes is None else _class_table(classes, labels, c)
         self.views = _view_facts(model, graphs)
         self.sizes = np.bincount(labels, minlength=c)
@@ -176,8 +176,7 @@ def _one_per_sample(what: str, values: Any, n: int) -> Array | None:
     return array
 
 
-def check_positions(positions: Any, n: int) -> Array | None:
-    """Return positions that a user has given as an array of shape (n, 2)."""
+def _checked_positions(positions: Any, n: int) -> Array | None:
     if positions is None:
         return None
     array = np.asarray(positions, dtype=np.float64)
