@@ -21,14 +21,12 @@ from omcal.places.gpu import (
     cuda,
     cuda_graphs,
     cuda_kmeans,
-    cuda_spread,
     cuda_views,
     graph,
     nvrtc,
     plain_pass,
 )
-from omcal.places.gpu.distances import relative_distances
-from omcal.places.gpu.graph import TorchGraphs, index_type
+from omcal.places.gpu.graph import TorchGraphs, index_type, relative_distances
 from omcal.places.gpu.plain_pass import PlainPass, second
 from omcal.places.gpu.views import DeviceViews
 from plain_rows import PlainRows, random_graphs
@@ -175,13 +173,13 @@ def test_a_small_gpu_has_fewer_warps_at_work(monkeypatch):
 @pytest.mark.parametrize("copies", [1, 1 << 20])
 def test_a_pass_that_adds_up_in_device_memory(on_cpu, monkeypatch, copies, n, V, c, m, k, dtype):
     """Of two runs, of which one may stand still."""
-    monkeypatch.setattr(cuda_spread, "_SUMS_BYTES", copies)
-    monkeypatch.setattr(cuda_spread, "_THREADS", 32)
+    monkeypatch.setattr(cuda, "_SUMS_BYTES", copies)
+    monkeypatch.setattr(cuda, "_SPREAD_THREADS", 32)
     host, graphs = zip(*(graphs_of(n + b, n, V, m, k, dtype) for b in range(2)), strict=True)
     both = (torch.stack([getattr(g, name) for g in graphs]) for name in ("indices", "weights"))
     plain, rng = [PlainRows(g, c) for g in host], np.random.default_rng(n)
     F = torch.zeros((2, n, c), dtype=graphs[0].weights.dtype)
-    sweep = cuda_spread.SpreadSweep(TorchGraphs(*both, m), F)
+    sweep = cuda.SpreadSweep(TorchGraphs(*both, m), F)
     sums = torch.zeros((2, V * m * c + 2 * c * c), dtype=torch.float64)
     close = 1e-12 if dtype == np.float64 else 2e-5
     for on in ([1.0, 1.0], [0.0, 1.0]):

@@ -81,8 +81,10 @@ def run_tables(runs: Sequence[Any], labels: Array, n_clusters: int) -> list[Arra
     if not hasattr(runs[0], "cpu"):
         return [run_table(run, labels, n_clusters) for run in runs]
     there, c = torch.from_numpy(labels).to(runs[0].device), n_clusters
-    counts = [torch.bincount(run.long() * c + there, minlength=c * c) for run in runs]
-    return list(torch.stack(counts).cpu().numpy().reshape(-1, c, c))
+    every = torch.stack(list(runs)).long()
+    every += c * torch.arange(len(runs), device=every.device)[:, None]
+    counts = torch.bincount((every * c + there).flatten(), minlength=len(runs) * c * c)
+    return list(counts.cpu().numpy().reshape(-1, c, c))
 
 
 def certainty(runs: Sequence[Any], labels: Array, tables: Sequence[Array]) -> Floats:
@@ -99,8 +101,8 @@ def certainty(runs: Sequence[Any], labels: Array, tables: Sequence[Array]) -> Fl
     if hasattr(runs[0], "cpu"):
         there = torch.from_numpy(labels).to(runs[0].device)
         clusters = torch.from_numpy(np.stack(tables).argmax(axis=2)).to(there)
-        agree = [of_run[run.long()] == there for of_run, run in zip(clusters, runs, strict=True)]
-        return np.asarray(sum(part.to(torch.int32) for part in agree).cpu()) / len(runs)
+        agree = clusters.gather(1, torch.stack(list(runs)).long()) == there
+        return np.asarray(agree.sum(dim=0).cpu()) / len(runs)
     agreed = np.zeros(len(labels), dtype=np.min_scalar_type(len(runs)))
     labels = labels.astype(runs[0].dtype, copy=False)  # few bytes are compared faster
     for run, counts in zip(runs, tables, strict=True):

@@ -1,4 +1,4 @@
-"""Anchors on the device: the joint k-means of `method.anchors`, of all runs at once."""
+"""Anchors on the device: the joint k-means of `method.anchors` and `method.span`, for all runs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from omcal.machine.arrays import Array
 from omcal.machine.threads import row_blocks
 from omcal.machine.torch import Tensor
 from omcal.method import anchors as host_anchors
-from omcal.method import kmeans
+from omcal.method import kmeans, span
 from omcal.method.scaling import Scaling
-from omcal.places.gpu.devices import wide_type
-from omcal.places.gpu.distances import DeviceAnchors
-from omcal.places.gpu.kmeans import lloyd
+from omcal.places.gpu.devices import block_entries, wide_type
+from omcal.places.gpu.graph import DeviceAnchors
+from omcal.places.gpu.kmeans import lloyd, span_basis
 from omcal.places.gpu.scaling import scaled_rows
 from omcal.places.gpu.views import DeviceViews
 
@@ -108,3 +108,120 @@ def by_run(points: Tensor, widths: Sequence[int]) -> list[Chosen]:
         ([part[run] for part in on_host], DeviceAnchors([part[run] for part in there]))
         for run in range(len(points))
     ]
+
+
+def anchors_in_span(
+    views: DeviceViews,
+    scalings: list[Scaling],
+    n_anchors: int,
+    random_states: Sequence[np.random.RandomState],
+    rows: Array | None,
+) -> list[Chosen]:
+    """Do `omcal.method.span.anchors_in_span` for dense views, from the same random numbers.
+
+    Of each run the anchors, on the host and here: the host is needed for draws only.
+    """
+    X = scaled_rows(views, scalings, rows)
+    mean, E = _main_directions(X, n_anchors, random_states[0])
+    X -= mean
+    drawn = [span.own_rows(len(X), n_anchors, random_state) for random_state in random_states]
+    own = _sent(np.stack(drawn), X)
+    points = (X @ E)[own]
+    n_trials = kmeans.trials(points.shape[1], n_anchors, thorough=False)
+    centres = lloyd(points, n_anchors, True, n_trials, random_states)
+    wide = wide_type(X.device)
+    anchors = _means(X, own, points, centres, centres @ E.T).to(wide) + mean.to(wide)
+    by_view = _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
+    points = torch.cat(by_view, dim=1).unflatten(0, (len(own), n_anchors))
+    return by_run(points, views.host.widths)
+
+
+def _main_directions(
+    X: Tensor, n_anchors: int, random_state: np.random.RandomState
+) -> tuple[Tensor, Tensor]:
+    """Return the mean of some rows, and the directions of their largest variance."""
+    size = min(kmeans.PART_PER_ANCHOR * n_anchors, len(X))
+    part = X.index_select(0, _sent(host_anchors.draw_rows(len(X), size, random_state), X))
+    mean = part.mean(dim=0, dtype=wide_type(X.device)).to(X.dtype)
+    part = part - mean
+    size = torch.linalg.vector_norm(part, dim=1).max()
+    (E,) = _powers([part], min(n_anchors, *part.shape), [size], random_state)
+    return mean, E
+
+
+def _means(X: Tensor, own: Tensor, points: Tensor, centres: Tensor, starts: Tensor) -> Tensor:
+    """Return the cluster means of all runs, stacked; empty clusters stay at their start.
+
+    A run has its own rows of X, by their numbers and as points that are next to some centre.
+    """
+    n, (runs, m, _) = len(X), centres.shape
+    found = []
+    for some in row_blocks(runs, max(1, block_entries(X.device) // (n * m))):
+        lengths = centres[some].square().sum(dim=2)[:, None]
+        nearest = torch.baddbmm(lengths, points[some], centres[some].mT, alpha=-2).argmin(dim=2)
+        first = m * torch.arange(len(nearest), device=X.device)[:, None]
+        member = X.new_zeros((len(nearest) * m, n))
+        member[(nearest + first).flatten(), own[some].flatten()] = 1
+        counts = member.sum(dim=1, keepdim=True)
+        found.append(torch.where(counts > 0, member @ X / counts, starts[some].flatten(0, 1)))
+    return torch.cat(found)
+
+
+def _near_one_span(
+    means: Tensor, widths: Sequence[int], n_anchors: int, random_state: np.random.RandomState
+) -> list[Tensor]:
+    """Do `omcal.method.span.anchors_of_means`: return the points of each view."""
+    by_view = means.split(list(widths), dim=1)
+    # Where there are fewer features than anchors, the means of a run span them all.
+    wide = [points for points in by_view if n_anchors < points.shape[1]]
+    origins = [points.mean(dim=0) for points in wide]
+    away = [points - origin for points, origin in zip(wide, origins, strict=True)]
+    sizes = [part.square().sum(dim=1).mean().sqrt() for part in away]
+    inside, lost = [], []
+    directions = _powers(away, n_anchors, sizes, random_state)
+    for origin, part, size, E in zip(origins, away, sizes, directions, strict=True):
+        Z = part @ E
+        lost.append(1 - (Z / size).square().sum() / (part / size).square().sum())
+        inside.append(origin + Z @ E.T)
+    if lost and bool((torch.stack(lost) > span.MOST_LOST).any()):
+        return [points.contiguous() for points in by_view]
+    near = iter(inside)
+    return [
+        next(near) if n_anchors < points.shape[1] else points.contiguous() for points in by_view
+    ]
+
+
+def _powers(
+    parts: Sequence[Tensor],
+    n: int,
+    sizes: Sequence[Tensor],
+    random_state: np.random.RandomState,
+) -> list[Tensor]:
+    """Return orthonormal columns that span powers of XᵀX times random columns, for each X.
+
+    `sizes` are typical lengths of the rows, which keep the powers in range.
+    """
+    starts = [span.random_directions(X.shape[1], n, random_state) for X in parts]
+    found = [_sent(E, X).to(X) for E, X in zip(starts, parts, strict=True)]
+    shares = [torch.where(size > 0, size, 1) for size in sizes]
+    for _ in range(span.POWERS):
+        given = zip(parts, found, shares, strict=True)
+        found = _orthonormal([X.T @ ((X @ E) / size) for X, E, size in given])
+    return found
+
+
+def _orthonormal(parts: Sequence[Tensor]) -> list[Tensor]:
+    """Return orthonormal columns with the same span, by a Cholesky factor for all parts at once."""
+    if not parts:
+        return []
+    wide = [P.to(wide_type(P.device)) for P in parts]
+    bases = span_basis(torch.stack([P.T @ P for P in wide]), wide[0].dtype)
+    return [(P @ B).to(part) for part, P, B in zip(parts, wide, bases, strict=True)]
+
+
+def _sent(array: Array, X: Tensor) -> Tensor:
+    """Send an array to the device of X without waiting."""
+    there = torch.from_numpy(array)
+    if X.device.type == "cuda":
+        there = there.pin_memory()
+    return there.to(X.device, non_blocking=True)

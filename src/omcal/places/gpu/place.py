@@ -19,7 +19,7 @@ from omcal.method.solver import Solution
 from omcal.method.span import shared_rows, span_pays
 from omcal.places.base import OutputKind, Place, Start, bytes_per_row
 from omcal.places.data_scan import BlockStats, DataScan
-from omcal.places.gpu.anchors import choose_for_runs
+from omcal.places.gpu.anchors import anchors_in_span, choose_for_runs
 from omcal.places.gpu.devices import (
     explaining_out_of_memory,
     resolve_devices,
@@ -30,7 +30,6 @@ from omcal.places.gpu.iteration import solve_in_lockstep
 from omcal.places.gpu.new_samples import DeviceRule, joined_graph
 from omcal.places.gpu.rows import TorchRows
 from omcal.places.gpu.scaling import fit_scalings, scan
-from omcal.places.gpu.span import anchors_in_span
 from omcal.places.gpu.views import DeviceViews
 from omcal.places.parts import ChunkedRows
 from omcal.views.tensors import device_of
