@@ -11,7 +11,8 @@ import omcal
 from omcal.datasets import load_views
 from omcal.datasets.loading import LoadOptions
 from omcal.model.drift import Drift
-from omcal.report import ReportOptions, write_report
+from omcal.report import write_report
+from omcal.report.findings import ReportOptions
 
 CLASSES = ["OMCAL", "OCAL", "Consensus"]
 MODULES = ["baselines", "datasets", "experiments", "metrics", "plots", "report", "select", "tl"]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omcal.model.stream import StreamSums
     from omcal.model.structure import Structure
     from omcal.model.view_effects import ViewExplanation
-    from omcal.report import ReportOptions
+    from omcal.report.findings import ReportOptions
     from omcal.select import ClusterNumber
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from omcal import __version__
 from omcal.machine.files import write_whole
 from omcal.model.subset_fits import fitted_views, graphs_of
-from omcal.report.findings import Findings, ReportOptions
+from omcal.report.findings import Findings
 from omcal.report.html import page
 from omcal.report.layout import model_layout
 from omcal.report.making import drift_section
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omcal.model.drift import Drift
     from omcal.select import ClusterTree
 
-__all__ = ["ReportOptions", "model_layout", "write_report"]
+__all__ = ["model_layout", "write_report"]
 
 
 def write_report(
