@@ -18,6 +18,7 @@ from omcal.machine.process import ProcessSetting
 from omcal.machine.torch import Device, Tensor, torch_dtype
 
 _RECORDING = Lock()  # one thread at a time
+_WARM: set[Any] = set()  # kinds of recordings whose kernels are loaded
 _ALIGNED = 16  # bytes
 
 
@@ -114,23 +115,26 @@ class Repeated:
 
     On a GPU the second call is recorded as a CUDA graph, and later calls replay it: launching
     kernels of a few microseconds one by one takes longer than running them. The first call is not
-    recorded, so that nothing is loaded or compiled during the recording.
+    recorded, so that nothing is loaded or compiled during the recording; it is where one of the
+    same `kind` was made before in this process.
     """
 
-    def __init__(self, work: Callable[[], None], device: Device) -> None:
-        self._work = work
-        self._device = device
-        self._warm = False
+    def __init__(self, work: Callable[[], None], device: Device, kind: Any = None) -> None:
+        self._work, self._device = work, device
+        self._kind = None if kind is None else (device, kind)
+        self._warm = self._kind in _WARM
         self._recording: Any = None
 
     def __call__(self) -> None:
         if self._recording is None and self._warm and self._device.type == "cuda":
             self._recording = self._record()
-        if self._recording is None:
-            self._warm = True
-            self._work()
-        else:
+        if self._recording is not None:
             self._recording.replay()
+            return
+        self._warm = True
+        self._work()
+        if self._kind is not None:
+            _WARM.add(self._kind)
 
     def _record(self) -> Any:
         stream = _recording_stream(self._device)

@@ -209,7 +209,8 @@ class _State:
         kind = KernelSteps if together.in_cuda else BatchedSteps
         # The steps hold no reference to this object, so that its memory is free when it is gone.
         steps = kind(StepInputs(tensors, work, problem, rule, cuts, least))
-        self._once: Callable[[], None] = Repeated(steps, device) if steps.many else steps
+        same = (kind, *shape, *together.shape, rule, problem.accelerate, cuts)
+        self._once: Callable[[], None] = Repeated(steps, device, same) if steps.many else steps
 
     def takes(self, problem: Problem, cuts: bool, least: float) -> bool:
         """Whether this state serves iterations of the problem."""

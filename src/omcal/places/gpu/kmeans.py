@@ -123,13 +123,6 @@ def _pick(X: Tensor, rows: Tensor) -> Tensor:
     return X.flatten(0, 1).index_select(0, (rows + shift).flatten()).unflatten(0, rows.shape)
 
 
-def _products(X: Tensor, centres: Tensor) -> Tensor:
-    """Return the inner products of points and centres, (runs, n, m)."""
-    if len(X) == len(centres):
-        return X @ centres.mT
-    return (X[0] @ centres.flatten(0, 1).T).unflatten(1, centres.shape[:2]).transpose(0, 1)
-
-
 def _nearest(X: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     """Return number and distance of the nearest centre, (groups, n, runs of a group).
 

@@ -130,6 +130,7 @@ class RunBatch:
         self.in_cuda: bool = work.in_cuda
         self.columns: int = work.columns
         self.dtype = work.dtype
+        self.shape: tuple[Any, ...] = (n_runs, work.dtype, *work.shape)
         self.bound: Callable[[Tensor, Tensor, Tensor], Callable[[], None]] = work.bound
         self.state: Any = None  # as `iteration` left it
         self._grams: list[Floats] = []
