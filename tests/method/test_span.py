@@ -234,18 +234,23 @@ def test_a_wide_sparse_view_takes_no_square_of_its_width():
 
 
 def test_when_a_span_pays():
+    def pays(n, widths, n_runs, anchors="kmeans", **more):
+        return span_pays(n, widths, GraphSettings(2, 10, 2, None, anchors, **more), n_runs)
+
     n, widths = SAMPLE_PER_ANCHOR * 10 + 1, [25, 15]
-    assert span_pays(n, widths, 10, "kmeans", 2)
-    assert span_pays(160, widths, 10, "kmeans", 2)  # each run looks at all rows
-    assert not span_pays(159, widths, 10, "kmeans", 2)  # too few for a start
-    assert not span_pays(200, [400], 10, "kmeans", 2)  # few and wide: by inner products
-    assert span_pays(201, [400], 10, "kmeans", 2)
-    assert not span_pays(n, [25, 14], 10, "kmeans", 2)
-    assert span_pays(n, widths, 10, "kmeans", 1)
-    assert span_pays(1025, widths, 10, "kmeans", 1)
-    assert not span_pays(1024, widths, 10, "kmeans", 1)
-    assert not span_pays(n, widths, 10, "kmeans-full", 2)
-    assert not span_pays(n, widths, 10, [np.zeros((10, 2))], 2)
+    assert pays(n, widths, 2)
+    assert pays(160, widths, 2)  # each run looks at all rows
+    assert not pays(159, widths, 2)  # too few for a start
+    assert not pays(200, [400], 2)  # few and wide: by inner products
+    assert pays(201, [400], 2)
+    assert not pays(n, [25, 14], 2)
+    assert pays(n, widths, 1)
+    assert pays(1025, widths, 1)
+    assert not pays(1024, widths, 1)
+    assert not pays(n, widths, 1, accelerate=False)  # the paper's k-means has all features
+    assert pays(n, widths, 2, accelerate=False)
+    assert not pays(n, widths, 2, "kmeans-full")
+    assert not pays(n, widths, 2, [np.zeros((10, 2))])
 
 
 def test_rows_that_are_shared_and_drawn():

@@ -60,6 +60,18 @@ def test_a_fit_to_tensors_is_that_to_arrays(device, variant):
     assert found.n_features_in_ == 15
 
 
+@pytest.mark.parametrize("accelerate", [True, False])
+def test_a_fit_to_wide_tensors_is_that_to_arrays(device, accelerate):
+    rng = np.random.default_rng(3)
+    groups = rng.integers(4, size=1100)
+    arrays = [rng.normal(size=(4, d))[groups] * 2 + rng.normal(size=(1100, d)) for d in (60, 90)]
+    here = model(accelerate=accelerate).fit(arrays)
+    there = model(accelerate=accelerate).fit(tensors(arrays, device))
+    np.testing.assert_array_equal(on_host(there.labels_), here.labels_)
+    for mine, other in zip(there.anchors_, here.anchors_, strict=True):
+        np.testing.assert_allclose(on_host(mine), other, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["tensors", "arrays"])
 def test_results_come_back_as_what_was_passed_in(device, kind):
     arrays = two_views(2, n=300)

@@ -21,6 +21,7 @@ class GraphSettings:
     n_neighbors: int
     scale: Scale
     anchors: Any  # how to choose them, or one (m, d_v) array per view
+    accelerate: bool = True  # k-means of one run may work in a few directions
 
 
 def default_n_anchors(n: int, n_clusters: int) -> int:

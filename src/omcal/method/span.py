@@ -32,6 +32,7 @@ from omcal.method.kmeans import (
     trials,
 )
 from omcal.method.scaling import Scaling
+from omcal.method.settings import GraphSettings
 from omcal.method.vectors import Vectors
 from omcal.views.view import Matrix, Views
 
@@ -77,18 +78,16 @@ class InSpan:
         return self.span.points(self.coordinates)
 
 
-def span_pays(n: int, widths: Sequence[int], n_anchors: int, method: Any, n_runs: int) -> bool:
+def span_pays(n: int, widths: Sequence[int], settings: GraphSettings, n_runs: int) -> bool:
     """Whether k-means works in a few directions: there are many features, and not too few rows."""
+    n_anchors, method = settings.n_anchors, settings.anchors
     width, sampled = sum(widths), SAMPLE_PER_ANCHOR * n_anchors < n
-    if (
-        not isinstance(method, str)
-        or method != "kmeans"
-        or width < _FEATURES_PER_ANCHOR * n_anchors
-    ):
+    wide = width >= _FEATURES_PER_ANCHOR * n_anchors
+    if not (isinstance(method, str) and method == "kmeans" and wide):
         return False
     many_rows = n >= SEED_PER_ANCHOR * n_anchors
     if n_runs == 1:  # off, one fit of 5000 or 12000 × 1430 takes 1.4 or 1.8 of its CPU time
-        return many_rows and n > FEWEST_SEED_ROWS
+        return settings.accelerate and many_rows and n > FEWEST_SEED_ROWS
     # Few and wide rows are cheaper by their inner products with each other.
     return sampled or (many_rows and not inner_products_pay(n, width))
 

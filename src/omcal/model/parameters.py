@@ -182,7 +182,8 @@ class SharedParameters(Declares):
         default=True,
         help="""Reach about the same objective in a half to a third of the passes over the
         samples, by repeating the steps that need no pass and running the others ahead along
-        their last move. False is the paper's iteration.""",
+        their last move; k-means of one fit to wide rows works in a few directions. False is the
+        paper's iteration, and k-means in all features.""",
         option="--accelerate/--no-accelerate",
         brief="About the same objective in fewer iterations than the paper's.",
         shown="accelerate",

@@ -121,7 +121,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
         here = np.full(len(views), views.n) if views.present is None else views.present.sum(axis=0)
         require_enough(views.names, place.team.total(here), m)
         check_init(self.init, m, c)
-        return GraphSettings(c, m, k, self.scale, self.anchors)
+        return GraphSettings(c, m, k, self.scale, self.anchors, bool(self.accelerate))
 
     def _asked(self) -> PlaceRequest:
         limit = self.memory_limit

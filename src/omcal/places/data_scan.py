@@ -74,7 +74,7 @@ class DataScan:
         self._rows: Array | None = np.empty(0, dtype=np.int64)  # all that are drawn; None: all
         self._drawn: list[Array | None] = []
         how = (settings.n_anchors, settings.anchors)
-        self._in_span = span_pays(n, widths, *how, len(random_states))
+        self._in_span = span_pays(n, widths, settings, len(random_states))
         if self._in_span:
             self._rows = shared_rows(n, settings.n_anchors, random_states)
         elif isinstance(settings.anchors, str):

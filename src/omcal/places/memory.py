@@ -104,7 +104,7 @@ def learn_in_memory(
     """Return scalings and anchors of views in memory, per random state."""
     s = settings
     scalings = [Scaling.fit(view, s.scale) for view in views]
-    if span_pays(views.n, views.widths, s.n_anchors, s.anchors, len(random_states)):
+    if span_pays(views.n, views.widths, s, len(random_states)):
         rows = shared_rows(views.n, s.n_anchors, random_states)
         return learned_in_span(views, scalings, s, random_states, rows)
     found = choose_for_runs(views, scalings, s.n_anchors, s.anchors, random_states)

@@ -133,6 +133,8 @@ def anchors_in_span(
     anchors = _means(X, own, points, centres, centres @ E.T).to(wide) + mean.to(wide)
     by_view = _near_one_span(anchors, views.host.widths, n_anchors, random_states[0])
     points = torch.cat(by_view, dim=1).unflatten(0, (len(own), n_anchors))
+    if len(own) == 1:
+        _take_distinct(points, (X + mean)[None], None)
     return by_run(points, views.host.widths)
 
 

@@ -19,7 +19,7 @@ from omcal.method.solver import Solution
 from omcal.method.span import shared_rows, span_pays
 from omcal.places.base import OutputKind, Place, Start, bytes_per_row
 from omcal.places.data_scan import BlockStats, DataScan
-from omcal.places.gpu.anchors import anchors_in_span, choose_for_runs
+from omcal.places.gpu.anchors import Chosen, anchors_in_span, choose_for_runs
 from omcal.places.gpu.devices import (
     explaining_out_of_memory,
     resolve_devices,
@@ -65,15 +65,12 @@ class OnDevices(Place):
         views, n_bytes = self._views, self._row_bytes(settings)
         with working_on(views.device), explaining_out_of_memory(views.device, views.n, n_bytes):
             scalings = fit_scalings(views, settings.scale)
-            how = (settings.n_anchors, settings.anchors)
-            # One run is no slower here with all features, and faster with few rows.
-            several = len(random_states) > 1
-            if several and span_pays(views.n, self.views.widths, *how, len(random_states)):
+            if span_pays(views.n, self.views.widths, settings, len(random_states)):
                 return self._learn_in_span(scalings, settings, random_states)
-            found = choose_for_runs(views, scalings, *how, random_states)
-            # A model that a user keeps is not to keep memory of the device.
-            k = settings.n_neighbors
-            return [GraphModel(scalings, A, k, there if several else None) for A, there in found]
+            how = (settings.n_anchors, settings.anchors)
+            return _models(
+                scalings, settings, choose_for_runs(views, scalings, *how, random_states)
+            )
 
     def _learn_in_span(
         self,
@@ -88,9 +85,7 @@ class OnDevices(Place):
             return learned_in_span(self.views, scalings, settings, random_states, rows)
         found = anchors_in_span(views, scalings, m, random_states, rows)
         # A product with the rows takes less time here than to share one would save.
-        return [
-            GraphModel(scalings, on_host, settings.n_neighbors, there) for on_host, there in found
-        ]
+        return _models(scalings, settings, found)
 
     def scan_rows(self, data_scan: DataScan, first: int = 0) -> BlockStats:
         views, n = self._views, self.views.n
@@ -174,6 +169,14 @@ class OnDevices(Place):
                 for name in ("labels", "second", "share")
             )
             return TorchRows(joined_graph(labels, runners_up, shares, n_clusters), n_clusters)
+
+
+def _models(
+    scalings: list[Scaling], settings: GraphSettings, found: Sequence[Chosen]
+) -> list[GraphModel]:
+    """Return the models of chosen anchors; that of one run must not keep memory of the device."""
+    several, k = len(found) > 1, settings.n_neighbors
+    return [GraphModel(scalings, host, k, there if several else None) for host, there in found]
 
 
 def _decided(views: DeviceViews, rule: Predictor, wanted: OutputKind) -> Iterator[Tensor]:
