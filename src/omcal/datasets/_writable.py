@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -18,14 +21,21 @@ from omcal.views.pair import DataError, numbers_rows
 LABELS, TITLES, IDS = "labels", "view_names", "ids"
 
 
-def require_classes(data: MultiViewData) -> None:
-    """Refuse labels that would not be read as labels."""
-    if data.labels is not None and not could_be_labels(data.labels):
-        raise DataError("the labels are fractions, which are no classes; give them as text.")
+@dataclass(frozen=True)
+class Form:
+    """The function that writes a format, and which views the format can hold."""
+
+    write: Callable[[Path, MultiViewData], None]
+    sparse: bool = True
+    masks: bool = True  # whether it says which samples are absent from a sparse view
+    names: Literal["any", "plain", "nested"] = "any"  # plain: no paths; nested: paths are groups
+    folder: bool = False
 
 
 def require_free_names(data: MultiViewData) -> None:
-    """Refuse view names that are reserved for labels, ids and parts of sparse views."""
+    """Refuse view names that are reserved, and labels that would not be read as labels."""
+    if data.labels is not None and not could_be_labels(data.labels):
+        raise DataError("the labels are fractions, which are no classes; give them as text.")
     for taken, use in {LABELS: "labels", TITLES: "names of the views", IDS: "ids"}.items():
         if taken in data.views:
             raise DataError(f"a view is called {taken!r}; rename it, this is where the {use} go.")
@@ -40,43 +50,33 @@ def require_free_names(data: MultiViewData) -> None:
             )
 
 
-def require_dense(data: MultiViewData, path: Path) -> None:
-    """Refuse sparse views in formats without sparse matrices."""
+def require_held(data: MultiViewData, path: Path, form: Form) -> None:
+    """Refuse views that a format cannot give back: sparse ones, absent samples, odd names."""
     for name, view in data.views.items():
-        if sparse.issparse(view):
+        if sparse.issparse(view) and not form.sparse:
             raise DataError(
                 f"view {name!r} is sparse, which {path.suffix or 'a folder of .npy files'} cannot "
                 "hold; use .npz, .mat, .h5, .zarr or .h5ad, or make it dense with toarray()."
             )
-
-
-def require_plain_names(data: MultiViewData, path: Path, *, nested: bool) -> None:
-    """Refuse view names that mean something else as a path."""
-    for name in data.views:
+        here = (data.present or {}).get(name)
+        if sparse.issparse(view) and not form.masks and here is not None and not here.all():
+            raise DataError(
+                f"view {name!r} is sparse and lacks {int((~here).sum())} of {len(here)} samples, "
+                f"which {path.suffix} cannot say; use .npz, .h5, .zarr or .h5ad instead of {path}."
+            )
         parts = name.split("/")
         strange = any(part == "" or part[0] == "." or "::" in part for part in parts)
-        # zarr and Windows read "\\" for "/".
-        folders = path.suffix.lower() in ("", ".zarr") and "\\" in name
-        if strange or folders or (len(parts) > 1 and not nested):
+        strange |= form.folder and "\\" in name  # zarr and Windows read it for "/"
+        if form.names != "any" and (strange or (len(parts) > 1 and form.names != "nested")):
             raise DataError(
                 f"view {name!r} has a '/', a '\\', a '.' or '::' in its name, which {path} cannot "
                 "hold there; rename it, or use another format such as .npz."
             )
         inside = [other for other in data.views if other.startswith(f"{name}/")]
-        if inside:
+        if inside and form.names == "nested":
             raise DataError(
                 f"view {name!r} would lie where the folder of view {inside[0]!r} is in {path}; "
                 "rename one, or use another format such as .npz."
-            )
-
-
-def require_masks_survive(data: MultiViewData, path: Path) -> None:
-    """Refuse absent samples of sparse views, which would be read back as zeros."""
-    for name, here in (data.present or {}).items():
-        if sparse.issparse(data.views[name]) and not here.all():
-            raise DataError(
-                f"view {name!r} is sparse and lacks {int((~here).sum())} of {len(here)} samples, "
-                f"which {path.suffix} cannot say; use .npz, .h5, .zarr or .h5ad instead of {path}."
             )
 
 

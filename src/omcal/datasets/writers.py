@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,12 @@ from omcal.datasets._writable import (
     IDS,
     LABELS,
     TITLES,
+    Form,
     csv_header,
     csv_id_name,
-    require_classes,
-    require_dense,
     require_features,
     require_free_names,
-    require_masks_survive,
-    require_plain_names,
+    require_held,
 )
 from omcal.datasets.readers._cells import guarded
 from omcal.datasets.readers._variables import SPARSE_PARTS
@@ -70,26 +68,20 @@ def save_views(path: str | os.PathLike[str], data: MultiViewData) -> None:
     (10, 10)
     """
     path = Path(path)
-    write = WRITERS.get(path.suffix.lower())
-    if write is None:
+    form = WRITERS.get(path.suffix.lower())
+    if form is None:
         raise DataError(
             f"path={str(path)!r} ends in {path.suffix!r}; use one of {[*filter(None, WRITERS)]}, "
             "or no ending for a folder."
         )
     require_free_names(data)
-    require_classes(data)
-    if write in (_write_folder, _write_zarr) and path.exists():
+    if form.folder and path.exists():
         raise DataError(f"path={str(path)!r} exists; name a new folder.")
-    if write in (_write_csv, _write_parquet, _write_folder):
-        require_dense(data, path)
-    if write in (_write_folder, _write_h5ad, _write_hdf5, _write_zarr):
-        require_plain_names(data, path, nested=write in (_write_hdf5, _write_zarr))
-    if write is _write_mat:
-        require_masks_survive(data, path)
+    require_held(data, path, form)
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = write in (_write_folder, _write_zarr)
-    with replacing(path, size=sum(map(_bytes, data.views.values())), folder=folder) as temporary:
-        write(temporary, data)
+    size = sum(map(_bytes, data.views.values()))
+    with replacing(path, size=size, folder=form.folder) as temporary:
+        form.write(temporary, data)
 
 
 def _bytes(view: Matrix) -> int:
@@ -324,14 +316,14 @@ def _write_parquet(path: Path, data: MultiViewData) -> None:
     parquet.write_table(pa.table(columns), path)
 
 
-WRITERS: dict[str, Callable[[Path, MultiViewData], None]] = {
-    ".npz": _write_npz,
-    ".mat": _write_mat,
-    ".h5": _write_hdf5,
-    ".hdf5": _write_hdf5,
-    ".zarr": _write_zarr,
-    ".h5ad": _write_h5ad,
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-    "": _write_folder,
+WRITERS = {
+    ".npz": Form(_write_npz),
+    ".mat": Form(_write_mat, masks=False),
+    ".h5": Form(_write_hdf5, names="nested"),
+    ".hdf5": Form(_write_hdf5, names="nested"),
+    ".zarr": Form(_write_zarr, names="nested", folder=True),
+    ".h5ad": Form(_write_h5ad, names="plain"),
+    ".csv": Form(_write_csv, sparse=False),
+    ".parquet": Form(_write_parquet, sparse=False),
+    "": Form(_write_folder, sparse=False, names="plain", folder=True),
 }

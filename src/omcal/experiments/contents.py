@@ -137,7 +137,7 @@ def measured_entries(values: list[Measured], metric: str = "ACC") -> list[Entry]
 def best_of_grid_table(plan: Plan, summary: Summary) -> Table:
     """Return the largest ACC over beta × gamma with one seed: the result of a search by labels."""
     rows = []
-    for dataset, _ in plan.paper.figure_datasets("sensitivity"):
+    for dataset in plan.paper.figure_datasets("sensitivity"):
         scored = [
             (summary.measure(cell, "ACC", one_seed=True), cell)
             for cell in plan.grid(0)

@@ -50,7 +50,7 @@ def convergence(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure
 
 def grids(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw ACC over beta × gamma, one figure per data set."""
-    for dataset, _ in plan.paper.figure_datasets("sensitivity"):
+    for dataset in plan.paper.figure_datasets("sensitivity"):
         points = {}
         for cell in plan.grid(0):
             if cell.dataset == dataset:
@@ -71,7 +71,7 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw ACC and time over the number of anchors, two figures as in the paper."""
     for metric, name in (("ACC", "anchors"), ("seconds", "anchors_time")):
         curves = {}
-        for dataset, _ in plan.paper.figure_datasets("sensitivity"):
+        for dataset in plan.paper.figure_datasets("sensitivity"):
             cells = [cell for cell in plan.anchors(0) if cell.dataset == dataset]
             pairs = [
                 (c.parameters["n_anchors"], summary.measure(c, metric, one_seed=True))
@@ -93,7 +93,7 @@ def anchors(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
 def structures(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw B = S D⁻¹ Sᵀ before and after learning, for some samples sorted by class."""
     row = plan.paper.row("OMCAL")
-    for dataset, _ in plan.paper.figure_datasets("structure"):
+    for dataset in plan.paper.figure_datasets("structure"):
         kept = [r for r in summary.finished(plan.table_cell(dataset, row, 0)) if "graph_rows" in r]
         if not kept:
             continue
@@ -111,7 +111,7 @@ def transfer(plan: Plan, summary: Summary) -> Iterator[tuple[str, str, Figure]]:
     """Draw the scores of SMC, SMC-AGC and SMC-OCL side by side."""
     metrics = plan.paper.metrics
     panels_of = {}
-    for dataset, _ in plan.paper.figure_datasets("transfer"):
+    for dataset in plan.paper.figure_datasets("transfer"):
         scores = {
             cell.method.upper(): [_number(summary.measure(cell, m).mean) for m in metrics]
             for cell in plan.transfer(0)

@@ -148,11 +148,10 @@ class Paper:
             "gamma": float(printed["gamma"]),
         }
 
-    def figure_datasets(self, figure: str) -> Iterator[tuple[str, bool]]:
-        """Yield the data sets of a figure, and whether the paper has them."""
+    def figure_datasets(self, figure: str) -> list[str]:
+        """Return the data sets of a figure: the paper's own, and those added to it."""
         entry = self.contents[figure]
-        yield from ((name, True) for name in entry["datasets"])
-        yield from ((name, False) for name in entry.get("added", []))
+        return [*entry["datasets"], *entry.get("added", [])]
 
 
 @cache
@@ -246,7 +245,7 @@ class Plan:
         """Yield OMCAL over beta × gamma, with one seed."""
         if seed == 0:
             values = self.paper.quick if self.quick else self.paper.contents["sensitivity"]
-            for dataset, _ in self.paper.figure_datasets("sensitivity"):
+            for dataset in self.paper.figure_datasets("sensitivity"):
                 for beta in values["beta"]:
                     for gamma in values["gamma"]:
                         yield self.varied_cell(dataset, beta=beta, gamma=gamma)
@@ -255,7 +254,7 @@ class Plan:
         """Yield OMCAL over the number of anchors, from c to c + 150, with one seed."""
         if seed == 0:
             values = self.paper.quick if self.quick else self.paper.contents["sensitivity"]
-            for dataset, _ in self.paper.figure_datasets("sensitivity"):
+            for dataset in self.paper.figure_datasets("sensitivity"):
                 c = self.paper.size(dataset)["clusters"]
                 for extra in values["extra_anchors"]:
                     yield self.varied_cell(dataset, n_anchors=c + extra)
@@ -263,12 +262,12 @@ class Plan:
     def structure(self, seed: int) -> Iterator[Cell]:
         """Yield the cells of the results that keep rows of the consensus graph."""
         if seed == 0:
-            for dataset, _ in self.paper.figure_datasets("structure"):
+            for dataset in self.paper.figure_datasets("structure"):
                 yield self.table_cell(dataset, self.paper.row("OMCAL"), seed)
 
     def transfer(self, seed: int) -> Iterator[Cell]:
         """Yield SMC and its two descendants."""
-        for dataset, _ in self.paper.figure_datasets("transfer"):
+        for dataset in self.paper.figure_datasets("transfer"):
             for method in self.paper.contents["transfer"]["methods"]:
                 yield Cell(dataset, method, seed)
 

@@ -33,7 +33,7 @@ def describe_clusters(
     if not isinstance(top, int | np.integer) or top < 1:
         raise ValueError(f"top={top!r} must be an integer of at least 1.")
     views = fitted_views(model, X, present)
-    if views.distributed:
+    if views.home == "cluster":
         raise ValueError("X is in Dask, and its values are needed here; pass computed arrays.")
     labels = np.asarray(model.labels_)
     if views.n != len(labels):

@@ -66,7 +66,7 @@ def numbered_sample(
     views: Views, most: int, random_state: np.random.RandomState, asked_by: str
 ) -> tuple[Array, Views]:
     """Return at most `most` random samples that are in every view: row numbers, and the samples."""
-    if views.distributed:
+    if views.home == "cluster":
         raise ValueError(
             f"{asked_by} works on a sample in memory; pass computed arrays of some thousand "
             "samples instead of those of Dask."
@@ -201,7 +201,7 @@ def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
     if X is None:
         return kept_graphs(model, present)
     views = fitted_views(model, X, present)
-    if views.distributed:
+    if views.home == "cluster":
         raise ValueError("X is in Dask, and its graphs are needed in memory; pass computed arrays.")
     compiled = compiled_pays(views.n)
     return AnchorGraphs.joined(

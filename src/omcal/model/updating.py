@@ -59,7 +59,7 @@ def batch_views(
     views = read_views(model, X, reset=reset, present=present, home="host" if fill else "any")
     if views.home == "device":
         views = read_views(model, X, reset=reset, present=present, home="host")
-    if views.distributed:
+    if views.home == "cluster":
         raise ValueError(
             "partial_fit takes batches in the memory or in files of this machine, and X is in "
             "Dask; pass computed blocks of rows, or use fit."

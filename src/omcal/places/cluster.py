@@ -51,7 +51,7 @@ class OnCluster(InBlocks):
     def __init__(self, views: Views, asked: PlaceRequest) -> None:
         super().__init__(views, asked)
         for view in views:
-            if not (view.stored or view.distributed):
+            if view.home not in ("disk", "cluster"):
                 raise ValueError(
                     f"view {view.name!r} is in the memory of this process, where workers cannot "
                     "read it; pass a file (numpy.load(..., mmap_mode='r')) or a Dask array "
@@ -227,11 +227,9 @@ def _ends_within(task: Future, seconds: float) -> bool:
 
 def _aligned(views: Views, client: Client | None) -> list[Any]:
     """Return the views as Dask arrays with the same row chunks."""
-    given = [view.array.chunks[0] for view in views if view.distributed]
+    given = [view.array.chunks[0] for view in views if view.home == "cluster"]
     rows = given[0] if given else _chunks_of_files(views, client)
-    return [
-        _cut_like(view, rows) if view.distributed else _array_of_file(view, rows) for view in views
-    ]
+    return [(_array_of_file if view.stored else _cut_like)(view, rows) for view in views]
 
 
 def _cut_like(view: View, rows: tuple[int, ...]) -> Any:

@@ -5,7 +5,8 @@ The same rows are looked at wherever the view is, so that the kind does not depe
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -60,43 +61,23 @@ def sample_of(view: View) -> Matrix:
     return view.rows(sample_rows(view))
 
 
-class Facts(Protocol):
-    """The statistics of sampled rows that decide the kind of a view, computed when needed."""
+class Facts(NamedTuple):
+    """The statistics of sampled rows that decide the kind of a view; functions compute some."""
 
-    @property
-    def n(self) -> int:
-        """Number of the rows."""
-
-    @property
-    def width(self) -> int:
-        """Number of the features."""
-
-    @property
-    def n_values(self) -> int:
-        """Number of values that are not zero."""
-
-    @property
-    def negative(self) -> bool:
-        """Whether there is a negative value."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether all values are whole numbers."""
-
-    @property
-    def unit_length(self) -> bool:
-        """Whether all rows but zero rows have length 1."""
-
-    @property
-    def tail(self) -> float:
-        """99th percentile of the positive values over their median, in the median feature."""
+    n: int
+    width: int
+    n_values: int  # that are not zero
+    negative: bool  # whether there is a negative value
+    unit_length: Callable[[], bool]  # whether all rows but zero rows have length 1
+    whole: Callable[[], bool]  # whether all values are whole numbers
+    tail: Callable[[], float]  # 99th percentile of positive values over the median, usual feature
 
 
 def recognise(sample: Matrix) -> Kind:
     """Return the kind of numbers in the rows."""
     if not sample.size:  # of a sparse sample: its stored entries
         return Kind("standard", "no value to go by")
-    return kind_of(_OfMatrix(sample))
+    return kind_of(_facts_of(sample))
 
 
 def kind_of(facts: Facts) -> Kind:
@@ -114,47 +95,37 @@ def kind_of(facts: Facts) -> Kind:
             return Kind("unit", f"{zero:.0%} of its values are zero, and some are negative")
         return Kind("tfidf", f"{zero:.0%} of its values are zero, as in counts, terms or links")
     # One-hot rows have length 1, too; whole numbers are no embedding.
-    if width > 3 and facts.unit_length and not facts.whole:
+    if width > 3 and facts.unit_length() and not facts.whole():
         return Kind("view", "its rows have length 1, as embeddings have")
-    tail = 0.0 if negative else facts.tail
+    tail = 0.0 if negative else facts.tail()
     text = f"long tail: 99th percentile is {tail:.1f} × the median"
-    if tail >= _TAIL_OF_COUNTS and width >= _WIDE and facts.whole:
+    if tail >= _TAIL_OF_COUNTS and width >= _WIDE and facts.whole():
         return Kind("tfidf", f"whole numbers, and {text}, as in counts")
     if tail >= _LONG_TAIL:
         return Kind("log", text)
     return Kind("standard", "plain numeric features")
 
 
-class _OfMatrix:
-    """Statistics of rows in memory."""
+def _facts_of(sample: Matrix) -> Facts:
+    """Return the statistics of rows in memory."""
+    values = sample.data if sparse.issparse(sample) else sample
+    n, width = map(int, sample.shape)
 
-    def __init__(self, sample: Matrix) -> None:
-        self._sample = sample
-        self._values = sample.data if sparse.issparse(sample) else sample
-        self.n, self.width = map(int, sample.shape)
+    def unit_length() -> bool:
+        first = of_length_one(_squares(sample[:RUN]))  # enough for most views
+        return first is not False and bool(of_length_one(_squares(sample)))
 
-    @property
-    def n_values(self) -> int:
-        return int(np.count_nonzero(self._values != 0))
-
-    @property
-    def negative(self) -> bool:
-        return bool((self._values < 0).any())
-
-    @property
-    def whole(self) -> bool:
-        return np.array_equal(self._values, np.rint(self._values))
-
-    @property
-    def unit_length(self) -> bool:
-        first = _squares(self._sample[:RUN])  # enough for most views
-        return of_length_one(first) is not False and bool(of_length_one(_squares(self._sample)))
-
-    @property
-    def tail(self) -> float:
-        sizes, counts = _sizes(self._sample[:, tail_columns(self.width)])
+    def tail() -> float:
+        sizes, counts = _sizes(sample[:, tail_columns(width)])
         high, middle = (_quantile(sizes, counts, q) for q in TAIL_QUANTILES)
         return usual_tail(high, middle, counts)
+
+    return Facts(
+        *(n, width, int(np.count_nonzero(values != 0)), bool((values < 0).any())),
+        unit_length=unit_length,
+        whole=lambda: np.array_equal(values, np.rint(values)),
+        tail=tail,
+    )
 
 
 def typical_values(sample: Matrix) -> Floats:

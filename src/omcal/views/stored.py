@@ -83,6 +83,7 @@ class StoredArray:
     columns: slice | Array | None = None
     fill: Fill | None = None  # values for missing cells
     home: ClassVar[Home] = "disk"
+    ndim: ClassVar[int] = 2
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,10 +93,6 @@ class StoredArray:
         elif self.columns is not None:
             width = len(self.columns)
         return n, width
-
-    @property
-    def ndim(self) -> int:
-        return 2
 
     @property
     def dtype(self) -> np.dtype:
@@ -145,7 +142,9 @@ class MappedRows:
 
     def __getitem__(self, rows: slice) -> Array:
         part = self._array[rows]
-        first, stop = (place - self._address for place in _byte_bounds(part))
+        if not part.size:
+            return np.array(part, subok=False)
+        first, stop = (place - self._address for place in np.lib.array_utils.byte_bounds(part))
         # Touching a page that the file has lost ends the process.
         missing = self._from + stop - self._mapping.size()
         if missing > 0:
@@ -203,18 +202,6 @@ def _mapped_inode(address: int) -> int | None:
         if start <= address < stop:
             return int(inode)
     return None
-
-
-def _byte_bounds(array: Array) -> tuple[int, int]:
-    """Return the addresses at which an array begins and ends."""
-    start = stop = int(array.ctypes.data)
-    if array.size == 0:
-        return start, stop
-    steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
-    return (
-        start + sum(min(step, 0) for step in steps),
-        stop + sum(max(step, 0) for step in steps) + array.itemsize,
-    )
 
 
 def in_memory(array: Any, name: str) -> Any:

@@ -32,14 +32,11 @@ class TensorArray:
 
     tensor: Tensor
     home: ClassVar[Home] = "device"
+    ndim: ClassVar[int] = 2
 
     @property
     def shape(self) -> tuple[int, int]:
         return tuple(self.tensor.shape)
-
-    @property
-    def ndim(self) -> int:
-        return 2
 
     @property
     def dtype(self) -> np.dtype:

@@ -68,11 +68,6 @@ class View:
         """Whether the rows are read from somewhere, by slices only."""
         return self.home == "disk"
 
-    @property
-    def distributed(self) -> bool:
-        """Whether the rows are in a Dask array."""
-        return is_dask(self.array)
-
     def take(self, columns: slice | Array) -> View:
         """Return the view of some of its features, in the given order."""
         names = None if self.columns is None else tuple(np.array(self.columns)[columns].tolist())
@@ -154,11 +149,6 @@ class Views(Sequence[View]):
         """Whether some view must be read before it can be used."""
         return any(view.stored for view in self)
 
-    @property
-    def distributed(self) -> bool:
-        """Whether some view is a Dask array."""
-        return any(view.distributed for view in self)
-
     def load(self, rows: slice) -> Views:
         """Read these rows into memory and mark absent samples; a shared table is read once."""
         tables = dict.fromkeys(view.array.table for view in self if view.stored)
@@ -180,7 +170,7 @@ class Views(Sequence[View]):
 
 def mark_absent(views: Views, given: Any = None) -> Views:
     """Mark the absent samples of each view: by the given masks, and by rows of NaN."""
-    if given is not None and views.distributed:
+    if given is not None and views.home == "cluster":
         raise ValueError("present= is not for views in Dask; mark absent samples by rows of NaN.")
     if views.home == "device":
         devices = {view.name: str(view.array.device) for view in views if view.home == "device"}

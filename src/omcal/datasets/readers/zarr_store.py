@@ -51,6 +51,7 @@ def is_zarr(path: Path, start: bytes) -> bool:
 def read_zarr(path: Path) -> Contents:
     """Read every array of a zarr group by its path, or the one array of the folder."""
     require("zarr", "zarr folders")
+    stored_bytes(path)  # refuses links, which may lead anywhere or in a circle
     root = ZarrNode(path)
     if is_single_cell(root):
         return read_single_cell(root, lambda place: nullcontext(ZarrNode(path, place)), "zarr")
@@ -82,7 +83,7 @@ class ZarrNode:
         if self.shape is not None:
             return {}
         with os.scandir(self._folder) as entries:
-            folders = sorted(item.name for item in entries if _is_folder(item))
+            folders = sorted(item.name for item in entries if item.is_dir())
         return {name: ZarrNode(self.root, f"{self.place}/{name}".lstrip("/")) for name in folders}
 
     def read(self) -> Array | None:
@@ -123,18 +124,9 @@ class ZarrNode:
         """Return the metadata in the first of these files that exists."""
         for name in names:
             file = self._folder / name
-            if file.is_symlink():
-                raise DataError(f"{self.place}/{name} is a link, which is not followed.")
             if file.is_file():
                 return dict(json.loads(file.read_text("utf-8")))
         return {}
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder; links are refused, since they may lead in a circle."""
-    if entry.is_symlink():
-        raise DataError(f"{entry.name} is a link, which is not followed; copy its target here.")
-    return entry.is_dir()
 
 
 def _arrays(node: Node, depth: int) -> Iterator[Node]:
