@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -558,3 +560,83 @@ def test_the_blocks_of_rows_that_are_scaled_do_not_show(monkeypatch, form, scale
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 1500)
     for a, b in zip(whole, choose(views, 9, scale=scale), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 6),
+    st.integers(1, 8),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([np.asarray, sparse.csr_array]),
+)
+def test_distinct_points_do_not_depend_on_the_order_of_the_rows(seed, kinds, number, dtype, form):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-2, 3, size=(kinds, 3)).astype(dtype)
+    # Kinds that come late, beyond the rows that are looked at first, count as well.
+    which = np.sort(rng.integers(kinds, size=int(rng.integers(1, 80))))
+    X = values[which]
+    X[1::2] = np.where(X[1::2] == 0, dtype(-0.0), X[1::2])  # equal to 0.0
+    _, first = np.unique(X + dtype(0), axis=0, return_index=True)
+    found = module.distinct_points(form(X), number, None)
+    order = rng.permutation(len(X))
+    again = module.distinct_points(form(X[order]), number, order)
+    positions = module.distinct_rows(form(X), number, None)
+    if len(first) > number:
+        assert found is None and again is None and positions is None
+        return
+    assert_array_equal(positions, np.sort(first))
+    assert_array_equal(found, X[np.resize(np.sort(first), number)])
+    # Which of equal rows stands for them is not told: they are equal.
+    assert len(again) == number
+    assert_array_equal(np.unique(again + dtype(0), axis=0), np.unique(found + dtype(0), axis=0))
+    there = order[module.distinct_rows(form(X[order]), number, order)]
+    assert (np.diff(there) > 0).all()
+    assert_array_equal(again, X[np.resize(there, number)])
+
+
+def test_all_rows_as_a_sample_are_worked_on_in_random_order():
+    (X, Y), _ = blobs(n=700, n_blobs=30, spread=0.5)
+    views = Views([View("a", X), View("b", Y)])
+    given = views, [Scaling(), Scaling()], 4, "kmeans"
+
+    def found(rows, sampled):
+        states = [np.random.RandomState(seed) for seed in (0, 1)]
+        return module.anchors_of_runs(*given, states, [rows, rows], sampled=sampled)
+
+    whole = found(None, True)
+    for one, same, other in zip(
+        whole, found(np.arange(700), True), found(None, False), strict=True
+    ):
+        assert_array_equal(np.hstack(one), np.hstack(same))
+        assert not np.allclose(np.hstack(one), np.hstack(other))
+    assert not np.allclose(whole[0][0], whole[1][0])
+
+
+@pytest.mark.parametrize(
+    ("n", "method", "expected"),
+    [(1025, "kmeans", 1024), (1024, "kmeans", None), (1025, "kmeans-full", None)],
+)
+def test_which_rows_the_start_is_drawn_from(monkeypatch, n, method, expected):
+    told = []
+
+    def lloyd(points, **settings):
+        told.append(settings["start_rows"])
+        return points.at([0, 1, 2, 3, 4])
+
+    monkeypatch.setattr(module, "lloyd", lloyd)
+    choose([np.random.default_rng(0).normal(size=(n, 3))], 5, method)
+    assert told == [expected]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("offset", [0.0, 50.0])
+def test_the_mean_is_taken_off_rows_by_blocks(monkeypatch, form, offset):
+    X = np.random.default_rng(0).normal(size=(37, 5)) + offset
+    for entries in (1 << 18, 20, 1):
+        monkeypatch.setattr(module, "_BLOCK_ENTRIES", entries)
+        moved = X.copy()
+        np.testing.assert_allclose(module.taken_off(moved), X.mean(axis=0))
+        np.testing.assert_allclose(moved, X - X.mean(axis=0), atol=1e-12)
+        squares = module.require_squares(form(X), Views([View("a", form(X))]))
+        np.testing.assert_allclose(squares, np.square(X).sum(axis=1))

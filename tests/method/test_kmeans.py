@@ -88,6 +88,19 @@ def test_empty_clusters_get_the_points_farthest_from_their_centres():
     assert_array_equal(many, [*range(1, 41), *[0] * 60])
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("seed", range(3))
+def test_empty_clusters_get_the_first_of_points_equally_far_in_any_unit(unit, seed):
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(1, 4, size=1000)
+    distances = unit * steps * (1 + 1e-9 * rng.normal(size=1000))  # equal but for rounding
+    labels = np.zeros(1000, dtype=int)
+    found = kmeans._filled(labels.copy(), lambda: (labels, distances), 600)
+    order = sorted(range(1000), key=lambda i: -steps[i])
+    assert_array_equal(found[order[:599]], np.arange(1, 600))
+    assert not found[order[599:]].any()
+
+
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_sample_ends_near_a_minimum_of_all_its_points(wide):
     rng = np.random.default_rng(6)

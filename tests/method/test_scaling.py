@@ -4,6 +4,9 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
@@ -12,6 +15,8 @@ from omcal.method.moments import Moments
 from omcal.method.scaling import SCALES, Scaling, ScalingPlan
 from omcal.views.kinds import Kind
 from omcal.views.view import View
+
+quick = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 
 def scaled(X, scale):
@@ -368,3 +373,116 @@ def test_what_counts_as_constant_is_a_deviation_of_rounding(mean, deviation, con
     found = Moments(n, np.array([mean, 1.0]), squares)
     factor = ScalingPlan(Scaling(kind=Kind("feature")), True).finish(found).factor
     np.testing.assert_allclose(factor, [0 if constant else 1 / deviation, 0.5], rtol=1e-12)
+
+
+@quick
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+def test_the_middle_of_scaled_copies_of_a_row_is_the_row(seed, damps, weighs, centres, divides):
+    rng = np.random.default_rng(seed)
+    d, n = rng.integers(1, 8), rng.integers(1, 5)
+    of_a_feature = [rng.uniform(0.2, 5, size=d) for _ in range(3)]
+    unit, weight, factor = (
+        one if asked else None
+        for one, asked in zip(of_a_feature, (damps, weighs, divides), strict=True)
+    )
+    center = rng.normal(size=d) if centres else None
+    steps = Scaling(center=center, factor=factor, unit=unit, weight=weight)
+    row = 3 * rng.normal(size=d)
+    assert_allclose(steps.middle(steps.apply(np.tile(row, (n, 1)))), row, rtol=1e-9)
+    if not damps:  # linear steps take means to means
+        rows = rng.normal(size=(n, d))
+        assert_allclose(steps.middle(steps.apply(rows)), rows.mean(axis=0), atol=1e-12)
+
+
+@quick
+@given(st.integers(0, 2**32 - 1), st.sampled_from([np.asarray, sparse.csr_array]))
+def test_levels_of_categories_are_not_weighted_more_than_numbers(seed, form):
+    """A rare level keeps its deviation, a number gets 1; then the view has total variance 1."""
+    rng = np.random.default_rng(seed)
+    n, width, first = 40, int(rng.integers(1, 7)), int(rng.integers(0, 4))
+    X = np.hstack(
+        [
+            rng.normal(size=(n, first)) * rng.uniform(0.1, 9, size=first),
+            (rng.random((n, width)) < rng.uniform(0.05, 0.9, size=width)).astype(float),
+        ]
+    )
+    X[0, first:], X[1, first:] = 0, 1  # no level is constant
+    X[:, first:] *= rng.choice([1.0, 3.0], size=width)  # with 3, most deviate by more than 1
+    fitted = Scaling.fit(View("x", form(X), levels_from=first), "auto")
+    deviation = X.std(axis=0, ddof=1)
+    kept = np.where(np.arange(first + width) < first, 1 / deviation, np.minimum(1 / deviation, 1))
+    total = np.sum((kept * deviation) ** 2)
+    assert_allclose(fitted.factor, kept / np.sqrt(total), rtol=1e-9)
+    assert_allclose(dense(fitted.apply(form(X))).var(axis=0, ddof=1).sum(), 1)
+    assert fitted.kind.name == "standard" and "categories" in fitted.kind.reason
+    plain = Scaling.fit(View("x", form(X), levels_from=first), "feature")
+    assert_allclose(plain.factor, 1 / deviation, rtol=1e-9)  # asked for, it is as for numbers
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scale", ["feature", "standard", "view", "unit", "log"])
+def test_moments_of_the_fitted_rows_are_kept(X, scale, form):
+    X = np.abs(X)
+    fitted = Scaling.fit(View("x", form(X)), scale)
+    prepared = dense(fitted.prepare(form(X)))
+    assert_allclose(fitted.mean, prepared.mean(axis=0), rtol=1e-9)
+    assert_allclose(fitted.variance, prepared.var(axis=0, ddof=1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("whole", [False, True])
+def test_tfidf_keeps_the_presence_of_features(form, whole):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.4, size=(60, 9)) * (1.0 if whole else 0.3)
+    X[:, 0] = 0
+    fitted = Scaling.fit(View("x", form(X)), "tfidf")
+    share = (X > 0).mean(axis=0)
+    assert_allclose(fitted.mean, share)
+    assert_allclose(fitted.variance, share * (1 - share))
+    assert_allclose(fitted.weight, np.log(61 / (1 + (X > 0).sum(axis=0))) + 1)
+    assert fitted.center is None and fitted.row == "unit"
+    assert (fitted.unit is None) != whole
+    assert_allclose(dense(fitted.apply(form(X))).var(axis=0, ddof=1).sum(), 1)
+    assert np.ptp(fitted.factor) == 0
+
+
+@pytest.mark.parametrize("out", [False, True])
+@pytest.mark.parametrize("scale", SCALES)
+def test_scaled_rows_are_put_where_they_are_asked_for(X, scale, out):
+    fitted = Scaling.fit(View("x", X), scale)
+    place = np.full_like(X, np.nan) if out else None
+    found = fitted.apply(X, out=place)
+    prepared = fitted.prepare(X)
+    center = 0 if fitted.center is None else fitted.center
+    expected = (prepared - center) * (1 if fitted.factor is None else fitted.factor)
+    assert_allclose(found, expected, atol=1e-12)
+    if out:
+        assert_array_equal(place, found)
+
+
+@quick
+@given(st.integers(0, 2**32 - 1), st.sampled_from(SCALES))
+def test_a_scaling_is_folded_for_some_of_the_features(seed, scale):
+    rng = np.random.default_rng(seed)
+    X = np.abs(rng.normal(size=(30, 7)) + rng.normal(size=7))
+    fitted, W = Scaling.fit(View("x", X), scale), rng.normal(size=(7, 3))
+    cut = int(rng.integers(0, 8))
+    parts = [slice(0, cut), slice(cut, 7)]
+    folded, shifts = zip(*(fitted.fold(W[some], some) for some in parts), strict=True)
+    whole = fitted.prepare(X) @ np.concatenate(folded) + sum(shifts)
+    assert_allclose(whole, fitted.apply(X) @ W, atol=1e-9)
+
+
+def test_a_plan_for_workers_has_no_sample():
+    plan = ScalingPlan(Scaling(kind=Kind("tfidf")), True, np.ones((3, 2)), 1, np.ones(2))
+    sent = plan.shared
+    assert sent.sample is None
+    assert (sent.steps, sent.centred, sent.levels_from) == (plan.steps, True, 1)
+    assert sent.presence is plan.presence
+
+
+@pytest.mark.parametrize(("name", "looks"), [("sample", False), (None, False), ("unit", True)])
+def test_which_plans_need_a_scan(name, looks):
+    plan = ScalingPlan(Scaling(kind=Kind(name)), True)
+    assert plan.looks == looks
+    assert plan.finish(None) is plan.steps

@@ -14,9 +14,9 @@ from large_fits import overlapping
 from omcal import OMCAL, Consensus
 from omcal.method import new_samples
 from omcal.method import span as span_module
-from omcal.method.anchors import SAMPLE_PER_ANCHOR, Sample
+from omcal.method.anchors import SAMPLE_PER_ANCHOR, Sample, draw_rows, side_by_side
 from omcal.method.graph import anchor_graphs, graphs_in_span
-from omcal.method.kmeans import looked_at_in_order
+from omcal.method.kmeans import PART_PER_ANCHOR, drawn, looked_at_in_order
 from omcal.method.new_samples import GraphModel, graphs_of_runs, learned_in_span
 from omcal.method.scaling import Scaling
 from omcal.method.settings import GraphSettings
@@ -127,6 +127,59 @@ def test_anchors_of_clear_groups_are_their_means(kind, dtype):
         assert sorted(nearest) == [0, 1, 2, 3]
         # All runs see all of these rows, which are fewer than a run would look at.
         assert_allclose(anchors[nearest], means, atol=2e-2 if dtype == np.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("n", [SAMPLE_PER_ANCHOR * 4, SAMPLE_PER_ANCHOR * 4 + 1])
+@pytest.mark.parametrize("some", [False, True])
+def test_anchors_of_one_run_are_the_means_of_its_rows(n, kind, some):
+    """With scaled rows that are kept, and with more rows, which are scaled again by blocks."""
+    views, y = wide_views(kind, n=2 * n, offset=100.0 * (kind == "dense"))
+    if not some:
+        views, y = Views([View(view.name, view.array[:n]) for view in views]), y[:n]
+    rows = np.sort(np.random.default_rng(1).permutation(2 * n)[:n]) if some else None
+    ((anchors, shared),) = find(views, rows, n_runs=1)
+    assert shared is None
+    X = side_by_side(views, [Scaling()] * 2, rows)
+    X, y = (X.toarray() if sparse.issparse(X) else X), (y if rows is None else y[rows])
+    own = own_rows(n, 4, after_directions(n))
+    means = np.array([X[own][y[own] == j].mean(axis=0) for j in range(4)])
+    found = np.concatenate(anchors, axis=1)
+    assert [one.shape for one in anchors] == [(4, 40), (4, 3)]
+    assert_allclose(found[cdist(means, found).argmin(axis=1)], means, atol=1e-9)
+
+
+def after_directions(n):
+    """The random state of the first run once it has drawn its directions."""
+    state = np.random.RandomState(0)
+    draw_rows(n, min(PART_PER_ANCHOR * 4, n), state)
+    span_module.random_directions(43, 4, state)
+    return state
+
+
+@settings(quick, max_examples=30)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 4),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from(["dense", "sparse"]),
+    st.booleans(),
+)
+def test_one_run_on_few_distinct_rows_has_them_as_anchors(seed, m, dtype, kind, some):
+    """All of them, in the order of the samples, repeated up to the number of anchors."""
+    rng = np.random.default_rng(seed)
+    distinct = rng.normal(size=(int(rng.integers(1, m + 1)), 9)).astype(dtype)
+    which = rng.integers(len(distinct), size=int(rng.integers(m, 60)))
+    X = distinct[which]
+    first = sparse.csr_array(X[:, :7]) if kind == "sparse" else X[:, :7]
+    views = Views([View("a", first), View("b", X[:, 7:])])
+    rows = np.sort(rng.permutation(len(X))[: max(len(X) // 2, 1)]) if some else None
+    ((anchors, shared),) = find(views, rows, m, n_runs=1)
+    assert shared is None
+    assert all(one.dtype == np.float64 for one in anchors)
+    seen = which if rows is None else which[rows]
+    order = seen[np.sort(np.unique(seen, return_index=True)[1])]
+    assert_array_equal(np.concatenate(anchors, axis=1), distinct[np.resize(order, m)])
 
 
 def test_runs_draw_rows_of_their_own():
@@ -270,6 +323,25 @@ def test_directions_to_start_from_lie_about_the_origin():
     found = span_module.random_directions(300, 4, np.random.RandomState(0))
     assert found.shape == (300, 4)
     assert np.abs(found).max() <= 0.5 and np.abs(found.mean()) < 0.05
+
+
+class Asked(np.random.RandomState):
+    """A random state that notes below which number it draws."""
+
+    asked: tuple = ()
+
+    def randint(self, *given, **options):
+        self.asked += given
+        return super().randint(*given, **options)
+
+
+@pytest.mark.parametrize("draw", [drawn, span_module.random_directions])
+def test_seeds_are_drawn_from_all_that_32_bits_hold(draw):
+    """More are an error where the integers of NumPy have 32 bits."""
+    state, again = Asked(3), Asked(3)
+    assert_array_equal(draw(50, 4, state), draw(50, 4, again))
+    assert not np.array_equal(draw(50, 4, state), draw(50, 4, Asked(4)))
+    assert state.asked == (2**31 - 1,) * 2
 
 
 def learn(views, rows, n_runs=2):

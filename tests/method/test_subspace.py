@@ -63,6 +63,28 @@ def test_solution_labels_and_objective_are_those_of_the_whole_problem(
     assert_array_equal(step.labels, labels_by_all_anchors(rows, Z))
 
 
+@pytest.mark.parametrize("runner_up", [False, True])
+def test_rows_in_a_subspace_pass_on_what_is_asked(runner_up):
+    rng = np.random.default_rng(0)
+    graphs = joined_graph(runs_of(rng, 50, 4, 3, 0.2), 4)
+    whole = MemoryRows(graphs, 4)
+    inside = Subspace(whole.gram()[0, 0], Problem(0.5, 0.1, "fixed", np.ones(1), 9, 0.0), 4)
+    rows, W = inside.rows(whole), inside.W
+    P, R, G = rng.normal(size=(W.shape[1], 4)), rng.normal(size=(4, 4)), inside.start
+    sums = rows.sweep(np.ones(1), P, R)
+    again = MemoryRows(graphs, 4)
+    expected = again.sweep(np.ones(1), W @ P, R)
+    assert_allclose(sums.StF[0], W.T @ expected.StF[0], atol=1e-9)
+    assert_allclose(sums.FtF, expected.FtF)
+    found = rows.assign(np.ones(1), P, R, G, runner_up=runner_up)
+    expected = again.assign(np.ones(1), W @ P, R, W @ G, runner_up=runner_up)
+    assert_array_equal(found.labels, expected.labels)
+    assert (found.second is not None) == runner_up
+    if runner_up:
+        assert_array_equal(found.second, expected.second)
+        assert_array_equal(found.share, expected.share)
+
+
 def labels_by_all_anchors(rows, Z):
     """Labels of the same F by all anchors."""
     again = MemoryRows(rows.graphs, rows.F.shape[1], F=rows.F.copy())

@@ -86,7 +86,7 @@ SHAPES = {
     },
     "joined runs": {"n": 40_000, "dims": [20, 9], "density": [None] * 2, "dtype": "f8", "runs": 5},
     "joined runs of narrow views": {  # much of it for the products of their graphs
-        "n": 32_000,
+        "n": 48_000,
         "dims": [4, 3],
         "density": [None] * 2,
         "dtype": "f4",
