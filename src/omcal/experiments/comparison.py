@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from omcal.experiments.plan import Cell, Measured, load_paper
 from omcal.experiments.records import Record, Summary, is_current, read_records
 from omcal.experiments.runner import Observer, Settings, run_cells
 from omcal.experiments.tables import Entry, Table, ranked
-from omcal.experiments.worker import GivenData, Limits, stability, unpack_labels
+from omcal.experiments.worker import GivenData, Limits, unpack_labels
 from omcal.machine.files import write_whole
 from omcal.machine.memory import parse_bytes
 from omcal.machine.threads import thread_count
+from omcal.metrics import ari
 from omcal.model.estimators import OMCAL
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import read_views
@@ -313,7 +315,8 @@ def _ranks(scores: list[list[Measured]]) -> list[Entry]:
 
 
 def _stability(summary: Summary, cell: Cell) -> Measured:
-    pairs = stability([unpack_labels(run["labels"]) for run in summary.finished(cell)])
+    clusterings = [unpack_labels(run["labels"]) for run in summary.finished(cell)]
+    pairs = [ari(a, b) for a, b in combinations(clusterings, 2)]
     return Measured.of(pairs) if pairs else replace(summary.measure(cell, "agreement"), mean=None)
 
 

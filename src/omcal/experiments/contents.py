@@ -169,21 +169,10 @@ def comparison_table(plan: Plan, summary: Summary) -> Table:
     """Return every published number beside ours, with the difference and the kind of data."""
     rows = []
     for dataset, row, metric in published_numbers(plan.paper):
-        ours = summary.measure(plan.table_cell(dataset, row, 0), metric)
-        printed = plan.paper.value(dataset, row.title, metric)
-        assert printed is not None
-        rows.append(
-            [
-                dataset,
-                row.title,
-                metric,
-                format_measured(ours, metric),
-                str(ours.runs),
-                format_measured(printed, metric),
-                difference(ours, printed, metric),
-                _status(summary, dataset),
-            ]
-        )
+        runs = summary.measure(plan.table_cell(dataset, row, 0), metric).runs
+        ours, printed, apart = _beside(plan, summary, dataset, row, metric)
+        kind = _status(summary, dataset)
+        rows.append([dataset, row.title, metric, ours, str(runs), printed, apart, kind])
     header = ["dataset", "method", "metric", "ours", "runs", "paper", "difference", "data"]
     return Table("comparison", "Every published number beside ours", header, rows)
 
@@ -218,14 +207,15 @@ def _runs(plan: Plan, summary: Summary, dataset: str, row: Row) -> str:
 
 
 def _entry(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) -> str:
+    return "\n".join(filter(None, _beside(plan, summary, dataset, row, metric)))
+
+
+def _beside(plan: Plan, summary: Summary, dataset: str, row: Row, metric: str) -> list[str]:
+    """Return our value, the paper's and the difference, each empty where there is none."""
     ours = summary.measure(plan.table_cell(dataset, row, 0), metric)
     printed = plan.paper.value(dataset, row.title, metric)
-    lines = [
-        format_measured(ours, metric),
-        format_measured(printed, metric),
-        difference(ours, printed, metric),
-    ]
-    return "\n".join(line for line in lines if line)
+    shown = [format_measured(value, metric) for value in (ours, printed)]
+    return [*shown, difference(ours, printed, metric)]
 
 
 def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import itertools
 import os
 import sys
 import threading
 import traceback
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import joblib
 import numpy as np
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
@@ -31,7 +30,7 @@ from omcal.datasets import PAPER_DATASETS, MultiViewData, load_paper_dataset
 from omcal.experiments.methods import Method, find_method
 from omcal.experiments.plan import Cell, load_paper
 from omcal.machine.arrays import Array
-from omcal.metrics import ari, evaluate
+from omcal.metrics import evaluate
 from omcal.model.subset_fits import consensus_graphs
 
 _TITLES = {
@@ -88,7 +87,10 @@ class GivenData:
     data: MultiViewData
 
     def prints(self) -> dict[str, str]:
-        return {self.data.name: _print_of(_parts(self.data))}
+        data = self.data
+        views = [(name, *_compact(view)) for name, view in data.views.items()]
+        labels = None if data.labels is None else data.labels.astype(str)
+        return {data.name: joblib.hash([views, labels, data.present])}
 
     def load(self, name: str) -> MultiViewData:
         return self.data
@@ -103,36 +105,20 @@ class GivenData:
 Source = PaperData | GivenData
 
 
-def _parts(data: MultiViewData) -> Iterator[memoryview]:
-    """Yield everything that a fit or a score depends on, as bytes."""
-    for name, view in data.views.items():
-        yield memoryview(name.encode())
-        arrays = [view]
-        if sparse.issparse(view):
-            arrays = [view.indptr, view.indices, view.data]
-        yield from (_bytes(array) for array in arrays)
-    if data.labels is not None:
-        yield _bytes(data.labels.astype(str))
-    for mask in (data.present or {}).values():
-        yield _bytes(mask)
-
-
-def _bytes(array: Array) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-def _print_of(parts: Iterable[bytes | memoryview]) -> str:
-    """Return the size and checksum of all parts together."""
-    checksum, size = 0, 0
-    for part in parts:
-        checksum, size = zlib.crc32(part, checksum), size + len(part)
-    return f"{size}-{checksum:08x}"
+def _compact(view: Any) -> list[Array]:
+    """Return the arrays of a view in memory order, so that equal views have equal checksums."""
+    arrays = [view.indptr, view.indices, view.data] if sparse.issparse(view) else [view]
+    return [np.ascontiguousarray(array) for array in arrays]
 
 
 def _print_of_file(path: Path) -> str:
+    """Return the size and checksum of a file."""
+    checksum = 0
     try:
         with path.open("rb") as stream:
-            return _print_of(iter(lambda: stream.read(_BLOCK), b""))
+            while part := stream.read(_BLOCK):
+                checksum = zlib.crc32(part, checksum)
+            return f"{stream.tell()}-{checksum:08x}"
     except OSError:  # the records of its cells have the error
         return "unreadable"
 
@@ -272,17 +258,6 @@ def _peak_bytes() -> int:
 def _message(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:_LARGEST_ERROR]
-
-
-def stability(clusterings: Sequence[Array]) -> list[float]:
-    """Return the adjusted Rand index of every pair of clusterings of the same samples.
-
-    Examples
-    --------
-    >>> stability([np.array([0, 0, 1]), np.array([1, 1, 0])])
-    [1.0]
-    """
-    return [ari(a, b) for a, b in itertools.combinations(clusterings, 2)]
 
 
 def view_agreement(data: MultiViewData, labels: Array) -> dict[str, float]:
