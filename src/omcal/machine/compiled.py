@@ -121,8 +121,7 @@ def wide_sweep_kernel() -> Callable[..., Any]:
                 part[:] = zero
         return sums
 
-    kernel: Callable[..., Any] = sweep
-    return kernel
+    return sweep
 
 
 def fixed_point(
@@ -178,8 +177,7 @@ def moments_kernel() -> Callable[..., None]:
                 total[j] += x
                 squares[j] += x * x
 
-    kernel: Callable[..., None] = moments
-    return kernel
+    return moments
 
 
 @once
@@ -198,8 +196,7 @@ def scaled_rows_kernel() -> Callable[..., None]:
             for j in range(len(center)):
                 row[j] = ((x[j] - center[j]) - rest[j]) * factor[j]
 
-    kernel: Callable[..., None] = scaled_rows
-    return kernel
+    return scaled_rows
 
 
 @once
@@ -228,8 +225,7 @@ def two_nearest_kernel() -> Callable[..., None]:
                 first[t] = d if nearer else a
                 labels[t] = j if nearer else labels[t]
 
-    kernel: Callable[..., None] = two_nearest
-    return kernel
+    return two_nearest
 
 
 @once
@@ -251,8 +247,7 @@ def member_sums_kernel() -> Callable[..., None]:
                 for q in range(X.shape[1]):
                     total[q] += r[q]
 
-    kernel: Callable[..., None] = member_sums
-    return kernel
+    return member_sums
 
 
 @once
@@ -275,5 +270,4 @@ def gram_kernel() -> Callable[..., None]:
                             column = np.uint64(indices[i, v, b])
                             StS[u, v, row, column] += weight * weights[i, v, b]
 
-    kernel: Callable[..., None] = gram
-    return kernel
+    return gram

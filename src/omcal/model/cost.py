@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from time import perf_counter
+from timeit import repeat
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,14 @@ from omcal.method.anchors import SAMPLE_PER_ANCHOR
 from omcal.method.inner_products import MOST_ROWS
 from omcal.method.kmeans import SEED_PER_ANCHOR, trials
 from omcal.method.rows import row_bytes
-from omcal.method.span import SHARED_SAMPLES
 from omcal.method.vectors import FEW_ROWS
 from omcal.model.tabular import html_table
 from omcal.places.memory import TOGETHER
 from omcal.views.view import View
 
-# Copies of the sample: as drawn and side by side; of sparse rows also by columns and by blocks.
-_COPIES, _SPARSE_COPIES = 2, 4
-_CENTRES = 6  # copies of the anchors during k-means, in float64
+# Copies by measured peaks: the sample, dense or sparse (also by columns and by blocks); anchors.
+_COPIES, _SPARSE_COPIES, _CENTRES = 2, 4, 6
+_GRAM_ROWS = 8192  # per block; the products of up to three blocks per thread wait to be added
 _WORKSPACE, _PER_THREAD = 10e6, 16e6  # bytes: buffers of BLAS; blocks of rows and distances
 _COMPILED_CODE = 150e6  # bytes, once loaded
 # Operations per dense multiplication; a factor of two either way is usual.
@@ -87,7 +86,7 @@ class Estimate:
     """Expected memory and time of a fit.
 
     `print` it, or read its properties. Bytes are beyond the input, which is not copied. They are
-    an upper bound: measured peaks were 0.2 to 0.9 of it. Seconds are rough. Both are for the CPU,
+    an upper bound: measured peaks were 0.3 to 0.9 of it. Seconds are rough. Both are for the CPU,
     whatever the device.
 
     Attributes
@@ -146,23 +145,38 @@ class Estimate:
     @property
     def memory(self) -> dict[str, dict[str, float]]:
         """Stage -> part -> bytes; the stages follow each other."""
-        n, m, B, limit = self.n_samples, self.n_anchors, self.n_runs, float(self.memory_limit or 0)
-        rows = {"graphs and indicator": limit} if self._in_files else self._rows
-        matrices = 2 * (len(self.views) * m) ** 2 + 6 * m**2 + 3 * m * self._width
-        rows |= {"small matrices": 8.0 * matrices}
-        stages = {"choosing anchors": self._sample_bytes(), "iterating": rows}
-        if B > 1:  # label, runner-up and share of every sample in each run
+        n, m, B, s = self.n_samples, self.n_anchors, self.n_runs, self._sample
+        width, threads, joined = sum(view.width for view in self.views), thread_count(), B > 1
+        sparse = [view.row_entries for view in self.views if view.density is not None]
+        # Rows whose products with each other are kept.
+        few = s if s == n <= MOST_ROWS else min(s, SEED_PER_ANCHOR * m, FEW_ROWS)
+        copies = _SPARSE_COPIES if sparse else _COPIES
+        sample = {
+            "sample": copies * s * sum(view.row_bytes for view in self.views),
+            "anchors": 8.0 * m * width * (_CENTRES + joined * B * (1 + threads)),
+            "distances": 8.0 * (s * (8 + self._tried + joined * 2 * m) + few**2),
+        }
+        if sparse:
+            sample["values in float64"] = 8.0 * n * max(sparse)
+        rows = {"graphs and indicator": float(self.memory_limit or 0)}
+        if not self._in_files:
+            rows = self._rows
+            rows["graphs"] = min(B * rows["graphs"], max(2 * rows["graphs"], TOGETHER))
+        grams = 2 + min(3 * threads, 1 + n // _GRAM_ROWS)
+        rows["small matrices"] = 8.0 * (grams * (len(self.views) * m) ** 2 + 3 * m * width)
+        stages = {"choosing anchors": sample, "iterating": rows}
+        if joined:  # label, runner-up and share of every sample in each run
             c = self.n_clusters
-            labels = {"labels of the runs": n * B * 3.0 * np.min_scalar_type(c - 1).itemsize}
+            rows["labels of the runs"] = n * B * 3.0 * np.min_scalar_type(c - 1).itemsize
             joint = row_bytes(1, 2 * B, c, B * c, np.dtype("f4"), compiled=compiled_pays(n))
-            stages["joining"] = labels | {"joint graph": n * (12.0 + sum(joint.values()))}
-            if not self._in_files:
-                rows["graphs"] = min(B * rows["graphs"], max(2 * rows["graphs"], TOGETHER))
-                stages["joining"]["graphs of the runs"] = min(rows["graphs"], TOGETHER)
-            rows |= labels
-        shared = {"workspace": _WORKSPACE + _PER_THREAD * thread_count()}
-        shared |= {"compiled code": _COMPILED_CODE} if compiled_pays(n) else {}
-        return {stage: parts | shared for stage, parts in stages.items()}
+            stages["joining"] = {
+                "labels of the runs": rows["labels of the runs"],
+                "joint graph": n * (12.0 + sum(joint.values())),
+                "graphs of the runs": min(rows.get("graphs", 0.0), TOGETHER),
+            }
+        always = {"workspace": _WORKSPACE + _PER_THREAD * threads}
+        always |= {"compiled code": _COMPILED_CODE} if compiled_pays(n) else {}
+        return {stage: parts | always for stage, parts in stages.items()}
 
     @property
     def bytes(self) -> float:
@@ -208,10 +222,8 @@ class Estimate:
             f"{format_bytes(available_memory())} are available.",
         ]
         for stage, parts in self.memory.items():
-            listed = ", ".join(
-                f"{name} {format_bytes(size)}" for name, size in parts.items() if size
-            )
-            lines.append(f"  {stage}: {listed}")
+            sizes = ", ".join(f"{part} {format_bytes(size)}" for part, size in parts.items())
+            lines.append(f"  {stage}: {sizes}")
         listed = ", ".join(f"{stage} {_format_seconds(s)}" for stage, s in self.time.items())
         lines.append(f"Time: at most about {_format_seconds(self.seconds)} ({listed}).")
         return "\n".join(lines)
@@ -221,7 +233,6 @@ class Estimate:
             (stage, name, format_bytes(size))
             for stage, parts in self.memory.items()
             for name, size in parts.items()
-            if size
         ]
         first, *_, last = str(self).split("\n")
         return html_table([("stage", "part", "memory"), *rows], [first, last])
@@ -236,26 +247,7 @@ class Estimate:
     @property
     def _tried(self) -> int:
         """Points tried per anchor of the k-means++ start, each with distances to all rows."""
-        thorough = self.anchors == "kmeans-full"
-        return trials(max(self._sample, 1), self.n_anchors, thorough=thorough)
-
-    @property
-    def _width(self) -> int:
-        return sum(view.width for view in self.views)
-
-    def _sample_bytes(self) -> dict[str, float]:
-        n, s, m, B = self.n_samples, self._sample, self.n_anchors, self.n_runs
-        sparse = [view.row_entries for view in self.views if view.density is not None]
-        centres = _CENTRES + (1 + thread_count()) * B * (B > 1)
-        shared = min(n, SHARED_SAMPLES * s) * m * (B > 1)
-        few = s if s == n <= MOST_ROWS else min(s, SEED_PER_ANCHOR * m, FEW_ROWS)
-        copies = (_SPARSE_COPIES if sparse else _COPIES) * s
-        return {
-            "sample": copies * sum(view.row_bytes for view in self.views),
-            "anchors": 8.0 * m * self._width * centres,
-            "distances": 8.0 * (shared + s * (8 + self._tried) + few**2),
-            "values in float64": 8.0 * n * max(sparse, default=0),
-        }
+        return trials(max(self._sample, 1), self.n_anchors, self.anchors == "kmeans-full")
 
     @property
     def _rows(self) -> dict[str, float]:
@@ -274,13 +266,9 @@ class Estimate:
 def _operations_per_second() -> float:
     """Measure the speed of dense products in float64; the best of a few."""
     A = np.ones((256, 256))
-    seconds = []
     with one_blas_thread():
-        for _ in range(8):
-            began = perf_counter()
-            A @ A
-            seconds.append(perf_counter() - began)
-    return thread_count() * 2.0 * A.shape[0] ** 3 / min(seconds)
+        seconds = min(repeat(lambda: A @ A, number=1, repeat=8))
+    return thread_count() * 2.0 * len(A) ** 3 / seconds
 
 
 def _format_seconds(seconds: float) -> str:
