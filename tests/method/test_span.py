@@ -157,7 +157,7 @@ def after_directions(n):
     return state
 
 
-@settings(quick, max_examples=30)
+@settings(quick, max_examples=20)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 4),
