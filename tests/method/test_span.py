@@ -25,12 +25,14 @@ from omcal.method.span import (
     Span,
     _main_directions,
     _means,
+    _orthonormal,
     _rows_at_a_time,
     anchors_in_span,
     anchors_of_means,
     own_rows,
     shared_rows,
     span_pays,
+    stored_columns,
 )
 from omcal.views.view import View, Views
 
@@ -232,6 +234,53 @@ def test_main_directions_are_those_in_which_the_rows_vary_about_their_mean():
     there = sparse.csr_array(X)
     mean, _ = _main_directions(there, Views([View("a", there)]), 5, np.random.RandomState(0))
     assert mean is None
+
+
+@quick
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 60),
+    st.integers(1, 12),
+    st.integers(0, 12),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([1e-150, 1e-20, 1.0, 1e20, 1e200]),
+)
+def test_orthonormal_columns_span_those_given_and_are_zero_beyond_their_rank(
+    seed, d, m, rank, dtype, size
+):
+    rng, rank = np.random.default_rng(seed), min(rank, d, m)
+    size = np.clip(size, 1e-20, 1e20) if dtype is np.float32 else size
+    left, right = (np.linalg.qr(rng.normal(size=(k, rank)))[0] for k in (d, m))
+    B = (left * rng.uniform(0.1, 1, rank)) @ right.T
+    E = _orthonormal((size * B).astype(dtype))
+    assert E.dtype == dtype and E.shape == (d, m)
+    tolerance = 1e-4 if dtype is np.float32 else 1e-9
+    assert_allclose(E @ (E.T @ B), B, atol=tolerance)
+    lengths = np.linalg.norm(E, axis=0)
+    there = lengths > 0
+    if dtype is np.float64:  # rounding to float32 may add to the rank
+        assert there.sum() == rank
+        assert_allclose(E.T @ E, np.diag(there.astype(float)), atol=tolerance)
+
+
+def test_main_directions_of_sparse_rows_do_not_depend_on_empty_columns():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((300, 30)) < 0.3, rng.normal(size=(300, 30)), 0)
+    X[:, 1::3] = 0
+    rows = sparse.csr_array(X)
+    assert_array_equal(stored_columns(rows), np.flatnonzero(X.any(axis=0)))
+    assert_array_equal(stored_columns(rows.tocsc()), stored_columns(rows))
+    _, E = _main_directions(rows, Views([View("a", rows)]), 6, np.random.RandomState(0))
+    assert not E[1::3].any()
+    assert_allclose(E.T @ E, np.eye(6), atol=1e-12)
+    start = span_module.random_directions(30, 6, np.random.RandomState(0))
+    whole = np.linalg.qr(X.T @ X @ X.T @ X @ start)[0]
+    assert_allclose(E @ E.T, whole @ whole.T, atol=1e-8)
+    empty = sparse.csr_array((50, 30))
+    assert_array_equal(stored_columns(empty), [0])
+    assert not _main_directions(empty, Views([View("a", empty)]), 6, np.random.RandomState(0))[
+        1
+    ].any()
 
 
 def test_constant_views_and_equal_rows():

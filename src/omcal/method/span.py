@@ -42,6 +42,7 @@ from omcal.views.view import Matrix, Views
 SHARED_SAMPLES = 2
 MOST_LOST = 0.1  # of the variance of the means, by which they may move into the span
 POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
+_RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of BᵀB; a float64 product keeps no less
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span saves no numbers per row
 _BLOCK_ENTRIES = 1 << 18
 _SUMMED_AT_A_TIME = 8  # blocks: sums of the clusters of all runs are more numbers than a block has
@@ -176,7 +177,17 @@ def _main_directions(
     mean = None if sparse.issparse(part) else taken_off(part)
     largest = np.sqrt(require_squares(part, views).max()) or 1.0
     start = random_directions(part.shape[1], min(n_anchors, *part.shape), random_state)
-    return mean, _powers(part, start.astype(part.dtype), largest)
+    start = start.astype(part.dtype, copy=False)
+    if not sparse.issparse(part):
+        return mean, _powers(part, start, largest)
+    E, stored = np.zeros_like(start), stored_columns(part)
+    E[stored] = _powers(part[:, stored], start[stored], largest)
+    return mean, E
+
+
+def stored_columns(X: Matrix) -> Array:
+    """Return the columns of a sparse matrix that have entries; the first one where none has."""
+    return np.unique(X.tocsr().indices) if X.nnz else np.zeros(1, np.int32)
 
 
 def _powers(X: Matrix, E: Array, size: float) -> Array:
@@ -184,8 +195,20 @@ def _powers(X: Matrix, E: Array, size: float) -> Array:
     for _ in range(POWERS):
         product = X.T @ ((X @ E) / size)
         with one_blas_thread():  # a narrow matrix: threads would wait for one another
-            E, _ = np.linalg.qr(product)
+            E = _orthonormal(product)
     return E
+
+
+def _orthonormal(B: Array) -> Array:
+    """Return orthonormal columns that span those of B, from the eigenvectors of BᵀB.
+
+    NumPy's QR takes 20 times as long for 50000 × 100. Columns beyond the rank of B are zero.
+    """
+    wide = np.divide(B, max(B.max(), -B.min()) or 1.0, dtype=np.float64)
+    values, vectors = np.linalg.eigh(wide.T @ wide)
+    there = values > _RANK_TOLERANCE * values[-1]
+    weights = np.where(there, 1 / np.sqrt(np.where(there, values, 1.0)), 0.0)
+    return np.asarray((wide @ (vectors * weights)).astype(B.dtype, copy=False))
 
 
 def _clusters(
@@ -233,7 +256,7 @@ def _means(
                 sums += more
         return sums
 
-    sums = sum_blocks(work, n, -(-n // _PARTS))
+    sums = sum_blocks(work, n, max(size, -(-n // _PARTS)))
     counts = np.bincount(columns, minlength=len(starts))[:, None]
     return np.where(counts > 0, sums / np.maximum(counts, 1), starts)
 

@@ -12,6 +12,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from omcal.machine.arrays import Array, on_host
 from omcal.method.new_samples import ConsensusPredictor, Predictor
+from omcal.method.span import stored_columns
 from omcal.places.base import Place
 from omcal.places.data_scan import MOST_SAMPLED, complete_sample
 from omcal.views.view import Matrix, Views
@@ -166,6 +167,8 @@ def few_directions(X: Matrix, most: int = 200) -> Points:
 
     Dense rows that have no more features than `most` keep them.
     """
+    if sparse.issparse(X):
+        X = X[:, stored_columns(X)]  # the others would be most of the time
     n, d = X.shape
     if sparse.issparse(X) or d > most:
         U, S, _ = randomized_svd(X.astype(np.float32), min(most, n, d), n_iter=2, random_state=0)
