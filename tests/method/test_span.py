@@ -273,8 +273,9 @@ def test_main_directions_of_sparse_rows_do_not_depend_on_empty_columns():
     _, E = _main_directions(rows, Views([View("a", rows)]), 6, np.random.RandomState(0))
     assert not E[1::3].any()
     assert_allclose(E.T @ E, np.eye(6), atol=1e-12)
-    start = span_module.random_directions(30, 6, np.random.RandomState(0))
-    whole = np.linalg.qr(X.T @ X @ X.T @ X @ start)[0]
+    X -= X.mean(axis=0)
+    start = span_module.random_directions(300, 6, np.random.RandomState(0))
+    whole = np.linalg.qr(X.T @ X @ X.T @ X @ X.T @ start)[0]
     assert_allclose(E @ E.T, whole @ whole.T, atol=1e-8)
     empty = sparse.csr_array((50, 30))
     assert_array_equal(stored_columns(empty), [0])
@@ -348,6 +349,7 @@ def test_when_a_span_pays():
     assert not pays(n, [25, 14], 2)
     assert pays(n, widths, 1)
     assert pays(1025, widths, 1)
+    assert pays(n, [1 << 14], 1) and not pays(n, [(1 << 14) + 1], 1)
     assert not pays(1024, widths, 1)
     assert not pays(n, widths, 1, accelerate=False)  # the paper's k-means has all features
     assert pays(n, widths, 2, accelerate=False)

@@ -51,6 +51,17 @@ def test_the_same_data_in_any_form_give_the_same_labels(kind, seed):
     check_forms(kind, seed, most_in_float32=0)
 
 
+@pytest.mark.parametrize("seed", [4, 6, 8])
+def test_wide_rows_in_any_form_give_the_same_labels(seed):
+    """Anchors are found in a few directions, which must not depend on the order of the columns."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(6, size=1200)
+    X = rng.poisson(0.25 * np.exp(0.9 * rng.normal(size=(6, 220)))[y]).astype(float)
+    labels = OMCAL(6, random_state=0).fit([X]).labels_
+    for form in (X[:, rng.permutation(220)], sparse.csr_array(X), X.astype(np.float32)):
+        assert_array_equal(OMCAL(6, random_state=0).fit([form]).labels_, labels)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=6)

@@ -44,6 +44,7 @@ MOST_LOST = 0.1  # of the variance of the means, by which they may move into the
 POWERS = 2  # of XᵀX, by which the directions of most variance come out of random ones
 _RANK_TOLERANCE = 1e-12  # of the largest eigenvalue of BᵀB; a float64 product keeps no less
 _FEATURES_PER_ANCHOR = 4  # with fewer features, a span saves no numbers per row
+_WIDEST_OF_ONE_RUN = 1 << 14  # rows of more features are mostly sparse, and k-means is quicker
 _BLOCK_ENTRIES = 1 << 18
 _SUMMED_AT_A_TIME = 8  # blocks: sums of the clusters of all runs are more numbers than a block has
 _PARTS = 8  # of the rows whose sums are taken at a time
@@ -88,7 +89,8 @@ def span_pays(n: int, widths: Sequence[int], settings: GraphSettings, n_runs: in
         return False
     many_rows = n >= SEED_PER_ANCHOR * n_anchors
     if n_runs == 1:  # off, one fit of 5000 or 12000 × 1430 takes 1.4 or 1.8 of its CPU time
-        return settings.accelerate and many_rows and n > FEWEST_SEED_ROWS
+        few_rows = n <= FEWEST_SEED_ROWS or not many_rows
+        return settings.accelerate and not few_rows and width <= _WIDEST_OF_ONE_RUN
     # Few and wide rows are cheaper by their inner products with each other.
     return sampled or (many_rows and not inner_products_pay(n, width))
 
@@ -106,10 +108,10 @@ def own_rows(n: int, n_anchors: int, random_state: np.random.RandomState) -> Arr
     return drawn(n, SAMPLE_PER_ANCHOR * n_anchors, random_state)
 
 
-def random_directions(width: int, number: int, random_state: np.random.RandomState) -> Array:
-    """Return random start columns; normal numbers would take three times as long."""
+def random_directions(n: int, number: int, random_state: np.random.RandomState) -> Array:
+    """Return random numbers about zero; normal ones would take three times as long."""
     generator = np.random.default_rng(random_state.randint(2**31 - 1))
-    return np.asarray(generator.random((width, number), dtype=np.float32) - np.float32(0.5))
+    return np.asarray(generator.random((n, number), dtype=np.float32) - np.float32(0.5))
 
 
 def anchors_in_span(
@@ -176,13 +178,14 @@ def _main_directions(
     """
     mean = None if sparse.issparse(part) else taken_off(part)
     largest = np.sqrt(require_squares(part, views).max()) or 1.0
-    start = random_directions(part.shape[1], min(n_anchors, *part.shape), random_state)
-    start = start.astype(part.dtype, copy=False)
-    if not sparse.issparse(part):
-        return mean, _powers(part, start, largest)
-    E, stored = np.zeros_like(start), stored_columns(part)
-    E[stored] = _powers(part[:, stored], start[stored], largest)
-    return mean, E
+    number = min(n_anchors, *part.shape)
+    if mean is not None:
+        return mean, _powers(part, number, largest, random_state)
+    stored = stored_columns(part)
+    few, E = part[:, stored], np.zeros((part.shape[1], number), part.dtype)
+    middle = np.asarray(few.mean(axis=0), part.dtype).ravel()  # that of a sparse matrix has rows
+    E[stored] = _powers(few, number, largest, random_state, middle)
+    return None, E
 
 
 def stored_columns(X: Matrix) -> Array:
@@ -190,12 +193,28 @@ def stored_columns(X: Matrix) -> Array:
     return np.unique(X.tocsr().indices) if X.nnz else np.zeros(1, np.int32)
 
 
-def _powers(X: Matrix, E: Array, size: float) -> Array:
-    """Return orthonormal columns that span XᵀX…XᵀX E; `size` is the length of a row of X."""
+def _powers(
+    X: Matrix,
+    number: int,
+    size: float,
+    random_state: np.random.RandomState,
+    mean: Array | None = None,
+) -> Array:
+    """Return orthonormal columns that span XᵀX…XᵀR, for rows X less their mean and a random R.
+
+    `size` is the length of a row. R has a row per sample: columns in another order, and sparse
+    rows, have the same directions.
+    """
+
+    def combined(Y: Array) -> Array:
+        product: Array = X.T @ (Y / size)
+        return product if mean is None else product - np.outer(mean, Y.sum(axis=0) / size)
+
+    E = combined(random_directions(X.shape[0], number, random_state).astype(X.dtype, copy=False))
     for _ in range(POWERS):
-        product = X.T @ ((X @ E) / size)
+        Y = X @ E if mean is None else X @ E - mean @ E
         with one_blas_thread():  # a narrow matrix: threads would wait for one another
-            E = _orthonormal(product)
+            E = _orthonormal(combined(Y))
     return E
 
 
@@ -278,10 +297,7 @@ def anchors_of_means(
         away = points - origin
         size = np.sqrt(np.square(away).sum(axis=1).mean()) or 1.0
         width = points.shape[1]
-        if m < width:
-            E = _powers(away, random_directions(width, m, random_state).astype(away.dtype), size)
-        else:
-            E = np.eye(width)
+        E = _powers(away, m, size, random_state) if m < width else np.eye(width)
         Z = away @ E / size
         if np.square(Z).sum() < (1 - MOST_LOST) * np.square(away / size).sum():
             runs = zip(*(np.split(points, n_runs) for points in by_view), strict=True)

@@ -199,13 +199,14 @@ def _powers(
     sizes: Sequence[Tensor],
     random_state: np.random.RandomState,
 ) -> list[Tensor]:
-    """Return orthonormal columns that span powers of XᵀX times random columns, for each X.
+    """Do `omcal.method.span._powers` for each X.
 
     `sizes` are typical lengths of the rows, which keep the powers in range.
     """
-    starts = [span.random_directions(X.shape[1], n, random_state) for X in parts]
-    found = [_sent(E, X).to(X) for E, X in zip(starts, parts, strict=True)]
+    starts = [span.random_directions(len(X), n, random_state) for X in parts]
     shares = [torch.where(size > 0, size, 1) for size in sizes]
+    given = zip(parts, starts, shares, strict=True)
+    found = [X.T @ (_sent(R, X).to(X) / size) for X, R, size in given]
     for _ in range(span.POWERS):
         given = zip(parts, found, shares, strict=True)
         found = _orthonormal([X.T @ ((X @ E) / size) for X, E, size in given])
