@@ -11,8 +11,9 @@ from large_fits import mapped
 from omcal import OCAL, OMCAL, Consensus, load
 from omcal.datasets import make_multiview
 from omcal.model import doubts as doubts_module
-from omcal.model.doubts import DiagnosticGraphs, doubts
+from omcal.model.doubts import doubts
 from omcal.places import memory
+from omcal.places.base import SampledGraphs
 
 WEIGHTINGS = ["adaptive", "agreement", "distinct", "uniform", [0.2, 0.3, 0.5]]
 
@@ -127,7 +128,7 @@ def test_views_that_contradict_and_none_wins(n_views, joined, monkeypatch):
     assert len(clustered) == n_views  # also for a run beside its result
     if joined:
         for one in (model, model.estimator_):
-            expected = doubts(one, DiagnosticGraphs(model.estimator_._graphs))
+            expected = doubts(one, SampledGraphs(model.estimator_._graphs))
             assert one.doubts_[: len(expected)] == expected  # then come those of the runs
 
 

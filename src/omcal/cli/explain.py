@@ -109,9 +109,8 @@ def _draw(found: ViewExplanation, path: Path) -> None:
 
 
 def _show(found: ViewExplanation) -> None:
-    from omcal.model.view_effects import COLUMNS, table_row
-
-    print_table("Views", COLUMNS, [table_row(view) for view in found.views])
+    header, *rows = found._table()
+    print_table("Views", header, rows)
     by_cluster = [
         (str(cluster), str(size), *(f"{v.agreement_by_cluster[cluster]:.2f}" for v in found.views))
         for cluster, size in enumerate(found.cluster_sizes)
@@ -122,8 +121,6 @@ def _show(found: ViewExplanation) -> None:
 
 
 def _show_clusters(described: ClusterDescription) -> None:
-    from omcal.model import feature_effects
-
-    rows = [feature_effects.table_row(feature) for feature in described.features]
-    print_table("What makes each cluster", feature_effects.COLUMNS, rows)
+    header, *rows = described._table()
+    print_table("What makes each cluster", header, rows)
     stdout().print(*described.remarks(), sep="\n", soft_wrap=True)

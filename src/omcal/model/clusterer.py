@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from omcal.machine.declaring import declared
 from omcal.machine.scikit import scikit_constraints
 from omcal.model.base import FittedModel
-from omcal.model.cost import Estimate, ViewSize, view_sizes
+from omcal.model.cost import Estimate, view_sizes
 from omcal.model.doubts import warn
 from omcal.model.progress import logger, plain_interrupts, shown
 from omcal.views.like import PresentLike, ViewsLike
@@ -38,10 +38,6 @@ class Clusterer(FittedModel):
     @abstractmethod
     def _new_run(self) -> Any:
         """Return the OMCAL or OCAL that a fit works with."""
-
-    @abstractmethod
-    def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
-        """Return the expected memory and time of a fit."""
 
     def _check_parameters(self, run: Any) -> None:
         """Refuse parameters that no fit can work with."""
@@ -194,10 +190,13 @@ class Clusterer(FittedModel):
         >>> 1e8 < expected.bytes < 1e9
         True
         """
-        self._check_parameters(self._new_run())
+        run = self._new_run()
+        self._check_parameters(run)
         if not isinstance(n, Integral) or n < 2:
             raise ValueError(f"n={n!r} must be the number of samples, at least 2.")
-        return self._estimate(int(n), view_sizes(dims, dtype, density))
+        sizes = view_sizes(dims, dtype, density)
+        expected: Estimate = run._estimate(int(n), sizes, getattr(self, "n_runs", 1))
+        return expected
 
     def _choose_number(self, inner: Any, X: ViewsLike, present: PresentLike | None) -> None:
         """Set `n_clusters_` as the estimator `inner` has it or, with "auto", as suggested."""

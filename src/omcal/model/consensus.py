@@ -24,21 +24,10 @@ from omcal.method.solver import Problem, Solution
 from omcal.metrics import ari_of_table
 from omcal.model.certainty import JOINT_SHARPNESS
 from omcal.model.clusterer import Clusterer
-from omcal.model.cost import Estimate, ViewSize
-from omcal.model.doubts import (
-    DiagnosticGraphs,
-    Diagnostics,
-    cluster_sizes,
-    doubts,
-    of_few_runs,
-    of_runs,
-)
+from omcal.model.doubts import Diagnostics, cluster_sizes, doubts, of_few_runs, of_runs
 from omcal.model.estimators import OMCAL, AnchorClusterer
 from omcal.model.numbering import names_like, numbers_of, old_labels, renumbered
-from omcal.model.progress import (
-    FitMonitor,
-    all_or_nothing,
-)
+from omcal.model.progress import FitMonitor, all_or_nothing
 from omcal.model.runs import (
     Finished,
     Run,
@@ -52,7 +41,7 @@ from omcal.model.runs import (
 from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
 from omcal.model.updating import joint_batches
-from omcal.places.base import Place, sample_rows
+from omcal.places.base import Place, SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
 from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
@@ -167,8 +156,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
             with inner._telling():
                 self._old = None if like is None else old_labels(like, X, present, place.views.n)
             settings = inner._graph_settings(place)
-            expected = replace(inner._estimate_of(place.views, settings), n_runs=self.n_runs)
-            place.require_room(expected.bytes, f"Consensus on {place.views.n} samples")
+            inner._require_room(place, settings, "Consensus", self.n_runs)
             with small_blas(settings.n_anchors):
                 return self._fit_at(inner, place, settings, watch)
 
@@ -195,8 +183,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         self._join(inner, place, finished, np.random.RandomState(seeds[-1]), watch, max_iter)
         interrupted |= watch.interrupted
         best = self._keep_most_similar(inner)
-        shown = DiagnosticGraphs.of(place.sample_graphs(best))
-        inner._graphs = shown.of_all
+        shown = place.sample_graphs(best)
         self._reference = inner._summarise(shown, place.n, self.labels_)
         self.outlier_threshold_ = inner.outlier_threshold_
         own, joint = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
@@ -297,7 +284,7 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
                 setattr(self, name, getattr(inner, name))
         return best
 
-    def _doubts(self, shown: DiagnosticGraphs, sizes: Array) -> Diagnostics:
+    def _doubts(self, shown: SampledGraphs | None, sizes: Array) -> Diagnostics:
         converged = [run.solution.converged for run in self.runs_]
         first, *others = [rule.learned.anchors for rule in self._rule.runs]
         same = all(all(map(np.array_equal, first, anchors)) for anchors in others)
@@ -316,9 +303,6 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
 
     def _problem(self, n_views: int) -> Problem:
         return self.estimator_._problem(n_views)
-
-    def _estimate(self, n: int, sizes: tuple[ViewSize, ...]) -> Estimate:
-        return replace(self._new_run()._estimate(n, sizes), n_runs=self.n_runs)
 
     def as_one_run(self) -> AnchorClusterer:
         """Return the run most like the result, with the labels and the certainty of the result.

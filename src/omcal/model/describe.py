@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array
+from omcal.method.points import members
 from omcal.model.feature_effects import ClusterDescription, FeatureEffect
 from omcal.model.subset_fits import fitted_views, views_in_memory
 from omcal.views.like import PresentLike, ViewsLike
@@ -128,7 +129,7 @@ class _ViewStudy:
         self.relative = scaling.kind.name == "tfidf"
 
     def first(self, rows: Matrix, labels: Array, at: Array) -> None:
-        one = _indicator(labels, self.c)
+        one = members(labels, self.c, np.float64)
         self.n += one.sum(axis=1)
         self.zeros += rows.shape[0] * rows.shape[1] - (
             rows.count_nonzero() if sparse.issparse(rows) else np.count_nonzero(rows)
@@ -224,12 +225,6 @@ class _ViewStudy:
                 inside=tuple((inside / here).tolist()),
                 outside=tuple(((bins - inside) / (total - here)).tolist()),
             )
-
-
-def _indicator(labels: Array, n_clusters: int) -> Any:
-    """Return the (c, n) matrix that is 1 where a sample is in a cluster."""
-    n = len(labels)
-    return sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(n_clusters, n))
 
 
 def _sums(one: Any, rows: Matrix) -> Array:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.machine.arrays import Array, Mask, on_host
+from omcal.machine.arrays import Array, on_host
 from omcal.machine.threads import sum_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
@@ -87,28 +86,8 @@ def read(rows: Any) -> Diagnostics:
     return found
 
 
-@dataclass(frozen=True)
-class DiagnosticGraphs:
-    """The graphs that show doubts; models with the same graphs share it."""
-
-    graphs: AnchorGraphs | None
-    rows: Array | None = None  # numbers of the samples; None: all
-    # Groups of each view by itself, as far as they were needed.
-    alone: dict[int, Array] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, sampled: SampledGraphs | None) -> DiagnosticGraphs:
-        """Return the graphs that a place gives to describe a model, if it gives any."""
-        return cls(None) if sampled is None else cls(*sampled)
-
-    @property
-    def of_all(self) -> AnchorGraphs | None:
-        """Return the graphs if they cover all samples, else None."""
-        return self.graphs if self.rows is None else None
-
-
 def doubts(
-    model: Any, shown: DiagnosticGraphs | None = None, sizes: Array | None = None
+    model: Any, shown: SampledGraphs | None = None, sizes: Array | None = None
 ) -> Diagnostics:
     """Return the diagnostics of a fitted model; some of them need its graphs.
 
@@ -124,8 +103,8 @@ def doubts(
         ]
     )
     several = len(model.view_names_) > 1 and np.count_nonzero(sizes) > 1
-    if several and shown is not None and shown.graphs is not None:
-        found += _about_agreement(model, shown.graphs, shown)
+    if several and shown is not None:
+        found += _about_agreement(model, shown)
     return found
 
 
@@ -299,12 +278,11 @@ def _about_sizes(model: Any, sizes: Array) -> Iterator[Diagnostic]:
         )
 
 
-def _about_agreement(
-    model: Any, graphs: AnchorGraphs, shown: DiagnosticGraphs
-) -> Iterator[Diagnostic]:
+def _about_agreement(model: Any, shown: SampledGraphs) -> Iterator[Diagnostic]:
     """Yield diagnostics of views that show other groups than the result, or the same twice."""
+    graphs, present = shown.graphs, shown.graphs.present
     labels = on_host(model.labels_ if shown.rows is None else model.labels_[shown.rows])
-    complete = np.arange(graphs.n) if graphs.present is None else _complete(graphs.present)
+    complete = np.arange(graphs.n) if present is None else np.flatnonzero(present.all(axis=1))
     if len(complete) < 2:
         return
     some = complete[sample_rows(len(complete))]
@@ -380,10 +358,6 @@ def _about_copies(
                 f"views {names[u]!r} and {names[v]!r} are the same, and count twice",
                 "leave one of them out, or take weighting='distinct'",
             )
-
-
-def _complete(present: Mask) -> Array:
-    return np.flatnonzero(present.all(axis=1))
 
 
 def cluster_sizes(labels: Any, n_clusters: int) -> Array:

@@ -13,6 +13,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from omcal.machine.arrays import Array, Floats
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
+from omcal.method.points import members
 from omcal.method.scaling import Scaling
 from omcal.model.certainty import typicality
 from omcal.model.tabular import Tabular
@@ -44,7 +45,7 @@ class Reference:
         """Return the sums of samples with the given graphs and labels; G is the basis."""
         n, V, c = graphs.n, graphs.n_views, G.shape[1]
         groups = G.argmax(axis=1)
-        member = sparse.csr_array((np.ones(n), (labels, np.arange(n))), shape=(c, n))
+        member = members(labels, c, np.float64)
         cells = np.arange(n * V).reshape(n, V, 1) * c + groups[graphs.indices]
         weights = graphs.weights.astype(np.float64, copy=False).ravel()
         at_groups = np.bincount(cells.ravel(), weights, n * V * c).reshape(n, V * c)

@@ -24,13 +24,7 @@ from omcal.method.starts import starts
 from omcal.method.updates import weighted_sum
 from omcal.model.certainty import typicality
 from omcal.model.checkpoint import Checkpoint
-from omcal.model.doubts import (
-    DiagnosticGraphs,
-    Diagnostics,
-    cluster_sizes,
-    doubts,
-    unconverged,
-)
+from omcal.model.doubts import Diagnostics, cluster_sizes, doubts, unconverged
 from omcal.model.drift import Reference
 from omcal.model.numbering import moved_anchors, names_like, numbers_of, old_labels, renumbered
 from omcal.model.parameters import ATTRIBUTES, MultiViewParameters
@@ -44,7 +38,7 @@ from omcal.model.progress import (
 from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
 from omcal.model.updating import UpdatedEstimator
-from omcal.places.base import Place, sample_rows
+from omcal.places.base import Place, SampledGraphs, sample_rows
 from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Views
@@ -105,7 +99,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
             settings = self._graph_settings(place)
             if before is not None:
                 settings = replace(settings, n_anchors=len(self.basis_), anchors=before.anchors)
-            self._require_room(place, settings)
+            self._require_room(place, settings, type(self).__name__)
             with small_blas(settings.n_anchors):
                 interrupted = self._fit_at(place, settings, watch, old, before)
             if before is None:
@@ -172,8 +166,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         Z = replace(best.consensus, G=best.consensus.G[:, order])
         assignment = replace(assignment, labels=renumbered(assignment.labels, order))
         self._publish(Predictor(graph_model, Z), best, assignment)
-        shown = DiagnosticGraphs.of(place.sample_graphs(0))
-        self._graphs = shown.of_all
+        shown = place.sample_graphs(0)
         self._summarise(shown, place.n)
         self.structure_ = structure_at(place, self._rule, self.labels_) if described else None
         self.doubts_: Diagnostics = Diagnostics()
@@ -185,15 +178,16 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         return watch.interrupted
 
     def _summarise(
-        self, shown: DiagnosticGraphs, n: int, labels: Array | None = None
+        self, shown: SampledGraphs | None, n: int, labels: Array | None = None
     ) -> Reference | None:
-        """Set the sums and the scores of sampled graphs, to which later samples are compared.
+        """Keep graphs of all samples, and the sums and scores that later ones are compared with.
 
         Return the sums by cluster, of other labels where they are given.
         """
-        self._reference, self._sums, self.outlier_threshold_ = None, None, None
-        if shown.graphs is None or not shown.graphs.n:
+        self._graphs = self._reference = self._sums = self.outlier_threshold_ = None
+        if shown is None or not shown.graphs.n:
             return None
+        self._graphs = shown.graphs if shown.rows is None else None
         some = sample_rows(shown.graphs.n)
         graphs, Z = shown.graphs[some], self._rule.consensus
         U, own = indicate(Z, graphs)
@@ -240,7 +234,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         self.converged_: bool = best.converged
 
     def _doubts(
-        self, shown: DiagnosticGraphs | None = None, sizes: Array | None = None
+        self, shown: SampledGraphs | None = None, sizes: Array | None = None
     ) -> Diagnostics:
         found = doubts(self, shown, sizes)
         # A callback may have stopped it earlier, which is no surprise to its user.

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from omcal.machine.arrays import Array, Floats, Mask, Seed, on_host
 from omcal.method.graph import AnchorGraphs
 from omcal.method.new_samples import indicate
+from omcal.method.points import members
 from omcal.method.solver import Problem
 from omcal.method.weights import agreement, uses_z
 from omcal.metrics import ari
@@ -187,9 +187,7 @@ class _Study:
         """Return the cosine of each view's graph with the clustering, per cluster, (c, V)."""
         graphs, c = self.graphs, self.basis.shape[1]
         product = (self.F @ self.basis.T)[np.arange(graphs.n)[:, None, None], graphs.indices]
-        by_cluster = sparse.csr_array(
-            (np.ones(graphs.n), (self.labels, np.arange(graphs.n))), shape=(c, graphs.n)
-        )
+        by_cluster = members(self.labels, c, np.float64)
         inner = by_cluster @ np.einsum("ivk,ivk->iv", graphs.weights, product)
         squares = by_cluster @ np.square(graphs.weights, dtype=np.float64).sum(axis=2)
         size = np.sqrt(squares * (by_cluster @ np.square(self.F).sum(axis=1))[:, None])

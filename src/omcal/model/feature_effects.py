@@ -8,8 +8,6 @@ from functools import cached_property
 
 from omcal.model.tabular import Tabular
 
-COLUMNS = ("cluster", "view", "feature", "effect", "here", "elsewhere")
-
 
 @dataclass(frozen=True)
 class FeatureEffect:
@@ -119,7 +117,8 @@ class ClusterDescription(Tabular):
         return found
 
     def _table(self) -> list[Sequence[str]]:
-        return [COLUMNS, *map(table_row, self.features)]
+        header = ("cluster", "view", "feature", "effect", "here", "elsewhere")
+        return [header, *map(_table_row, self.features)]
 
     def _items(self) -> Sequence[FeatureEffect]:
         return self.features
@@ -138,8 +137,7 @@ class ClusterDescription(Tabular):
         ]
 
 
-def table_row(feature: FeatureEffect) -> tuple[str, ...]:
-    """Return the cells of a feature under `COLUMNS`."""
+def _table_row(feature: FeatureEffect) -> tuple[str, ...]:
     return (
         str(feature.cluster),
         feature.view,

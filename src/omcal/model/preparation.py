@@ -131,16 +131,16 @@ class PlacedEstimator(Clusterer, SharedParameters):
             raise ValueError(f"memory_limit: {error}") from error
         return PlaceRequest(self.device, n_bytes, self.scratch_dir, self.client, self.group)
 
-    def _require_room(self, place: Place, settings: GraphSettings) -> None:
-        name, n = type(self).__name__, place.views.n
-        expected = self._estimate_of(place.views, settings)
-        place.require_room(expected.bytes, f"{name} on {n} samples")
-
-    def _estimate_of(self, views: Views, settings: GraphSettings) -> Estimate:
-        return self._estimate(views.n, tuple(map(ViewSize.of, views)), settings.n_anchors)
+    def _require_room(
+        self, place: Place, settings: GraphSettings, title: str, n_runs: int = 1
+    ) -> None:
+        """Refuse a fit that needs more memory than there is."""
+        n, sizes = place.views.n, tuple(map(ViewSize.of, place.views))
+        expected = self._estimate(n, sizes, n_runs, settings.n_anchors)
+        place.require_room(expected.bytes, f"{title} on {n} samples")
 
     def _estimate(
-        self, n: int, sizes: tuple[ViewSize, ...], n_anchors: int | None = None
+        self, n: int, sizes: tuple[ViewSize, ...], n_runs: int, n_anchors: int | None = None
     ) -> Estimate:
         c, k, m = self._wanted, int(self.n_neighbors), n_anchors or self._resolve_n_anchors(n)
         how = self.anchors if isinstance(self.anchors, str) else "given"
@@ -150,6 +150,7 @@ class PlacedEstimator(Clusterer, SharedParameters):
             memory_limit=asked.memory_limit,
             on_cluster=asked.client is not None,
             device=self.device,
+            n_runs=n_runs,
         )
 
     @property

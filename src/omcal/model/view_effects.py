@@ -10,8 +10,6 @@ from omcal.model.tabular import Tabular
 
 Range = tuple[float, float]
 
-COLUMNS = ("view", "weight", "agreement", "ARI without it", "ARI alone")
-
 SAME_RESULT = 0.95  # adjusted Rand index from which two results are called the same
 SAME_GRAPH = 0.95  # cosine inside the clusters from which two views are called the same
 IGNORED = 0.05  # of an equal share of the weight
@@ -128,7 +126,8 @@ class ViewExplanation(Tabular):
         return lines + [f"Warning: {text}" for text in self.warnings]
 
     def _table(self) -> list[Sequence[str]]:
-        return [COLUMNS, *map(table_row, self.views)]
+        header = ("view", "weight", "agreement", "ARI without it", "ARI alone")
+        return [header, *map(_table_row, self.views)]
 
     def _items(self) -> Sequence[ViewEffect]:
         return self.views
@@ -231,8 +230,7 @@ def _beaten(found: ViewExplanation, facts: ViewFacts) -> list[str]:
     ]
 
 
-def table_row(view: ViewEffect) -> tuple[str, ...]:
-    """Return the cells of a view under `COLUMNS`."""
+def _table_row(view: ViewEffect) -> tuple[str, ...]:
     return (
         view.name,
         _cell(view.weight, view.weight_range),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -37,11 +38,14 @@ class Start(NamedTuple):
     progress: Progress
 
 
-class SampledGraphs(NamedTuple):
-    """The graphs that describe a model, and the numbers of their rows (None: all rows)."""
+@dataclass(frozen=True)
+class SampledGraphs:
+    """The graphs that describe a model; all models of the same graphs share it."""
 
     graphs: AnchorGraphs
-    rows: Array | None
+    rows: Array | None = None  # numbers of the samples; None: all
+    # Groups of each view by itself, as far as diagnostics needed them.
+    alone: dict[int, Array] = field(default_factory=dict)
 
 
 class Place(ABC):

@@ -80,11 +80,11 @@ class InMemory(Place):
     def sample_graphs(self, number: int) -> SampledGraphs:
         """Return all graphs up to 256 MB: kept ones, or built once more."""
         if self._kept:
-            return SampledGraphs(self._kept[number], None)
+            return SampledGraphs(self._kept[number])
         model = self._built[number].alone
         if self._graph_bytes(model.n_neighbors, len(model.anchors[0])) <= LARGEST_KEPT:
             (graphs,) = graphs_of_runs(self.views, [model], compiled=compiled_pays(self.views.n))
-            return SampledGraphs(graphs, None)
+            return SampledGraphs(graphs)
         some = sample_rows(self.views.n)
         views = Views([view.part(view.array[some], some) for view in self.views])
         return SampledGraphs(model.graphs(views), some)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from html import escape
-from importlib.metadata import version
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
+from omcal.machine.versions import versions
 from omcal.model.drift import Drift
 from omcal.report.findings import Findings
 from omcal.report.html import (
@@ -103,7 +102,7 @@ def data(f: Findings) -> Section:
 
 def repeat(f: Findings) -> Section:
     """Return parameters, versions, and the code that fits the model again."""
-    code, versions = snippet(f), _versions()
+    code = snippet(f)
     if f.command:
         code = f"{f.command}\n\n# or in Python\n{code}"
     seed = getattr(f.model, "joined_by", f.model).random_state
@@ -125,7 +124,7 @@ def repeat(f: Findings) -> Section:
         table(("parameter", "value"), listed, "Parameters"),
         table(
             ("library", "version"),
-            [[k, Cell(v, "text")] for k, v in versions.items()],
+            [[k, Cell(v, "text")] for k, v in versions().items()],
             "Versions",
         ),
         Html("</details>"),
@@ -170,13 +169,6 @@ def _changed(model: Any) -> dict[str, Any]:
         if type(value) is not type(default) or value != default:
             found[name] = value
     return found
-
-
-def _versions() -> dict[str, str]:
-    from omcal import __version__  # known also where the package is not installed but found
-
-    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {"python": platform.python_version(), "omcal": __version__, **libraries}
 
 
 def drift_section(drift: Drift) -> Section:
