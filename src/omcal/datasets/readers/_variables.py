@@ -1,18 +1,89 @@
-"""Combine the named arrays of npz, HDF5 and zarr files: sparse parts and splits."""
+"""Read trees of arrays, and combine named arrays: sparse parts and splits."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from omcal.datasets._contents import Contents, Variable, csr_from_parts
+from omcal.datasets._data import Matrix
 from omcal.datasets._names import SPLITS, VIEW_TITLES, is_label_name, split_of
+from omcal.machine.arrays import Array
 from omcal.views.pair import DataError
 
 SPARSE_PARTS = ("data", "indices", "indptr")
+MAX_OBJECTS = 20_000
+MAX_DEPTH = 8
+
+
+class Node(Protocol):
+    """A group or an array at a place (a path) in a file; only arrays have a shape.
+
+    `attribute` is None where the node has none of this name. `read` gives the numbers or strings of
+    an array, None for others. Two nodes of the same object are equal.
+    """
+
+    @property
+    def place(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...] | None: ...
+    def attribute(self, name: str) -> Any: ...
+    def children(self) -> dict[str, Node]: ...
+    def read(self) -> Array | None: ...
+
+
+def read_tree(
+    group: Node, prefix: str = "", known: set[Node] | None = None, depth: int = 0
+) -> dict[str, Variable]:
+    """Read the arrays and sparse matrices below a group by path, each once despite links."""
+    known = set() if known is None else known
+    if depth > MAX_DEPTH:
+        raise DataError(f"the groups are nested more than {MAX_DEPTH} deep.")
+    variables: dict[str, Variable] = {}
+    for name, item in group.children().items():
+        if item in known:
+            continue
+        known.add(item)
+        if len(known) > MAX_OBJECTS:
+            raise DataError(f"it holds more than {MAX_OBJECTS} objects.")
+        if is_sparse(item):
+            variables[prefix + name] = read_sparse(item)
+        elif item.shape is None:
+            variables |= read_tree(item, f"{prefix}{name}/", known, depth + 1)
+        elif (array := item.read()) is not None:
+            variables[prefix + name] = array
+    return variables
+
+
+def is_sparse(node: Node) -> bool:
+    """Whether a node is a group that holds a compressed sparse matrix."""
+    return set(SPARSE_PARTS) <= set(node.children())
+
+
+def read_sparse(group: Node) -> Matrix:
+    """Read the matrix in a group of data, indices and indptr, whose shape is an attribute."""
+    values, indices, pointers = (read_part(group, part) for part in SPARSE_PARTS)
+    shape = group.attribute("shape")
+    shape = group.attribute("h5sparse_shape") if shape is None else shape
+    shape = read_part(group, "shape") if shape is None else shape
+    if np.shape(shape) != (2,):
+        raise DataError(f"the sparse matrix {group.place!r} does not say its shape.")
+    by_row, by_column = (len(pointers) == int(size) + 1 for size in shape)
+    if by_row and by_column:  # only a square matrix needs the encoding name
+        by_column = "csc" in str(group.attribute("encoding-type"))
+    return csr_from_parts(values, indices, pointers, shape, by_column=by_column)
+
+
+def read_part(group: Node, name: str) -> Array:
+    """Read the numbers or strings of an array that must be in a group."""
+    part = group.children().get(name)
+    array = None if part is None else part.read()
+    if array is None:
+        raise DataError(f"{group.place!r} has no usable {name!r}; the file is damaged.")
+    return array
 
 
 def gather(file_format: str, variables: dict[str, Variable]) -> Contents:

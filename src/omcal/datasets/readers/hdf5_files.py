@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeGuard
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,15 +27,19 @@ from omcal.datasets._contents import (
     csr_from_parts,
     text_array,
 )
-from omcal.datasets._data import Matrix
-from omcal.datasets.readers._variables import SPARSE_PARTS, gather
-from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
+from omcal.datasets.readers._variables import (
+    MAX_DEPTH,
+    MAX_OBJECTS,
+    Node,
+    gather,
+    read_part,
+    read_tree,
+)
+from omcal.datasets.readers.single_cell import is_single_cell, read_single_cell
 from omcal.machine.arrays import Array
 from omcal.machine.optional import require
 from omcal.views.pair import DataError
 
-MAX_OBJECTS = 20_000
-MAX_DEPTH = 8
 MAGIC = b"\x89HDF\r\n\x1a\n"
 OFFSETS = (0, 512, 1024, 2048)  # MATLAB writes 512 bytes before the signature
 DEFLATE, SHUFFLE, LZF = 1, 2, 32000  # HDF5's numbers for its filters
@@ -51,19 +55,18 @@ def is_hdf5(path: Path, start: bytes) -> bool:
 def read_hdf5(path: Path) -> Contents:
     """Read every variable of an HDF5 file in the layout of the program that wrote it."""
     with h5py().File(path, "r") as file:
-        if is_single_cell(Hdf5Node(file)):
-            return read_single_cell(Hdf5Node(file), partial(_reopened, path), "HDF5")
-        items = dict(members(file))
-        if any(attribute(item, "MATLAB_class") is not None for item in items.values()):
+        root = Hdf5Node(file)
+        if is_single_cell(root):
+            return read_single_cell(root, partial(_reopened, path), "HDF5")
+        items = root.children()
+        if any(item.attribute("MATLAB_class") is not None for item in items.values()):
             return _read_matlab(items)
-        variables: dict[str, Variable] = {}
-        _collect(file, "", variables, set(), 0)
-    return gather("HDF5", variables)
+        return gather("HDF5", read_tree(root))
 
 
 @dataclass(frozen=True)
 class Hdf5Node:
-    """A group or dataset, as the single-cell reader needs it."""
+    """A group or dataset."""
 
     item: H5Object
 
@@ -73,22 +76,33 @@ class Hdf5Node:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        return None if is_group(self.item) else self.item.shape or ()
+        return None if isinstance(self.item, h5py().Group) else self.item.shape or ()
 
-    @property
-    def index_name(self) -> str:
-        named = attribute(self.item, "_index")
-        return named.decode("utf-8", "replace") if isinstance(named, bytes) else str(named or "")
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of fixed size; variable length counts as absent."""
+        if name not in self.item.attrs:
+            return None
+        dtype = self.item.attrs.get_id(name).dtype
+        # Only the encodings, which HDF5 stores as strings of variable length, are worth the risk.
+        if name != "encoding-type" and (dtype.hasobject or dtype.itemsize > 2**16):
+            return None
+        value = self.item.attrs[name]
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
     def children(self) -> dict[str, Node]:
-        inside = members(self.item) if is_group(self.item) else ()
-        return {name: Hdf5Node(item) for name, item in inside}
+        """Return the objects in a group, each once; external links are not followed."""
+        if self.shape is not None:
+            return {}
+        found: dict[Node, str] = {}
+        for count, name in enumerate(self.item):
+            if count == MAX_OBJECTS:
+                raise DataError(f"group {self.place!r} holds more than {MAX_OBJECTS} objects.")
+            if isinstance(self.item.get(name, getlink=True), h5py().HardLink):
+                found.setdefault(Hdf5Node(self.item[name]), name)
+        return {name: node for node, name in found.items()}
 
     def read(self) -> Array | None:
-        return None if is_group(self.item) else read_array(self.item)
-
-    def read_sparse(self) -> Matrix | None:
-        return read_sparse(self.item) if is_sparse(self.item) else None
+        return read_array(self.item) if self.shape is not None else None
 
 
 @contextmanager
@@ -97,24 +111,7 @@ def _reopened(path: Path, place: str) -> Iterator[Node]:
         yield Hdf5Node(file[place])
 
 
-def _collect(
-    group: H5Object, prefix: str, variables: dict[str, Variable], known: set[int], depth: int
-) -> None:
-    """Collect the datasets below a group by path, each once despite links."""
-    if depth > MAX_DEPTH:
-        raise DataError(f"the groups are nested more than {MAX_DEPTH} deep.")
-    for name, item in members(group, known):
-        if is_sparse(item):
-            variables[prefix + name] = read_sparse(item)
-        elif is_group(item):
-            _collect(item, f"{prefix}{name}/", variables, known, depth + 1)
-        else:
-            array = read_array(item)
-            if array is not None:
-                variables[prefix + name] = array
-
-
-def _read_matlab(items: dict[str, H5Object]) -> Contents:
+def _read_matlab(items: dict[str, Node]) -> Contents:
     variables: dict[str, Variable] = {}
     notes = []
     for name, item in items.items():
@@ -128,20 +125,18 @@ def _read_matlab(items: dict[str, H5Object]) -> Contents:
     return Contents("MATLAB 7.3", variables, notes=tuple(notes))
 
 
-def _matlab_value(item: H5Object, depth: int) -> Variable | None:
-    if is_group(item):
-        return _matlab_sparse(item)
-    if attribute(item, "MATLAB_empty"):
+def _matlab_value(node: Any, depth: int) -> Variable | None:
+    if node.shape is None:
+        return _matlab_sparse(node)
+    if node.attribute("MATLAB_empty"):
         return np.empty((0, 0))
-    if h5py().check_ref_dtype(item.dtype) is not None:
-        return _matlab_cell(item, depth)
-    array = read_array(item)
+    if h5py().check_ref_dtype(node.item.dtype) is not None:
+        return _matlab_cell(node.item, depth)
+    array = node.read()
     if array is None:
         return None
     # HDF5 is row-major, MATLAB column-major.
-    if bytes(attribute(item, "MATLAB_class") or b"") == b"char":
-        return _matlab_text(array.T)
-    return array.T
+    return _matlab_text(array.T) if node.attribute("MATLAB_class") == "char" else array.T
 
 
 def _matlab_cell(item: H5Object, depth: int) -> list[Variable] | None:
@@ -151,23 +146,23 @@ def _matlab_cell(item: H5Object, depth: int) -> list[Variable] | None:
     references = item[()].ravel()
     if not all(references):
         raise DataError(f"cell {item.name!r} refers to nothing; the file is damaged.")
-    targets = [item.file[reference] for reference in references]
+    targets = [Hdf5Node(item.file[reference]) for reference in references]
     # Only empty arrays are shared; many references to one large array would fill the memory.
-    full = [target for target in targets if not attribute(target, "MATLAB_empty")]
+    full = [target for target in targets if not target.attribute("MATLAB_empty")]
     if len(set(full)) < len(full):
         raise DataError(f"cell {item.name!r} refers to one thing twice; the file is damaged.")
     values = [_matlab_value(target, depth + 1) for target in targets]
     return None if any(value is None for value in values) else values
 
 
-def _matlab_sparse(group: H5Object) -> Variable | None:
-    n_rows = attribute(group, "MATLAB_sparse")
+def _matlab_sparse(group: Node) -> Variable | None:
+    n_rows = group.attribute("MATLAB_sparse")
     if n_rows is None:
         return None
-    pointers = read_child(group, "jc")
+    pointers, parts = read_part(group, "jc"), group.children()
     # A matrix of zeros has no entries to store.
     nothing = np.empty(0, dtype=np.int64)
-    indices, values = (read_child(group, p) if p in group else nothing for p in ("ir", "data"))
+    indices, values = (read_part(group, p) if p in parts else nothing for p in ("ir", "data"))
     shape = (int(n_rows), len(pointers) - 1)
     return csr_from_parts(values, indices, pointers, shape, by_column=True)
 
@@ -182,42 +177,6 @@ def _matlab_text(codes: Array) -> str | Array:
 def h5py() -> Any:
     """Import h5py."""
     return require("h5py", "HDF5 files (MATLAB 7.3, .h5, .h5ad, .h5mu)")
-
-
-def members(group: H5Object, known: set[int] | None = None) -> Iterator[tuple[str, H5Object]]:
-    """Yield the objects in a group, each once; objects in `known` are skipped."""
-    known = set() if known is None else known
-    for count, name in enumerate(group):
-        if count == MAX_OBJECTS or len(known) > MAX_OBJECTS:
-            raise DataError(f"group {group.name!r} holds more than {MAX_OBJECTS} objects.")
-        item = child(group, name)
-        if item is not None and (place := address(item)) not in known:
-            known.add(place)
-            yield name, item
-
-
-def child(group: H5Object, name: str) -> H5Object | None:
-    """Return the object of this name in a group, or None; external links are not followed."""
-    link = group.get(name, getlink=True) if name in group else None
-    return group[name] if isinstance(link, h5py().HardLink) else None
-
-
-def address(item: H5Object) -> int:
-    """Return the address of an object in the file, the same for all its names."""
-    return int(h5py().h5o.get_info(item.id).addr)
-
-
-def is_group(item: H5Object | None) -> TypeGuard[H5Object]:
-    """Whether an item is a group, not a dataset or None."""
-    return isinstance(item, h5py().Group)
-
-
-def attribute(item: H5Object, name: str) -> Any:
-    """Return an attribute of fixed size, or None; variable length counts as absent."""
-    if name not in item.attrs:
-        return None
-    dtype = item.attrs.get_id(name).dtype
-    return None if dtype.hasobject or dtype.itemsize > 2**16 else item.attrs[name]
 
 
 def read_array(dataset: H5Object) -> Array | None:
@@ -238,35 +197,6 @@ def read_array(dataset: H5Object) -> Array | None:
     if dtype.kind in "biufU":
         return np.asarray(dataset[()])
     return None
-
-
-def is_sparse(group: H5Object) -> bool:
-    """Whether a group holds a compressed sparse matrix."""
-    return is_group(group) and all(part in group for part in SPARSE_PARTS)
-
-
-def read_sparse(group: H5Object) -> Matrix:
-    """Read the matrix in a group of data, indices and indptr, whose shape is an attribute."""
-    shape = attribute(group, "shape")
-    shape = attribute(group, "h5sparse_shape") if shape is None else shape
-    shape = read_child(group, "shape") if shape is None and "shape" in group else shape
-    values, indices, pointers = (read_child(group, part) for part in SPARSE_PARTS)
-    if np.shape(shape) != (2,):
-        raise DataError(f"the sparse matrix {group.name!r} does not say its shape.")
-    by_row, by_column = (len(pointers) == int(size) + 1 for size in shape)
-    if by_row and by_column:
-        # Only a square matrix needs the encoding name, which HDF5 stores as a string.
-        by_column = "csc" in str(group.attrs.get("encoding-type", "csr_matrix"))
-    return csr_from_parts(values, indices, pointers, shape, by_column=by_column)
-
-
-def read_child(group: H5Object, name: str) -> Array:
-    """Read the numbers or strings of a dataset that must be in a group."""
-    item = child(group, name)
-    array = None if item is None or is_group(item) else read_array(item)
-    if array is None:
-        raise DataError(f"{group.name!r} has no usable {name!r}; the file is damaged.")
-    return array
 
 
 def _variable_strings(dataset: H5Object) -> Array | None:

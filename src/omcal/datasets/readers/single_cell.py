@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from omcal.datasets._contents import Contents, Deferred, Variable, text_fits
 from omcal.datasets._data import Matrix, spread_rows
 from omcal.datasets._names import is_label_name, scale_of_key
+from omcal.datasets.readers._variables import Node, is_sparse, read_part, read_sparse
 from omcal.machine.arrays import Array
 from omcal.views.mixed import stacked
 from omcal.views.pair import DataError, Ids, as_text
@@ -22,25 +23,6 @@ from omcal.views.typed import Columns, as_column
 
 PREFERRED = "X_pca"
 INDEX_NAMES = {"_index", "index", "__categories"}
-
-
-class Node(Protocol):
-    """A group or an array at a place (a path) in a file; only arrays have a shape.
-
-    `index_name` is the index column of a stored data frame, "" where it is not given. `read` gives
-    the numbers or strings of an array, and `read_sparse` the matrix in a group of data, indices and
-    indptr; both return None for others.
-    """
-
-    @property
-    def place(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...] | None: ...
-    @property
-    def index_name(self) -> str: ...
-    def children(self) -> dict[str, Node]: ...
-    def read(self) -> Array | None: ...
-    def read_sparse(self) -> Matrix | None: ...
 
 
 Reopen: TypeAlias = Callable[[str], AbstractContextManager[Node]]
@@ -113,7 +95,7 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
 def _barcodes(table: Node) -> Ids | None:
     """Return the index of the observations; None where it numbers them or has duplicates."""
     columns = table.children()
-    names = (name for name in (table.index_name, "_index", "index") if name in columns)
+    names = (name for name in (table.attribute("_index"), "_index", "index") if name in columns)
     values = next((columns[name].read() for name in names), None)
     if values is None or values.ndim != 1:
         return None
@@ -156,12 +138,13 @@ def _best(places: dict[str, str]) -> list[str]:
 
 def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
     with reopen(place) as node:
-        matrix = node.read_sparse()
-        if matrix is None and _is_group(node):
+        if is_sparse(node):
+            matrix = read_sparse(node)
+        elif _is_group(node):
             # A data frame, to which the rules of any other apply.
             table = Columns({name: as_column(v) for name, v in _columns(node).items()})
             matrix = stacked(table) if table.values else None
-        elif matrix is None:
+        else:
             matrix = node.read()
     if matrix is None or matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise DataError(f"{place!r} is no matrix of numbers; choose another with views=[...].")
@@ -173,11 +156,12 @@ def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
 def _positions(root: Node, modality: str, n_here: int, n: int) -> Array:
     """Return the row of each cell of the file in the modality, -1 where absent."""
     parts = root.children()
-    maps, masks = (parts[part].children() if part in parts else {} for part in ("obsmap", "obsm"))
-    if modality in maps:
-        position = _vector(maps[modality]).astype(np.int64) - 1  # 0 is absent
-    elif modality in masks:
-        present = _vector(masks[modality]).astype(bool)
+    held = {part for part in ("obsmap", "obsm") if part in parts}
+    held = {part for part in held if modality in parts[part].children()}
+    if "obsmap" in held:
+        position = _vector(parts["obsmap"], modality).astype(np.int64) - 1  # 0 is absent
+    elif "obsm" in held:
+        present = _vector(parts["obsm"], modality).astype(bool)
         position = np.where(present, np.cumsum(present) - 1, -1)
     else:
         position = np.arange(n_here)
@@ -190,13 +174,9 @@ def _positions(root: Node, modality: str, n_here: int, n: int) -> Array:
     return position
 
 
-def _vector(node: Node | None) -> Array:
-    """Return the array of a node that must exist, flattened."""
-    values = None if node is None else node.read()
-    if values is None:
-        missing = "a part of the file" if node is None else repr(node.place)
-        raise DataError(f"{missing} is missing or no array; the file is damaged.")
-    return values.reshape(-1)
+def _vector(group: Node, name: str) -> Array:
+    """Return an array that must be in a group, flattened."""
+    return read_part(group, name).reshape(-1)
 
 
 def _n_observations(table: Node) -> int:
@@ -215,18 +195,18 @@ def _columns(table: Node) -> dict[str, Array]:
     # Files of 2020 and 2021 store the categories of all columns in one group.
     shared = items["__categories"].children() if "__categories" in items else {}
     for name, item in items.items():
-        if name in {*INDEX_NAMES, table.index_name}:
+        if name in {*INDEX_NAMES, table.attribute("_index")}:
             continue
         parts = item.children()
         column: Array | None = None
         if "categories" in parts:
-            column = _picked(_vector(parts["categories"]), _vector(parts.get("codes")), name)
+            column = _picked(_vector(item, "categories"), _vector(item, "codes"), name)
         elif "mask" in parts:
-            column = _with_gaps(_vector(parts.get("values")), _vector(parts["mask"]), name)
+            column = _with_gaps(_vector(item, "values"), _vector(item, "mask"), name)
         elif not _is_group(item):
             column = item.read()
             if column is not None and name in shared:
-                column = _picked(_vector(shared[name]), column, name)
+                column = _picked(_vector(items["__categories"], name), column, name)
         if column is not None and column.ndim == 1:
             columns[name] = column
     return columns

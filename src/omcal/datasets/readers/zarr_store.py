@@ -16,23 +16,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from omcal.datasets._contents import (
-    Contents,
-    Variable,
-    check_declared,
-    csr_from_parts,
-    stored_bytes,
-    text_array,
-)
-from omcal.datasets._data import Matrix
-from omcal.datasets.readers._variables import SPARSE_PARTS, gather
-from omcal.datasets.readers.single_cell import Node, is_single_cell, read_single_cell
+from omcal.datasets._contents import Contents, check_declared, stored_bytes, text_array
+from omcal.datasets.readers._variables import Node, gather, read_tree
+from omcal.datasets.readers.single_cell import is_single_cell, read_single_cell
 from omcal.machine.arrays import Array
 from omcal.machine.optional import require
 from omcal.views.columns import listed
 from omcal.views.pair import DataError
 
-MAX_DEPTH = 4
 DESCRIPTIONS = (".zarray", "zarr.json")  # of arrays in the formats 2 and 3
 # Codecs of numbers and text. Others, above all "pickle", could run code.
 CODECS = {
@@ -55,12 +46,7 @@ def read_zarr(path: Path) -> Contents:
     root = ZarrNode(path)
     if is_single_cell(root):
         return read_single_cell(root, lambda place: nullcontext(ZarrNode(path, place)), "zarr")
-    variables: dict[str, Variable] = {}
-    for node in _arrays(root, 0):
-        array = node.read()
-        if array is not None:
-            variables[node.place or "X"] = array
-    return gather("zarr", variables)
+    return gather("zarr", read_tree(root) if root.shape is None else {"X": root.read()})
 
 
 @dataclass(frozen=True)
@@ -75,9 +61,9 @@ class ZarrNode:
         described = self._describe(DESCRIPTIONS)
         return tuple(described["shape"]) if "shape" in described else None
 
-    @property
-    def index_name(self) -> str:
-        return str(self._attributes.get("_index", ""))
+    def attribute(self, name: str) -> Any:
+        described = self._describe((".zattrs", "zarr.json"))
+        return described.get("attributes", described).get(name)
 
     def children(self) -> dict[str, Node]:
         if self.shape is not None:
@@ -99,23 +85,6 @@ class ZarrNode:
         )
         return _read(array, self.place, stored)
 
-    def read_sparse(self) -> Matrix | None:
-        parts = self.children()
-        if not set(SPARSE_PARTS) <= set(parts):
-            return None
-        values, indices, pointers = (parts[part].read() for part in SPARSE_PARTS)
-        attributes = self._attributes
-        shape: Any = attributes.get("shape")
-        if values is None or indices is None or pointers is None or np.shape(shape) != (2,):
-            raise DataError(f"the sparse matrix {self.place!r} is damaged.")
-        by_column = attributes.get("encoding-type") == "csc_matrix"
-        return csr_from_parts(values, indices, pointers, shape, by_column=by_column)
-
-    @property
-    def _attributes(self) -> dict[str, Any]:
-        described = self._describe((".zattrs", "zarr.json"))
-        return dict(described.get("attributes", described))
-
     @property
     def _folder(self) -> Path:
         return self.root / self.place
@@ -127,15 +96,6 @@ class ZarrNode:
             if file.is_file():
                 return dict(json.loads(file.read_text("utf-8")))
         return {}
-
-
-def _arrays(node: Node, depth: int) -> Iterator[Node]:
-    """Yield the arrays below a node."""
-    if node.shape is not None:
-        yield node
-    elif depth < MAX_DEPTH:
-        for inner in node.children().values():
-            yield from _arrays(inner, depth + 1)
 
 
 def _read(array: Any, name: str, stored: int) -> Array | None:
