@@ -43,6 +43,7 @@ from omcal.model.structure import structure_at
 from omcal.model.updating import joint_batches
 from omcal.places.base import Place, SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
+from omcal.places.team import Team
 from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
 
@@ -188,8 +189,8 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         self.outlier_threshold_ = inner.outlier_threshold_
         own, joint = self._tables[best].sum(axis=1), self._tables[best].sum(axis=0)
         self.structure_ = inner.structure_ = structure_at(place, self._rule, self.labels_)
-        inner.doubts_ = inner._doubts(shown, own)
-        self.doubts_: Diagnostics = self._doubts(shown, joint)
+        inner.doubts_ = inner._doubts(shown, own, place.team)
+        self.doubts_: Diagnostics = self._doubts(shown, joint, place.team)
         if not interrupted:
             runs.remove_checkpoints()
         return interrupted
@@ -284,11 +285,11 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
                 setattr(self, name, getattr(inner, name))
         return best
 
-    def _doubts(self, shown: SampledGraphs | None, sizes: Array) -> Diagnostics:
+    def _doubts(self, shown: SampledGraphs | None, sizes: Array, team: Team) -> Diagnostics:
         converged = [run.solution.converged for run in self.runs_]
         first, *others = [rule.learned.anchors for rule in self._rule.runs]
         same = all(all(map(np.array_equal, first, anchors)) for anchors in others)
-        found = doubts(self, shown, sizes)
+        found = doubts(self, shown, sizes, team)
         found += of_runs(converged, self.estimator_.max_iter, self.stability_)
         found += of_few_runs(len(self.runs_), self.n_runs, same_anchors=same)
         return found

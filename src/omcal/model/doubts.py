@@ -28,6 +28,7 @@ from omcal.model.tabular import html_table
 from omcal.model.view_effects import IGNORED, SAME_GRAPH, other_weighting
 from omcal.places.base import SampledGraphs, sample_rows
 from omcal.places.memory import MemoryRows
+from omcal.places.team import SOLO, Team
 from omcal.views.mixed import column_starts
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
@@ -87,17 +88,21 @@ def read(rows: Any) -> Diagnostics:
 
 
 def doubts(
-    model: Any, shown: SampledGraphs | None = None, sizes: Array | None = None
+    model: Any,
+    shown: SampledGraphs | None = None,
+    sizes: Array | None = None,
+    team: Team = SOLO,
 ) -> Diagnostics:
     """Return the diagnostics of a fitted model; some of them need its graphs.
 
-    `sizes` of the clusters are given where the labels are not those of all samples.
+    `sizes` of the clusters and the `team` of the fit are given where the labels are not those of
+    all samples.
     """
     sizes = cluster_sizes(model.labels_, model.n_clusters_) if sizes is None else sizes
     found = Diagnostics(
         [
             *about_structure(model.structure_),
-            *_about_missing(model),
+            *_about_missing(model, team),
             *_about_views(model),
             *_about_sizes(model, sizes),
         ]
@@ -108,7 +113,7 @@ def doubts(
     return found
 
 
-def _about_missing(model: Any) -> Iterator[Diagnostic]:
+def _about_missing(model: Any, team: Team) -> Iterator[Diagnostic]:
     """Yield diagnostics of missing cells, and of mostly empty features and samples."""
     for v, cells in enumerate(getattr(model, "_missing", ())):
         if not cells.n_cells:
@@ -136,15 +141,12 @@ def _about_missing(model: Any) -> Iterator[Diagnostic]:
                 f"{cells.half_empty} samples lack more than half of their values in view {name!r}",
                 "treat them as absent from it: make all of their values NaN",
             )
-        yield from _about_gaps(model, v)
+        yield from _about_gaps(model, v, team)
 
 
-def _about_gaps(model: Any, v: int) -> Iterator[Diagnostic]:
+def _about_gaps(model: Any, v: int, team: Team) -> Iterator[Diagnostic]:
     """Yield a diagnostic where missing cells of a view depend on the clusters."""
-    gaps = model._gaps[v]
-    if gaps is None or not gaps.rows.size:
-        return
-    found = linked_gaps(gaps, on_host(model.labels_), model.n_clusters_)
+    found = linked_gaps(model._gaps[v], on_host(model.labels_), model.n_clusters_, team)
     if found is not None:
         starts = _column_starts(model, v)
         title = starts[max(start for start in starts if start <= found.feature)]

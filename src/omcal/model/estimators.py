@@ -39,6 +39,7 @@ from omcal.model.stream import StreamSums
 from omcal.model.structure import structure_at
 from omcal.model.updating import UpdatedEstimator
 from omcal.places.base import Place, SampledGraphs, sample_rows
+from omcal.places.team import SOLO, Team
 from omcal.views.kinds import Kind
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.view import Views
@@ -171,7 +172,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         self.structure_ = structure_at(place, self._rule, self.labels_) if described else None
         self.doubts_: Diagnostics = Diagnostics()
         if described:
-            self.doubts_ = self._doubts(shown, sizes[order])
+            self.doubts_ = self._doubts(shown, sizes[order], team)
         if checkpoint and not watch.interrupted:
             checkpoint.remove()
         watch.end()
@@ -234,9 +235,12 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         self.converged_: bool = best.converged
 
     def _doubts(
-        self, shown: SampledGraphs | None = None, sizes: Array | None = None
+        self,
+        shown: SampledGraphs | None = None,
+        sizes: Array | None = None,
+        team: Team = SOLO,
     ) -> Diagnostics:
-        found = doubts(self, shown, sizes)
+        found = doubts(self, shown, sizes, team)
         # A callback may have stopped it earlier, which is no surprise to its user.
         if not self.converged_ and self.n_iter_ == self.max_iter:
             found.append(unconverged(self.max_iter, self.tol))

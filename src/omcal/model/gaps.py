@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omcal.machine.arrays import Array, Floats, Mask
+from omcal.places.team import SOLO, Team
 from omcal.views.missing import Gaps
 
 _PERMUTATIONS = 199  # so that the false-alarm rate is 1 in 200 per view
@@ -22,22 +23,28 @@ class LinkedGaps(NamedTuple):
     elsewhere: float
 
 
-def linked_gaps(gaps: Gaps, labels: Array, n_clusters: int) -> LinkedGaps | None:
+def linked_gaps(gaps: Gaps, labels: Array, n_clusters: int, team: Team = SOLO) -> LinkedGaps | None:
     """Return the feature whose missing cells go with the clusters; None if that may be chance.
+
+    Each process of a team has some of the rows, and the labels of its own samples.
 
     The largest Cramér's V over the features must exceed 0.3 and those of 199 permutations of the
     labels, so that missing cells at random raise a false alarm in at most 1 of 200 views.
     """
-    labels = np.asarray(labels)[gaps.rows].astype(np.intp)
-    found = _strengths(gaps.missing, labels, n_clusters)
+    own = np.asarray(labels)[gaps.rows].astype(np.intp)
+    told = team.each(lambda: (own, gaps.missing))
+    labels, missing_cells = (np.concatenate(parts) for parts in zip(*told, strict=True))
+    if not len(labels):
+        return None
+    found = _strengths(missing_cells, labels, n_clusters)
     best = int(np.argmax(found))
     if found[best] < _STRONG:
         return None
     rng = np.random.default_rng(0)
     for _ in range(_PERMUTATIONS):
-        if _strengths(gaps.missing, rng.permutation(labels), n_clusters).max() >= found[best]:
+        if _strengths(missing_cells, rng.permutation(labels), n_clusters).max() >= found[best]:
             return None
-    missing = gaps.missing[:, best]
+    missing = missing_cells[:, best]
     inside, sizes = _by_cluster(missing[:, None], labels, n_clusters)
     share = inside[:, 0] / np.maximum(sizes, 1)
     rest = (missing.sum() - inside[:, 0]) / np.maximum(len(labels) - sizes, 1)

@@ -105,12 +105,11 @@ def fill_missing(
     found = [cells.over_all(total) for cells in counted or count_missing(views)]
     estimator._missing = found
     estimator._gaps, estimator._fills = ([None] * len(views) for _ in range(2))
-    alone = getattr(estimator, "group", None) is None  # a rank knows its own labels only
     filled = list(views)
     for v, (view, cells) in enumerate(zip(views, found, strict=True)):
         if cells.n_cells:
             blocks = sample_blocks(view, *of_all)
-            estimator._gaps[v] = sample_gaps(blocks, cells) if alone else None
+            estimator._gaps[v] = sample_gaps(blocks, cells)
             rows = [block for _, block in blocks]
             estimator._fills[v] = Fill.learn(rows, cells.mean, not cells.mostly_zero, total)
             view = replace(view, known=known_values(rows, cells))
