@@ -14,7 +14,9 @@ described in the words of the table.
 # There are four groups of customers. Numbers tell two of them from the others, the city and the way
 # of payment tell the rest; every twentieth cell is empty.
 
+import tempfile
 import warnings
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -49,7 +51,9 @@ customers = pd.DataFrame(
 )
 features = list(customers.columns[1:])
 customers[features] = customers[features].mask(rng.random((n, len(features))) < 0.05)
-customers.to_csv("customers.csv", index=False)
+folder = Path(tempfile.mkdtemp())
+file = folder / "customers.csv"
+customers.to_csv(file, index=False)
 
 # %%
 # What is in the file
@@ -57,7 +61,7 @@ customers.to_csv("customers.csv", index=False)
 # `omcal inspect customers.csv` prints this table. The id names the customers and the note is free
 # text: both are left out.
 
-found = omcal.datasets.describe("customers.csv")
+found = omcal.datasets.describe(file)
 for column in found["columns"]:
     print(f"{column['name']:12s} {column['kind']:30s} {column['n_missing']} missing")
 
@@ -67,10 +71,10 @@ for column in found["columns"]:
 # One command does it: `omcal cluster customers.csv --clusters 4 --report segments.html`. In Python
 # `fit` takes what `load_views` read, or the data frame itself.
 
-data = omcal.datasets.load_views("customers.csv")
+data = omcal.datasets.load_views(file)
 model = omcal.OMCAL(n_clusters=4, random_state=0)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # the missing cells, which we know of
+    warnings.simplefilter("ignore")  # missing cells: 5 %, made above
     model.fit(data.views)
 print(model.view_scales_[0])
 print(f"accuracy {clustering_accuracy(group, model.labels_):.2f}")
@@ -90,7 +94,8 @@ for segment in range(4):
 # %%
 # The report is one file to open in a browser: the map of the customers, the segments, doubts.
 
-model.report("segments.html", data.views, names=data.ids, title="Customers in four segments")
+page = folder / "segments.html"
+model.report(page, data.views, names=data.ids, title="Customers in four segments")
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 table = pd.DataFrame({"segment": model.labels_, "payment": customers["payment"].fillna("(empty)")})

@@ -2,9 +2,9 @@
 How many clusters?
 ==================
 
-Hardly anyone knows the number of clusters beforehand. This page starts without one, looks at the
-number that the data suggest and at how far to trust it, and then at a tree that shows how the
-clusters split as their number grows. It ends with the labels of a level that was picked by eye.
+Hardly anyone knows the number of clusters beforehand. This page asks for a suggestion, looks at how
+far to trust it, and then draws a tree that shows how the clusters split as their number grows. It
+ends with the labels of a level that was picked by eye.
 """
 
 # %%
@@ -13,6 +13,9 @@ clusters split as their number grows. It ends with the labels of a level that wa
 # Made data: three families of cells, of two, two and three types each. Families differ in many
 # genes, types of the same family in few; a second view, of surface proteins, tells some types apart
 # better than the genes do.
+
+import tempfile
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -104,5 +107,5 @@ pd.DataFrame(tree.features[level][0])
 # ``write`` makes a page for colleagues: with the tree, the features of each cluster, and the labels
 # of each level to download. On the command line: ``omcal tree cells.npz --out tree.html``.
 
-page = tree.write("cells_tree.html", title="Made cells")
+page = tree.write(Path(tempfile.mkdtemp()) / "tree.html", title="Made cells")
 print(page.name, f"{page.stat().st_size / 1000:.0f} kB")
