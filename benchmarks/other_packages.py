@@ -254,7 +254,16 @@ def work(name: str, title: str, seed: int, folder: str) -> sets.Record:
         Path("/proc/self/clear_refs").write_text("5")
     found = sets.score(views, y, lambda c, s: make(title, c, s), seed)
     found["megabytes"] = (_memory("VmHWM") - before) / 1e6
-    return {"set": name, "method": title, "seed": seed, "samples": len(y), **found}
+    run = {"set": name, "method": title, "seed": seed, "package": _package(title)}
+    return {**run, "samples": len(y), **found}
+
+
+def _package(title: str) -> str:
+    """Return the package of a method and its version."""
+    name = "omcal" if title in OWN else OTHERS[title][0]
+    distribution = "scikit-learn" if name == "sklearn" else name
+    version = omcal.__version__ if name == "omcal" else importlib.metadata.version(distribution)
+    return f"{distribution} {version}"
 
 
 def _memory(line: str) -> float:
@@ -309,15 +318,10 @@ def table(records: list[sets.Record], missing: list[str]) -> str:
 
 
 def _introduction(records: list[sets.Record], missing: list[str]) -> list[str]:
-    packages = ("mvlearn", "imml", "mofapy2", "muon", "scanpy", "scikit-learn")
-    versions = []
-    for package in packages:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions.append(f"{package} {importlib.metadata.version(package)}")
     sizes = {r["set"]: r["samples"] for r in records}
+    packages = sorted({r["package"] for r in records})
     return [
-        f"Made by `benchmarks/other_packages.py` with omcal {omcal.__version__}, "
-        f"{', '.join(versions)}, on one core. Samples: "
+        f"Made by `benchmarks/other_packages.py` with {', '.join(packages)}, on one core. Samples: "
         + ", ".join(f"{name} {sizes[name]}" for name in NAMES if name in sizes)
         + ".",
         "",
@@ -328,6 +332,11 @@ def _introduction(records: list[sets.Record], missing: list[str]) -> list[str]:
         "loaded libraries and the data, include the scaling.",
         *(["", f"Not installed, hence not run: {', '.join(missing)}."] if missing else []),
     ]
+
+
+def _without_records(records: list[sets.Record]) -> list[str]:
+    """Return the methods that have no record: their packages were never installed."""
+    return [title for title in TITLES if all(r["method"] != title for r in records)]
 
 
 def main() -> None:
@@ -352,12 +361,11 @@ def main() -> None:
                 records = sets.run(work, cells, path, jobs=1, budget=options.budget)
             except BrokenProcessPool:
                 failed = {"accuracy": None, "error": "its process crashed", "cpu": 0.0}
-                records.append({"set": "all", "method": title, "seed": 0, "samples": 0, **failed})
+                run = {"set": "all", "method": title, "seed": 0, "package": _package(title)}
+                records.append({**run, "samples": 0, **failed})
                 path.write_text(json.dumps(records) + "\n")
                 break
-        options.out.with_suffix(".md").write_text(
-            table(records, [t for t in TITLES if t not in there])
-        )
+        options.out.with_suffix(".md").write_text(table(records, _without_records(records)))
 
 
 if __name__ == "__main__":

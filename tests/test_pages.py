@@ -30,3 +30,9 @@ def test_other_versions_are_found():
     assert stale(line.format(__version__) + line.format("0.1.0")) == {"0.1.0"}
     assert stale("- transfer.json: not recorded") == {"not recorded"}
     assert stale("no list at all") == {"no conditions"}
+
+
+def test_methods_of_this_package_beside_others_are_of_this_minor_version():
+    page = DOCS.parent / "benchmarks" / "results" / "other_packages.md"
+    (version,) = re.findall(r"omcal (\d+\.\d+\.\w+)", page.read_text(encoding="utf-8"))
+    assert is_current({"versions": {"omcal": version}})
