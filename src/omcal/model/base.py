@@ -22,6 +22,7 @@ from omcal.machine.arrays import Seed, on_host
 from omcal.model.certainty import SHARPNESS, probabilities, typicality
 from omcal.places.base import OutputKind, Place, require_shape
 from omcal.views.like import PresentLike, Slices, ViewsLike
+from omcal.views.missing import count_missing
 from omcal.views.view import MissingValuesError
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ class FittedModel(
                 return place.apply(self._rule, wanted, out)
         except MissingValuesError:
             pass
-        return self._place_of_new(X, present, fill=True).apply(self._rule, wanted, out)
+        try:
+            return self._place_of_new(X, present, fill=True).apply(self._rule, wanted, out)
+        except MissingValuesError:  # infinity, as no cell is missing any more
+            count_missing(self._place_of_new(X, present).views)
+            raise
 
     @property
     @abstractmethod

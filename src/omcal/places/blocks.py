@@ -18,7 +18,6 @@ from omcal.places.base import Place
 from omcal.places.data_scan import (
     BlockStats,
     DataScan,
-    nonfinite_counts,
     require_finite_block,
     require_same,
     scaling_plans,
@@ -93,10 +92,6 @@ class InBlocks(ScannedPlace):
 
     def join(self, runs: Sequence[Assignment], n_clusters: int) -> AbstractRows:
         return join_in_memory(runs, n_clusters)
-
-    def count_nonfinite(self) -> Any:
-        """Return the numbers of NaN and infinity of each view."""
-        return self.total(0, BlockTask(nonfinite_counts))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import logging
 import math
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -28,7 +27,7 @@ from omcal.places.base import OutputKind, SampledGraphs, sample_rows
 from omcal.places.blocks import BlockTask, GraphRecipe, InBlocks
 from omcal.places.choose import PlaceRequest
 from omcal.places.cluster_rows import ClusterRows, clear_errors, submit_each, tree_sum
-from omcal.places.data_scan import counting_nonfinite, require_finite_block
+from omcal.places.data_scan import require_finite_block
 from omcal.places.memory import MemoryRows
 from omcal.views.view import View, Views, mark_absent
 
@@ -78,7 +77,7 @@ class OnCluster(InBlocks):
         return found
 
     def total(self, start: Any, task: BlockTask) -> Any:
-        with self._explaining():
+        with clear_errors(self._client):
             futures = self._client.compute(list(self._blocks.tasks("scan", task)))
             return start + tree_sum(self._client, futures, "scan") if futures else start
 
@@ -88,7 +87,7 @@ class OnCluster(InBlocks):
         compiled = compiled_pays(self.views.n)
         recipe = GraphRecipe(list(models), compiled)
         task = BlockTask(recipe, lambda rows: (self._checksums.get(rows.start),))
-        with self._explaining():
+        with clear_errors(self._client):
             graphs = self._client.compute(list(self._blocks.tasks("graph", task)))
             wait(graphs)
             for future in graphs:
@@ -117,7 +116,7 @@ class OnCluster(InBlocks):
         return found
 
     def sample_graphs(self, number: int) -> SampledGraphs:
-        with self._explaining():
+        with clear_errors(self._client):
             graphs = AnchorGraphs.joined(self._client.gather(self._samples[number]))
         return SampledGraphs(graphs, sample_rows(self.views.n))
 
@@ -145,13 +144,6 @@ class OnCluster(InBlocks):
     @cached_property
     def _blocks(self) -> _Blocks:
         return _Blocks.of(self.views, self._client)
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Turn an error of a worker into one that names the cause and the remedy."""
-        count = self.count_nonfinite
-        with clear_errors(self._client), counting_nonfinite(self.views, count):
-            yield
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,7 @@ from omcal.method.rows import AbstractRows, Assignment, Sums, decide
 from omcal.method.settings import GraphSettings
 from omcal.places.base import OutputKind, Place
 from omcal.places.blocks import ScannedPlace
-from omcal.places.choose import PlaceRequest
-from omcal.places.data_scan import (
-    BlockStats,
-    DataScan,
-    counting_nonfinite,
-    require_finite_block,
-)
-from omcal.places.disk import OnDisk
+from omcal.places.data_scan import BlockStats, DataScan, require_finite_block
 from omcal.places.ranks import Ranks
 from omcal.places.team import Result
 from omcal.views.view import Views
@@ -81,11 +74,7 @@ class OnRanks(ScannedPlace):
         """Return start plus the scans of all ranks with rows, in their order, on the leader."""
 
         def work() -> Any:
-            if not self.views.n:
-                return None
-            counted = OnDisk(self.views, PlaceRequest()).count_nonfinite
-            with counting_nonfinite(self.views, counted):
-                return scan()
+            return scan() if self.views.n else None
 
         found = (one for one in self.team.collected(work) if one is not None)
         return reduce(add, found, start)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,14 +18,10 @@ from omcal.method.settings import GraphSettings
 from omcal.method.span import shared_rows, span_pays
 from omcal.places.team import Team
 from omcal.views.present import check_present, require_enough
-from omcal.views.view import Matrix, View, Views, count_nonfinite, require_finite
+from omcal.views.view import Matrix, MissingValuesError, View, Views, count_nonfinite
 
 MOST_SAMPLED = 1024  # samples that stay in memory, to test the result on
 _MARKED = 16  # every 16th row goes into the checksum of a block
-
-
-class NonFiniteBlockError(ValueError):
-    """A block holds NaN or infinity; the total is counted afterwards."""
 
 
 @dataclass(frozen=True)
@@ -209,29 +204,12 @@ def require_same(block: Views, rows: slice, checksum: int | None) -> None:
 
 
 def require_finite_block(block: Views) -> None:
-    """Raise NonFiniteBlockError where a value in the block is not finite."""
+    """Raise where a value in the block is not finite; a fit then counts such values in all rows."""
     for view in block:
         if any(count_nonfinite(view.array, view.present)):
-            raise NonFiniteBlockError(f"view {view.name!r} contains NaN or infinity.")
-
-
-@contextmanager
-def counting_nonfinite(views: Views, count: Callable[[], Array]) -> Iterator[None]:
-    """Turn the error of a non-finite block into one with the number of such values of a view.
-
-    `count` returns the numbers of NaN and infinity of each view.
-    """
-    try:
-        yield
-    except NonFiniteBlockError:
-        for view, (n_nan, n_inf) in zip(views, count(), strict=True):
-            require_finite(view.name, int(n_nan), int(n_inf))
-        raise
-
-
-def nonfinite_counts(block: Views, rows: slice) -> Array:
-    """Return the numbers of NaN and infinity of each view, which add up over blocks."""
-    return np.array([count_nonfinite(view.array, view.present) for view in block])
+            raise MissingValuesError(
+                f"view {view.name!r} contains NaN or infinity; remove or impute them first."
+            )
 
 
 def _stacked(blocks: tuple[Matrix, ...]) -> Matrix:

@@ -22,7 +22,7 @@ from omcal.method.settings import GraphSettings
 from omcal.places.base import OutputKind, SampledGraphs, bytes_per_row, collect, sample_rows
 from omcal.places.blocks import BlockTask, GraphRecipe, InBlocks
 from omcal.places.choose import PlaceRequest
-from omcal.places.data_scan import counting_nonfinite, require_finite_block
+from omcal.places.data_scan import require_finite_block
 from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.places.parts import ChunkedRows
 from omcal.views.stored import read_ahead
@@ -59,17 +59,15 @@ class OnDisk(InBlocks):
         return super().learn(settings, random_states)
 
     def load(self, parts: list[slice]) -> list[Views]:
-        with counting_nonfinite(self.views, self.count_nonfinite):
-            blocks = [self.views.load(part) for part in parts]
-            for block in blocks:
-                require_finite_block(block)
-            return blocks
+        blocks = [self.views.load(part) for part in parts]
+        for block in blocks:
+            require_finite_block(block)
+        return blocks
 
     def total(self, start: Any, task: BlockTask) -> Any:
         blocks = read_ahead(self.views.load, [rows for rows in self.blocks if task.which(rows)])
-        with counting_nonfinite(self.views, self.count_nonfinite):
-            found = (task.work(block, rows, *task.arguments(rows)) for rows, block in blocks)
-            return reduce(add, found, start)
+        found = (task.work(block, rows, *task.arguments(rows)) for rows, block in blocks)
+        return reduce(add, found, start)
 
     def build(
         self, models: Sequence[GraphModel], settings: GraphSettings
@@ -77,13 +75,12 @@ class OnDisk(InBlocks):
         stores = [self._store(settings, len(models)) for _ in models]
         self._samples: list[list[AnchorGraphs]] = [[] for _ in models]
         recipe, some = GraphRecipe(models, compiled_pays(self.views.n)), sample_rows(self.views.n)
-        with counting_nonfinite(self.views, self.count_nonfinite):
-            for rows, block in read_ahead(self.views.load, self.blocks):
-                made = recipe(block, rows, self._checksums.get(rows.start))
-                inside = some[(some >= rows.start) & (some < rows.stop)] - rows.start
-                for graphs, store, sample in zip(made, stores, self._samples, strict=True):
-                    store.put(rows, graphs)
-                    sample.append(graphs[inside])
+        for rows, block in read_ahead(self.views.load, self.blocks):
+            made = recipe(block, rows, self._checksums.get(rows.start))
+            inside = some[(some >= rows.start) & (some < rows.stop)] - rows.start
+            for graphs, store, sample in zip(made, stores, self._samples, strict=True):
+                store.put(rows, graphs)
+                sample.append(graphs[inside])
         while stores:
             yield stores.pop(0).rows()
 
@@ -104,11 +101,9 @@ class OnDisk(InBlocks):
 
 def loaded(views: Views) -> Iterator[Views]:
     """Yield consecutive blocks of rows, in memory and finite."""
-    place = OnDisk(views, PlaceRequest())
-    with counting_nonfinite(views, place.count_nonfinite):
-        for _, block in read_ahead(views.load, place.blocks):
-            require_finite_block(block)
-            yield block
+    for _, block in read_ahead(views.load, OnDisk(views, PlaceRequest()).blocks):
+        require_finite_block(block)
+        yield block
 
 
 def _block_rows(views: Views, limit: int) -> int:
