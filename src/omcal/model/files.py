@@ -18,14 +18,7 @@ from omcal.machine.files import open_regular
 from omcal.machine.versions import versions
 from omcal.model.consensus import Consensus
 from omcal.model.estimators import OCAL, OMCAL
-from omcal.model.parts import (
-    ModelError,
-    optional_integer,
-    parts_of,
-    read_consensus,
-    read_run,
-    text,
-)
+from omcal.model.parts import ModelError, parts_of, plain, read_consensus, read_run
 
 __all__ = ["ModelError", "load", "save"]
 
@@ -185,11 +178,11 @@ def _decode(value: Any, archive: Archive) -> Any:
         case "array":
             return archive.take(content, None, "biuf")
         case "slice":
-            return slice(*(optional_integer(end) for end in content))
+            return slice(*(None if end is None else plain(end, int) for end in content))
         case "list":
             return [_decode(item, archive) for item in content]
         case "tuple":
             return tuple(_decode(item, archive) for item in content)
         case "mapping":
-            return {text(key): _decode(item, archive) for key, item in content}
+            return {plain(key, str): _decode(item, archive) for key, item in content}
     raise ModelError(f"a parameter is of the unknown kind {kind!r:.80}; the file is damaged.")

@@ -7,7 +7,7 @@ trusted: every shape and type follows from the header, and a part that does not 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,14 @@ from omcal.views.kinds import Kind
 from omcal.views.mixed import check_encoding
 from omcal.views.view import View, Views
 
+Plain = TypeVar("Plain", str, bool, int, float)
+
+_IS_NOT = {
+    str: "not a name",
+    bool: "neither true nor false",
+    int: "not a whole number",
+    float: "not a finite number",
+}
 _SCALING_PARTS = ("center", "factor", "unit", "weight", "mean", "variance")
 
 
@@ -53,46 +61,23 @@ class ModelError(ValueError):
     """
 
 
-def text(value: Any) -> str:
-    """Return a text; raise for anything else."""
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.80} is not a name")
+def plain(value: Any, kind: type[Plain], least: float = -math.inf) -> Plain:
+    """Return a value of exactly this type, a number finite and at least `least`; else raise."""
+    # To Python True is the number 1, too; JSON tells them apart.
+    in_range = not isinstance(value, int | float) or least <= value < math.inf
+    if type(value) is not kind or not in_range:
+        bound = f" from {least} on" if least > -math.inf else ""
+        raise ValueError(f"{value!r:.80} is {_IS_NOT[kind]}{bound}")
     return value
 
 
-def names(value: Any, width: int) -> list[str] | None:
+def column_names(value: Any, width: int) -> list[str] | None:
     """Return the names of `width` columns, or None; raise for anything else."""
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != width:
         raise ValueError(f"it does not name all {width} columns")
-    return [text(name) for name in value]
-
-
-def flag(value: Any) -> bool:
-    """Return True or False; raise for anything else."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{value!r:.80} is neither true nor false")
-    return value
-
-
-def integer(value: Any, least: int = 0) -> int:
-    """Return a whole number, which to Python True is, too; raise for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{value!r:.80} is not a whole number from {least} on")
-    return value
-
-
-def optional_integer(value: Any) -> int | None:
-    """Return a whole number of any sign, or None; raise for anything else."""
-    return None if value is None else integer(value, least=-(2**63))
-
-
-def number(value: Any, name: str, least: float = -math.inf) -> float:
-    """Return a finite number; raise for anything else."""
-    if not isinstance(value, float) or not math.isfinite(value) or value < least:
-        raise ValueError(f"{name}={value!r:.80} is not a finite number from {least} on")
-    return value
+    return [plain(name, str) for name in value]
 
 
 def parts_of(model: Any) -> tuple[Any, dict[str, Any], dict[str, Array]]:
@@ -137,20 +122,22 @@ def _read_shared(model: Any, header: dict[str, Any], archive: Archive, prefix: s
     m, c = model._rule.consensus.G.shape
     model.doubts_ = doubts.read(header["doubts"])
     model.matched_ = [
-        Match(integer(one), None if old is None else integer(old), number(share, "share", least=0))
+        Match(
+            plain(one, int, 0), None if old is None else plain(old, int, 0), plain(share, float, 0)
+        )
         for one, old, share in header.get("matched", [])
     ]
-    model._cluster_names = names(header.get("cluster_names"), c)
+    model._cluster_names = column_names(header.get("cluster_names"), c)
 
     def take(key: str, *shapes: tuple[int, ...]) -> list[Array]:
         return [archive.take(f"{prefix}{key}.{i}", shape) for i, shape in enumerate(shapes)]
 
     n_sums, n_reference = header.get("n_sums"), header.get("n_reference")  # 0.2 had none
     if n_sums is not None:
-        n = number(n_sums, "n_sums", least=1)
+        n = plain(n_sums, float, 1)
         model._sums = StreamSums(n, *take("sums", (m, m), (m, c), (c, c)))
     if n_reference is not None:
-        n = number(n_reference, "n_reference", least=1)
+        n = plain(n_reference, float, 1)
         shape = (len(model.view_names_), c, c)
         model._reference = Reference(n, *take("reference", (c,), shape, shape))
 
@@ -243,45 +230,49 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     """Set the fitted state of OMCAL or OCAL, whose sizes all follow from the header."""
     views = header["views"]
     V = len(views)
-    c = model.n_clusters_ = integer(header.get("n_clusters", model.n_clusters), least=1)
-    model._n_grown = integer(header.get("n_grown", 0))
+    c = model.n_clusters_ = plain(header.get("n_clusters", model.n_clusters), int, 1)
+    model._n_grown = plain(header.get("n_grown", 0), int, 0)
     if model.n_clusters not in ("auto", c - model._n_grown):
         raise ModelError(f"it has {c} clusters and n_clusters={model.n_clusters}; it is damaged.")
-    widths = [integer(view["width"], least=1) for view in views]
-    m = integer(header["n_anchors"], least=max(c, model.n_neighbors + 1))
-    model.labels_ = _read_labels(archive, "labels", integer(header["n_samples"]), c, "its labels")
-    model.n_iter_ = integer(header["n_iter"], least=1)
+    widths = [plain(view["width"], int, 1) for view in views]
+    m = plain(header["n_anchors"], int, max(c, model.n_neighbors + 1))
+    model.labels_ = _read_labels(
+        archive, "labels", plain(header["n_samples"], int, 0), c, "its labels"
+    )
+    model.n_iter_ = plain(header["n_iter"], int, 1)
     model.objective_ = archive.take("objective", (model.n_iter_,))
     weights = model.view_weights_ = archive.take("view_weights", (V,))
     if (weights < 0).any() or abs(weights.sum() - 1) >= 1e-6:
         raise ModelError("the weights of its views are not those of a model.")
-    Z = _read_graph(archive, (V, m, c), number(header["gamma"], "gamma", least=0))
+    Z = _read_graph(archive, (V, m, c), plain(header["gamma"], float, 0))
     learned = GraphModel(
         [_scaling(view, v, archive) for v, view in enumerate(views)],
         [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)],
         model.n_neighbors,
     )
     model._set_rule(Predictor(learned, Z))
-    model.converged_ = flag(header["converged"])
-    model.n_undecided_ = integer(header["n_undecided"])
-    model.view_names_ = [text(view["name"]) for view in views]
+    model.converged_ = plain(header["converged"], bool)
+    model.n_undecided_ = plain(header["n_undecided"], int, 0)
+    model.view_names_ = [plain(view["name"], str) for view in views]
     if not views or len(set(model.view_names_)) < V:
         raise ModelError("the names of its views are not distinct; the file is damaged.")
     model._encoding = check_encoding(header.get("encoding", {}))
     model.n_features_per_view_ = widths
     model._fills = [_fill(view, v, archive) for v, view in enumerate(views)]
-    model.n_missing_ = [integer(view.get("n_missing", 0)) for view in views]
+    model.n_missing_ = [plain(view.get("n_missing", 0), int, 0) for view in views]
     # Where views overlap or leave columns out, the table is not as wide as they are together.
-    model.n_features_in_ = integer(header["n_features"], least=1)
-    columns = [names(view["columns"], width) for view, width in zip(views, widths, strict=True)]
+    model.n_features_in_ = plain(header["n_features"], int, 1)
+    columns = [
+        column_names(view["columns"], width) for view, width in zip(views, widths, strict=True)
+    ]
     model._view_columns = [None if one is None else tuple(one) for one in columns]
-    of_table = names(header["columns"], model.n_features_in_)
+    of_table = column_names(header["columns"], model.n_features_in_)
     if of_table is not None:
         model.feature_names_in_ = np.array(of_table, dtype=object)
         if all(one is None for one in columns):  # as files had it before names were kept by view
             model._view_columns = _columns_of_views(model, of_table)
     limit = header.get("outlier_threshold")
-    model.outlier_threshold_ = None if limit is None else number(limit, "threshold", least=0)
+    model.outlier_threshold_ = None if limit is None else plain(limit, float, 0)
     model.structure_ = _structure(header.get("structure"))  # 0.2 had none
     model.selection_, model._strangers, model._missing, model._gaps = None, None, [], []
     if header.get("strangers") is not None:
@@ -292,15 +283,15 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
 def _strangers(model: Any, stored: Any, archive: Archive) -> Strangers:
     """Return the strangers of updates, so that a group of them can become a cluster later."""
     n, n_seen, next_test, thin = stored
-    n = integer(n, least=1)
-    numbers = [n, integer(n_seen, least=n), number(next_test, "next_test", least=0)]
+    n = plain(n, int, 1)
+    numbers = [n, plain(n_seen, int, n), plain(next_test, float, 0)]
     empty = zip(model.view_names_, model.n_features_per_view_, model._view_columns, strict=True)
     views = Views([View(name, np.empty((0, width)), columns) for name, width, columns in empty])
     return Strangers.read(
         numbers,
         views,
         lambda name, *how: archive.take(f"strangers.{name}", *how),
-        list(map(flag, thin)),
+        [plain(one, bool) for one in thin],
     )
 
 
@@ -308,7 +299,7 @@ def _structure(stored: Any) -> Structure | None:
     if stored is None:
         return None
     separation, null, n_samples = stored
-    return Structure(number(separation, "separation"), number(null, "null"), integer(n_samples))
+    return Structure(plain(separation, float), plain(null, float), plain(n_samples, int, 0))
 
 
 def _columns_of_views(model: Any, names: list[str]) -> list[tuple[str, ...]]:
@@ -321,28 +312,26 @@ def _columns_of_views(model: Any, names: list[str]) -> list[tuple[str, ...]]:
 
 
 def _fill(view: dict[str, Any], v: int, archive: Archive) -> Fill | None:
-    """Return the values for missing cells; earlier versions had the middles of the features."""
-    if flag(view.get("middle", False)):
-        return Fill.of_means(archive.take(f"middle.{v}", (view["width"],)))
+    """Return the values for missing cells."""
     if view.get("fill") is None:
         return None
     n_directions, nonnegative = view["fill"]
-    rows = 2 + integer(n_directions)
+    rows = 2 + plain(n_directions, int, 0)
     mean, deviation, *V = archive.take(f"fill.{v}", (rows, view["width"]))
     directions = np.array(V).reshape(rows - 2, view["width"]).T
-    return Fill(mean, deviation, directions, 0.0 if flag(nonnegative) else -np.inf)
+    return Fill(mean, deviation, directions, 0.0 if plain(nonnegative, bool) else -np.inf)
 
 
 def _scaling(view: dict[str, Any], v: int, archive: Archive) -> Scaling:
     shape = (view["width"],)
     arrays: dict[str, Any] = {
-        part: archive.take(f"{part}.{v}", shape) if flag(view.get(part, False)) else None
+        part: archive.take(f"{part}.{v}", shape) if plain(view.get(part, False), bool) else None
         for part in _SCALING_PARTS
     }
     row, (name, reason) = view["row"], view["kind"]
     if row not in ("standard", "unit", None) or name not in SCALES:
         raise ModelError(f"view {v} has the scaling {row!r:.80}, {name!r:.80}; it is damaged.")
-    return Scaling(row, **arrays, kind=Kind(name, text(reason)))
+    return Scaling(row, **arrays, kind=Kind(name, plain(reason, str)))
 
 
 def _joint_values(model: Consensus) -> dict[str, Any]:
@@ -383,13 +372,14 @@ def read_consensus(inner: Any, header: dict[str, Any], archive: Archive) -> Cons
         Z = _read_graph(archive, (V, m, c), gamma, f"run.{b}.")
         learned = GraphModel(inner._rule.learned.scalings, anchors, inner.n_neighbors)
         rules.append(Predictor(learned, Z))
-        history = [number(objective, "the objective of a run")]
-        runs.append(Run(labels, Solution(weights, Z, history, flag(converged))))
-    n_runs, seed = integer(header["n_runs"]), optional_integer(header["random_state"])
+        history = [plain(objective, float)]
+        runs.append(Run(labels, Solution(weights, Z, history, plain(converged, bool))))
+    n_runs, seed = plain(header["n_runs"], int, 0), header["random_state"]
+    seed = None if seed is None else plain(seed, int)
     model = Consensus(inner, n_runs=n_runs, random_state=seed)
     model._validate_params()
     model.n_clusters_ = c
-    history = archive.take("joint.objective", (integer(header["n_iter"], least=1),)).tolist()
+    history = archive.take("joint.objective", (plain(header["n_iter"], int, 1),)).tolist()
     labels = _read_labels(archive, "joint.labels", n, c, "the labels")
     tables = _tables(header, runs, labels, c)
     Z = _read_graph(archive, (1, len(runs) * c, c), gamma, "joint.")
@@ -397,8 +387,8 @@ def read_consensus(inner: Any, header: dict[str, Any], archive: Archive) -> Cons
         rules,
         runs,
         tables,
-        Solution(np.ones(1), Z, history, flag(header["converged"])),
-        Assignment(labels, integer(header["n_undecided"])),
+        Solution(np.ones(1), Z, history, plain(header["converged"], bool)),
+        Assignment(labels, plain(header["n_undecided"], int, 0)),
         certainty([run.labels for run in runs], labels, tables),
     )
     model._keep_most_similar(inner)
