@@ -40,25 +40,21 @@ def replacing(path: AnyPath, *, size: int | None = None, folder: bool = False) -
     """
     final = _destination(path)
     _clear_leftovers(final.parent, os.getpid())
-    temporary, lock = _made(final, folder)
+    reached = 0
     try:
-        yield temporary
-        _flush(temporary)
-        temporary.replace(final)
-        with suppress(OSError):  # not every system can do this for a folder
-            _sync(final.parent)
+        with _made(final, folder) as temporary:
+            try:
+                yield temporary
+                _flush(temporary)
+            finally:
+                reached = _size(temporary)
+            temporary.replace(final)
+            with suppress(OSError):  # not every system can do this for a folder
+                _sync(final.parent)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        reached = _size(temporary)
-        if not folder and lock is not None:
-            os.ftruncate(lock, 0)  # it takes its room as long as the lock is held
-        _remove(temporary)
         raise _no_room(error, final, size, reached) from error
-    finally:
-        _remove(temporary)
-        if lock is not None:
-            os.close(lock)
 
 
 def write_whole(path: AnyPath, content: bytes | str) -> None:
@@ -83,11 +79,8 @@ def open_regular(path: AnyPath) -> BinaryIO:
 
 def require_replaceable(path: AnyPath) -> None:
     """Raise the OSError that `replacing` would raise, as far as it can be known before."""
-    final = _destination(path)
-    temporary, lock = _made(final, False)
-    _remove(temporary)
-    if lock is not None:
-        os.close(lock)
+    with _made(_destination(path), False):
+        pass
 
 
 def _destination(path: AnyPath) -> Path:
@@ -106,16 +99,30 @@ def _destination(path: AnyPath) -> Path:
     return final
 
 
-def _made(final: Path, folder: bool) -> tuple[Path, int | None]:
-    """Create a file or folder beside `final`, with a lock that marks it as being written.
+@contextmanager
+def _made(final: Path, folder: bool) -> Iterator[Path]:
+    """Create a file or folder beside `final`, locked while the block writes it, and remove it.
 
-    There is none on Windows, where a file that somebody holds open cannot be renamed.
+    There is no lock on Windows, where a file that somebody holds open cannot be renamed.
     """
+    known = final.stat() if final.exists() else None
+    mode = 0o666 if known is None else stat.S_IMODE(known.st_mode)
+    temporary, lock = _created(final, folder, mode)
     try:
-        mode = stat.S_IMODE(final.stat().st_mode)
-        owner: tuple[int, int] | None = (final.stat().st_uid, final.stat().st_gid)
-    except FileNotFoundError:
-        mode, owner = 0o666, None
+        if lock is not None and known is not None:
+            with suppress(OSError):  # only root may give files away
+                os.fchown(lock, known.st_uid, known.st_gid)
+            with suppress(OSError):
+                os.fchmod(lock, mode)
+        yield temporary
+    finally:
+        _remove(temporary)
+        if lock is not None:
+            os.close(lock)
+
+
+def _created(final: Path, folder: bool, mode: int) -> tuple[Path, int | None]:
+    """Create a file or folder exclusively, and lock it where the system has locks."""
     try:
         while True:
             temporary = final.with_name(f".omcal-{secrets.token_hex(8)}.tmp")
@@ -131,16 +138,10 @@ def _made(final: Path, folder: bool) -> tuple[Path, int | None]:
             _locked(lock)
             # Before it was locked another process may have taken it for a leftover.
             if temporary.exists():
-                break
+                return temporary, lock
             os.close(lock)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(final)) from error
-    if owner is not None:
-        with suppress(OSError):  # only root may give files away
-            os.fchown(lock, *owner)
-        with suppress(OSError):
-            os.fchmod(lock, mode)
-    return temporary, lock
 
 
 def _locked(file: int) -> bool:
