@@ -13,10 +13,9 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -42,46 +41,31 @@ class ArchiveError(ValueError):
 def write_archive(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a header and named arrays of numbers, without copying the arrays."""
     size = sum(array.nbytes + 512 for array in arrays.values())
+    with replacing(path, size=size) as temporary:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+            content = json.dumps(header, indent=1).encode()
+            archive.writestr(zipfile.ZipInfo(_HEADER, _DATE), content)
+            for name, array in arrays.items():
+                member = zipfile.ZipInfo(f"{name}.npy", _DATE)
+                member.file_size = array.nbytes + 512  # from which zipfile chooses the layout
+                with archive.open(member, "w") as stream:
+                    # The first version of the layout holds every type that is written here.
+                    np.lib.format.write_array(stream, array, (1, 0), allow_pickle=False)
+        with zipfile.ZipFile(temporary, "a", zipfile.ZIP_STORED) as archive:
+            checksum = _checksum(archive, archive.infolist())
+            archive.writestr(zipfile.ZipInfo(_CHECKSUM, _DATE), checksum)
+
+
+def _checksum(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> str:
+    """Return the checksum over the names and the bytes of members."""
     digest = hashlib.sha256()
-    with (
-        replacing(path, size=size) as temporary,
-        zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
-    ):
-        content = json.dumps(header, indent=1).encode()
-        with _member(archive, _HEADER, len(content), digest) as write:
-            write(content)
-        for name, array in arrays.items():
-            # The first version of the layout holds every type that is written here.
-            head = io.BytesIO()
-            np.lib.format.write_array_header_1_0(
-                head, np.lib.format.header_data_from_array_1_0(array)
-            )
-            with _member(archive, f"{name}.npy", head.tell() + array.nbytes, digest) as write:
-                stream: Any = SimpleNamespace(write=write)
-                np.lib.format.write_array(stream, array, (1, 0), allow_pickle=False)
-        archive.writestr(zipfile.ZipInfo(_CHECKSUM, _DATE), digest.hexdigest())
-
-
-@contextmanager
-def _member(
-    archive: zipfile.ZipFile, name: str, size: int, digest: Any
-) -> Iterator[Callable[[bytes], None]]:
-    """Begin a member of this size; yield the function that writes to it and to the checksum."""
-    info = zipfile.ZipInfo(name, _DATE)
-    info.file_size = size
-    _add(digest, name, size)
-    with archive.open(info, "w") as stream:
-
-        def write(content: bytes) -> None:
-            digest.update(content)
-            stream.write(content)
-
-        yield write
-
-
-def _add(digest: Any, name: str, size: int) -> None:
-    """Begin a member in a checksum, so that no two lists of members give the same bytes."""
-    digest.update(f"{len(name)}:{name}{size}:".encode())
+    for member in members:
+        # With both lengths, so that no two lists of members give the same bytes.
+        digest.update(f"{len(member.filename)}:{member.filename}{member.file_size}:".encode())
+        with archive.open(member) as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 class Archive:
@@ -140,14 +124,7 @@ class Archive:
 
     def _compare_checksum(self, members: list[zipfile.ZipInfo]) -> None:
         """Raise where members differ from the written ones in content or position."""
-        digest = hashlib.sha256()
-        for member in members[:-1]:
-            _add(digest, member.filename, member.file_size)
-            with self._archive.open(member) as stream:
-                while block := stream.read(_BLOCK):
-                    digest.update(block)
-        last = members[-1]
-        expected = digest.hexdigest().encode()
+        last, expected = members[-1], _checksum(self._archive, members[:-1]).encode()
         if last.filename != _CHECKSUM or last.file_size != len(expected):
             raise ArchiveError("its checksum is not at its end; the file is damaged.")
         if self._archive.read(last) != expected:
