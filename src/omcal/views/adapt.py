@@ -12,7 +12,7 @@ from scipy import sparse
 from omcal.machine.arrays import Array
 from omcal.views.arrays import array_table
 from omcal.views.columns import by_name, numbered
-from omcal.views.dask_arrays import arrays_of_delayed, dask_table
+from omcal.views.dask_arrays import array_of_delayed, dask_table, is_delayed
 from omcal.views.frames import frame_table, is_frame
 from omcal.views.named import NamedViews
 from omcal.views.pair import Ids
@@ -40,7 +40,6 @@ def adapt(X: Any, split: Split, home: Home = "any") -> Given:
     If X is one table, `split` gives the columns of each view, from the number and the names of its
     columns. `home` says where the views may stay: anywhere; outside of devices; in memory only.
     """
-    X = arrays_of_delayed(X)
     members = separate_views(X)
     if members is None:
         table = _open(X, "X", home)
@@ -63,6 +62,7 @@ def adapt(X: Any, split: Split, home: Home = "any") -> Given:
 
 def _open(data: Any, name: str, home: Home) -> Table:
     """Open one 2-D input with the adapter for its kind."""
+    data = array_of_delayed(data, name)
     if is_tensor(data):
         from omcal.views.tensors import on_host, tensor_table
 
@@ -115,7 +115,9 @@ def is_tensor(data: Any) -> bool:
 
 def is_matrix(item: Any) -> bool:
     """Whether this has two dimensions; a list of lists or of 1-D arrays is one table."""
-    return len(getattr(item, "shape", ())) == 2
+    if isinstance(item, list | tuple):
+        return bool(item) and is_delayed(item[0])  # blocks of rows
+    return not is_delayed(item) and len(getattr(item, "shape", ())) == 2
 
 
 def _require_one_kind(members: Mapping[str, Any]) -> None:

@@ -65,10 +65,9 @@ def _columns_by_name(
     wanted = list(dict.fromkeys(title for titles in fitted.values() for title in titles))
     # Columns in no view are of no interest, unless the rule takes all of them.
     taken = names if rule is None or isinstance(rule, str) else [n for n in names if n in wanted]
-    found = dict(zip(wanted, column_order(taken, wanted, "X"), strict=True))
+    column_order(taken, wanted, "X")  # refuses missing and new columns
     place = {title: j for j, title in enumerate(names)}
-    given = {title: place[taken[j]] for title, j in found.items()}
-    return {view: np.array([given[title] for title in titles]) for view, titles in fitted.items()}
+    return {view: np.array([place[title] for title in titles]) for view, titles in fitted.items()}
 
 
 def column_order(names: Sequence[str], fitted: Sequence[str], view: str) -> Array:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from omcal.views.columns import numbered
 from omcal.views.table import Table, column_names, require_numeric
 from omcal.views.view import View
 
@@ -34,28 +32,14 @@ def _array_by_rows(data: Any, name: str) -> Any:
     return data.rechunk({0: rows or (0,), 1: -1})
 
 
-def arrays_of_delayed(X: Any) -> Any:
-    """Return X with each list of delayed blocks of rows, which has no shape, as a Dask array."""
-    if sparse.issparse(X) or not isinstance(X, Mapping | list | tuple):
-        return X
-    members = X.values() if isinstance(X, Mapping) else X
-    firsts = (item[0] if isinstance(item, list | tuple) and item else item for item in members)
-    if not any(_is_delayed(first) for first in firsts):
-        return X
-    if isinstance(X, Mapping):
-        return {name: _member(item, str(name)) for name, item in X.items()}
-    if any(isinstance(item, list | tuple) for item in X):
-        return [_member(item, name) for name, item in numbered(X).items()]
-    return _member(X, "X")
+def array_of_delayed(data: Any, name: str) -> Any:
+    """Return delayed blocks of rows, which have no shape, as a Dask array; other data unchanged."""
+    blocks = data if isinstance(data, list | tuple) else [data]
+    return _array_of_blocks(blocks, name) if blocks and is_delayed(blocks[0]) else data
 
 
-def _member(item: Any, name: str) -> Any:
-    if isinstance(item, list | tuple):
-        return _array_of_blocks(item, name)
-    return _array_of_blocks([item], name) if _is_delayed(item) else item
-
-
-def _is_delayed(item: Any) -> bool:
+def is_delayed(item: Any) -> bool:
+    """Whether this is a delayed value of Dask."""
     return type(item).__module__ == "dask.delayed"
 
 

@@ -121,8 +121,6 @@ def frame_column(frame: Any, j: int) -> Array:
     if is_arrow(frame):
         return arrow_column(frame.column(j))
     column = frame.iloc[:, j] if hasattr(frame, "iloc") else frame[:, j]
-    if getattr(column.dtype, "tz", None) is not None:  # pandas
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     if hasattr(column.dtype, "categories") and hasattr(column, "cat"):  # a category of numbers, too
         return as_column(as_text(np.asarray(column, dtype=object)))
     return as_column(np.asarray(column))
@@ -133,19 +131,14 @@ def arrow_column(column: Any) -> Array:
     import pyarrow as pa
 
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    kind, is_ = column.type, pa.types
-    if is_.is_dictionary(kind):
-        if not is_text_type(kind.value_type):
+    if is_text_type(column.type):
+        column = column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        if not is_text_type(column.type.value_type):
             return as_text(np.array(column.to_pylist(), dtype=object))
         return _arrow_texts(column)
-    if is_text_type(kind):
-        return _arrow_texts(column.dictionary_encode())
-    if is_.is_timestamp(kind) or is_.is_date(kind):
-        unit = pa.timestamp("ms", getattr(kind, "tz", None))
-        return as_column(column.cast(unit, safe=False).to_numpy(zero_copy_only=False))
-    gaps = column.null_count and (is_.is_integer(kind) or is_.is_floating(kind))
-    if gaps or is_.is_decimal(kind) or is_.is_null(kind):
-        column = column.cast(pa.float64(), safe=False)
+    if column.null_count and pa.types.is_floating(column.type):
+        column = column.cast(pa.float64())
     return as_column(column.to_numpy(zero_copy_only=False))
 
 

@@ -82,9 +82,9 @@ def _check_archive(members: list[zipfile.ZipInfo], size: int) -> None:
 def _read_member(stream: IO[bytes], name: str, member: zipfile.ZipInfo) -> Array:
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     elif version == (2, 0):
-        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
     else:
         raise DataError(f"array {name!r} has the unknown header version {version}.")
     if dtype.hasobject:
@@ -96,11 +96,8 @@ def _read_member(stream: IO[bytes], name: str, member: zipfile.ZipInfo) -> Array
         raise DataError(f"array {name!r} declares the shape {shape}.")
     n_bytes = math.prod(shape) * dtype.itemsize
     check_declared(n_bytes, member.compress_size, f"array {name!r} of shape {shape}")
-    raw = np.empty(n_bytes, dtype=np.uint8)
-    filled = 0
-    while filled < n_bytes and (got := stream.readinto(raw[filled:])):  # type: ignore[attr-defined]
-        filled += got
-    # Reading to the end makes zipfile compare the checksum.
-    if filled < n_bytes or stream.read(1):
+    # The size first: reading to the end makes zipfile compare the checksum.
+    if stream.tell() + n_bytes != member.file_size:
         raise DataError(f"array {name!r} of shape {shape} and its bytes differ in length.")
-    return raw.view(dtype).reshape(shape, order="F" if fortran else "C")
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
