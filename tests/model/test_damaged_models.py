@@ -290,7 +290,7 @@ JOINED = {
     ),
     "infinite objective": (
         with_header(consensus__runs=[[True, float("inf")]] * 2),
-        "inf is not a finite number",
+        "objective of a run=inf",
     ),
     "fewer than no samples": (with_header(consensus__n_undecided=-1), "whole number"),
     "too few tables": (with_header(consensus__tables=TABLES[:1]), "the tables of the runs"),

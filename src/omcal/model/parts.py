@@ -61,13 +61,13 @@ class ModelError(ValueError):
     """
 
 
-def plain(value: Any, kind: type[Plain], least: float = -math.inf) -> Plain:
+def plain(value: Any, kind: type[Plain], least: float = -math.inf, name: str = "") -> Plain:
     """Return a value of exactly this type, a number finite and at least `least`; else raise."""
     # To Python True is the number 1, too; JSON tells them apart.
     in_range = not isinstance(value, int | float) or least <= value < math.inf
     if type(value) is not kind or not in_range:
         bound = f" from {least} on" if least > -math.inf else ""
-        raise ValueError(f"{value!r:.80} is {_IS_NOT[kind]}{bound}")
+        raise ValueError(f"{name}{value!r:.80} is {_IS_NOT[kind]}{bound}")
     return value
 
 
@@ -244,7 +244,7 @@ def read_run(model: Any, header: dict[str, Any], archive: Archive) -> None:
     weights = model.view_weights_ = archive.take("view_weights", (V,))
     if (weights < 0).any() or abs(weights.sum() - 1) >= 1e-6:
         raise ModelError("the weights of its views are not those of a model.")
-    Z = _read_graph(archive, (V, m, c), plain(header["gamma"], float, 0))
+    Z = _read_graph(archive, (V, m, c), plain(header["gamma"], float, 0, "gamma="))
     learned = GraphModel(
         [_scaling(view, v, archive) for v, view in enumerate(views)],
         [archive.take(f"anchors.{v}", (m, width)) for v, width in enumerate(widths)],
@@ -372,7 +372,7 @@ def read_consensus(inner: Any, header: dict[str, Any], archive: Archive) -> Cons
         Z = _read_graph(archive, (V, m, c), gamma, f"run.{b}.")
         learned = GraphModel(inner._rule.learned.scalings, anchors, inner.n_neighbors)
         rules.append(Predictor(learned, Z))
-        history = [plain(objective, float)]
+        history = [plain(objective, float, name="objective of a run=")]
         runs.append(Run(labels, Solution(weights, Z, history, plain(converged, bool))))
     n_runs, seed = plain(header["n_runs"], int, 0), header["random_state"]
     seed = None if seed is None else plain(seed, int)
