@@ -186,7 +186,7 @@ def _method(
     found = omcal.experiments.find_method(name)
     if found.name == "consensus":
         return omcal.experiments.find_method("omcal"), runs_of_consensus(runs)
-    options_given = {PARAMETERS[n].option: value for n, value in parameters.items()}
+    options_given = {str(PARAMETERS[n].option): value for n, value in parameters.items()}
     given = {**ours, "--runs": runs, **options_given}
     listed = ", ".join(option for option, value in given.items() if value is not None)
     if listed and found.name != "omcal":

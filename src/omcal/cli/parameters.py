@@ -5,58 +5,24 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from enum import Enum
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, Literal
 
 import typer
 
 from omcal.machine.declaring import Declared, Words, declared
 from omcal.model.parameters import MultiViewParameters
 
-
-class Parameter(NamedTuple):
-    """A parameter of the estimator on the command line; left out, the estimator's default holds."""
-
-    option: str
-    type: Any
-    help: str
-    default: str  # as the help shows it
-    metavar: str | None = None
-
-    def annotation(self, name: str) -> Any:
-        """Return the type of the parameter `name` for typer; its Python name is an option, too."""
-        also = "--" + name.replace("_", "-")
-        others = {parameter.option for parameter in PARAMETERS.values()}
-        option = typer.Option(
-            *(self.option, *({also} - others - {self.option.split("/")[0]})),
-            help=self.help,
-            show_default=self.default or False,
-            metavar=self.metavar,
-            rich_help_panel="Parameters of OMCAL",
-        )
-        return Annotated[self.type | None, option]
+Command = Callable[..., None]
 
 
-def _one_of(*words: str) -> Any:
-    return Enum("Words", {word: word for word in words}, type=str)
-
-
-def _of(one: Declared) -> Parameter:
-    """Return the option of a declared parameter."""
-    assert one.option is not None
-    shown = one.shown if one.shown is not None else str("" if one.default is None else one.default)
-    words = [rule.words for rule in one.constraint if isinstance(rule, Words)]
-    kind: Any = one.reads or (_one_of(*words[0]) if words else type(one.default))
-    return Parameter(one.option, kind, one.brief, shown, one.metavar)
-
-
-PARAMETERS: dict[str, Parameter] = {
-    name: _of(one) for name, one in declared(MultiViewParameters).items() if one.option
+PARAMETERS: dict[str, Declared] = {
+    name: one for name, one in declared(MultiViewParameters).items() if one.option
 }
 
-_OPTIONS = {name: parameter.option.split("/")[0] for name, parameter in PARAMETERS.items()}
+_OPTIONS = {name: str(one.option).split("/")[0] for name, one in PARAMETERS.items()}
 _OPTIONS |= {"n_clusters": "--clusters", "random_state": "--seed", "n_resamples": "--resamples"}
 # Names that are no words of a sentence.
 _NAMES = "|".join(name for name in _OPTIONS if "_" in name or name in ("beta", "gamma", "tol"))
@@ -71,56 +37,73 @@ _ELSEWHERE = {
 }
 
 
-def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of the named parameters.
+def _annotation(name: str) -> Any:
+    """Return the type of the parameter `name` for typer; its Python name is an option, too."""
+    one = PARAMETERS[name]
+    also = "--" + name.replace("_", "-")
+    others = {declared.option for declared in PARAMETERS.values()} | {_OPTIONS[name]}
+    words = [rule.words for rule in one.constraint if isinstance(rule, Words)]
+    kind: Any = one.reads or (Literal[*words[0]] if words else type(one.default))
+    default = "" if one.default is None else str(one.default)
+    option = typer.Option(
+        *(str(one.option), *({also} - others)),
+        help=one.brief,
+        show_default=(default if one.shown is None else one.shown) or False,
+        metavar=one.metavar,
+        rich_help_panel="Parameters of OMCAL",
+    )
+    return Annotated[kind | None, option]
+
+
+def takes(*names: str) -> Callable[[Command], Command]:
+    """Give a command the options of the named parameters; left out, the estimator's default holds.
 
     The command gets the given ones as one mapping, `parameters`, ready for OMCAL.
     """
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def given(**chosen: Any) -> Any:
+        plain = {n: str(v) if isinstance(v, Path) else v for n, v in chosen.items()}
+        return nullcontext({n: value for n, value in plain.items() if value is not None})
+
+    return gathers("parameters", {name: (_annotation(name), None) for name in names}, given)
+
+
+def gathers(
+    name: str,
+    options: Mapping[str, tuple[Any, Any]],
+    value_of: Callable[..., AbstractContextManager[Any]],
+) -> Callable[[Command], Command]:
+    """Replace the parameter `name` of a command by options, of which `value_of` makes its value.
+
+    `options` has their types and defaults. Those that the command has, too, are given to both.
+    """
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+
         @wraps(command)
         def call(**given: Any) -> None:
-            chosen = {name: given.pop(name) for name in names}
-            parameters = {n: _plain(value) for n, value in chosen.items() if value is not None}
-            command(parameters=parameters, **given)
+            chosen = {o: given[o] if o in own else given.pop(o) for o in options}
+            with value_of(**chosen) as value:
+                command(**{name: value}, **given)
 
-        added = {name: (PARAMETERS[name].annotation(name), None) for name in names}
-        return with_options(call, command, added, {"parameters": None})
+        kind = inspect.Parameter.KEYWORD_ONLY
+        added = [
+            inspect.Parameter(option, kind, default=default, annotation=annotation)
+            for option, (annotation, default) in options.items()
+            if option not in own
+        ]
+        # Arguments stand in the place of the parameter, options after those of the command.
+        arguments = [one for one in added if one.default is inspect.Parameter.empty]
+        shown = [one.replace(kind=kind) for one in own.values()]
+        place = list(own).index(name)
+        shown[place : place + 1] = arguments
+        shown += [one for one in added if one not in arguments]
+        call.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+        call.__annotations__ = {one.name: one.annotation for one in shown}
+        return call
 
     return decorate
-
-
-def with_options(
-    call: Any,
-    command: Callable[..., None],
-    added: Mapping[str, tuple[Any, Any]],
-    instead: Mapping[str, inspect.Parameter | None],
-) -> Callable[..., None]:
-    """Show typer the parameters of `command` as those of `call`, which wraps it.
-
-    `added` are the types and defaults of further options; parameters in `instead` are replaced, or
-    hidden by None.
-    """
-    own = inspect.signature(command, eval_str=True).parameters
-    shown = [instead.get(name, parameter) for name, parameter in own.items()]
-    shown += [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-        )
-        for name, (annotation, default) in added.items()
-        if name not in own
-    ]
-    parameters = [parameter for parameter in shown if parameter is not None]
-    call.__signature__ = inspect.Signature(parameters)
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return cast(Callable[..., None], call)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as the estimator takes it: the word of a member of an enumeration."""
-    if isinstance(value, Enum):
-        return None if value.value == "none" else value.value
-    return str(value) if isinstance(value, Path) else value
 
 
 def words_of(parameters: Mapping[str, Any]) -> list[str]:
@@ -133,7 +116,7 @@ def words_of(parameters: Mapping[str, Any]) -> list[str]:
     """
     words = []
     for name, value in parameters.items():
-        yes, _, no = PARAMETERS[name].option.partition("/")
+        yes, _, no = str(PARAMETERS[name].option).partition("/")
         words.append(no if value is False else yes)
         if not isinstance(value, bool):
             words.append("none" if value is None else str(value))

@@ -10,28 +10,19 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from enum import Enum
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.parameters import with_options
+from omcal.cli.parameters import Command, gathers
 
 if TYPE_CHECKING:
     from omcal.datasets import MultiViewData
 
 _PANEL = "How the files are read"
-
-
-class Join(str, Enum):  # noqa: UP042 - its members are the words themselves
-    """The samples to keep of several files."""
-
-    outer = "outer"
-    inner = "inner"
 
 
 Files = Annotated[
@@ -61,7 +52,7 @@ IdColumn = Annotated[
     ),
 ]
 JoinOption = Annotated[
-    Join,
+    Literal["outer", "inner"],
     typer.Option(
         "--join",
         help="Of several files: all samples (outer), or those in every file (inner).",
@@ -91,7 +82,7 @@ class Reading:
     views: options.ViewNames = None
     labels: LabelSource = None
     id: IdColumn = None
-    join: JoinOption = Join.outer
+    join: JoinOption = "outer"
     transpose: Transpose = False
     header: Header = None
     stdin: Path | None = None  # a copy of standard input
@@ -107,7 +98,7 @@ class Reading:
             "views": options.names(self.views),
             "labels": self._labels(),
             "id": False if self.id == "none" else self.id,
-            "join": self.join.value,
+            "join": self.join,
             "transpose": self.transpose,
             "header": self.header,
         }
@@ -175,7 +166,7 @@ class Reading:
             "--views": self.views,
             "--labels": self.labels,
             "--id": self.id,
-            "--join": None if self.join is Join.outer else self.join.value,
+            "--join": None if self.join == "outer" else self.join,
         }.items():
             words += [] if value is None else [option, value]
         words += ["--transpose"] if self.transpose else []
@@ -206,32 +197,24 @@ def standard_input(words: Sequence[str | None]) -> Iterator[Path | None]:
             raise omcal.datasets.DataError(said) from error.__cause__
 
 
-def reads(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def reads(*, labels: bool = True) -> Callable[[Command], Command]:
     """Give a command files in the place of its argument `reading`, and the options to read them.
 
     `labels` says whether it may know the classes. A command that declares --views itself gives it
     another meaning; it is part of the reading, too.
     """
     types = get_type_hints(Reading, include_extras=True)
-    left_out = {"files", "stdin"} if labels else {"files", "stdin", "labels"}
-    added = {
+    left_out = {"stdin"} if labels else {"stdin", "labels"}
+    options = {
         field.name: (types[field.name], field.default)
         for field in fields(Reading)
         if field.name not in left_out
     }
+    options["files"] = (Files, inspect.Parameter.empty)
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True).parameters
+    @contextmanager
+    def given(**said: Any) -> Iterator[Reading]:
+        with standard_input([*said["files"], said.get("labels")]) as stdin:
+            yield Reading(**said, stdin=stdin)
 
-        @wraps(command)
-        def call(**given: Any) -> None:
-            said = {name: given.pop(name) for name in ("files", *added)}
-            if "views" in own:
-                given["views"] = said["views"]
-            with standard_input([*said["files"], said.get("labels")]) as stdin:
-                command(reading=Reading(**said, stdin=stdin), **given)
-
-        files = own["reading"].replace(name="files", annotation=Files)
-        return with_options(call, command, added, {"reading": files})
-
-    return decorate
+    return gathers("reading", options, given)
