@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
 from omcal.baselines._distances import as_floats, copy_bytes, squared_norms
+from omcal.baselines._graphs import graph_bytes
 from omcal.machine.arrays import Seed
 from omcal.machine.declaring import Declared, Declares, Words, declared, parameter
 from omcal.machine.memory import require_memory
@@ -101,6 +102,12 @@ class Baseline(_Fitted, Declares, ABC):
     _takes_sparse: ClassVar[bool] = True
     _takes_absent: ClassVar[bool] = False
     _single_view: ClassVar[bool] = True
+    # What takes memory: copies of the features, made dense or not, and numbers for every two
+    # samples, in all and for each view.
+    _copies: ClassVar[float] = 2.0
+    _copies_are_dense: ClassVar[bool] = False
+    _pairs: ClassVar[float] = 0.0
+    _pairs_per_view: ClassVar[float] = 0.0
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -191,9 +198,15 @@ class Baseline(_Fitted, Declares, ABC):
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> np.ndarray:
         """Return the labels of the samples, counted from 0."""
 
-    @abstractmethod
     def _memory_needed(self, views: Views) -> float:
         """Return the approximate number of bytes that `_cluster` needs beyond the input."""
+        n, d = views.n, sum(views.widths)
+        features = 8.0 * n * d if self._copies_are_dense else copy_bytes(views)
+        pairs = self._pairs + self._pairs_per_view * len(views)
+        graphs = 3.0 * len(views) * graph_bytes(n, getattr(self, "n_neighbors", None) or 0)
+        most = max(self.n_clusters, getattr(self, "n_feature_clusters", None) or 0)
+        factors = 10.0 * (n + d) * most
+        return self._copies * features + graphs + 8.0 * (pairs * n**2 + factors)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -235,9 +248,6 @@ class ScaledViews(MultiViewBaseline):
         squared_norms(X)  # raises on overflow
         scaled = Scaling.fit(View("X", X), self.scale).apply(X)
         return as_floats(scaled) if sparse.issparse(scaled) else scaled
-
-    def _memory_needed(self, views: Views) -> float:
-        return 2.0 * copy_bytes(views)
 
 
 def is_settled(objective: Sequence[float], tol: float) -> bool:

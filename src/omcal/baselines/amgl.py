@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._distances import copy_bytes
-from omcal.baselines._graphs import graph_bytes, neighbor_graph, normalized_laplacian
+from omcal.baselines._graphs import neighbor_graph, normalized_laplacian
 from omcal.baselines._spectral import kmeans_labels, smallest_eigenvectors
 from omcal.machine.arrays import Array
 from omcal.views.view import Views
@@ -52,6 +51,7 @@ class AMGL(MultiViewBaseline):
     multiview clustering and semi-supervised classification. IJCAI 2016.
     """
 
+    _copies = 1.0
     n_neighbors: int = 5
     n_init: int = 1
     max_iter: int = 100
@@ -72,7 +72,3 @@ class AMGL(MultiViewBaseline):
 
         self._iterate(step, least=3)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)
-
-    def _memory_needed(self, views: Views) -> float:
-        # The graphs, their Laplacians, their weighted sum and a copy of the features.
-        return copy_bytes(views) + 3.0 * len(views) * graph_bytes(views.n, self.n_neighbors)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._distances import as_floats, copy_bytes, squared_norms
+from omcal.baselines._distances import as_floats, squared_norms
 from omcal.baselines._linalg import column_sums, refill_empty, row_sums
 from omcal.baselines._spectral import kmeans_labels
 from omcal.machine.arrays import Array
@@ -38,12 +38,6 @@ class CoClustering(Baseline):
         self.objective_ = np.array(solution.objective)
         self.n_iter_ = len(solution.objective) - 1
         return solution.p
-
-    def _memory_needed(self, views: Views) -> float:
-        # Copies for k-means on the rows and on the columns; then sums, costs and centres: every
-        # sample and every feature with every cluster.
-        widest = max(self.n_clusters, getattr(self, "n_feature_clusters", None) or 0)
-        return 2.0 * copy_bytes(views) + 8.0 * 9 * (views.n + views.widths[0]) * widest
 
 
 class BKM(CoClustering):

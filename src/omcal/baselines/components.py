@@ -190,6 +190,9 @@ class MCGC(MultiViewBaseline):
     Image Processing 28(3), 2019.
     """
 
+    # At worst S has all n² edges: it, its transpose, their sum, the Laplacian, each as CSR with one
+    # index per entry, and W + βS and the working copy of the eigensolver as arrays.
+    _copies, _pairs = 1.0, 12.0
     n_neighbors: int = 15
     beta: Positive = 0.6
     consensus: Literal["sum", "mean"] = "sum"
@@ -216,11 +219,6 @@ class MCGC(MultiViewBaseline):
         self.objective_ = np.array(objective)
         self.n_iter_ = self.max_iter
         return component_labels(S)
-
-    def _memory_needed(self, views: Views) -> float:
-        # At worst S has all n² edges: it, its transpose, their sum, the Laplacian, each as CSR with
-        # one index per entry, and W + βS and the working copy of the eigensolver as arrays.
-        return copy_bytes(views) + 8.0 * 12 * views.n**2
 
 
 def view_graph(X: Matrix, c: int, k: int) -> sparse.csr_array:

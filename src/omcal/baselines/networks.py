@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from omcal.baselines._base import ScaledViews
-from omcal.baselines._distances import centred, copy_bytes, squared_distances
+from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import symmetrized
 from omcal.baselines._linalg import sparse_rows
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
@@ -68,6 +68,8 @@ class SNF(ScaledViews):
        scale", Nature Methods 11, 2014.
     """
 
+    # A network per view, their sum, and four while one is diffused.
+    _pairs, _pairs_per_view = 5.0, 1.0
     n_neighbors: int = parameter(default=20, help="k; reduced to n − 1 where there are fewer.")
     mu: Positive = 0.5
     kernel: Literal["gaussian", "paper"] = "gaussian"
@@ -85,10 +87,6 @@ class SNF(ScaledViews):
         self.network_: Floats = symmetrized(fused)
         U = spectral_embedding(self.network_, self.n_clusters)
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
-
-    def _memory_needed(self, views: Views) -> float:
-        # A network per view, their sum, and four while one is diffused; scaled features.
-        return 8.0 * (len(views) + 5) * views.n**2 + 2.0 * copy_bytes(views)
 
 
 def network(squared: Array, k: int, mu: float, kernel: str) -> tuple[Floats, Array]:
@@ -183,6 +181,7 @@ class NEMO(ScaledViews):
     """
 
     _takes_absent = True
+    _pairs = 7.5  # the sum, the counts, and six arrays while one view is added
     n_neighbors: int | None = None
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
@@ -203,10 +202,6 @@ class NEMO(ScaledViews):
         X = centred(self._scaled(view.array[here]))
         k = n // self.n_clusters if self.n_neighbors is None else self.n_neighbors
         return relative_similarities(squared_distances(X, X), min(max(k, 1), n - 1))
-
-    def _memory_needed(self, views: Views) -> float:
-        # The sum, the counts, and six arrays while one view is added; scaled features.
-        return 8.0 * 7.5 * views.n**2 + 2.0 * copy_bytes(views)
 
 
 def relative_similarities(squared: Array, k: int) -> Floats:

@@ -9,7 +9,7 @@ from sklearn.decomposition import NMF
 from sklearn.utils import Tags
 
 from omcal.baselines._base import Baseline
-from omcal.baselines._distances import as_floats, copy_bytes, squared_norms
+from omcal.baselines._distances import as_floats, squared_norms
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import parameter
 from omcal.views.view import Matrix, Views
@@ -88,10 +88,6 @@ class NMFClustering(Baseline):
             random_state=random_state,
         )
         return model.fit_transform(X), model
-
-    def _memory_needed(self, views: Views) -> float:
-        # Copies of X, both factors, and products of their shapes.
-        return 2.0 * copy_bytes(views) + 8.0 * 3 * (views.n + views.widths[0]) * self.n_clusters
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.metrics import silhouette_score
 
 from omcal.baselines._base import Baseline, ScaledViews
-from omcal.baselines._distances import centred, copy_bytes, squared_distances
-from omcal.baselines._graphs import graph_bytes, neighbor_graph
+from omcal.baselines._distances import centred, squared_distances
+from omcal.baselines._graphs import neighbor_graph
 from omcal.baselines._linalg import side_by_side
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
@@ -85,6 +85,7 @@ class ConcatSpectral(ScaledViews):
         Input of k-means: leading eigenvectors, each row of length 1.
     """
 
+    _copies = 3.0
     n_neighbors: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
@@ -92,9 +93,6 @@ class ConcatSpectral(ScaledViews):
         W = neighbor_graph(X, self.n_neighbors)
         self.embedding_: Floats = spectral_embedding(W, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)
-
-    def _memory_needed(self, views: Views) -> float:
-        return 3.0 * copy_bytes(views) + 2.0 * graph_bytes(views.n, self.n_neighbors)
 
 
 def _silhouette(X: Matrix, labels: Array) -> float:
@@ -139,6 +137,8 @@ class SC(Baseline):
        NIPS 2001.
     """
 
+    # Centred data; distances and affinities, then affinities, scaled ones and their negative.
+    _copies, _pairs = 1.0, 3.1
     sigma: Positive | None = None
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
@@ -151,10 +151,6 @@ class SC(Baseline):
         del squared  # n×n, and done with
         self.embedding_: Floats = spectral_embedding(A, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state)
-
-    def _memory_needed(self, views: Views) -> float:
-        # Distances and affinities, then affinities, scaled ones and their negative; centred data.
-        return 8.0 * (3.1 * views.n**2 + int(views[0].array.size))
 
 
 def median_distance(squared: Array, random_state: np.random.RandomState) -> float:

@@ -10,9 +10,7 @@ from scipy import sparse
 from scipy.linalg import helmert
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._distances import copy_bytes
 from omcal.baselines._graphs import (
-    graph_bytes,
     laplacian,
     neighbor_graph,
     normalized_adjacency,
@@ -90,6 +88,8 @@ class SLMVGC(MultiViewBaseline):
     [1, 1, 1]
     """
 
+    # Every Q_v; S, L and the arrays of the projection on the simplex and the eigenvectors.
+    _copies, _pairs, _pairs_per_view = 1.0, 9.0, 1.0
     alpha: Positive = parameter(default=50.0, help="How closely S follows the views.")
     beta: float = parameter(default=0.005, help="Ridge on S.")
     lam: Positive = 0.5
@@ -107,12 +107,6 @@ class SLMVGC(MultiViewBaseline):
         self.graph_: Array = consensus.S
         U = largest_eigenvectors(normalized_adjacency(consensus.S), self.n_clusters)[1]
         return kmeans_labels(row_normalized(U), self.n_clusters, random_state, self.n_init)
-
-    def _memory_needed(self, views: Views) -> float:
-        # Every Q_v, S, L and the arrays of the projection on the simplex and the eigenvectors; the
-        # graphs and a copy of the features before that.
-        graphs = 3.0 * len(views) * graph_bytes(views.n, self.n_neighbors)
-        return copy_bytes(views) + graphs + 8.0 * views.n**2 * (len(views) + 9)
 
 
 class Supports:

@@ -63,6 +63,8 @@ class FSMSC(MultiViewBaseline):
     Transactions on Image Processing 32, 2023.
     """
 
+    # The raw views and, while they are standardised, four copies of the joined ones.
+    _copies, _copies_are_dense = 5.0, True
     tau: float = parameter(default=1e-3, help="τ, the weight of the joined views.")
     lam1: Positive = parameter(default=500.0, help="λ₁, how closely Z follows Z̄.")
     lam2: Positive = parameter(default=10.0, help="λ₂, the ridge on Q.")
@@ -81,10 +83,6 @@ class FSMSC(MultiViewBaseline):
         self.n_iter_ = self.max_iter
         U = row_normalized(left_singular_vectors(factors.Z, self.n_clusters))
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
-
-    def _memory_needed(self, views: Views) -> float:
-        # The raw views and, while they are standardised, four copies of the joined ones.
-        return 8.0 * views.n * (5 * sum(views.widths) + 8 * self.n_clusters)
 
 
 @dataclass
@@ -200,6 +198,8 @@ class MVSCHFD(MultiViewBaseline):
     hierarchical feature descent. Information Fusion 106, 2024.
     """
 
+    # The standardised views, and copies of the widest on the way there.
+    _copies, _copies_are_dense = 3.5, True
     depth: int = 1
     weights: Literal["squared", "unsquared"] = "squared"
     suffix: Literal["fresh", "stale"] = "fresh"
@@ -223,11 +223,6 @@ class MVSCHFD(MultiViewBaseline):
         self.anchor_graph_: Array = descent.Z
         U = row_normalized(left_singular_vectors(descent.Z, self.n_clusters))
         return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
-
-    def _memory_needed(self, views: Views) -> float:
-        # The standardised views, and copies of the widest on the way there.
-        widths = views.widths
-        return 8.0 * views.n * (2 * sum(widths) + 2 * max(widths) + 6 * self.n_clusters)
 
 
 def level_sizes(narrowest: int, c: int, depth: int) -> list[int]:
