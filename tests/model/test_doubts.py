@@ -331,14 +331,6 @@ def test_runs_that_had_not_converged_are_counted(member, rng):
         Consensus(OMCAL(3, max_iter=2, tol=1e-12), n_runs=3, random_state=0).fit(views)
 
 
-@pytest.mark.parametrize("few", [3, 100])
-def test_labels_are_counted_by_blocks(monkeypatch, few):
-    monkeypatch.setattr(doubts_module, "_COUNTED", few)
-    labels = np.random.default_rng(few).integers(4, size=50).astype(np.int32)
-    found = doubts_module.cluster_sizes(labels, 6)
-    np.testing.assert_array_equal(found, np.bincount(labels, minlength=6))
-
-
 def test_the_former_name_of_a_diagnostic_warns():
     with pytest.warns(FutureWarning, match="now called Diagnostic"):
         assert doubts_module.Doubt is doubts_module.Diagnostic

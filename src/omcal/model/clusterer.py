@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -19,9 +19,6 @@ from omcal.model.doubts import warn
 from omcal.model.progress import logger, plain_interrupts, shown
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
-
-if TYPE_CHECKING:
-    from omcal.select import ClusterNumber
 
 
 class Clusterer(FittedModel):
@@ -202,26 +199,20 @@ class Clusterer(FittedModel):
         """Set `n_clusters_` as the estimator `inner` has it or, with "auto", as suggested."""
         self.selection_, inner._n_grown, inner._strangers = None, 0, None
         if inner.n_clusters == "auto":
-            self.selection_ = self._suggestion(inner, X, present)
+            if inner.group is not None:
+                raise ValueError(
+                    'n_clusters="auto" does not go with group, whose ranks hold parts of the '
+                    "samples; give the number that omcal.select.n_clusters suggests for one part."
+                )
+            from omcal.select import n_clusters
+
+            names = [name for name in ("views", "weighting") if hasattr(inner, name)]
+            how: dict[str, Any] = {name: getattr(inner, name) for name in ("scale", *names)}
+            self.selection_ = n_clusters(X, present=present, random_state=self.random_state, **how)
             logger.info("%s", self.selection_.sentence())
         chosen = self.selection_
         self.n_clusters_ = int(inner.n_clusters) if chosen is None else chosen.suggestion
         inner.n_clusters_ = self.n_clusters_
-
-    def _suggestion(self, inner: Any, X: ViewsLike, present: PresentLike | None) -> ClusterNumber:
-        """Return the suggested number for the scaling and the weighting of `inner`."""
-        from omcal.select import n_clusters
-
-        if inner.group is not None:
-            raise ValueError(
-                'n_clusters="auto" does not go with group, whose ranks hold parts of the samples; '
-                "give the number that omcal.select.n_clusters suggests for one part."
-            )
-        how = {
-            name: getattr(inner, name) for name in ("views", "weighting") if hasattr(inner, name)
-        }
-        seed = self.random_state
-        return n_clusters(X, present=present, scale=inner.scale, random_state=seed, **how)
 
     @property
     def _n_features_out(self) -> int:

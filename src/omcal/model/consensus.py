@@ -295,8 +295,8 @@ class Consensus(MetaEstimatorMixin, Clusterer, Declares):
         return found
 
     @property
-    def _silent(self) -> Mask:
-        return self.estimator_._silent
+    def _uninformative(self) -> Mask:
+        return self.estimator_._uninformative
 
     @property
     def _weighting(self) -> Any:

@@ -134,10 +134,8 @@ class _ViewStudy:
         self.zeros += rows.shape[0] * rows.shape[1] - (
             rows.count_nonzero() if sparse.issparse(rows) else np.count_nonzero(rows)
         )
-        low, high = rows.min(axis=0), rows.max(axis=0)
-        if sparse.issparse(rows):
-            low, high = low.toarray().ravel(), high.toarray().ravel()
-        self.least, self.largest = np.minimum(self.least, low), np.maximum(self.largest, high)
+        self.least = np.minimum(self.least, _dense(rows.min(axis=0)).ravel())
+        self.largest = np.maximum(self.largest, _dense(rows.max(axis=0)).ravel())
         self.plain += _sums(one, rows)
         if self.least.min() >= 0:
             self.logged += _sums(one, _log(self._per_thousand(rows) @ rows))

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from omcal.machine.arrays import Array, on_host
-from omcal.machine.threads import sum_blocks
 from omcal.method.graph import AnchorGraphs
 from omcal.method.starts import spectral_basis
 from omcal.metrics import ari
@@ -33,7 +32,6 @@ from omcal.views.mixed import column_starts
 
 _NEARLY_ALL = 0.9  # of the samples, or of the weight
 _LITTLE, _MUCH = 0.05, 0.25  # of the variance of a graph that lies between the clusters
-_COUNTED = 1 << 20  # labels that a thread counts at a time
 _ALONE = 500  # samples on which views are clustered by themselves
 _UNLIKE = 0.5  # cosine of two graphs: below it their views may show different groups
 _CLEAR = 0.35  # of a graph that the groups of its own view explain: below it there may be none
@@ -233,7 +231,7 @@ def of_few_runs(n_done: int, n_runs: int, *, same_anchors: bool) -> Iterator[Dia
 
 def _about_views(model: Any) -> Iterator[Diagnostic]:
     names, weights = model.view_names_, model.view_weights_
-    uninformative = model._silent
+    uninformative = model._uninformative
     if uninformative.all():
         yield Diagnostic("all samples are the same in every view after scaling", "look at the data")
         return
@@ -289,7 +287,7 @@ def _about_agreement(model: Any, shown: SampledGraphs) -> Iterator[Diagnostic]:
         return
     some = complete[sample_rows(len(complete))]
     graphs, labels = graphs[some], labels[some]
-    active_views = np.flatnonzero(~model._silent).tolist()
+    active_views = np.flatnonzero(~model._uninformative).tolist()
     shares = explained_shares(graphs, labels)
     most = float(shares[active_views].max())
     strange = [v for v in active_views if shares[v] < _LITTLE and most >= _MUCH]
@@ -366,10 +364,4 @@ def cluster_sizes(labels: Any, n_clusters: int) -> Array:
     """Return the number of samples per cluster, counted where the labels are (device, Dask)."""
     if hasattr(labels, "cpu"):
         return np.asarray(labels.bincount(minlength=n_clusters).cpu().numpy())
-
-    def sizes(some: Any) -> Array:
-        return np.asarray(np.bincount(some, minlength=n_clusters))
-
-    if isinstance(labels, np.ndarray) and len(labels) > _COUNTED:
-        return sum_blocks(lambda rows: sizes(labels[rows]), len(labels), _COUNTED)
-    return sizes(labels)
+    return np.asarray(np.bincount(labels, minlength=n_clusters))

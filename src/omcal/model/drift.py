@@ -231,20 +231,27 @@ def _compare(old: Any, new: Any) -> tuple[Floats, Floats]:
     return change, np.minimum(1.0, p.min(axis=-1) * p.shape[-1])
 
 
+def _corrected(p: float, number: int) -> float:
+    """Return a probability for one of `number` comparisons of a family."""
+    return min(1.0, float(p) * number * _FAMILIES)
+
+
 def compare_all(
     old: Reference, new: Reference, names: list[str], cluster_names: list[str]
 ) -> Iterator[Moved]:
     """Yield the comparisons of views and clusters."""
     V, c = len(names), len(cluster_names)
     for name, change, p in zip(names, *compare_views(old, new), strict=True):
-        yield _corrected("view", name, None, None, float(change), p, V)
+        yield Moved("view", name, None, None, float(change), _corrected(p, V))
     share, now = old.sizes / old.n, new.sizes / new.n
     pooled = (old.sizes + new.sizes) / (old.n + new.n)
     p = chance(now - share, pooled * (1 - pooled), old.n, new.n)
     for j, name in enumerate(cluster_names):
         sizes = float(share[j]), float(now[j])
-        yield _corrected("cluster size", name, *sizes, sizes[1] - sizes[0], float(p[j]), 2 * c)
-        yield _corrected("cluster place", name, None, None, *compare_places(old, new, j), 2 * c)
+        chance_of_size = _corrected(p[j], 2 * c)
+        yield Moved("cluster size", name, *sizes, sizes[1] - sizes[0], chance_of_size)
+        change, of_place = compare_places(old, new, j)
+        yield Moved("cluster place", name, None, None, change, _corrected(of_place, 2 * c))
 
 
 def compare_outliers(share: float, n: float, found: int, n_new: int) -> Moved:
@@ -253,7 +260,7 @@ def compare_outliers(share: float, n: float, found: int, n_new: int) -> Moved:
     pooled = np.array((share * n + found) / (n + n_new))
     p = chance(np.array(now - share), pooled * (1 - pooled), n, n_new)
     p = p if now > share else np.ones(())
-    return _corrected("outliers", "", share, now, now - share, float(p), 1)
+    return Moved("outliers", "", share, now, now - share, _corrected(float(p), 1))
 
 
 def compare_features(
@@ -278,8 +285,9 @@ def compare_features(
         change = np.divide(delta, deviation, out=np.zeros_like(delta), where=deviation > 0)
         for j in np.argsort(p, kind="stable")[:_MOST_FEATURES]:
             name = f"{view.name}: {names[j] if names else j}"
-            values = float(scaling.mean[j]), float(mean[j]), float(change[j]), float(p[j])
-            yield _corrected("feature", name, *values, len(views) * view.width, view.name)
+            values = float(scaling.mean[j]), float(mean[j]), float(change[j])
+            by_chance = _corrected(p[j], len(views) * view.width)
+            yield Moved("feature", name, *values, by_chance, view.name)
 
 
 def _moments(block: Matrix) -> tuple[Floats, Floats, Floats]:
@@ -321,16 +329,3 @@ def find_drift(model: Any, X: Any, present: Any = None) -> Drift:
         for name in without
     ]
     return Drift(found, views.n, notes=notes)
-
-
-def _corrected(
-    kind: str,
-    name: str,
-    before: Any,
-    now: Any,
-    change: float,
-    p: float,
-    number: int,
-    view: str = "",
-) -> Moved:
-    return Moved(kind, name, before, now, change, min(1.0, float(p) * number * _FAMILIES), view)

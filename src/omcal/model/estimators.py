@@ -247,7 +247,7 @@ class AnchorClusterer(CallbackSupportMixin, UpdatedEstimator):
         return found
 
     @property
-    def _silent(self) -> Mask:
+    def _uninformative(self) -> Mask:
         uninformative: Mask = self._rule.learned.uninformative
         return uninformative
 

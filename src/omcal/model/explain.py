@@ -24,7 +24,7 @@ from omcal.model.subset_fits import (
     explained_shares,
     fitted_views,
     for_views,
-    kept_graphs,
+    graphs_of,
     most_steps,
     numbered_sample,
     refit,
@@ -62,7 +62,7 @@ def explain_views(
         raise ValueError("X has one view; explain_views compares views, so pass at least two.")
     rng: np.random.RandomState = check_random_state(random_state)
     if X is None:
-        return explain_graphs(model, kept_graphs(model, present), n_resamples, max_samples, rng)
+        return explain_graphs(model, graphs_of(model, None, present), n_resamples, max_samples, rng)
     views = fitted_views(model, X, present)
     _, sample = numbered_sample(views, max_samples, rng, "explain_views")
     joined = getattr(model, "joined_by", None)
@@ -111,7 +111,7 @@ class _Study:
         self.basis: Floats = model.basis_
         U, own = indicate(model._rule.consensus, graphs)
         self.labels = own if labels is None else labels
-        self.uninformative: Mask = model._silent
+        self.uninformative: Mask = model._uninformative
         self.F = np.maximum(U, 0)
 
     def explanation(

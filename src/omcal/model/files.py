@@ -158,14 +158,10 @@ def _unfitted(kind: Any, header: dict[str, Any], archive: Archive) -> Any:
     model._validate_params()
     # To Python true is the number 1, and would pass for one.
     for name, value in model.get_params().items():
-        if isinstance(value, bool) and not {"boolean", "verbose"} & _words(kind, name):
+        takes_truth = {"boolean", "verbose"} & set(map(str, kind._parameter_constraints[name]))
+        if isinstance(value, bool) and not takes_truth:
             raise ModelError(f"its parameter {name}={value} is no number; the file is damaged.")
     return model
-
-
-def _words(kind: Any, name: str) -> set[str]:
-    """Return the constraints of a parameter that are single words."""
-    return {rule for rule in kind._parameter_constraints[name] if isinstance(rule, str)}
 
 
 def _decode(value: Any, archive: Archive) -> Any:

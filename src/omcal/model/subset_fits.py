@@ -72,20 +72,16 @@ def numbered_sample(
             "samples instead of those of Dask."
         )
     rows = complete_rows(views.n, views.present, most, random_state, asked_by)
-    arrays = [view.array[rows] for view in views] if not views.stored else None
-    if arrays is None:
-        rows, arrays = _stored_rows(views, rows)
+    rows, arrays = _read_rows(views, rows)
     require_two(len(rows), asked_by)
     chosen = zip(views, arrays, strict=True)
     return rows, Views([replace(view, array=array, present=None) for view, array in chosen])
 
 
-def _stored_rows(views: Views, rows: Array) -> tuple[Array, list[Any]]:
+def _read_rows(views: Views, rows: Array) -> tuple[Array, list[Any]]:
     """Read rows of each view, less those that are found to be absent from one."""
-    from omcal.places.disk import loaded
-
     kept, parts, start = [], [], 0
-    for block in loaded(views):
+    for block in views_in_memory(views):
         inside = rows[(rows >= start) & (rows < start + block.n)] - start
         if block.present is not None:
             inside = inside[block.present[inside].all(axis=1)]
@@ -198,19 +194,15 @@ def _cluster_sums(graphs: AnchorGraphs, labels: Array) -> tuple[Floats, Array]:
 
 def graphs_of(model: Any, X: Any = None, present: Any = None) -> AnchorGraphs:
     """Return the graphs of the samples of X; without X, those that the model kept of its fit."""
-    if X is None:
-        return kept_graphs(model, present)
-    views = fitted_views(model, X, present)
-    if views.home == "cluster":
-        raise ValueError("X is in Dask, and its graphs are needed in memory; pass computed arrays.")
-    compiled = compiled_pays(views.n)
-    return AnchorGraphs.joined(
-        [model._rule.learned.graphs(block, compiled=compiled) for block in views_in_memory(views)]
-    )
-
-
-def kept_graphs(model: Any, present: Any = None) -> AnchorGraphs:
-    """Return the graphs that the model has kept of its fit."""
+    if X is not None:
+        views = fitted_views(model, X, present)
+        if views.home == "cluster":
+            raise ValueError(
+                "X is in Dask, and its graphs are needed in memory; pass computed arrays."
+            )
+        learned, compiled = model._rule.learned, compiled_pays(views.n)
+        blocks = (learned.graphs(block, compiled=compiled) for block in views_in_memory(views))
+        return AnchorGraphs.joined(list(blocks))
     if present is not None:
         raise ValueError("present says which samples of X are absent; pass X as well.")
     if model._graphs is None:

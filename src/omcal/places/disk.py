@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
 from operator import add
@@ -72,7 +72,8 @@ class OnDisk(InBlocks):
     def build(
         self, models: Sequence[GraphModel], settings: GraphSettings
     ) -> Iterator[AbstractRows]:
-        stores = [self._store(settings, len(models)) for _ in models]
+        limit = self._limit // len(models)
+        stores = [_RowStore(self.views, settings, limit, self.asked.scratch_dir) for _ in models]
         self._samples: list[list[AnchorGraphs]] = [[] for _ in models]
         recipe, some = GraphRecipe(models, compiled_pays(self.views.n)), sample_rows(self.views.n)
         for rows, block in read_ahead(self.views.load, self.blocks):
@@ -83,11 +84,6 @@ class OnDisk(InBlocks):
                 sample.append(graphs[inside])
         while stores:
             yield stores.pop(0).rows()
-
-    def _store(self, settings: GraphSettings, count: int) -> _RowStore:
-        row_bytes, compiled = bytes_per_row(self.views, settings), compiled_pays(self.views.n)
-        make = partial(MemoryRows, n_clusters=settings.n_clusters, compiled=compiled)
-        return _RowStore(self.views, settings, make, row_bytes, self._limit // count, self.asked)
 
     def sample_graphs(self, number: int) -> SampledGraphs:
         return SampledGraphs(AnchorGraphs.joined(self._samples[number]), sample_rows(self.views.n))
@@ -117,18 +113,11 @@ def _block_rows(views: Views, limit: int) -> int:
 class _RowStore:
     """Graphs and F of all rows, in memory within the limit, else in scratch files."""
 
-    def __init__(
-        self,
-        views: Views,
-        settings: GraphSettings,
-        make: Callable[..., AbstractRows],
-        row_bytes: int,
-        limit: int,
-        asked: PlaceRequest,
-    ) -> None:
+    def __init__(self, views: Views, settings: GraphSettings, limit: int, scratch_dir: Any) -> None:
         n, c, m = views.n, settings.n_clusters, settings.n_anchors
-        self._make = make
-        self._scratch = None if n * row_bytes <= limit else Scratch(asked.scratch_dir)
+        row_bytes = bytes_per_row(views, settings)
+        self._make = partial(MemoryRows, n_clusters=c, compiled=compiled_pays(n))
+        self._scratch = None if n * row_bytes <= limit else Scratch(scratch_dir)
         self._part_rows = max(1, limit // 2 // row_bytes // _PART_ROWS) * _PART_ROWS
         empty = self._scratch.array if self._scratch else np.empty
         edges = (n, len(views), settings.n_neighbors)

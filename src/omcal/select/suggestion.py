@@ -120,13 +120,6 @@ class ClusterNumber(Tabular):
         ]
 
     def remarks(self) -> list[str]:
-        """Return the sentences below the table.
-
-        Returns
-        -------
-        list of str
-            `sentence` alone.
-        """
         return [self.sentence()]
 
     def __str__(self) -> str:
