@@ -20,7 +20,7 @@ TARGET = ROOT / "docs" / "images" / "architecture.svg"
 STEPS = (
     ("fit(X)", "model/estimators.py"),
     ("views: checked once", "views/reading.py"),
-    ("a place is chosen", "places/base.py"),
+    ("a place is chosen", "places/choose.py"),
     ("learn: scalings, anchors", "method/scaling.py, anchors.py"),
     ("build: graphs, rows", "method/graph.py, places/"),
     ("Algorithm 1: one sweep an iteration", "method/solver.py, updates.py"),
@@ -71,7 +71,7 @@ def wrapped(words: str, most: int) -> list[str]:
 
 def house(y: float) -> tuple[list[str], float]:
     """The folders, floor by floor."""
-    parts = [text(0, y, "The wings: each floor may import those below it", "title")]
+    parts = [text(0, y, "Folders: each layer may import those below it", "title")]
     y += GAP
     for floor in layers():
         width = (WIDTH - GAP * (len(floor) - 1)) / len(floor)

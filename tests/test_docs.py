@@ -263,3 +263,40 @@ def test_the_table_of_other_packages_is_that_of_the_benchmark():
     summary = printed[printed.index("| method |") :].strip()
     shown = (ROOT / "docs" / "which_method.md").read_text(encoding="utf-8")
     assert summary in shown
+
+
+# Sentences that cite accuracies of a set: page -> text with {set/method}.
+CITED = {
+    "choosing": (
+        "CiteSeer {CiteSeer/OMCAL} in one run, {CiteSeer/Consensus} combined; "
+        "Cora {Cora/OMCAL} and {Cora/Consensus}; BBC {BBC4view/OMCAL} and {BBC4view/Consensus}.",
+        "HW2sources {HW2sources/OMCAL} (k-means {HW2sources/k-means, all views}, "
+        "spectral {HW2sources/spectral, all views})",
+        "OMCAL {CESC/OMCAL}, Consensus {CESC/Consensus}, AMGL {CESC/AMGL}, SLMVGC {CESC/SLMVGC}",
+        "OMCAL {Prokaryotic/OMCAL}, FSMSC {Prokaryotic/FSMSC}.",
+        "OMCAL {Dermatology/OMCAL}, Consensus {Dermatology/Consensus}",
+    ),
+    "which_method": (
+        "is {mean/Consensus} for Consensus, {mean/OMCAL} for OMCAL, {mean/FSMSC} for FSMSC",
+        "Handwritten {Handwritten/spectral, all views} against {Handwritten/OMCAL}, "
+        "Dermatology {Dermatology/spectral, all views} against {Dermatology/OMCAL}",
+    ),
+    "faq": ("a mean of {mean/OMCAL} against {mean/OMCAL.paper} over 17 data sets",),
+}
+
+
+@pytest.mark.parametrize("page", CITED)
+def test_accuracies_in_sentences_are_those_of_the_benchmark(page):
+    printed = (ROOT / "benchmarks" / "results" / "defaults.md").read_text(encoding="utf-8")
+    sets, methods = (part.splitlines() for part in printed.strip().split("\n\n"))
+    titles = [title.strip() for title in sets[0].split("|")[2:-1]]
+    accuracy = {}
+    for row in sets[2:]:
+        name, *cells = [cell.strip(" *") for cell in row.split("|")[1:-1]]
+        accuracy |= {f"{name}/{t}": cell[1:5] for t, cell in zip(titles, cells, strict=True)}
+    for row in methods[2:]:
+        title, mean = [cell.strip() for cell in row.split("|")[1:3]]
+        accuracy[f"mean/{title}"] = mean[1:5]
+    shown = " ".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").split())
+    for sentence in CITED[page]:
+        assert re.sub(r"{(.*?)}", lambda found: accuracy[found[1]], sentence) in shown
