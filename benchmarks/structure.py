@@ -3,8 +3,9 @@
     python benchmarks/structure.py FOLDER [--noise 100] [--out benchmarks/results/structure.md]
 
 Noise has 120 to 1500 samples in one to five views of 4 to 300 features, and is fitted with 2 to 15
-clusters. The settings of the test were chosen on the seeds 0 and 2024; the default seed was first
-drawn for the report. Of labelled sets at most 2000 samples are taken, with the number of classes.
+clusters. The settings of the test were chosen on the seeds 77 and 1001 to 1004; the default seed
+was first drawn for the report. Of labelled sets at most 2000 samples are taken, with the number of
+classes.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--noise", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=77)
+    parser.add_argument("--seed", type=int, default=2001)
     default = Path(__file__).parent / "results" / "structure.md"
     parser.add_argument("--out", type=Path, default=default)
     options = parser.parse_args()

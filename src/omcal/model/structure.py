@@ -21,13 +21,13 @@ from omcal.views.view import Matrix, Views
 # than four of them.
 _FEW, _MANY = 192, 256
 _FEWEST = 50  # distinct samples: of fewer nothing is said
-_DIRECTIONS = 40  # of a wide view, those of largest variance
+_NARROW = 40  # features up to which a dense view is drawn by its columns
 _NEIGHBOURS = 8
-_DRAWS, _RUNS, _ITERATIONS = 2, 4, 6  # draws of the null, at most; k-means of each
-# Separation beyond that of the null: below it are 95 of 100 sets of noise (benchmarks/structure.py)
-MARGIN = 0.05
-_CLEAR = 0.25  # separation beyond that of the null that needs no further samples
-_ONE_DRAW = 0.1  # distance from the margin that needs no further draw: two draws differ by less
+_DRAWS, _RUNS, _ITERATIONS = 2, 4, 6  # draws of the null, at most; k-means of each, at least
+# Share of the separation that noise lacks: below it are 95 of 100 sets of noise
+# (benchmarks/structure.py).
+MARGIN = 0.1
+_ONE_DRAW = 0.06  # distance from the margin that needs no further draw: two draws differ by less
 _ATOMS = 12  # distinct values up to which a feature is discrete
 
 Points = NDArray[np.float32]
@@ -42,8 +42,8 @@ class Structure(NamedTuple):
         Assortativity of the labels over the nearest neighbours in each view: 1 where all
         neighbours share a cluster, 0 where they do so as often as by chance.
     null : float
-        Mean separation of k-means on draws from one Gaussian with the covariance of the views, in
-        which discrete features keep their values.
+        Separation of the best of several k-means, of all views and of each, on draws from one
+        Gaussian with the covariance of the views, in which discrete features keep their values.
     n_samples : int
         Number of samples that were compared.
     """
@@ -55,7 +55,12 @@ class Structure(NamedTuple):
     @property
     def found(self) -> bool:
         """Whether the labels separate the samples better than noise is separated."""
-        return self.separation > self.null + MARGIN
+        return self.separation > _needed(self.null)
+
+
+def _needed(null: float) -> float:
+    """Return the separation up to which labels may be those of noise."""
+    return null + MARGIN * (1 - null)
 
 
 def sample_size(n: int, n_clusters: int) -> int:
@@ -89,37 +94,26 @@ def find_structure(scaled: Sequence[Matrix], labels: Array, seed: int = 0) -> St
     >>> find_structure([noise], (noise[:, 0] > 0).astype(int)).found
     False
     """
-    # A clear answer from every second sample is enough: it takes a third of the time.
-    n, c = len(labels), len(np.unique(labels))
-    if n >= max(2 * _FEWEST, 8 * c):
-        found = _compared([X[::2] for X in scaled], labels[::2], seed)
-        if found is not None and found.separation > found.null + _CLEAR:
-            return found
-    return _compared(scaled, labels, seed)
-
-
-def _compared(scaled: Sequence[Matrix], labels: Array, seed: int) -> Structure | None:
-    """Do `find_structure` with all of the samples."""
     if len(labels) < _FEWEST:
         return None
+    scaled = [X for X in scaled if X.shape[1]]
     with np.errstate(all="ignore"):
-        size = max([1e-300, *(float(np.abs(X).max()) for X in scaled if X.shape[1])])
-        points = [few_directions(X / size, _DIRECTIONS) for X in scaled if X.shape[1]]
-    points = [X for X in points if np.ptp(X, axis=0).max(initial=0.0) > 0]
+        size = max([1e-300, *(float(max(X.max(), -X.min())) for X in scaled)])
+        points = [_centred(X, size) for X in scaled]
     rng = np.random.default_rng(seed)
     kept = _distinct(points, rng)
-    points, codes = [X[kept] for X in points], np.unique(labels[kept], return_inverse=True)[1]
+    codes = np.unique(labels[kept], return_inverse=True)[1]
+    views = [_InnerProducts.of(X if len(kept) == len(labels) else X[kept]) for X in points]
+    views = [view for view in views if view.vary]
     n, c = len(codes), int(codes.max(initial=0)) + 1
-    if n < _FEWEST or not 2 <= c <= n // 2:
+    if n < _FEWEST or not 2 <= c <= n // 2 or not views:
         return None
-    together = np.hstack(points)
-    cuts = np.cumsum([X.shape[1] for X in points])[:-1]
-    own = max_separation(ties(together, cuts), codes[None])
+    own = max_separation(ties(_with_sum([view.products for view in views])), codes[None])
     null: list[float] = []
     for _ in range(_DRAWS):
-        drawn = with_atoms(gaussian_like(together, rng), together)
-        null.append(max_separation(ties(drawn, cuts), k_means(drawn, c, rng)))
-        if abs(own - null[0] - MARGIN) > _ONE_DRAW:
+        drawn = _with_sum(_like(views, rng))
+        null.append(max_separation(ties(drawn), k_means(drawn, c, rng)))
+        if abs(own - _needed(null[0])) > _ONE_DRAW:
             break
     return Structure(own, float(np.mean(null)), n)
 
@@ -176,13 +170,63 @@ def few_directions(X: Matrix, most: int = 200) -> Points:
     return np.ascontiguousarray(X - X.mean(axis=0), dtype=np.float32)
 
 
-def _distinct(points: Sequence[Points], rng: np.random.Generator) -> Array:
+def _centred(X: Matrix, size: float) -> Matrix:
+    """Return X / size as float32; dense rows are centred."""
+    if sparse.issparse(X):
+        return (X / size).astype(np.float32)
+    points = np.divide(X, size, out=np.empty(X.shape, np.float32), casting="same_kind")
+    points -= points.mean(axis=0)
+    return points
+
+
+def _distinct(points: Sequence[Matrix], rng: np.random.Generator) -> Array:
     """Return one row of each group of equal ones: counts repeat, draws of a Gaussian do not."""
     if not points:
         return np.empty(0, dtype=np.intp)
     keys = sum(X @ rng.standard_normal(X.shape[1], dtype=np.float32) for X in points)
     size = float(np.abs(keys).max())
     return np.sort(np.unique(np.round(keys / max(size, 1e-30), 5), return_index=True)[1])
+
+
+class _InnerProducts(NamedTuple):
+    """The inner products of the centred rows of a view, which distances and draws come from."""
+
+    products: Points  # (n, n)
+    columns: Points | None  # of a narrow view
+    vary: bool  # whether the rows differ by more than rounding
+
+    @classmethod
+    def of(cls, X: Matrix) -> _InnerProducts:
+        products = X @ X.T
+        products = np.asarray(products.toarray() if sparse.issparse(X) else products)
+        before = np.trace(products)
+        means = products.mean(axis=0)
+        products -= means
+        products -= means[:, None] - means.mean()
+        columns = None if sparse.issparse(X) or X.shape[1] > _NARROW else X
+        return cls(products, columns, bool(np.trace(products) > 1e-6 * before))
+
+
+def _like(views: Sequence[_InnerProducts], rng: np.random.Generator) -> list[Points]:
+    """Return inner products of one draw of all views, from a Gaussian with their covariance.
+
+    Random combinations Z X of the centred rows have it; their inner products are Z X Xᵀ Zᵀ.
+    """
+    n = len(views[0].products)
+    Z = rng.standard_normal((n, n), dtype=np.float32) / np.sqrt(np.float32(n))
+    found = []
+    for products, columns, _ in views:
+        if columns is None:
+            found.append(Z @ products @ Z.T)
+        else:
+            drawn = with_atoms(Z @ columns, columns)
+            found.append(drawn @ drawn.T)
+    return found
+
+
+def _with_sum(products: list[Points]) -> Points:
+    """Return the inner products of several views, and of all side by side: (1 or V + 1, n, n)."""
+    return np.stack([*products, sum(products[1:], products[0])] if len(products) > 1 else products)
 
 
 def gaussian_like(X: Points, rng: np.random.Generator) -> Points:
@@ -210,17 +254,18 @@ def with_atoms(drawn: Points, X: Points) -> Points:
     return drawn
 
 
-def ties(X: Points, cuts: Array) -> Points:
+def ties(products: Points) -> Points:
     """Count in how many views each row is among the nearest of another, (n, n).
 
-    The views end at `cuts`; all of them side by side count as a further one.
+    Views are given by the inner products of their rows, (V, n, n).
     """
-    n = len(X)
+    n = products.shape[1]
     k, found = min(_NEIGHBOURS, n // 4), np.zeros((n, n), dtype=np.float32)
-    for view in [*np.split(X, cuts, axis=1), *([X] if len(cuts) else [])]:
-        D = np.square(view).sum(axis=1) - 2 * view @ view.T
-        np.fill_diagonal(D, np.inf)
-        found += np.sort(D, axis=1)[:, k - 1 : k] >= D  # sooner than a partition with indices
+    for view in products:
+        nearness = view - view.diagonal() / 2
+        np.fill_diagonal(nearness, -np.inf)
+        # To sort is sooner than a partition with indices.
+        found += nearness >= np.sort(nearness, axis=1)[:, n - k, None]
     return found
 
 
@@ -237,41 +282,47 @@ def max_separation(tied: Points, labels: Array) -> float:
     """
     members = _members(labels, int(labels.max()) + 1)
     total = tied.sum()
-    inside = ((members @ tied) * members).sum(axis=(1, 2)) / total
+    inside = np.einsum("rcn,rcn->r", members @ tied, members) / total
     ends = tied.sum(axis=0) + tied.sum(axis=1)
     chance = np.square(members @ ends / (2 * total)).sum(axis=1)
     return float(((inside - chance) / np.maximum(1 - chance, 1e-12)).max())
 
 
 def _members(labels: Array, c: int) -> Points:
-    """Return ones for the samples of each cluster, (runs, c, n)."""
-    return np.asarray(labels[:, None] == np.arange(c)[:, None], dtype=np.float32)
+    """Return ones for the samples of each cluster, (..., c, n)."""
+    return np.asarray(labels[..., None, :] == np.arange(c)[:, None], dtype=np.float32)
 
 
-def k_means(X: Points, c: int, rng: np.random.Generator) -> Array:
-    """Return labels of several k-means runs, (runs, n)."""
-    C = _seeds(X, c, rng)
-    labels = np.zeros((_RUNS, len(X)), dtype=np.intp)
+def k_means(products: Points, c: int, rng: np.random.Generator) -> Array:
+    """Return labels of k-means runs in each view, (runs, n), from inner products, (V, n, n)."""
+    V, n, _ = products.shape
+    labels = _nearest_seeds(products, c, rng)
     for _ in range(_ITERATIONS):
-        labels = (np.square(C).sum(axis=2)[..., None] - 2 * C @ X.T).argmin(axis=1)
         members = _members(labels, c)
-        sizes = members.sum(axis=2)[..., None]
-        C = np.where(sizes > 0, members @ X / np.maximum(sizes, 1), C)
+        sizes = members.sum(axis=3, keepdims=True)
+        nearer = (members.reshape(V, -1, n) @ products).reshape(members.shape)
+        nearer /= np.maximum(sizes, 1)
+        # Squared lengths of the centres; nothing is near to those of no samples.
+        lengths = np.einsum("vrcn,vrcn->vrc", nearer, members)[..., None]
+        nearer -= np.where(sizes > 0, lengths / np.maximum(2 * sizes, 1), np.inf)
+        labels = nearer.argmax(axis=2)
+    return labels.reshape(-1, n)
+
+
+def _nearest_seeds(products: Points, c: int, rng: np.random.Generator) -> Array:
+    """Draw samples by k-means++ in each view; return which is nearest to each, (V, runs, n)."""
+    V, n, _ = products.shape
+    runs, view = -(-_RUNS // V), np.arange(V)[:, None]
+    squares = np.diagonal(products, axis1=1, axis2=2)
+    labels = np.zeros((V, runs, n), dtype=np.intp)
+    drawn, nearest = rng.integers(n, size=(V, runs)), np.full((V, runs, n), np.inf, np.float32)
+    for j in range(c):
+        if j:
+            up_to = nearest.cumsum(axis=2)
+            share = rng.random((V, runs, 1)) * up_to[..., -1:]
+            drawn = np.minimum((up_to < share).sum(axis=2), n - 1)
+        away = squares[:, None] + squares[view, drawn][..., None] - 2 * products[view, drawn]
+        closer = away < nearest
+        labels[closer] = j
+        nearest = np.maximum(np.where(closer, away, nearest), 0)
     return labels
-
-
-def _seeds(X: Points, c: int, rng: np.random.Generator) -> Points:
-    """Draw the first centres, (runs, c, d), by k-means++."""
-    n, d = X.shape
-    squares = np.square(X).sum(axis=1)
-    C = np.empty((_RUNS, c, d), dtype=X.dtype)
-    C[:, 0] = X[rng.integers(n, size=_RUNS)]
-    nearest = np.full((_RUNS, n), np.inf, dtype=X.dtype)
-    for j in range(1, c):
-        last = C[:, j - 1]
-        away = squares + np.square(last).sum(axis=1)[:, None] - 2 * last @ X.T
-        nearest = np.minimum(nearest, np.maximum(away, 0))
-        up_to = nearest.cumsum(axis=1)
-        drawn = rng.random((_RUNS, 1)) * up_to[:, -1:]
-        C[:, j] = X[np.minimum((up_to < drawn).sum(axis=1), n - 1)]
-    return C
