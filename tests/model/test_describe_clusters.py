@@ -10,7 +10,7 @@ from scipy import sparse
 from omcal import OCAL, OMCAL
 from omcal.cli import main
 from omcal.datasets import make_multiview
-from omcal.model.describe import N_BINS
+from omcal.model.feature_effects import N_BINS
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_absent_samples_do_not_count():
 
 def test_blocks_change_nothing(model, data, tmp_path, monkeypatch):
     whole = model.describe_clusters(data.views).to_dict()
-    monkeypatch.setattr("omcal.model.describe._BLOCK_ENTRIES", 300)
+    monkeypatch.setattr("omcal.model.feature_effects._BLOCK_ENTRIES", 300)
     stored = {}
     for name, X in data.views.items():
         np.save(tmp_path / f"{name}.npy", X)

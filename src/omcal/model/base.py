@@ -309,7 +309,7 @@ class FittedModel(
         >>> {feature.feature for feature in found.features if abs(feature.effect) > 1}
         {'height'}
         """
-        from omcal.model.describe import describe_clusters
+        from omcal.model.feature_effects import describe_clusters
 
         return describe_clusters(self._described, X, feature_names, top, present)
 

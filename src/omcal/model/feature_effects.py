@@ -1,12 +1,27 @@
-"""Describe the clusters of a model: features that stand out, a table, and remarks."""
+"""Describe clusters by the features in which their samples differ from all others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from omcal.machine.arrays import Array
+from omcal.method.points import members
+from omcal.model.subset_fits import fitted_views, views_in_memory
 from omcal.model.tabular import Tabular
+from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.view import Matrix, View, Views
+
+N_BINS = 10
+_TYPICAL = 5
+_BLOCK_ENTRIES = 1 << 22
+_WIDE = 2.5  # standard deviations from the mean at which a distribution is cut
 
 
 @dataclass(frozen=True)
@@ -150,3 +165,226 @@ def _table_row(feature: FeatureEffect) -> tuple[str, ...]:
 
 def _listed(samples: tuple[int, ...]) -> str:
     return ", ".join(map(str, samples)) or "none"
+
+
+def describe_clusters(
+    model: Any,
+    X: ViewsLike,
+    feature_names: Mapping[str, Collection[object]] | None,
+    top: int,
+    present: PresentLike | None,
+) -> ClusterDescription:
+    """Return `FittedModel.describe_clusters` of a fitted OMCAL or OCAL."""
+    check_is_fitted(model)
+    if not isinstance(top, int | np.integer) or top < 1:
+        raise ValueError(f"top={top!r} must be an integer of at least 1.")
+    views = fitted_views(model, X, present)
+    if views.home == "cluster":
+        raise ValueError("X is in Dask, and its values are needed here; pass computed arrays.")
+    labels = np.asarray(model.labels_)
+    if views.n != len(labels):
+        raise ValueError(
+            f"X has {views.n} samples and the model was fitted to {len(labels)}; pass the X of fit."
+        )
+    names = _feature_names(model, views, feature_names or {})
+    parts = [
+        _ViewStudy(view.name, view.width, model.n_clusters_, scaling)
+        for view, scaling in zip(views, model._rule.learned.scalings, strict=True)
+    ]
+    _read(views, labels, parts, _ViewStudy.first)
+    for part in parts:
+        part.choose(top)
+    _read(views, labels, parts, _ViewStudy.second)
+    return ClusterDescription(
+        features=tuple(
+            feature
+            for cluster in range(model.n_clusters_)
+            for part in parts
+            for feature in part.effects(cluster, names.get(part.name))
+        ),
+        typical={part.name: part.typical() for part in parts},
+        cluster_sizes=tuple(np.bincount(labels, minlength=model.n_clusters_).tolist()),
+        named=tuple(name for name in views.names if name in names),
+        amounts=tuple(part.name for part in parts if part.amounts),
+    )
+
+
+def _feature_names(
+    model: Any, views: Views, given: Mapping[str, Collection[object]]
+) -> dict[str, list[str]]:
+    """Return the names of the features of each view that has any."""
+    unknown = [name for name in given if name not in views.names]
+    if unknown:
+        raise ValueError(
+            f"feature_names has {unknown[0]!r}, which is no view; use {list(views.names)}."
+        )
+    known = dict(zip(views.names, model._view_columns, strict=True))
+    found = {}
+    for view in views:
+        listed = given.get(view.name, view.columns or known.get(view.name))
+        if listed is None:
+            continue
+        if len(listed) != view.width:
+            raise ValueError(
+                f"feature_names[{view.name!r}] has {len(listed)} names for {view.width} features."
+            )
+        found[view.name] = [str(name) for name in listed]
+    return found
+
+
+def _read(
+    views: Views,
+    labels: Array,
+    parts: list[_ViewStudy],
+    add: Callable[[_ViewStudy, Matrix, Array, Array], None],
+) -> None:
+    """Pass blocks of rows of each view, with their labels and row numbers, to its part."""
+    start = 0
+    for block in views_in_memory(views):
+        for part, view in zip(parts, block, strict=True):
+            for rows, there in _pieces(view):
+                add(part, rows, labels[start + there], start + there)
+        start += block.n
+
+
+def _pieces(view: View) -> Iterator[tuple[Matrix, Array]]:
+    """Yield rows of samples that are in the view, as floats, and their row numbers."""
+    size = max(1, _BLOCK_ENTRIES // view.width)
+    n = view.array.shape[0]
+    for start in range(0, n, size):
+        there = np.arange(start, min(start + size, n))
+        if view.present is not None:
+            there = there[view.present[there]]
+        if len(there):
+            yield view.rows(there).astype(np.float64, copy=False), there
+
+
+class _ViewStudy:
+    """Sums over the clusters of one view."""
+
+    def __init__(self, name: str, width: int, n_clusters: int, scaling: Any) -> None:
+        self.name, self.scaling, self.c = name, scaling, n_clusters
+        self.n = np.zeros(n_clusters)
+        # Sums of x and x², of ln(1 + x) and its square, and of x as the model scales it.
+        self.plain, self.logged = np.zeros((2, 2, n_clusters, width))
+        self.scaled = np.zeros((n_clusters, width))
+        self.zeros = 0
+        self.least, self.largest = np.full(width, np.inf), np.full(width, -np.inf)
+        self.near: list[list[tuple[float, int]]] = [[] for _ in range(n_clusters)]
+        self.relative = scaling.kind.name == "tfidf"
+
+    def first(self, rows: Matrix, labels: Array, at: Array) -> None:
+        one = members(labels, self.c, np.float64)
+        self.n += one.sum(axis=1)
+        self.zeros += rows.shape[0] * rows.shape[1] - (
+            rows.count_nonzero() if sparse.issparse(rows) else np.count_nonzero(rows)
+        )
+        self.least = np.minimum(self.least, _dense(rows.min(axis=0)).ravel())
+        self.largest = np.maximum(self.largest, _dense(rows.max(axis=0)).ravel())
+        self.plain += _sums(one, rows)
+        if self.least.min() >= 0:
+            self.logged += _sums(one, _log(self._per_thousand(rows) @ rows))
+        self.scaled += _dense(one @ self.scaling.apply(rows))
+
+    def _per_thousand(self, rows: Matrix) -> Any:
+        """Return the left factor of amounts: a long text has more of every word."""
+        if not self.relative:
+            return sparse.eye_array(rows.shape[0])
+        total = np.asarray(rows.sum(axis=1)).ravel()
+        return sparse.diags_array(np.divide(1e3, total, out=np.zeros_like(total), where=total > 0))
+
+    @property
+    def amounts(self) -> bool:
+        """Whether values are never below zero, and mostly zero: counts, or weights of terms."""
+        total = self.n.sum() * len(self.least)
+        return bool(self.least.min() >= 0 and self.zeros > total / 2)
+
+    def choose(self, top: int) -> None:
+        """Choose the features of each cluster from the sums of the first pass."""
+        sums, squares = self.logged if self.amounts else self.plain
+        n, rest = self.n[:, None], self.n.sum() - self.n[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = sums.sum(axis=0) / self.n.sum()
+            variance = squares.sum(axis=0) / self.n.sum() - mean**2
+            # The rounding error of a constant feature is no difference.
+            deviation = np.sqrt(np.where(variance > 1e-12 * (mean**2 + 1e-300), variance, np.nan))
+            effect = (sums / n - (sums.sum(axis=0) - sums) / rest) / deviation
+            self.means = self.plain[0] / n, (self.plain[0].sum(axis=0) - self.plain[0]) / rest
+        self.effect = np.nan_to_num(effect, nan=0.0, posinf=0.0, neginf=0.0)
+        order = np.argsort(-np.abs(self.effect), axis=1, kind="stable")[:, :top]
+        self.chosen = [row[self.effect[c, row] != 0] for c, row in enumerate(order)]
+        self.columns = np.unique(np.concatenate(self.chosen)).astype(np.intp)
+        spread = np.nan_to_num(deviation)
+        least, largest = self.least, self.largest
+        if self.amounts:
+            bound = np.log1p(1e3) if self.relative else np.log1p(largest)
+            least, largest = np.zeros_like(least), np.broadcast_to(bound, mean.shape)
+        self.low = np.maximum(least, mean - _WIDE * spread)[self.columns]
+        self.high = np.minimum(largest, mean + _WIDE * spread)[self.columns]
+        self.limit = np.zeros_like(mean) if self.amounts else mean
+        self.above = np.zeros((len(self.columns), self.c))
+        self.bins = np.zeros((len(self.columns), self.c, N_BINS))
+        self.centres = self.scaled / np.maximum(self.n, 1)[:, None]
+
+    def second(self, rows: Matrix, labels: Array, at: Array) -> None:
+        few = _dense(rows[:, self.columns])
+        if self.amounts:
+            few = np.log1p(self._per_thousand(rows) @ few)
+        for k, column in enumerate(few.T):
+            above = column > self.limit[self.columns[k]]
+            self.above[k] += np.bincount(labels[above], minlength=self.c)
+            width = max(self.high[k] - self.low[k], 1e-300)
+            place = np.clip((column - self.low[k]) / width * N_BINS, 0, N_BINS - 1).astype(np.intp)
+            cells = np.bincount(labels * N_BINS + place, minlength=self.c * N_BINS)
+            self.bins[k] += cells.reshape(self.c, N_BINS)
+        scaled = self.scaling.apply(rows)
+        for cluster in np.unique(labels):
+            mine = np.flatnonzero(labels == cluster)
+            distances = _distances(scaled[mine], self.centres[cluster])
+            nearest = np.argsort(distances, kind="stable")[:_TYPICAL]
+            found = zip(distances[nearest].tolist(), at[mine[nearest]].tolist(), strict=True)
+            self.near[cluster] = sorted([*self.near[cluster], *found])[:_TYPICAL]
+
+    def typical(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(sample for _, sample in found) for found in self.near)
+
+    def effects(self, cluster: int, names: list[str] | None) -> Iterator[FeatureEffect]:
+        here, total = self.n[cluster], self.n.sum()
+        for feature in self.chosen[cluster]:
+            k = int(np.searchsorted(self.columns, feature))
+            inside, bins = self.bins[k, cluster], self.bins[k].sum(axis=0)
+            above = self.above[k, cluster]
+            yield FeatureEffect(
+                cluster=cluster,
+                view=self.name,
+                feature=str(feature) if names is None else names[feature],
+                effect=float(self.effect[cluster, feature]),
+                share=float(above / here),
+                share_elsewhere=float((self.above[k].sum() - above) / (total - here)),
+                mean=float(self.means[0][cluster, feature]),
+                mean_elsewhere=float(self.means[1][cluster, feature]),
+                low=float(self.low[k]),
+                high=float(self.high[k]),
+                inside=tuple((inside / here).tolist()),
+                outside=tuple(((bins - inside) / (total - here)).tolist()),
+            )
+
+
+def _sums(one: Any, rows: Matrix) -> Array:
+    squares = rows.power(2) if sparse.issparse(rows) else np.square(rows)
+    return np.stack([_dense(one @ rows), _dense(one @ squares)])
+
+
+def _log(rows: Matrix) -> Matrix:
+    return rows.log1p() if sparse.issparse(rows) else np.log1p(rows)
+
+
+def _dense(rows: Matrix) -> Array:
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
+
+
+def _distances(rows: Matrix, centre: Array) -> Array:
+    """Return the squared distances to the centre."""
+    squares = rows.power(2).sum(axis=1) if sparse.issparse(rows) else np.square(rows).sum(axis=1)
+    crossed = np.asarray(rows @ centre).ravel()
+    return np.asarray(np.asarray(squares).ravel() - 2 * crossed + centre @ centre)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omcal.machine.arrays import Array, Floats, Mask
+from omcal.method.points import members
 from omcal.places.team import SOLO, Team
 from omcal.views.missing import Gaps
 
@@ -56,10 +57,7 @@ def linked_gaps(gaps: Gaps, labels: Array, n_clusters: int, team: Team = SOLO) -
 def _by_cluster(missing: Mask, labels: Array, n_clusters: int) -> tuple[Floats, Floats]:
     """Return the number of missing cells per cluster and feature, and the sizes of the clusters."""
     sizes = np.bincount(labels, minlength=n_clusters).astype(np.float64)
-    order = np.argsort(labels, kind="stable")
-    sums = np.concatenate([np.zeros((1, missing.shape[1])), np.cumsum(missing[order], axis=0)])
-    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-    return np.diff(sums[ends], axis=0), sizes
+    return members(labels, n_clusters, np.float64) @ missing, sizes
 
 
 def _strengths(missing: Mask, labels: Array, n_clusters: int) -> Floats:
