@@ -16,7 +16,7 @@ from omcal.machine.scikit import scikit_constraints
 from omcal.model.base import FittedModel
 from omcal.model.cost import Estimate, view_sizes
 from omcal.model.doubts import warn
-from omcal.model.progress import logger, plain_interrupts, shown
+from omcal.model.progress import plain_interrupts, tell
 from omcal.views.like import PresentLike, ViewsLike
 from omcal.views.reading import refuse_second_view
 
@@ -85,7 +85,7 @@ class Clusterer(FittedModel):
         with run._telling():
             self._check_parameters(run)
             refuse_second_view(y)
-        with run._working(), shown(run.verbose), plain_interrupts():
+        with run._working(), plain_interrupts():
             interrupted = self._fit(run, X, y, present, like)
             warn(self)
         if interrupted:
@@ -133,7 +133,7 @@ class Clusterer(FittedModel):
         self._check_parameters(run)
         refuse_second_view(y)
         run._require_host()
-        with shown(run.verbose), plain_interrupts():
+        with plain_interrupts():
             self._partial_fit(X, present)
         return self
 
@@ -209,7 +209,7 @@ class Clusterer(FittedModel):
             names = [name for name in ("views", "weighting") if hasattr(inner, name)]
             how: dict[str, Any] = {name: getattr(inner, name) for name in ("scale", *names)}
             self.selection_ = n_clusters(X, present=present, random_state=self.random_state, **how)
-            logger.info("%s", self.selection_.sentence())
+            tell("%s", self.selection_.sentence(), shown=inner.verbose > 0)
         chosen = self.selection_
         self.n_clusters_ = int(inner.n_clusters) if chosen is None else chosen.suggestion
         inner.n_clusters_ = self.n_clusters_

@@ -16,7 +16,7 @@ from omcal.method.new_samples import indicate
 from omcal.method.points import members
 from omcal.method.solver import Problem
 from omcal.method.weights import agreement, uses_z
-from omcal.metrics import ari
+from omcal.metrics import ari, overlaps
 from omcal.model.subset_fits import (
     Refit,
     complete_rows,
@@ -197,9 +197,7 @@ class _Study:
     def _kept(self, fit: Refit) -> tuple[float, ...]:
         """Return each cluster's Jaccard index with the most similar cluster of another result."""
         c = self.basis.shape[1]
-        table = np.bincount(self.labels * c + fit.labels, minlength=c * c).reshape(c, c)
-        either = table.sum(axis=1)[:, None] + table.sum(axis=0) - table
-        return tuple((table / np.maximum(either, 1)).max(axis=1).tolist())
+        return tuple(best_overlaps(overlaps(self.labels, fit.labels, c, c)).tolist())
 
 
 class _Resample:
@@ -233,3 +231,9 @@ def agreement_with(graphs: AnchorGraphs, F: Array, G: Array) -> Floats:
 
 def _range(values: Sequence[float]) -> Range | None:
     return (float(min(values)), float(max(values))) if len(values) else None
+
+
+def best_overlaps(table: Array) -> Floats:
+    """Return for each row its largest Jaccard index, from the counts of shared samples."""
+    either = table.sum(axis=1)[:, None] + table.sum(axis=0) - table
+    return np.asarray((table / np.maximum(either, 1)).max(axis=1))

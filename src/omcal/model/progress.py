@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import copy
 from functools import wraps
 from types import FrameType
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 import numpy as np
 
 from omcal.machine.arrays import Floats
-from omcal.machine.process import ProcessSetting
 from omcal.machine.threads import blas_as_before, small_blas
 from omcal.method.rows import AbstractRows, Assignment
 from omcal.method.scaling import Scaling
@@ -27,6 +27,13 @@ logger: logging.Logger = logging.getLogger("omcal")
 ITERATION_DONE = "start %d, iteration %d: objective %.8g"
 RESUMED = "going on after %d passes in %s"
 RUN_DONE = "run %d of %d: objective %.8g"
+
+
+def tell(message: str, *args: Any, shown: bool, level: int = logging.INFO) -> None:
+    """Log a message; one to be shown is printed where the user has set up no logging for it."""
+    logger.log(level, message, *args)
+    if shown and not (logger.hasHandlers() and logger.isEnabledFor(level)):
+        sys.stderr.write(f"{message % args}\n")
 
 
 class StartTask:
@@ -159,7 +166,8 @@ class FitMonitor(Interruption):
 
     def say(self, message: str, *args: Any, detail: int = 1) -> None:
         """Log progress: shown from verbose=1 on, iterations from 2 on."""
-        logger.log(logging.INFO if self._verbose >= detail else logging.DEBUG, message, *args)
+        shown = self._verbose >= detail
+        tell(message, *args, shown=shown, level=logging.INFO if shown else logging.DEBUG)
 
     def renewed(self) -> Self:
         """Return a monitor for further work, which an earlier Ctrl-C does not cut short."""
@@ -192,32 +200,6 @@ class FitMonitor(Interruption):
     def end(self) -> None:
         """Announce that the estimator is fitted."""
         self._context.call_on_fit_task_end(**self._hook, reconstruction_attributes={})
-
-
-class _ProgressHandler(logging.StreamHandler[TextIO]):
-    """Print progress where the user has set up no logging."""
-
-
-def _show_progress() -> None:
-    if not logger.hasHandlers():
-        logger.addHandler(_ProgressHandler())
-    if logger.getEffectiveLevel() > logging.INFO:
-        logger.setLevel(logging.INFO)
-
-
-def _show_as_before(level: int) -> None:
-    logger.setLevel(level)
-    for handler in list(logger.handlers):
-        if isinstance(handler, _ProgressHandler):
-            logger.removeHandler(handler)
-
-
-_SHOWN = ProcessSetting(lambda: logger.level, _show_progress, _show_as_before)
-
-
-def shown(verbose: int) -> AbstractContextManager[None]:
-    """Show the messages of `FitMonitor.say` in the block."""
-    return _SHOWN.held() if verbose else nullcontext()
 
 
 Optimised = tuple[Solution, Assignment]

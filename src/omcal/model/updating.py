@@ -21,7 +21,7 @@ from omcal.model.certainty import typicality
 from omcal.model.cost import ViewSize
 from omcal.model.drift import Reference, compare_views
 from omcal.model.preparation import PlacedEstimator
-from omcal.model.progress import FitMonitor, all_or_nothing, logger
+from omcal.model.progress import FitMonitor, all_or_nothing, tell
 from omcal.model.stream import Reservoir, Strangers, StreamSums, grow, stable_group, taken
 from omcal.model.subset_fits import views_in_memory
 from omcal.places.choose import PlaceRequest, place_for
@@ -189,7 +189,7 @@ class UpdatedEstimator(PlacedEstimator):
             return False
         grow(self, group)
         self._strangers = None
-        logger.info("%s, now cluster %d", text, self.n_clusters_ - 1)
+        tell("%s, now cluster %d", text, self.n_clusters_ - 1, shown=self.verbose > 0)
         return True
 
     def _batch_graphs(self, views: Views, compiled: bool) -> AnchorGraphs:

@@ -195,26 +195,23 @@ def _wait_for_worker(client: Client) -> None:
     """Wait for a worker, with a warning and a time limit; a task makes adaptive clusters grow."""
     (task,) = submit_each(client, "worker", int)
     where = client.scheduler.address if client.scheduler else "?"
-    if _ends_within(task, _SILENT_SECONDS):
+    try:
+        task.result(timeout=_SILENT_SECONDS)
         return
-    logger.warning(
-        "the Dask cluster at %s has no workers; waiting for one, %d s at most", where, _MOST_SECONDS
-    )
-    if not _ends_within(task, _MOST_SECONDS):
+    except TimeoutError:
+        logger.warning(
+            "the Dask cluster at %s has no workers; waiting for one, %d s at most",
+            where,
+            _MOST_SECONDS,
+        )
+    try:
+        task.result(timeout=_MOST_SECONDS)
+    except TimeoutError as error:
         task.cancel()
         raise ConnectionError(
             f"the Dask cluster at {where} has had no worker for {_MOST_SECONDS} s; start some "
             "(dask worker ADDRESS), or fit without client=."
-        )
-
-
-def _ends_within(task: Future, seconds: float) -> bool:
-    """Whether a task ends within this time."""
-    try:
-        task.result(timeout=seconds)
-    except TimeoutError:
-        return False
-    return True
+        ) from error
 
 
 def _aligned(views: Views, client: Client | None) -> list[Any]:

@@ -31,17 +31,20 @@ def read_columns(columns: Mapping[str, Any], n: int) -> list[Column]:
     """Check the columns that a user has given and turn them into shades and codes."""
     found = []
     for name, values in columns.items():
-        array = np.asarray(values)
-        if array.shape != (n,):
-            raise ValueError(
-                f"columns[{name!r}] has shape {array.shape}; give one value for each of {n} "
-                "samples."
-            )
+        array = one_per_sample(f"columns[{name!r}]", values, n)
         continuous = array.dtype.kind == "f" or (
             array.dtype.kind in "iu" and len(np.unique(array)) > _FEW
         )
         found.append(_shades(str(name), array) if continuous else _codes(str(name), array))
     return found
+
+
+def one_per_sample(what: str, values: Any, n: int) -> Array:
+    """Return an array of n values; raise for any other shape."""
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise ValueError(f"{what} has shape {array.shape}; give one value for each of {n} samples.")
+    return array
 
 
 def _shades(name: str, array: Array) -> Column:

@@ -24,7 +24,7 @@ from omcal.model.view_effects import ViewExplanation
 from omcal.places.data_scan import complete_sample
 from omcal.places.memory import MemoryRows, learn_in_memory
 from omcal.plots.clusters import class_counts, diagonal_order
-from omcal.report.columns import Column, read_columns
+from omcal.report.columns import Column, one_per_sample, read_columns
 from omcal.report.evidence import Evidence, find_evidence
 from omcal.report.html import Html, mark
 from omcal.report.layout import SampleMap, make_map
@@ -113,10 +113,10 @@ class Findings:
         self.source = options.get("source", "")
         self.seconds, self.command = options.get("seconds"), options.get("command")
         self.random_state = options.get("random_state", 0)
-        classes = _one_per_sample("y", y, n)
-        names = _one_per_sample("names", options.get("names"), n)
+        classes = None if y is None else one_per_sample("y", y, n)
+        names = options.get("names")
         self.classes = None if classes is None else [str(name) for name in classes]
-        self.names = None if names is None else [str(name) for name in names]
+        self.names = None if names is None else list(map(str, one_per_sample("names", names, n)))
         self.columns: list[Column] = read_columns(options.get("columns") or {}, n)
         positions = _checked_positions(options.get("positions"), n)
         self.class_table = None if classes is None else _class_table(classes, labels, c)
@@ -165,15 +165,6 @@ class Findings:
     def name(self, sample: int) -> str:
         """Return the name of a sample, or its number in words."""
         return f"sample {sample}" if self.names is None else self.names[sample]
-
-
-def _one_per_sample(what: str, values: Any, n: int) -> Array | None:
-    if values is None:
-        return None
-    array = np.asarray(values)
-    if array.shape != (n,):
-        raise ValueError(f"{what} has shape {array.shape}; give one value for each of {n} samples.")
-    return array
 
 
 def _checked_positions(positions: Any, n: int) -> Array | None:

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from omcal.machine.arrays import Array, Floats, Seed
 from omcal.method.points import members
 from omcal.method.scaling import Scale, Scaling
+from omcal.model.explain import best_overlaps
 from omcal.model.structure import few_directions
 from omcal.select.levels import Level, Progress, Runs, fit_levels
 from omcal.select.number import check_numbers, n_clusters, whole_sample
@@ -317,11 +318,7 @@ def edges_of(level: int, table: Array) -> list[Edge]:
 
 def similarity(labels: Array, runs: Sequence[Array]) -> tuple[float, ...]:
     """Return for each cluster the mean Jaccard index with the most similar cluster of each run."""
-    found = []
-    for run in runs:
-        table = overlap(labels, run)
-        union = table.sum(axis=1)[:, None] + table.sum(axis=0) - table
-        found.append((table / np.maximum(union, 1)).max(axis=1))
+    found = [best_overlaps(overlap(labels, run)) for run in runs]
     return tuple(np.mean(found, axis=0).tolist())
 
 
