@@ -17,8 +17,8 @@ from omcal.datasets.readers import find_format, promised, tables_in
 from omcal.datasets.readers.csv_files import one_column_header
 from omcal.views.like import TableLike
 from omcal.views.pair import DataError, Ids, as_text, is_whole, require_unique
-from omcal.views.table import column_names, is_arrow
 from omcal.views.typed import Columns
+from omcal.views.view import column_names, is_arrow
 
 OnePath: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = OnePath | Sequence[OnePath] | Mapping[str, OnePath]

@@ -17,8 +17,7 @@ from omcal.views.frames import frame_table, is_frame
 from omcal.views.named import NamedViews
 from omcal.views.pair import Ids
 from omcal.views.stored import is_stored, stored_table
-from omcal.views.table import Table
-from omcal.views.view import View, is_dask
+from omcal.views.view import Table, View, is_dask
 
 Home = Literal["any", "host", "memory"]
 Split = Callable[[int, tuple[str, ...] | None], dict[str, slice | Array | None]]

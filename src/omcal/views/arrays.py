@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_array
 
 from omcal.machine.arrays import Array
 from omcal.views.stored import in_memory
-from omcal.views.table import NESTED, Table, require_2d
-from omcal.views.view import Matrix, View
+from omcal.views.view import NESTED, Matrix, Table, View, require_2d
 
 _DENSE_SHARE = 2 / 3  # of stored entries, from which on a dense array takes less memory
 

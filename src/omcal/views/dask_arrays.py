@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from omcal.views.table import Table, column_names, require_numeric
-from omcal.views.view import View
+from omcal.views.view import Table, View, column_names, require_numeric
 
 
 def dask_table(data: Any, name: str) -> Table:

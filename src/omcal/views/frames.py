@@ -9,9 +9,8 @@ import numpy as np
 from omcal.machine.arrays import Array
 from omcal.views.arrays import numeric_matrix
 from omcal.views.pair import Ids, as_text, numbers_rows
-from omcal.views.table import Table, column_names, is_arrow
 from omcal.views.typed import frame_column, is_numeric, side_by_side
-from omcal.views.view import View
+from omcal.views.view import Table, View, column_names, is_arrow
 
 
 def frame_table(frame: Any, name: str) -> Table:

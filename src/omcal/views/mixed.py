@@ -20,7 +20,6 @@ from omcal.views.frames import index_of, is_frame
 from omcal.views.missing import MissingCells
 from omcal.views.named import NamedViews
 from omcal.views.pair import as_text, is_id_name, numbers_rows
-from omcal.views.table import is_arrow
 from omcal.views.typed import (
     Columns,
     as_floats,
@@ -29,6 +28,7 @@ from omcal.views.typed import (
     is_numeric,
     side_by_side,
 )
+from omcal.views.view import is_arrow
 
 MOST_LEVELS = 50  # of a category; more are free text
 SEASON = {"sin": np.sin, "cos": np.cos}

@@ -17,8 +17,7 @@ from scipy import sparse
 from omcal.machine.arrays import Array
 from omcal.machine.optional import require
 from omcal.views.filling import Fill
-from omcal.views.table import Table, column_names, require_numeric
-from omcal.views.view import Home, View
+from omcal.views.view import Home, Table, View, column_names, require_numeric
 
 Block = TypeVar("Block")
 

@@ -11,8 +11,7 @@ from omcal.machine import torch
 from omcal.machine.arrays import Array, Mask
 from omcal.machine.torch import Device, Tensor, numpy_dtype, torch_dtype
 from omcal.views.filling import ROUNDS, Fill
-from omcal.views.table import Table, require_2d
-from omcal.views.view import Home, View, Views
+from omcal.views.view import Home, Table, View, Views, require_2d
 
 
 def tensor_table(tensor: Tensor, name: str) -> Table:

@@ -17,7 +17,7 @@ import numpy as np
 
 from omcal.machine.arrays import Array, Floats, Mask
 from omcal.views.pair import as_text, is_gap
-from omcal.views.table import column_names, is_arrow
+from omcal.views.view import column_names, is_arrow
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|\+00:00)?)?", re.A)
 _CODE = 10**15
