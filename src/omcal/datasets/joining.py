@@ -181,9 +181,6 @@ def join(parts: Mapping[str, Part], how: str) -> MultiViewData:
     if not with_views:
         raise DataError(f"none of {listed(parts)} holds a view.")
     pairing, note = _match(parts, how)
-    positions = {
-        key: np.arange(pairing.n) if rows is None else rows for key, rows in pairing.rows.items()
-    }
     views: dict[str, Any] = {}
     present: dict[str, Array] = {}
     feature_names: dict[str, Array] = {}
@@ -191,14 +188,14 @@ def join(parts: Mapping[str, Part], how: str) -> MultiViewData:
     names = [name for _, data in with_views for name in data.views]
     for key, own in with_views:
         clashes = {name: f"{key}:{name}" for name in own.views if names.count(name) > 1}
-        data, place = _with_names(own, clashes), positions[key]
+        data, place = _with_names(own, clashes), pairing.rows[key]
         for name, view in data.views.items():
             views[name] = spread_rows(view, place)
             mask = (data.present or {}).get(name, np.ones(own.n_samples, dtype=bool))
             present[name] = (place >= 0) & mask[place]
         feature_names |= data.feature_names or {}
         scales |= data.scales
-    labels, label_name, notes = _merged_labels(parts, positions)
+    labels, label_name, notes = _merged_labels(parts, pairing.rows)
     said = (f"{key}: {note}" for key, part in parts.items() for note in part.notes)
     return MultiViewData(
         views,
@@ -303,7 +300,7 @@ def add_labels(
             found = found.by_position()
         pairing = pair([as_member("the data", data), as_member("the labels", found)], "outer")
     place = pairing.rows["the labels"]  # the samples of the data are the first
-    labels = found.labels if place is None else spread_labels(found.labels, place[: data.n_samples])
+    labels = spread_labels(found.labels, place[: data.n_samples])
     note = f"labels of {path.name} joined by position"
     if data.ids is not None and found.ids is not None:
         others = pairing.n - data.n_samples

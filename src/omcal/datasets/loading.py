@@ -170,7 +170,7 @@ def read_sources(paths: Paths, header: bool | None = None) -> list[Source]:
     """Read the contents of files, one source per file or table."""
     if isinstance(paths, Mapping):
         return [
-            replace(_only_source(Path(path), header), key=str(name), named=True)
+            replace(only_source(Path(path), header), key=str(name), named=True)
             for name, path in paths.items()
         ]
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
@@ -193,15 +193,11 @@ def read_label_table(path: Path, header: bool | None = None) -> Contents:
     with reading(path, "a file of labels"):
         if header is None and find_format(path).name == "CSV":
             header = one_column_header(path)
-    return read_table(path, header)
+    return only_source(path, header).contents
 
 
-def read_table(path: Path, header: bool | None = None) -> Contents:
-    """Read the contents of a file that holds one table."""
-    return _only_source(path, header).contents
-
-
-def _only_source(path: Path, header: bool | None) -> Source:
+def only_source(path: Path, header: bool | None = None) -> Source:
+    """Read a file that holds one table."""
     sources = _sources(path, header)
     if len(sources) > 1:
         names = [source.key for source in sources]

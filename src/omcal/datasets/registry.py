@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize as unit_rows
 from omcal.datasets._contents import Contents, reading
 from omcal.datasets._data import MultiViewData
 from omcal.datasets._selection import Choice, select
-from omcal.datasets.loading import read_table
+from omcal.datasets.loading import only_source
 from omcal.machine.arrays import Array
 from omcal.views.pair import DataError
 
@@ -247,7 +247,7 @@ def load_paper_dataset(
             "a cell X, the labels in Y)."
         )
     source, path = found
-    contents = read_table(path)
+    contents = only_source(path).contents
     with reading(path, contents.format):
         data = select(contents, path, Choice(ids=False))
         data = source.prepare(data, contents) if source.prepare else data

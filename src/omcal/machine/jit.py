@@ -14,18 +14,15 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     import numba
 
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-        def plain() -> Callable[..., Any]:
-            made: Callable[..., Any] = numba.njit(nogil=True, **options)(function)
-            return made
-
-        kept: Callable[..., Any]
+        # Both are compiled at their first call only.
+        plain: Callable[..., Any] = numba.njit(nogil=True, **options)(function)
         try:
-            kept = numba.njit(nogil=True, cache=True, **options)(function)
+            kept: Callable[..., Any] = numba.njit(nogil=True, cache=True, **options)(function)
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
             # Neither the package's folder nor the user's can be written to.
-            return plain()
+            return plain
 
         def call(*given: Any) -> Any:
             nonlocal kept
@@ -38,7 +35,7 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-                kept = plain()
+                kept = plain
                 return kept(*given)
 
         return call

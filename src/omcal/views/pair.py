@@ -107,7 +107,7 @@ class Member:
 class Pairing:
     """Which rows of each table form the samples."""
 
-    rows: dict[str, Array | None]  # of each table, -1 for an absent sample; None: as they stand
+    rows: dict[str, Array]  # of each table; -1 for an absent sample
     ids: Array | None  # the name of each sample; None where samples have none or share them
     n: int  # number of samples
     shared: int  # number of samples in every table
@@ -139,7 +139,7 @@ def pair(members: Sequence[Member], how: How = "same") -> Pairing:
         unique = names is not None and len(np.unique(names)) == len(names)
         n = members[0].n
         by_ids = unique and len(known) == len(members)
-        as_they_stand: dict[str, Array | None] = dict.fromkeys(m.name for m in members)
+        as_they_stand = dict.fromkeys([member.name for member in members], np.arange(n))
         return Pairing(as_they_stand, names if unique else None, n, n, by_ids)
     remedy = _REMEDIES["same" if how == "same" else "join"]
     if not telling or len(known) < len(members):
@@ -173,7 +173,7 @@ def _by_ids(members: Sequence[Member], ids: list[Array], how: How, remedy: str) 
         for member, places in zip(members, index, strict=True)
     }
     hint = _differently_written(index) if few else ""
-    return Pairing(dict(rows), np.array(samples), len(samples), len(shared), True, hint)
+    return Pairing(rows, np.array(samples), len(samples), len(shared), True, hint)
 
 
 def require_unique(ids: Array, where: str) -> None:

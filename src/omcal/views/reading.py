@@ -135,7 +135,7 @@ def pair_views(given: Given, present: Any = None) -> Given:
     moved = {
         name: places
         for name, places in rows.items()
-        if places is not None and not np.array_equal(places, np.arange(len(places)))
+        if not np.array_equal(places, np.arange(len(places)))
     }
     if moved and present is not None:
         raise PairingError(

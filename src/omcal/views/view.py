@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -181,9 +181,6 @@ class Views(Sequence[View]):
 
     def __len__(self) -> int:
         return len(self._views)
-
-    def __iter__(self) -> Iterator[View]:
-        return iter(self._views)
 
     @property
     def n(self) -> int:
