@@ -14,8 +14,8 @@ from omcal.datasets._names import PRESENT_SUFFIX, is_label_name
 from omcal.datasets._selection import label_vectors
 from omcal.datasets.loading import LoadOptions, Paths, load_sources, read_sources
 from omcal.machine.arrays import Array
-from omcal.views.missing import count_cells
-from omcal.views.mixed import describe_columns, lost_cells
+from omcal.views.missing import count_cells, lost_cells
+from omcal.views.mixed import describe_columns
 from omcal.views.pair import DataError
 from omcal.views.stored import StoredArray, StoredTable
 from omcal.views.view import View

@@ -163,16 +163,10 @@ def renamed(data: MultiViewData, key: str, asked: Sequence[str] | None = None) -
 
 
 def _with_names(data: MultiViewData, names: Mapping[str, str]) -> MultiViewData:
-    def named(members: dict[str, Any] | None) -> Any:
-        return members and {names.get(name, name): member for name, member in members.items()}
-
-    return replace(
-        data,
-        views=named(data.views),
-        present=named(data.present),
-        feature_names=named(data.feature_names),
-        scales=named(data.scales),
-    )
+    views = data.views.renamed([names.get(name, name) for name in data.views])
+    scales = {names.get(name, name): scale for name, scale in data.scales.items()}
+    present, titles = views.present or None, views.feature_names or None
+    return replace(data, views=views, present=present, feature_names=titles, scales=scales)
 
 
 def join(parts: Mapping[str, Part], how: str) -> MultiViewData:

@@ -22,9 +22,9 @@ from omcal.places.base import Place
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.places.team import facts_of, team_of
 from omcal.views.like import PresentLike, ViewsLike
-from omcal.views.missing import count_missing
+from omcal.views.missing import count_missing, fill_missing
 from omcal.views.present import check_present, require_enough
-from omcal.views.reading import fill_missing, read_views
+from omcal.views.reading import read_views
 from omcal.views.view import MissingValuesError, Views
 
 

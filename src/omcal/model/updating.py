@@ -26,8 +26,9 @@ from omcal.model.stream import Reservoir, Strangers, StreamSums, grow, stable_gr
 from omcal.model.subset_fits import views_in_memory
 from omcal.places.choose import PlaceRequest, place_for
 from omcal.views.like import PresentLike, ViewsLike
+from omcal.views.missing import fill_missing
 from omcal.views.present import check_present
-from omcal.views.reading import fill_missing, read_views
+from omcal.views.reading import read_views
 from omcal.views.view import MissingValuesError, Views
 
 _REFIT_RATE = 0.001  # of refits without need, per comparison and view

@@ -20,7 +20,8 @@ from omcal.places.data_scan import complete_sample
 from omcal.select.levels import Level, Progress, Runs, agreements, bands, fit_levels
 from omcal.select.suggestion import ClusterNumber
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
-from omcal.views.reading import fill_missing, read_views
+from omcal.views.missing import fill_missing
+from omcal.views.reading import read_views
 from omcal.views.view import Matrix, View, Views
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from omcal.machine.arrays import Array, Floats, Mask
 from omcal.machine.threads import map_blocks, row_blocks
 from omcal.views.filling import Fill
 from omcal.views.kinds import recognise
+from omcal.views.mixed import Plan, column_starts
 from omcal.views.view import KnownValues, Matrix, View, Views, require_finite
 
 Sampled: TypeAlias = list[tuple[Array, Matrix]]  # numbers of rows, and the rows
@@ -218,3 +219,45 @@ def fill(view: View, values: Fill) -> View:
     if view.home in ("disk", "device"):
         return replace(view, array=array.filled(values))
     return replace(view, array=values.apply(array))
+
+
+def fill_missing(
+    estimator: Any,
+    views: Views,
+    reset: bool,
+    total: Callable[[Array], Array],
+    counted: list[MissingCells] | None = None,
+    of_all: tuple[int, int | None] = (0, None),
+) -> Views:
+    """Fill missing cells by a model of each view, which a fit learns and records.
+
+    `total` sums an array over all processes of a fit; `counted` are the counts of this process,
+    whose first row is the first of `of_all`, out of the second.
+    """
+    if not reset:
+        known = zip(estimator._fills, estimator._rule_middles(), strict=True)
+        values = [Fill.of_means(middle) if one is None else one for one, middle in known]
+        return Views([fill(view, one) for view, one in zip(views, values, strict=True)])
+    found = [cells.over_all(total) for cells in counted or count_missing(views)]
+    estimator._missing = found
+    estimator._gaps, estimator._fills = ([None] * len(views) for _ in range(2))
+    filled = list(views)
+    for v, (view, cells) in enumerate(zip(views, found, strict=True)):
+        if cells.n_cells:
+            blocks = sample_blocks(view, *of_all)
+            estimator._gaps[v] = sample_gaps(blocks, cells)
+            rows = [block for _, block in blocks]
+            estimator._fills[v] = Fill.learn(rows, cells.mean, not cells.mostly_zero, total)
+            view = replace(view, known=known_values(rows, cells))
+            filled[v] = fill(view, estimator._fills[v])
+    estimator.n_missing_ = [
+        lost_cells(cells, estimator._encoding.get(view.name, {}), view.columns)
+        for view, cells in zip(views, found, strict=True)
+    ]
+    return Views(filled)
+
+
+def lost_cells(cells: MissingCells, plan: Plan, titles: Sequence[str] | None) -> int:
+    """Return the number of missing cells of a view; that of a category counts once."""
+    starts = column_starts(plan, titles or tuple(map(str, range(len(cells.lost)))))
+    return int(cells.lost[list(starts)].sum())

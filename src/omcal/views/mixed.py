@@ -17,7 +17,6 @@ import numpy as np
 from omcal.machine.arrays import Array, Floats
 from omcal.views.columns import listed, numbered, refuse_columns, split_columns
 from omcal.views.frames import index_of, is_frame
-from omcal.views.missing import MissingCells
 from omcal.views.named import NamedViews
 from omcal.views.pair import as_text, is_id_name, numbers_rows
 from omcal.views.typed import (
@@ -348,12 +347,6 @@ def column_starts(plan: Plan, titles: Sequence[str]) -> dict[int, str]:
     # The season of a date is no column of its own.
     numbers = {j: title for j, title in enumerate(titles[:first]) if title in plan or not plan}
     return numbers | dict(zip(starts, levels, strict=True))
-
-
-def lost_cells(cells: MissingCells, plan: Plan, titles: Sequence[str] | None) -> int:
-    """Return the number of missing cells of a view; that of a category counts once."""
-    starts = column_starts(plan, titles or tuple(map(str, range(len(cells.lost)))))
-    return int(cells.lost[list(starts)].sum())
 
 
 def level_titles(encoding: Encoding) -> set[str]:

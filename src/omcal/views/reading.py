@@ -12,16 +12,8 @@ from omcal.machine.arrays import Array
 from omcal.views.adapt import Given, Home, adapt, is_matrix
 from omcal.views.check import check, columns_of_table
 from omcal.views.columns import listed_shapes
-from omcal.views.filling import Fill
-from omcal.views.missing import (
-    MissingCells,
-    count_missing,
-    fill,
-    known_values,
-    sample_blocks,
-    sample_gaps,
-)
-from omcal.views.mixed import encode_tables, lost_cells
+from omcal.views.missing import fill_missing
+from omcal.views.mixed import encode_tables
 from omcal.views.pair import Member, PairingError, pair
 from omcal.views.view import MissingValuesError, View, Views, check_finite
 
@@ -83,42 +75,6 @@ def read_views(
                 raise
             fill = fill or np.asarray
     return views if fill is None else fill_missing(estimator, views, reset, fill)
-
-
-def fill_missing(
-    estimator: Any,
-    views: Views,
-    reset: bool,
-    total: Callable[[Array], Array],
-    counted: list[MissingCells] | None = None,
-    of_all: tuple[int, int | None] = (0, None),
-) -> Views:
-    """Fill missing cells by a model of each view, which a fit learns and records.
-
-    `total` sums an array over all processes of a fit; `counted` are the counts of this process,
-    whose first row is the first of `of_all`, out of the second.
-    """
-    if not reset:
-        known = zip(estimator._fills, estimator._rule_middles(), strict=True)
-        values = [Fill.of_means(middle) if one is None else one for one, middle in known]
-        return Views([fill(view, one) for view, one in zip(views, values, strict=True)])
-    found = [cells.over_all(total) for cells in counted or count_missing(views)]
-    estimator._missing = found
-    estimator._gaps, estimator._fills = ([None] * len(views) for _ in range(2))
-    filled = list(views)
-    for v, (view, cells) in enumerate(zip(views, found, strict=True)):
-        if cells.n_cells:
-            blocks = sample_blocks(view, *of_all)
-            estimator._gaps[v] = sample_gaps(blocks, cells)
-            rows = [block for _, block in blocks]
-            estimator._fills[v] = Fill.learn(rows, cells.mean, not cells.mostly_zero, total)
-            view = replace(view, known=known_values(rows, cells))
-            filled[v] = fill(view, estimator._fills[v])
-    estimator.n_missing_ = [
-        lost_cells(cells, estimator._encoding.get(view.name, {}), view.columns)
-        for view, cells in zip(views, found, strict=True)
-    ]
-    return Views(filled)
 
 
 def pair_views(given: Given, present: Any = None) -> Given:
