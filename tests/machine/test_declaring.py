@@ -2,7 +2,7 @@
 
 import inspect
 from numbers import Integral, Real
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import pytest
 from sklearn.base import clone
@@ -42,7 +42,7 @@ class WithOneMore(MultiViewParameters, AnchorClusterer):
     )
 
 
-def test_a_further_parameter_is_one_declaration():
+def test_a_further_parameter_is_one_declaration(monkeypatch):
     made = WithOneMore(3, warmth=0.25)
     assert made.warmth == clone(made).warmth == 0.25
     assert inspect.signature(WithOneMore).parameters["warmth"].default == 0.5
@@ -50,8 +50,12 @@ def test_a_further_parameter_is_one_declaration():
     assert documented["warmth"] == "Warmth of the start; more is warmer."
     with pytest.raises(InvalidParameterError, match=r"'warmth' .* range \[0\.0, 1\.0\]"):
         made.set_params(warmth=2.0)._validate_params()
-    option = options._of(declared(WithOneMore)["warmth"])
-    assert option == ("--warmth", float, "Warmth of the start.", "0.5", None)
+    monkeypatch.setitem(options.PARAMETERS, "warmth", declared(WithOneMore)["warmth"])
+    monkeypatch.setitem(options._OPTIONS, "warmth", "--warmth")
+    kind, option = get_args(options._annotation("warmth"))
+    # Typer takes the first name of an annotated option as its default.
+    assert kind == float | None and (option.default, *option.param_decls) == ("--warmth",)
+    assert (option.help, option.show_default) == ("Warmth of the start.", "0.5")
 
 
 @pytest.mark.parametrize("estimator", [OMCAL, OCAL])
