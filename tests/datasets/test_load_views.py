@@ -339,3 +339,17 @@ def test_a_file_may_list_its_views(tmp_path, rng):
     assert list(load_views(path, labels="one").views) == ["class", "a"]
     np.savez(path, view_names=["a", "absent"], **arrays)
     assert list(load_views(path).views) == ["a", "spare"]
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_sparse_groups_of_zarr_say_their_shape_in_an_attribute(tmp_path, layout):
+    zarr = pytest.importorskip("zarr")
+    matrix = sparse.random_array((5, 5), density=0.4, rng=0)
+    stored = matrix.asformat(layout)
+    root = zarr.open_group(str(tmp_path / "data.zarr"), mode="w")
+    group = root.create_group("counts")
+    for part in ("data", "indices", "indptr"):
+        group.create_array(part, data=getattr(stored, part))
+    group.attrs.update({"shape": [5, 5], "encoding-type": f"{layout}_matrix"})
+    (view,) = load_views(tmp_path / "data.zarr").views.values()
+    assert sparse.issparse(view) and np.array_equal(view.toarray(), matrix.toarray())

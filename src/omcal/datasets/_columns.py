@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from omcal.datasets._contents import Contents, Deferred
+from omcal.datasets._contents import Contents
 from omcal.datasets._names import NAMELESS, choose_ids, is_label_name, seems_id
 from omcal.machine.arrays import Array
 from omcal.views.columns import by_prefix, listed
@@ -65,7 +65,7 @@ def group_columns(
     groups = _with_left_out(groups, plan)
     taken = {name for view in default for name in groups.get(view, ())}
     others = {name: value for name, value in vectors.items() if name not in taken}
-    joined = {name: Deferred(partial(stacked, table.take(names))) for name, names in groups.items()}
+    joined = {name: partial(stacked, table.take(names)) for name, names in groups.items()}
     spare = bare if lists and views is None else []
     numeric = {n: names for n, names in groups.items() if not has_texts(table.take(names))}
     return replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from omcal.datasets._data import Matrix
 from omcal.machine.arrays import Array
 from omcal.machine.memory import available_memory, format_bytes
 from omcal.views.pair import DataError, Ids
@@ -32,24 +31,18 @@ MAX_PADDING = 32
 # Most sparse code has 32-bit column indices.
 MAX_WIDTH = 2**31 - 1
 
-Variable: TypeAlias = Any  # an array, a CSR array, a Deferred, or a list of arrays
-
-
-@dataclass(frozen=True)
-class Deferred:
-    """A matrix that is read from the file only where it is chosen as a view."""
-
-    load: Callable[[], Matrix]
+Variable: TypeAlias = Any  # an array, a CSR array, a function that reads it, or a list of arrays
 
 
 @dataclass(frozen=True)
 class Contents:
     """Named variables of a file.
 
-    A variable is an array of any shape, a CSR array, or a list of arrays (a MATLAB cell). In a
-    `table` the variables are columns, which form views by the prefixes of their names.
-    `default_views` are taken where the user names none; without them the usual names decide.
-    `present`, `feature_names` and `scales` belong to views, by name; `ids` name the samples.
+    A variable is an array of any shape, a CSR array, a list of arrays (a MATLAB cell), or a
+    function that reads a matrix, called where it is chosen as a view. In a `table` the variables
+    are columns, which form views by the prefixes of their names. `default_views` are taken where
+    the user names none; without them the usual names decide. `present`, `feature_names` and
+    `scales` belong to views, by name; `ids` name the samples.
     """
 
     format: str

@@ -13,7 +13,6 @@ from omcal.datasets._columns import WHOLE, could_be_labels, group_columns, turne
 from omcal.datasets._contents import (
     MAX_WIDTH,
     Contents,
-    Deferred,
     Variable,
     check_declared,
     text_array,
@@ -70,10 +69,7 @@ def select(contents: Contents, path: Path, choice: Choice = Choice()) -> MultiVi
             f"no view found among {listed(contents.variables)}; a view is a 2-D array of numbers. "
             + "; ".join(notes)
         )
-    loaded = {
-        name: matrix.load() if isinstance(matrix := matrices[name], Deferred) else matrix
-        for name in chosen
-    }
+    loaded = {name: matrix() if callable(matrix := matrices[name]) else matrix for name in chosen}
     if choice.transpose and not is_table:
         loaded = {name: _turned(matrix) for name, matrix in loaded.items()}
         notes.append("turned: the columns of the matrices are the samples")
@@ -244,7 +240,7 @@ def _titles(contents: Contents) -> Iterator[list[str]]:
 
 
 def _is_matrix(value: Variable) -> bool:
-    if isinstance(value, Deferred) or sparse.issparse(value):
+    if callable(value) or sparse.issparse(value):
         return True
     return (
         isinstance(value, np.ndarray)

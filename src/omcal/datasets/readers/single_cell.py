@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from omcal.datasets._contents import Contents, Deferred, Variable, text_fits
+from omcal.datasets._contents import Contents, Variable, text_fits
 from omcal.datasets._data import Matrix, spread_rows
 from omcal.datasets._names import is_label_name, scale_of_key
 from omcal.datasets.readers._variables import Node, is_sparse, read_part, read_sparse
@@ -49,7 +49,7 @@ def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:
         return _read_mudata(root, modalities, reopen, container)
     variables: dict[str, Variable] = dict(_columns(_table(root)))
     places = _representations(root)
-    variables |= {name: Deferred(partial(_load, reopen, at)) for name, at in places.items()}
+    variables |= {name: partial(_load, reopen, at) for name, at in places.items()}
     measured = [name for name in places if not is_computed(name)]
     return Contents(
         f"AnnData ({container})",
@@ -75,7 +75,7 @@ def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -
         default += [modality] * len(best)
         for name, at in places.items():
             view = modality if name in best else f"{modality}/{name}"
-            variables[view] = Deferred(partial(_load, reopen, at, position))
+            variables[view] = partial(_load, reopen, at, position)
             present[view] = position >= 0
             if scale := scale_of_key(name):
                 scales[view] = scale
@@ -108,16 +108,12 @@ def _barcodes(table: Node) -> Ids | None:
 def _table(group: Node) -> Node:
     """Return the table of observations of a file or modality."""
     table = group.children().get("obs")
-    if table is None or not _is_group(table):
+    if table is None or table.shape is not None:
         raise DataError(
             f"{group.place!r} has no table 'obs' in the layout used since 2020; save the file "
             "again with a newer anndata."
         )
     return table
-
-
-def _is_group(node: Node) -> bool:
-    return node.shape is None
 
 
 def _representations(group: Node) -> dict[str, str]:
@@ -140,7 +136,7 @@ def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
     with reopen(place) as node:
         if is_sparse(node):
             matrix = read_sparse(node)
-        elif _is_group(node):
+        elif node.shape is None:
             # A data frame, to which the rules of any other apply.
             table = Columns({name: as_column(v) for name, v in _columns(node).items()})
             matrix = stacked(table) if table.values else None
@@ -203,7 +199,7 @@ def _columns(table: Node) -> dict[str, Array]:
             column = _picked(_vector(item, "categories"), _vector(item, "codes"), name)
         elif "mask" in parts:
             column = _with_gaps(_vector(item, "values"), _vector(item, "mask"), name)
-        elif not _is_group(item):
+        elif item.shape is not None:
             column = item.read()
             if column is not None and name in shared:
                 column = _picked(_vector(items["__categories"], name), column, name)
