@@ -51,6 +51,7 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "FSMSC": (FSMSC, {}),
     "FSMSC n_init=1": (FSMSC, {"n_init": 1}),
     "SLMVGC": (SLMVGC, {}),
+    "SLMVGC alm10": (SLMVGC, {"z_solver": "alm10"}),
     "UOMvSC": (UOMvSC, {}),
     "UOMvSC lam=0": (UOMvSC, {"lam": 0.0}),
     "UOMvSC lam=1": (UOMvSC, {"lam": 1.0}),

@@ -16,6 +16,7 @@ from omcal.baselines import (
     MCGC,
     MLAN,
     MVSCHFD,
+    SLMVGC,
     SMC,
     SMCAGC,
     SMCOCL,
@@ -26,15 +27,17 @@ from omcal.baselines import (
 METHODS = [method.cls(3) for method in baselines.METHODS.values()]
 VARIANTS = [
     MLAN(3, weights="compound", normalize="sample"),
-    MCGC(3, consensus="mean"),
+    MCGC(3, consensus="mean", local=False),
     MVSCHFD(3, weights="unsquared", suffix="stale"),
     UOMvSC(3, lam=0.0),
     UOMvSC(3, lam=1.0),
-    UOMvSC(3, align=False),
+    UOMvSC(3, y_update="jacobi", align=False),
+    SLMVGC(3, z_solver="alm10"),
     SMC(3, filter_order=0, alpha=1e-6),
     SMCAGC(3, n_anchors=15),
     SMCOCL(3, normalize_codes=False),
     SMCOCL(3, n_anchors=3),
+    BKM(3, weighted=True),
     ECPCS(3, consensus="hc"),
 ]
 ALL = METHODS + VARIANTS

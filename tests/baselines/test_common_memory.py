@@ -8,6 +8,7 @@ from common_cases import METHODS, VARIANTS, each, given, of, seeded
 from scipy import sparse
 
 from omcal.baselines import (
+    BKM,
     CGFKM,
     ECPCS,
     FSMSC,
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.mark.long
 @pytest.mark.memory
-@each(METHODS + of(MLAN, among=VARIANTS), every=3)
+@each(METHODS + of(MLAN, BKM, among=VARIANTS), every=3)
 def test_memory_estimate_is_of_the_right_size(method):
     rng = np.random.RandomState(0)
     X = given(method, [rng.rand(500, 800), rng.rand(500, 1200)])

@@ -5,6 +5,7 @@ import pytest
 from real_views import load_coil, load_reference, stored_matrix
 
 from omcal.baselines import components as mcgc
+from omcal.baselines._spectral import component_labels
 from omcal.baselines.components import MCGC
 from omcal.metrics import ari, clustering_accuracy
 
@@ -44,6 +45,18 @@ def test_block_size_does_not_matter(reference, monkeypatch):
     monkeypatch.setattr(mcgc, "_BLOCK_ENTRIES", 1000)
     again = MCGC(7).fit(views)
     np.testing.assert_allclose(again.graph_.toarray(), model.graph_.toarray(), atol=1e-10)
+
+
+def test_edges_beyond_the_neighbours_where_asked_for():
+    rng = np.random.RandomState(0)
+    y = np.repeat(np.arange(3), 25)
+    X = [rng.randn(75, 3) + 8 * y[:, None], rng.randn(75, 2) - 8 * y[:, None]]
+    local, free = MCGC(3, n_neighbors=6).fit(X), MCGC(3, n_neighbors=6, local=False).fit(X)
+    assert ari(y, local.labels_) == ari(y, free.labels_) == 1
+    assert free.view_graphs_[0].nnz > local.view_graphs_[0].nnz
+    for W in free.view_graphs_:
+        assert W.sum() == pytest.approx(75)
+        assert len(np.unique(component_labels(W))) == 3
 
 
 @pytest.mark.parametrize(

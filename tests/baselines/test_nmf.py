@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.decomposition import NMF
 
-from omcal.baselines.nmf import NMFClustering, unit_components
+from omcal.baselines.nmf import NMFClustering, normalized_cut_weighted, unit_components
 from omcal.metrics import ari, evaluate
 
 not_converged = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -70,8 +69,7 @@ def test_digits_are_in_the_range_of_the_reference(digits):
     X, y = digits
     scores = [evaluate(y, NMFClustering(10, random_state=s).fit_predict(X)) for s in (0, 1)]
     assert np.mean([s["accuracy"] for s in scores]) == pytest.approx(0.475, abs=0.1)
-    memberships = NMFClustering(10, random_state=0).fit(X).memberships_
-    by_kmeans = KMeans(10, n_init=20, random_state=0).fit_predict(memberships)
+    by_kmeans = NMFClustering(10, labels="kmeans", random_state=0).fit_predict(X)
     assert evaluate(y, by_kmeans)["accuracy"] == pytest.approx(0.696, abs=0.07)
     assert evaluate(y, by_kmeans)["nmi"] == pytest.approx(0.663, abs=0.05)
 
@@ -80,7 +78,18 @@ def test_digits_are_in_the_range_of_the_reference(digits):
 def test_positive_blobs_are_found():
     centers = [[9.0, 1, 1], [1, 9, 1], [1, 1, 9]]
     X, y = make_blobs(60, centers=centers, cluster_std=0.3, random_state=0)
-    assert ari(y, NMFClustering(3, random_state=0).fit_predict(X)) == 1
+    for labels in ("argmax", "kmeans"):
+        assert ari(y, NMFClustering(3, labels=labels, random_state=0).fit_predict(X)) == 1
+
+
+def test_normalized_cut_weighting_gives_unit_degrees():
+    X = np.random.RandomState(0).rand(20, 5)
+    weighted = normalized_cut_weighted(X)
+    degree = (X @ X.T).sum(axis=1)
+    expected = X @ X.T / np.sqrt(np.outer(degree, degree))
+    np.testing.assert_allclose(weighted @ weighted.T, expected)
+    stays_sparse = normalized_cut_weighted(sparse.csr_array(X))
+    np.testing.assert_allclose(stays_sparse.toarray(), weighted)
 
 
 def test_deterministic_start_ignores_the_seed(digits):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import linalg
 
 from omcal.machine.arrays import Array, Floats
-from omcal.method.simplex import minimize_on_simplex
+from omcal.method.simplex import minimize_on_simplex, project_simplex
 
 _MAX_BOX_EXCHANGES, _MAX_SIMPLEX_EXCHANGES = 10, 20
 _MAX_CHANGES = 20  # times the number of unknowns
@@ -145,3 +145,17 @@ def _minimum_over_free(A: Array, b: Array, free: Array) -> tuple[Array, Array]:
     u, v = np.moveaxis(np.linalg.solve(system, right), 2, 0)  # A u = b, A v = 1
     level = (2 - u.sum(axis=1, keepdims=True)) / v.sum(axis=1, keepdims=True)
     return (u + level * v) / 2, level
+
+
+def augmented_lagrangian_batch(
+    A: Array, b: Array, *, n_steps: int, penalty: float, growth: float
+) -> Floats:
+    """Solve the same problems roughly, by a fixed number of augmented-Lagrangian steps."""
+    x = np.full_like(b, 1 / b.shape[1])
+    multiplier = np.ones_like(b)
+    for _ in range(n_steps):
+        v = x + (multiplier - np.einsum("ijk,ij->ik", A, x)) / penalty
+        x = project_simplex(v - (multiplier + np.einsum("ijk,ik->ij", A, v) - b) / penalty)
+        multiplier += penalty * (x - v)
+        penalty *= growth
+    return x

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from scipy import sparse
+from sklearn.cluster import KMeans
 from sklearn.decomposition import NMF
 from sklearn.utils import Tags
 
@@ -23,10 +25,15 @@ class NMFClustering(Baseline):
 
     Parameters
     ----------
+    labels : {"argmax", "kmeans"}, default="argmax"
+        From F to labels: the largest entry of each row, or k-means (20 starts) on the rows.
     solver : {"mu", "cd"}, default="mu"
         Multiplicative updates, or coordinate descent, which is faster.
     init : {"random", "nndsvda"}, default="random"
         Random positive factors, or the deterministic start from singular vectors.
+    weighting : {"ncw"} or None, default=None
+        "ncw" divides each sample by sqrt(xᵢᵀ Σⱼ xⱼ), which turns the fit into a normalised cut of
+        the graph X Xᵀ [2]_; meant for text.
     tol : float, default=1e-5
         Stop when ten iterations lower the error by less than this part of its first value.
 
@@ -37,7 +44,7 @@ class NMFClustering(Baseline):
     components_ : array of shape (c, d)
         Gᵀ, unit rows.
     objective_ : float
-        ‖X − F Gᵀ‖² at the end.
+        ‖X − F Gᵀ‖² at the end (of the weighted X where weighted).
     n_iter_ : int
         Iterations of the kept start.
 
@@ -50,6 +57,8 @@ class NMFClustering(Baseline):
     References
     ----------
     .. [1] D. D. Lee and H. S. Seung, "Algorithms for non-negative matrix factorization", NIPS 2000.
+    .. [2] W. Xu, X. Liu and Y. Gong, "Document clustering based on non-negative matrix
+       factorization", SIGIR 2003.
 
     Examples
     --------
@@ -61,8 +70,11 @@ class NMFClustering(Baseline):
     True
     """
 
+    _copies = 3.0  # one of them weighted
+    labels: Literal["argmax", "kmeans"] = "argmax"
     solver: Literal["mu", "cd"] = "mu"
     init: Literal["random", "nndsvda"] = "random"
+    weighting: Literal["ncw"] | None = None
     n_init: int = parameter(default=1, help="Number of starts; the best fit is kept.")
     max_iter: int = parameter(default=500, help="Most iterations of one start.")
     tol: float = 1e-5
@@ -71,12 +83,17 @@ class NMFClustering(Baseline):
         X = as_floats(views[0].array)
         _require_non_negative(X)
         squared_norms(X)  # raises on overflow
+        if self.weighting == "ncw":
+            X = normalized_cut_weighted(X)
         fits = [self._factorize(X, random_state) for _ in range(self.n_init)]
         F, model = min(fits, key=lambda fit: fit[1].reconstruction_err_)
         self.memberships_, self.components_ = unit_components(F, model.components_)
         self.objective_: float = float(model.reconstruction_err_) ** 2
         self.n_iter_ = int(model.n_iter_)
-        return np.asarray(self.memberships_.argmax(axis=1))
+        if self.labels == "argmax":
+            return np.asarray(self.memberships_.argmax(axis=1))
+        kmeans = KMeans(self.n_clusters, n_init=20, random_state=random_state)
+        return np.asarray(kmeans.fit_predict(self.memberships_))
 
     def _factorize(self, X: Matrix, random_state: np.random.RandomState) -> tuple[Array, NMF]:
         model = NMF(
@@ -110,3 +127,10 @@ def unit_components(F: Array, Gt: Array) -> tuple[Array, Array]:
     """Return the same product F Gᵀ with rows of Gᵀ of length 1; a row of zeros stays."""
     lengths = np.linalg.norm(Gt, axis=1)
     return F * lengths, Gt / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis]
+
+
+def normalized_cut_weighted(X: Matrix) -> Matrix:
+    """Return each sample divided by the root of its degree xᵢᵀ Σⱼ xⱼ in the graph X Xᵀ."""
+    degree = X @ np.asarray(X.sum(axis=0)).ravel()
+    factor = 1 / np.sqrt(np.where(degree > 0, degree, 1.0))
+    return sparse.diags_array(factor) @ X
