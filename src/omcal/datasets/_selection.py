@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -215,28 +215,26 @@ def _matrices(contents: Contents, label_name: str | None) -> tuple[dict[str, Var
 
 def _listed_views(contents: Contents) -> list[str]:
     """Return the matrices that the file itself lists as its views."""
-    for titles in _titles(contents):
-        if all(_is_matrix(contents.variables.get(title)) for title in titles):
-            return titles
-    return []
+    variables = contents.variables
+    return _titles(contents, lambda titles: all(_is_matrix(variables.get(t)) for t in titles))
 
 
 def _view_titles(contents: Contents, cell_name: str, n_views: int) -> list[str]:
     """Return the names of the views in a MATLAB cell."""
     if cell_name.lower() not in VIEWS_NAMES:
         return [f"{cell_name}{i}" for i in range(1, n_views + 1)]
-    for titles in _titles(contents):
-        if len(titles) == n_views:
-            return titles
-    return [f"view{i}" for i in range(1, n_views + 1)]
+    titles = _titles(contents, lambda titles: len(titles) == n_views)
+    return titles or [f"view{i}" for i in range(1, n_views + 1)]
 
 
-def _titles(contents: Contents) -> Iterator[list[str]]:
-    """Yield lists of distinct view names."""
+def _titles(contents: Contents, fit: Callable[[list[str]], bool]) -> list[str]:
+    """Return the first list of distinct view names that fit; empty without one."""
     for name, value in contents.variables.items():
-        titles = _as_vector(value) if name.lower() in VIEW_TITLES else None
-        if titles is not None and len(set(titles.tolist())) == len(titles):
-            yield [str(title) for title in titles]
+        vector = _as_vector(value) if name.lower() in VIEW_TITLES else None
+        titles = [] if vector is None else [str(title) for title in vector.tolist()]
+        if titles and len(set(titles)) == len(titles) and fit(titles):
+            return titles
+    return []
 
 
 def _is_matrix(value: Variable) -> bool:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from omcal.machine.arrays import Array
-from omcal.views.adapt import Given, Home, adapt, is_matrix
-from omcal.views.check import check, columns_of_table
-from omcal.views.columns import listed_shapes
+from omcal.views.adapt import Given, Home, Split, adapt, is_matrix
+from omcal.views.columns import listed_shapes, refuse_columns, split_columns
 from omcal.views.missing import fill_missing
 from omcal.views.mixed import encode_tables
 from omcal.views.pair import Member, PairingError, pair
-from omcal.views.view import MissingValuesError, View, Views, check_finite
+from omcal.views.view import MissingValuesError, View, Views, check_finite, mark_absent
 
 
 def read_views(
@@ -34,7 +34,7 @@ def read_views(
     Parameters
     ----------
     estimator : object
-        See `omcal.views.check.check`. Its parameter `views` splits the columns of one table.
+        See `check`. Its parameter `views` splits the columns of one table.
     X : mapping, sequence of 2-D arrays, or one 2-D array, data frame or sparse matrix
     reset : bool
         True in `fit`, False in `predict`.
@@ -113,6 +113,156 @@ def _require_equal_lengths(views: list[View]) -> None:
             f"the views have different numbers of samples ({shapes}); row i must be the same "
             "sample in every view. omcal.datasets.join_views joins tables by an id."
         )
+
+
+def check(
+    estimator: Any, given: Given, *, reset: bool, min_samples: int, present: Any, absent: bool
+) -> Views:
+    """Record the views on an estimator, or compare them with its fitted views.
+
+    With `reset` the estimator receives `n_features_in_`, `n_features_per_view_` and `view_names_`
+    (and `feature_names_in_` for a table with named columns); without, it is compared with them, and
+    the views are returned in the order of the fit, with its features in its order. The rows of
+    `given` are paired. For the other parameters see `read_views`.
+    """
+    views = Views(_without_none(given) if reset else _named_as_fitted(estimator, given))
+    if views.n < min_samples:
+        raise ValueError(f"Found {views.n} sample(s) while a minimum of {min_samples} is required.")
+    if absent:
+        views = mark_absent(views, present)
+    else:
+        _require_complete(views)
+    if reset:
+        _record(estimator, given, views)
+        return views
+    order = {view.name: view for view in views}
+    return Views([_as_fitted(estimator, v, order[n]) for v, n in enumerate(estimator.view_names_)])
+
+
+def columns_of_table(estimator: Any, reset: bool) -> Split:
+    """Return the function that finds the columns of each view in one table.
+
+    In `fit` the parameter `views` decides. In `predict` names decide if both tables have them.
+    """
+    rule = getattr(estimator, "views", None)
+
+    def split(width: int, names: tuple[str, ...] | None) -> dict[str, slice | Array | None]:
+        if not reset:
+            fitted = estimator._view_columns
+            if names is not None and all(columns is not None for columns in fitted):
+                return _columns_by_name(estimator, names, rule)
+            _require_width(estimator, width, names)
+        return {"X": None} if rule is None else {**split_columns(rule, width, names)}
+
+    return split
+
+
+def _columns_by_name(
+    estimator: Any, names: tuple[str, ...], rule: Any
+) -> dict[str, slice | Array | None]:
+    """Find the fitted columns of each view in a table with named columns."""
+    fitted = dict(zip(estimator.view_names_, estimator._view_columns, strict=True))
+    wanted = list(dict.fromkeys(title for titles in fitted.values() for title in titles))
+    # Columns in no view are of no interest, unless the rule takes all of them.
+    taken = names if rule is None or isinstance(rule, str) else [n for n in names if n in wanted]
+    column_order(taken, wanted, "X")  # refuses missing and new columns
+    place = {title: j for j, title in enumerate(names)}
+    return {view: np.array([place[title] for title in titles]) for view, titles in fitted.items()}
+
+
+def column_order(names: Sequence[str], fitted: Sequence[str], view: str) -> Array:
+    """Return the positions that bring named columns into the fitted order."""
+    if tuple(names) == tuple(fitted):
+        return np.arange(len(names))
+    missing = [name for name in fitted if name not in set(names)]
+    new = [name for name in names if name not in set(fitted)]
+    if missing or new or len(set(names)) < len(names):
+        refuse_columns(view, missing, new)
+    place = {name: j for j, name in enumerate(names)}
+    return np.array([place[name] for name in fitted])
+
+
+def _require_width(estimator: Any, width: int, names: tuple[str, ...] | None) -> None:
+    name = type(estimator).__name__
+    if width != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {width} features, but {name} is expecting {estimator.n_features_in_} features "
+            "as input."
+        )
+    if names is None and hasattr(estimator, "feature_names_in_"):
+        warnings.warn(
+            f"X does not have valid feature names, but {name} was fitted with feature names",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _without_none(given: Given) -> list[View]:
+    for name, view in given.views.items():
+        if view is None:
+            raise ValueError(f"view {name!r} is None; each view must be 2-D (samples × features).")
+    return [view for view in given.views.values() if view is not None]
+
+
+def _named_as_fitted(estimator: Any, given: Given) -> list[View]:
+    """Return the given views under the names of the fitted ones; None as views of absent samples.
+
+    Views match by name if they have names, else by position.
+    """
+    fitted = list(estimator.view_names_)
+    if len(given.views) != len(fitted):
+        raise ValueError(
+            f"X has {len(given.views)} views but the model was fitted on {len(fitted)}: {fitted}."
+        )
+    if given.by_name and set(given.views) != set(fitted):
+        raise ValueError(
+            f"X has views {list(given.views)} but the model was fitted on {fitted}; "
+            "use the same names."
+        )
+    names = list(given.views) if given.by_name else fitted
+    widths = dict(zip(fitted, estimator.n_features_per_view_, strict=True))
+    n = next((view.array.shape[0] for view in given.views.values() if view is not None), None)
+    if n is None:
+        raise ValueError("every view in X is None; give at least one 2-D array.")
+    return [
+        View(name, np.full((n, widths[name]), np.nan)) if view is None else replace(view, name=name)
+        for name, view in zip(names, given.views.values(), strict=True)
+    ]
+
+
+def _require_complete(views: Views) -> None:
+    for view in views:
+        if view.present is not None:
+            raise ValueError(
+                f"view {view.name!r} lacks {int((~view.present).sum())} of {views.n} samples, and "
+                "this method needs all samples in every view; remove or impute them first."
+            )
+
+
+def _record(estimator: Any, given: Given, views: Views) -> None:
+    """Record the names and widths that `predict` checks."""
+    table = given.table
+    vars(estimator).pop("feature_names_in_", None)
+    estimator.n_features_in_ = sum(views.widths) if table is None else table.width
+    if table is not None and table.named:
+        estimator.feature_names_in_ = np.array(table.names, dtype=object)
+    estimator.view_names_ = list(views.names)
+    estimator.n_features_per_view_ = list(views.widths)
+    estimator._view_columns = [view.columns for view in views]
+    estimator._fills, estimator.n_missing_ = [None] * len(views), [0] * len(views)
+    estimator._missing, estimator._gaps = [], []
+
+
+def _as_fitted(estimator: Any, v: int, view: View) -> View:
+    """Return a view with its features in the order of the fit."""
+    width, columns = estimator.n_features_per_view_[v], estimator._view_columns[v]
+    if view.columns and columns and view.columns != columns:
+        return view.take(column_order(view.columns, columns, view.name))
+    if view.width != width:
+        raise ValueError(
+            f"view {view.name!r} has {view.width} features but the model was fitted on {width}."
+        )
+    return view
 
 
 def refuse_second_view(y: Any) -> None:
