@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -29,22 +29,7 @@ Keys = str | Sequence[str] | Mapping[str, str] | None
 Source = tuple[Any, str | None, str | None]  # an AnnData object, its key and its layer
 
 
-class Cells(Protocol):
-    """The common interface of AnnData and MuData."""
-
-    @property
-    def obs(self) -> Any: ...
-
-    @property
-    def obsm(self) -> Any: ...
-
-    @property
-    def uns(self) -> Any: ...
-
-    def copy(self) -> Self: ...
-
-
-Data = TypeVar("Data", bound=Cells)
+Data = TypeVar("Data")  # AnnData or MuData
 
 
 def omcal(
@@ -137,36 +122,37 @@ def omcal(
         )
     if n_runs < 1:
         raise ValueError(f"n_runs={n_runs} must be at least 1.")
+    cells: Any = data
     if copy:
-        data = data.copy()
-    views, present = views_of(data, use_rep=use_rep, layer=layer)
-    params.setdefault("scale", _scales(_sources(data, use_rep, layer)))
+        cells = cells.copy()
+    views, present = views_of(cells, use_rep=use_rep, layer=layer)
+    params.setdefault("scale", _scales(_sources(cells, use_rep, layer)))
     model: OMCAL | Consensus = OMCAL(n_clusters, **params)
     if n_runs > 1:
         model = Consensus(model, n_runs=n_runs, random_state=params.get("random_state"))
     model.fit(views, present=present)
     names = [str(cluster) for cluster in range(model.n_clusters_)]
-    data.obs[key_added] = pd.Categorical.from_codes(model.labels_, categories=names)
+    cells.obs[key_added] = pd.Categorical.from_codes(model.labels_, categories=names)
     shown = model
     if isinstance(model, Consensus):
-        data.obs[f"{key_added}_certainty"] = model.certainty_
+        cells.obs[f"{key_added}_certainty"] = model.certainty_
         shown = model.as_one_run()
-    data.obsm[f"X_{key_added}"] = model.transform(views, present)
-    umap = data.obsm.get("X_umap")
-    data.obsm[f"X_{key_added}_map"] = (
+    cells.obsm[f"X_{key_added}"] = model.transform(views, present)
+    umap = cells.obsm.get("X_umap")
+    cells.obsm[f"X_{key_added}_map"] = (
         model_layout(shown, views, present=present)
         if umap is None or np.shape(umap)[1] != 2
         else np.array(umap, dtype=np.float64)
     )
-    data.uns[key_added] = _record(model)
+    cells.uns[key_added] = _record(model)
     if keep_model:
-        data.uns[key_added]["model"] = _as_bytes(model)
+        cells.uns[key_added]["model"] = _as_bytes(model)
     if save_model is not None:
         model.save(save_model)
-    return data if copy else None
+    return cells if copy else None
 
 
-def model_of(data: Cells, key: str = "omcal") -> OMCAL | Consensus:
+def model_of(data: Any, key: str = "omcal") -> OMCAL | Consensus:
     """Return the model that ``omcal.tl.omcal(data, keep_model=True)`` kept.
 
     Parameters
@@ -203,7 +189,7 @@ def model_of(data: Cells, key: str = "omcal") -> OMCAL | Consensus:
 
 
 def views_of(
-    data: Cells, *, use_rep: Keys = None, layer: str | Mapping[str, str] | None = None
+    data: Any, *, use_rep: Keys = None, layer: str | Mapping[str, str] | None = None
 ) -> tuple[dict[str, Matrix], dict[str, Mask] | None]:
     """Return the views that a fit to `data` uses, and the cells in each of them.
 

@@ -23,7 +23,7 @@ from typing import Any
 from omcal.experiments.methods import methods
 from omcal.experiments.plan import Cell
 from omcal.experiments.records import Record, RecordFile, is_current, read_records
-from omcal.experiments.worker import Limits, Source, memory_line, run_cell
+from omcal.experiments.worker import Limits, Source, run_cell
 from omcal.machine import versions as required
 
 _POLL_SECONDS = 0.25
@@ -173,7 +173,8 @@ class _Run:
         elif not one.process.is_alive():
             outcome = _died(one)
         elif one.age > self._settings.limits.seconds:
-            outcome = _out_of_time(one, self._settings.limits.seconds)
+            error = f"over {self._settings.limits.seconds:g} s"
+            outcome = {"status": "timeout", "error": error}
         else:
             return False
         _stop(one)
@@ -236,12 +237,6 @@ def _died(one: _Running) -> dict[str, Any]:
         return {"status": "memory", "error": " ".join(tail.split())}
     how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     return {"status": "error", "error": " ".join(f"the process died ({how}) {tail}".split())}
-
-
-def _out_of_time(one: _Running, seconds: float) -> dict[str, Any]:
-    outcome = {"status": "timeout", "error": f"over {seconds:g} s"}
-    peak = memory_line("VmHWM", one.process.pid)
-    return outcome if peak is None else {**outcome, "peak_bytes": peak}
 
 
 def _stop(one: _Running) -> None:

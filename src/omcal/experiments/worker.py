@@ -239,10 +239,10 @@ def _limit_memory(gigabytes: float) -> None:
     resource.setrlimit(kind, (limit, hard))
 
 
-def memory_line(name: str, process: int | str = "self") -> int | None:
-    """Return the bytes that Linux reports for a process under a name such as VmData."""
+def memory_line(name: str) -> int | None:
+    """Return the bytes that Linux reports for this process under a name such as VmData."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines():
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return None
