@@ -13,6 +13,7 @@ import numpy as np
 from omcal.datasets._data import Matrix, spread_rows
 from omcal.datasets._names import scale_of_key
 from omcal.machine.arrays import Mask
+from omcal.machine.optional import require
 from omcal.model.consensus import Consensus
 from omcal.model.estimators import OMCAL
 from omcal.model.files import load
@@ -111,10 +112,7 @@ def omcal(
         print(model.explain_views(views, present=present))
         model.report("cells.html", views, present=present)
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ImportError("omcal.tl needs pandas: pip install pandas.") from error
+    pd = require("pandas", "labels of cells")
     if n_clusters is None:
         raise ValueError(
             'n_clusters is not given; give the number of clusters, or n_clusters="auto" for the '

@@ -139,7 +139,7 @@ def test_demo_without_matplotlib_names_the_extra(omcal, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     ended = omcal("demo", "--out", tmp_path)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.splitlines()[-1].endswith("pip install matplotlib")
+    assert ended.err.splitlines()[-1].endswith("pip install matplotlib.")
 
 
 def test_demo_cannot_write_into_a_file(omcal, tmp_path):

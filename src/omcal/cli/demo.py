@@ -14,6 +14,7 @@ from omcal.cli.console import collected_warnings, print_json, print_table, stdou
 from omcal.cli.options import Json, Seed
 from omcal.cli.outputs import require_writable
 from omcal.cli.scores import NMI_AVERAGE, PAPER_SCORES, TITLES
+from omcal.machine.optional import require
 
 if TYPE_CHECKING:
     from omcal import OMCAL
@@ -31,12 +32,10 @@ def demo(out: Folder = Path("omcal-demo"), seed: Seed = 0, as_json: Json = False
 
     OMCAL runs with its default parameters and one start, k-means with ten starts.
     """
-    from omcal.plots.figures import require_matplotlib
-
     out.mkdir(parents=True, exist_ok=True)
     figure = out / "demo.png"
     require_writable(figure)
-    require_matplotlib("matplotlib.figure")  # before the work, not after it
+    require("matplotlib.figure", "figures")  # before the work, not after it
     data = omcal.datasets.load_digits_views()
     fitted = list(_fits(data, seed))
     models = {name: model for name, model, _ in fitted if isinstance(model, omcal.OMCAL)}

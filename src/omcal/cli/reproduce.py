@@ -86,12 +86,12 @@ def reproduce(
     """
     from omcal.experiments.outputs import copy_document, write_outputs
     from omcal.experiments.plan import Plan, load_paper
-    from omcal.plots.figures import require_matplotlib
+    from omcal.machine.optional import require
 
     paper = load_paper()
     defaults = paper.run | (paper.quick if quick else {})
     plan = Plan(paper, seeds or defaults["seeds"], quick).limited_to(names(only) or ())
-    require_matplotlib()  # before hours of work, not after them
+    require("matplotlib", "figures")  # before hours of work, not after them
     out.mkdir(parents=True, exist_ok=True)
     left: list[Cell] = []
     if not from_records:

@@ -11,7 +11,7 @@ import numpy as np
 from omcal import plots
 from omcal.experiments.plan import Plan
 from omcal.experiments.records import Summary
-from omcal.plots.figures import require_matplotlib
+from omcal.machine.optional import require
 
 Figure = Any
 Panels = Mapping[str, Callable[..., Any]]  # title -> function that draws into the Axes `ax`
@@ -117,7 +117,7 @@ def _drawn(panels: Panels, size: tuple[float, float], columns: int | None = None
     """Return a figure of panels of this size, by default side by side."""
     columns = min(columns or len(panels), len(panels))
     lines = -(-len(panels) // columns)
-    figure = require_matplotlib("matplotlib.figure").Figure(
+    figure = require("matplotlib.figure", "figures").Figure(
         figsize=(columns * size[0], lines * size[1]), layout="constrained"
     )
     for place, (title, draw) in enumerate(panels.items(), start=1):

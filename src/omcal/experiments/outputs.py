@@ -23,7 +23,7 @@ from omcal.experiments.plan import NOT_RUN, Plan
 from omcal.experiments.records import Record, Summary, is_current, made_with, read_records
 from omcal.experiments.tables import Entry, Table, cell_text
 from omcal.machine.files import replacing, write_whole
-from omcal.plots.figures import require_matplotlib
+from omcal.machine.optional import require
 from omcal.report.html import Cell, Html, Section, TableRow, bar, join, page, paragraph
 from omcal.report.html import table as html_table
 
@@ -180,7 +180,7 @@ def write_figures(plan: Plan, summary: Summary, folder: Path) -> list[Figure]:
     # Text as text, and the same file for the same records.
     settings = {"svg.fonttype": "none", "svg.hashsalt": "omcal"}
     written = []
-    with require_matplotlib().rc_context(settings):
+    with require("matplotlib", "figures").rc_context(settings):
         for name, title, figure in all_figures(plan, summary):
             path = folder / f"{name}.svg"
             with replacing(path) as temporary:

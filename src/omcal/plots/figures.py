@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from omcal.machine.arrays import Array, Floats
+from omcal.machine.optional import require
 from omcal.plots.palette import LIGHT
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def overview(
     >>> len(figure.axes)
     4
     """
-    matplotlib = require_matplotlib("matplotlib.figure")
+    matplotlib = require("matplotlib.figure", "figures")
     figure: Figure = matplotlib.Figure(figsize=(10, 7.6), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=[1, 1.9], hspace=0.06, wspace=0.04)
     top_left, top_right, left, right = (figure.add_subplot(grid[i]) for i in range(4))
@@ -343,17 +343,7 @@ def new_axes(ax: Any) -> Any:
     """Return the given Axes, or those of a new figure."""
     if ax is not None:
         return ax
-    return require_matplotlib("matplotlib.pyplot").subplots(layout="constrained")[1]
-
-
-def require_matplotlib(module: str = "matplotlib") -> Any:
-    """Return a module of matplotlib; raise an error that says how to install it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            "figures need matplotlib; install it with: pip install matplotlib"
-        ) from error
+    return require("matplotlib.pyplot", "figures").subplots(layout="constrained")[1]
 
 
 def open_frame(ax: Axes, grid: Literal["", "x", "y"] = "") -> Axes:
