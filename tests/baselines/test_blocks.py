@@ -23,8 +23,7 @@ from omcal.baselines._graphs import (
 from omcal.baselines._linalg import (
     minmax_features,
     procrustes,
-    standardize_features,
-    standardize_samples,
+    scaled,
 )
 from omcal.baselines._spectral import (
     RankPenalty,
@@ -330,8 +329,8 @@ def test_scalings(rng):
     X = np.hstack([rng.rand(20, 3), np.full((20, 1), 7.0)])
     X[4] = 7.0
     by_feature, by_sample, to_unit = (
-        standardize_features(X),
-        standardize_samples(X),
+        scaled(X, "feature"),
+        scaled(X, "sample"),
         minmax_features(X),
     )
     np.testing.assert_allclose(by_feature[:, :3].std(axis=0, ddof=1), 1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from real_views import load_reference
 
-from omcal.baselines._linalg import left_singular_vectors, standardize_samples, standardized
+from omcal.baselines._linalg import left_singular_vectors, scaled, standardized
 from omcal.baselines.subspaces import FSMSC, factorize
 
 RUNS = {"iter1_": (1e-3, 500.0, 10.0, 1), "": (1e-3, 500.0, 10.0, 20), "alt_": (1e-3, 1.0, 1.0, 20)}
@@ -21,7 +21,7 @@ def published_objective(X, joined, f, tau, lam1, lam2):
 @pytest.mark.parametrize("prefix", RUNS)
 def test_equals_the_reference(shared, prefix):
     views, stored = load_reference(shared, "fsmsc")
-    X, joined = [standardize_samples(x) for x in views], standardize_samples(np.hstack(views))
+    X, joined = [scaled(x, "sample") for x in views], scaled(np.hstack(views), "sample")
     *parameters, n_iter = RUNS[prefix]
     f, _ = factorize(X, joined, int(stored["n_clusters"]), *parameters, n_iter)
     np.testing.assert_allclose(f.Z.T, stored[prefix + "Z"], atol=1e-8)

@@ -5,7 +5,7 @@ import pytest
 from real_views import load_coil, load_reference
 from sklearn.exceptions import ConvergenceWarning
 
-from omcal.baselines._linalg import left_singular_vectors, standardize_features
+from omcal.baselines._linalg import left_singular_vectors, scaled
 from omcal.baselines.subspaces import MVSCHFD, Descent, level_sizes
 from omcal.metrics import clustering_accuracy
 
@@ -25,7 +25,7 @@ def test_equals_the_reference(shared, depth, suffix):
     c = int(stored["n_clusters"])
     sizes = level_sizes(min(x.shape[1] for x in views), c, depth)
     assert sizes == stored[f"delta{depth}_dims"].tolist()
-    X = [standardize_features(x) for x in views]
+    X = [scaled(x, "feature") for x in views]
     descent, objective, weights = descend(
         X, sizes, stale=suffix == "stale", squared=False, zero_start=True
     )
@@ -62,7 +62,7 @@ def random_views(widths=(12, 17), n=60, seed=0):
 
 
 def test_objective_never_rises_and_is_that_of_the_factors():
-    X = [standardize_features(x) for x in random_views()]
+    X = [scaled(x, "feature") for x in random_views()]
     descent, objective, _ = descend(X, [8, 4], n_iter=40)
     assert np.all(np.diff(objective) <= 1e-10 * objective[0])
     residuals = [
@@ -88,7 +88,7 @@ def test_a_deeper_chain_gives_the_same_result(depth):
 
 def test_stale_suffixes_change_the_result_through_the_first_round():
     rng = np.random.RandomState(0)
-    X = [standardize_features(rng.randn(60, width)) for width in (12, 17)]
+    X = [scaled(rng.randn(60, width), "feature") for width in (12, 17)]
     fresh, stale = (descend(X, [8, 4], stale=stale, n_iter=1)[0] for stale in (False, True))
     assert np.abs(fresh.Z - stale.Z).max() > 1e-3
     again = descend(X, [8, 4], zero_start=True, n_iter=1)[0]

@@ -1,6 +1,7 @@
 """SMC against the reference numbers, and its steps one by one."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,14 +9,14 @@ from real_views import load_reference
 from scipy import linalg
 
 from omcal.baselines._graphs import degrees, neighbor_graph, normalized_laplacian
-from omcal.baselines._linalg import left_singular_vectors, standardize_samples
+from omcal.baselines._linalg import left_singular_vectors, scaled
 from omcal.baselines._quadratic import BoxLeastSquares
 from omcal.baselines.smc import SMC, anchor_codes, filtered_views, sample_anchors
 
 
 @pytest.mark.parametrize(("prefix", "scaling", "atol"), [
     ("", np.asarray, 1e-6),
-    ("rowz_", standardize_samples, 1e-9),
+    ("rowz_", partial(scaled, scale="sample"), 1e-9),
 ])  # fmt: skip
 def test_equals_the_reference(shared, prefix, scaling, atol):
     views, stored = load_reference(shared, "smc")
@@ -130,7 +131,7 @@ def test_estimator_runs_the_steps():
     X = random_views()
     model = SMC(3, n_anchors=7, alpha=0.5, random_state=0).fit(X)
     assert len(set(model.anchor_indices_)) == 7 and model.n_iter_ == 1
-    filtered, _ = filtered_views([standardize_samples(x) for x in X], 5, 0.8, 1)
+    filtered, _ = filtered_views([scaled(x, "sample") for x in X], 5, 0.8, 1)
     cost = 0.0
     for x in filtered:
         H = x[model.anchor_indices_]

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 import reference
-from omcal.baselines._linalg import standardize_samples
+from omcal.baselines._linalg import scaled
 from omcal.baselines.smc import (
     SMCAGC,
     SMCOCL,
@@ -90,7 +90,7 @@ def unclear():
 
 
 def test_estimators_run_the_steps(unclear):
-    X, _ = filtered_views([standardize_samples(x) for x in unclear], 5, 0.8, 1)
+    X, _ = filtered_views([scaled(x, "sample") for x in unclear], 5, 0.8, 1)
     agc = seeded(SMCAGC(3), n_anchors=8).fit(unclear)
     costs = [dense_anchor_graph(x, x[agc.anchor_indices_], 5)[1] for x in X]
     np.testing.assert_allclose(agc.objective_, [sum(costs)])

@@ -16,21 +16,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 
-from omcal.baselines._distances import as_floats, copy_bytes, squared_norms
+from omcal.baselines._distances import copy_bytes
 from omcal.baselines._graphs import graph_bytes
 from omcal.machine.arrays import Seed
 from omcal.machine.declaring import Declared, Declares, Words, declared, parameter
 from omcal.machine.memory import require_memory
 from omcal.machine.scikit import scikit_constraints
-from omcal.method.scaling import Scale, Scaling
+from omcal.method.scaling import Scale
 from omcal.views.like import ColumnsLike, PresentLike, ViewsLike
 from omcal.views.reading import read_views, refuse_second_view
-from omcal.views.view import Matrix, View, Views
+from omcal.views.view import Views
 
 _PARAMETERS = {
     "max_iter": "Most iterations.",
@@ -241,13 +240,6 @@ class ScaledViews(MultiViewBaseline):
         sparse.""",
     )
     n_init: int = 10
-
-    def _scaled(self, X: Matrix) -> Matrix:
-        """Return the features of one view in float64, scaled."""
-        X = as_floats(X)
-        squared_norms(X)  # raises on overflow
-        scaled = Scaling.fit(View("X", X), self.scale).apply(X)
-        return as_floats(scaled) if sparse.issparse(scaled) else scaled
 
 
 def is_settled(objective: Sequence[float], tol: float) -> bool:

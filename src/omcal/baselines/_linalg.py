@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
-from omcal.baselines._distances import squared_norms
+from omcal.baselines._distances import as_floats, squared_norms
 from omcal.machine.arrays import Array, Floats
-from omcal.method.scaling import Scaling
+from omcal.method.scaling import Scale, Scaling
 from omcal.views.view import Matrix, View
 
 
@@ -36,22 +36,12 @@ def inverse_root(d: Array) -> Floats:
     return np.where(positive, 1 / np.sqrt(np.where(positive, d, 1.0)), 0.0)
 
 
-def standardize_samples(X: Matrix) -> Matrix:
-    """Return the z-score of each row (ddof 1); constant rows become 0, sparse rows are divided."""
-    return Scaling("standard").apply(_within_range(X))
-
-
-def standardize_features(X: Matrix) -> Matrix:
-    """Return the z-score of each column (ddof 1); constant ones become 0, sparse ones divided."""
-    X = _within_range(X)
-    return Scaling.fit(View("X", X), "feature").apply(X)
-
-
-def _within_range(X: Matrix) -> Matrix:
-    """Return X in float64; raise where its squares overflow."""
-    X = X.astype(np.float64)
+def scaled(X: Matrix, scale: Scale) -> Matrix:
+    """Return the features of one view in float64, scaled; raise where their squares overflow."""
+    X = as_floats(X)
     squared_norms(X)
-    return X
+    found = Scaling.fit(View("X", X), scale).apply(X)
+    return as_floats(found) if sparse.issparse(found) else found
 
 
 def minmax_features(X: Matrix) -> Matrix:
@@ -82,8 +72,7 @@ def standardized(X: Array) -> Floats:
 
     With one feature the z-score of a sample is constant, with two it keeps only their order.
     """
-    scaled: Floats = standardize_samples(X) if X.shape[1] > 2 else standardize_features(X)
-    return scaled
+    return np.asarray(scaled(X, "sample" if X.shape[1] > 2 else "feature"))
 
 
 def left_singular_vectors(Z: Array, count: int) -> Floats:

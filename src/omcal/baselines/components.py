@@ -20,7 +20,7 @@ from omcal.baselines._graphs import (
     symmetrized,
     without_rounding,
 )
-from omcal.baselines._linalg import standardize_samples
+from omcal.baselines._linalg import scaled
 from omcal.baselines._spectral import RankPenalty, component_labels, largest_eigenvectors
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive, parameter
@@ -121,7 +121,7 @@ class MLAN(MultiViewBaseline):
 
     def _scaled(self, views: Views) -> list[Matrix]:
         if self.normalize == "sample":
-            return [standardize_samples(array) for array in views.dense()]
+            return [scaled(array, "sample") for array in views.dense()]
         return [view.array for view in views]
 
     def _memory_needed(self, views: Views) -> float:

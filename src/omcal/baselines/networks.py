@@ -10,7 +10,7 @@ from scipy import sparse
 from omcal.baselines._base import ScaledViews
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import symmetrized
-from omcal.baselines._linalg import sparse_rows
+from omcal.baselines._linalg import scaled, sparse_rows
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Natural, Positive, parameter
@@ -79,7 +79,7 @@ class SNF(ScaledViews):
         k = min(self.n_neighbors, views.n - 1)
         full, local = [], []
         for view in views:
-            X = centred(self._scaled(view.array))
+            X = centred(scaled(view.array, self.scale))
             W, nearest = network(squared_distances(X, X), k, self.mu, self.kernel)
             full.append(shared_out(W))
             local.append(local_network(W, nearest))
@@ -199,7 +199,7 @@ class NEMO(ScaledViews):
         n = len(here)
         if n < 2:
             return np.zeros((n, n))
-        X = centred(self._scaled(view.array[here]))
+        X = centred(scaled(view.array[here], self.scale))
         k = n // self.n_clusters if self.n_neighbors is None else self.n_neighbors
         return relative_similarities(squared_distances(X, X), min(max(k, 1), n - 1))
 

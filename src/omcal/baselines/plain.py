@@ -8,7 +8,7 @@ from sklearn.metrics import silhouette_score
 from omcal.baselines._base import Baseline, ScaledViews
 from omcal.baselines._distances import centred, squared_distances
 from omcal.baselines._graphs import neighbor_graph
-from omcal.baselines._linalg import side_by_side
+from omcal.baselines._linalg import scaled, side_by_side
 from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array, Floats
 from omcal.machine.declaring import Positive
@@ -27,7 +27,7 @@ class ConcatKMeans(ScaledViews):
     """
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
-        X = side_by_side([self._scaled(view.array) for view in views])
+        X = side_by_side([scaled(view.array, self.scale) for view in views])
         return kmeans_labels(X, self.n_clusters, random_state, self.n_init)
 
 
@@ -65,7 +65,7 @@ class BestSingleView(ScaledViews):
         labels: dict[str, Array] = {}
         self.scores_: dict[str, float] = {}
         for name, view in zip(views.names, views, strict=True):
-            X = self._scaled(view.array)
+            X = scaled(view.array, self.scale)
             labels[name] = kmeans_labels(X, self.n_clusters, random_state, self.n_init)
             self.scores_[name] = _silhouette(X[scored], labels[name][scored])
         self.best_view_: str = max(self.scores_, key=self.scores_.__getitem__)
@@ -89,7 +89,7 @@ class ConcatSpectral(ScaledViews):
     n_neighbors: int = 10
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
-        X = side_by_side([self._scaled(view.array) for view in views])
+        X = side_by_side([scaled(view.array, self.scale) for view in views])
         W = neighbor_graph(X, self.n_neighbors)
         self.embedding_: Floats = spectral_embedding(W, self.n_clusters)
         return kmeans_labels(self.embedding_, self.n_clusters, random_state, self.n_init)

@@ -12,7 +12,7 @@ from omcal.baselines._base import MultiViewBaseline
 from omcal.baselines._linalg import (
     left_singular_vectors,
     procrustes,
-    standardize_features,
+    scaled,
     standardized,
     sum_of_squares,
 )
@@ -215,7 +215,7 @@ class MVSCHFD(MultiViewBaseline):
                 f"depth={self.depth} leaves a factor no columns between the {narrowest.width} "
                 f"features of {narrowest.name!r} and n_clusters={self.n_clusters}; lower it."
             )
-        X = [standardize_features(view) for view in views.dense()]
+        X = [scaled(view, "feature") for view in views.dense()]
         descent = Descent.start(X, sizes, stale=self.suffix == "stale")
         step = partial(descent.step, squared=self.weights == "squared")
         self._iterate(step, warn=self.tol > 0)
