@@ -11,15 +11,10 @@ from scipy import sparse
 from scipy.linalg import helmert
 
 from omcal.baselines._base import MultiViewBaseline
-from omcal.baselines._graphs import (
-    laplacian,
-    neighbor_graph,
-    normalized_adjacency,
-    symmetrized,
-)
+from omcal.baselines._graphs import laplacian, neighbor_graph, symmetrized
 from omcal.baselines._linalg import sum_of_squares
 from omcal.baselines._quadratic import augmented_lagrangian_batch, minimize_batch
-from omcal.baselines._spectral import kmeans_labels, largest_eigenvectors, row_normalized
+from omcal.baselines._spectral import kmeans_labels, spectral_embedding
 from omcal.machine.arrays import Array
 from omcal.machine.declaring import Positive, parameter
 from omcal.machine.threads import row_blocks
@@ -113,8 +108,8 @@ class SLMVGC(MultiViewBaseline):
         self._iterate(consensus.step)
         self.sample_weights_: Array = consensus.weights
         self.graph_: Array = consensus.S
-        U = largest_eigenvectors(normalized_adjacency(consensus.S), self.n_clusters)[1]
-        return kmeans_labels(row_normalized(U), self.n_clusters, random_state, self.n_init)
+        U = spectral_embedding(consensus.S, self.n_clusters)
+        return kmeans_labels(U, self.n_clusters, random_state, self.n_init)
 
 
 def _ten_steps(A: Array, b: Array) -> Array:

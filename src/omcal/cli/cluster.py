@@ -155,15 +155,20 @@ def cluster(
     words += [] if like is None else ["--like", str(like)]
     words += ["--runs", str(getattr(model, "n_runs", 1))] if found.name == "omcal" else []
     command = shlex.join(["omcal", "cluster", *reading.words(), *words])
+    about: dict[str, Any] = {"feature_names": data.feature_names, "present": data.present}
+    about |= {"seconds": seconds, "command": command}
+
+    def report_to(path: Path) -> None:
+        clusters = f"in {len(model.cluster_names_)} clusters"
+        write_report(model, path, data.views, data, reading, clusters, **about)
+
     result = {
         "file": reading.source,
         "method": found.name,
         "title": found.title,
         "out": outputs.write_labels(model, model.labels_, data, data.views, certainty),
         "model": outputs.write("--save-model", lambda path: model.save(path)),
-        "report": outputs.write(
-            "--report", lambda path: _write_report(model, path, reading, data, seconds, command)
-        ),
+        "report": outputs.write("--report", report_to),
         **_summary(model, data),
         "samples": samples_of(data, model.labels_),
         "suggestion": None if suggestion is None else suggestion.to_dict(),
@@ -230,22 +235,12 @@ def _show_expected(
     deliver(result, lambda _: stdout().print(str(expected), soft_wrap=True), as_json=as_json)
 
 
-def _write_report(
-    model: OMCAL, path: Path, reading: Reading, data: MultiViewData, seconds: float, command: str
+def write_report(
+    model: Any, path: Path, X: Any, data: MultiViewData, reading: Reading, title: str, **more: Any
 ) -> None:
-    title = f"{reading.title}: {data.n_samples:,} samples in {len(model.cluster_names_)} clusters"
-    model.report(
-        path,
-        data.views,
-        data.labels,
-        title=title,
-        source=reading.source,
-        names=data.ids,
-        seconds=seconds,
-        command=command,
-        feature_names=data.feature_names,
-        present=data.present,
-    )
+    """Write a report of the samples X of a model; `more` goes to `report`."""
+    title = f"{reading.title}: {data.n_samples:,} samples {title}"
+    model.report(path, X, data.labels, title=title, source=reading.source, names=data.ids, **more)
 
 
 def _summary(model: Any, data: MultiViewData) -> dict[str, Any]:

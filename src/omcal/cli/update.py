@@ -11,7 +11,7 @@ import typer
 
 import omcal
 from omcal.cli import options
-from omcal.cli.cluster import Out, ReportFile, print_files
+from omcal.cli.cluster import Out, ReportFile, print_files, write_report
 from omcal.cli.console import collected_warnings, stdout
 from omcal.cli.files import remarks, require_ending, require_label_format, samples_of
 from omcal.cli.outputs import Outputs
@@ -20,7 +20,7 @@ from omcal.cli.reading import Reading, reads
 from omcal.cli.scores import print_clusters
 
 if TYPE_CHECKING:
-    from omcal.datasets import MultiViewData
+    pass
 
 SavedAs = Annotated[
     Path | None,
@@ -84,11 +84,14 @@ def update(
         model.partial_fit(X)
     clusters = model.labels_
     said = str(drift).splitlines() if outputs.to_stdout else []
+    command = shlex.join(["omcal", "update", *reading.words()])
+
+    def report_to(path: Path) -> None:
+        write_report(model, path, X, data, reading, "of an update", drift=drift, command=command)
+
     result = {
         "out": outputs.write_labels(model, clusters, data, X, certainty),
-        "report": outputs.write(
-            "--report", lambda p: _write_report(model, p, X, data, reading, drift)
-        ),
+        "report": outputs.write("--report", report_to),
         "model": outputs.write("--save-model", model.save),
         "file": reading.source,
         "n_samples": data.n_samples,
@@ -109,19 +112,3 @@ def update(
 
     outputs.print(result, show, quiet=quiet)
     outputs.finish()
-
-
-def _write_report(
-    model: Any, path: Path, X: Any, data: MultiViewData, reading: Reading, drift: Any
-) -> None:
-    """Write a report of the samples of the update, and of their drift."""
-    model.report(
-        path,
-        X,
-        data.labels,
-        title=f"{reading.title}: {data.n_samples:,} samples of an update",
-        source=reading.source,
-        names=data.ids,
-        drift=drift,
-        command=shlex.join(["omcal", "update", *reading.words()]),
-    )

@@ -279,12 +279,9 @@ def _table(
         columns["rank"] = _ranks(list(scores.values()))
     else:
         columns["stability"] = measured_entries([_stability(summary, cell) for cell in cells])
-        columns["agreement"] = measured_entries(
-            [summary.measure(cell, "agreement") for cell in cells]
-        )
-        for view in data.views if len(data.views) > 1 else ():
-            found = [_view_agreement(summary, cell, view) for cell in cells]
-            columns[f"in {view}"] = measured_entries(found)
+        in_views = [f"in {view}" for view in data.views] if len(data.views) > 1 else []
+        for metric in ("agreement", *in_views):
+            columns[metric] = measured_entries([summary.measure(cell, metric) for cell in cells])
     seconds = [summary.measure(cell, "seconds") for cell in cells]
     columns["seconds"] = measured_entries(seconds, "seconds")
     columns["runs"] = [Entry(str(measured.runs)) for measured in seconds]
@@ -318,10 +315,3 @@ def _stability(summary: Summary, cell: Cell) -> Measured:
     clusterings = [unpack_labels(run["labels"]) for run in summary.finished(cell)]
     pairs = [ari(a, b) for a, b in combinations(clusterings, 2)]
     return Measured.of(pairs) if pairs else replace(summary.measure(cell, "agreement"), mean=None)
-
-
-def _view_agreement(summary: Summary, cell: Cell, view: str) -> Measured:
-    found = summary.measure(cell, "agreement")
-    if found.mean is None:
-        return found
-    return Measured.of([run["view_agreement"][view] for run in summary.finished(cell)])

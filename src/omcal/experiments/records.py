@@ -203,4 +203,7 @@ def _worth(record: Record) -> int:
 
 
 def _value(record: Record, metric: str) -> float:
-    return float(record["seconds"] if metric == "seconds" else record["scores"][metric])
+    """Return a score of a record, its seconds, or, as "in VIEW", the agreement with a view."""
+    values = {"seconds": record["seconds"], **record["scores"]}
+    values |= {f"in {view}": share for view, share in record.get("view_agreement", {}).items()}
+    return float(values[metric])
