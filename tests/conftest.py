@@ -207,7 +207,8 @@ def pytest_collection_modifyitems(config, items):
     left = [item for item in items if excluded & {mark.name for mark in item.iter_markers()}]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in set(left)]
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
     config.stash[LEFT_OUT] = sum("long" in item.keywords for item in left)
 
 

@@ -55,7 +55,7 @@ def expected_failures(estimator):
 
 
 # All baselines share the class that reads the views and checks the parameters.
-CHECKED_OFTEN = of(AMGL, BKM, CGFKM, FNMTF, MLAN, SMCOCL, among=METHODS)
+CHECKED_OFTEN = of(AMGL, BKM, MLAN, among=METHODS)
 CHECKED_SELDOM = [method for method in METHODS if method not in CHECKED_OFTEN]
 
 
@@ -77,7 +77,7 @@ def test_scikit_learn_conventions_of_the_others(estimator, check):
 
 
 @pytest.mark.slow
-@clear_data(ALL)
+@clear_data(ALL, one=True)
 def test_finds_clear_clusters(method, X, y):
     model = seeded(method).fit(given(method, X))
     assert ari(y, model.labels_) == 1
@@ -147,7 +147,7 @@ def test_sparse_views_give_the_labels_of_dense_ones(method, X, y):
 @each([method for method in ALL if not (scales_samples(method) or isinstance(method, MVSCHFD))])
 def test_wide_sparse_views_stay_sparse(method):
     rng = np.random.RandomState(0)
-    n, d = 60, 200_000
+    n, d = 60, 60_000
     y = np.repeat(np.arange(3), n // 3)
     rows = np.repeat(np.arange(n), 30)
     own = rng.randint(40, size=n * 30) + 40 * np.repeat(y, 30)

@@ -59,9 +59,8 @@ def test_edges_beyond_the_neighbours_where_asked_for():
         assert len(np.unique(component_labels(W))) == 3
 
 
-@pytest.mark.parametrize(
-    ("consensus", "accuracy"), [pytest.param("sum", 1.0, marks=pytest.mark.long), ("mean", 0.9493)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("consensus", "accuracy"), [("sum", 1.0), ("mean", 0.9493)])
 def test_coil(shared, consensus, accuracy):
     X, y = load_coil(shared)
     model = MCGC(20, consensus=consensus).fit(X)

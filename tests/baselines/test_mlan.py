@@ -68,7 +68,8 @@ def test_graph_has_the_promised_form():
 
 # Measured with an independent program.
 @pytest.mark.parametrize(
-    ("weights", "n_iter", "accuracy"), [("fresh", 9, 0.4124), ("compound", 8, 0.4588)]
+    ("weights", "n_iter", "accuracy"),
+    [pytest.param("fresh", 9, 0.4124, marks=pytest.mark.long), ("compound", 8, 0.4588)],
 )
 def test_wiki(shared, weights, n_iter, accuracy):
     X, y = load_wiki(shared)

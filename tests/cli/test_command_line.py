@@ -73,20 +73,6 @@ def test_help_and_version_load_neither_scikit_learn_nor_numpy(words):
 
 
 @pytest.mark.process
-def test_import_omcal_loads_nothing_and_gives_everything():
-    code = (
-        "import sys, omcal, pickle\n"
-        "assert 'sklearn' not in sys.modules\n"
-        "from omcal import OMCAL, OCAL, load\n"
-        "assert omcal.OMCAL is OMCAL and {'OMCAL', 'OCAL', 'load', 'datasets'} <= set(dir(omcal))\n"
-        "assert type(pickle.loads(pickle.dumps(OMCAL(3)))) is OMCAL\n"
-        "names = {}; exec('from omcal import *', names); assert names['OCAL'] is OCAL\n"
-    )
-    done = python(code)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.process
 def test_as_a_module():
     words = [sys.executable, "-m", "omcal", "-V"]
     assert subprocess.check_output(words, text=True) == f"omcal {__version__}\n"
@@ -151,7 +137,7 @@ def test_the_command_of_a_report_gives_the_same_clusters(omcal, file, tmp_path):
     ("words", "key"),
     [
         (["cluster"], "parameters"),
-        (["explain", "--resamples", 0], "parameters"),
+        pytest.param(["explain", "--resamples", 0], "parameters", marks=pytest.mark.long),
         (["tune", "--anchors-per-cluster", "3", "--scale", "auto", "--fits", 2], None),
     ],
 )

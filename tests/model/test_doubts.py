@@ -158,7 +158,7 @@ def test_views_contradict_wherever_they_are(member, rng, tmp_path, monkeypatch, 
     assert contradiction(there, joined, **options) == expected
 
 
-@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("joined", [pytest.param(False, marks=pytest.mark.long), True])
 def test_views_contradict_on_a_cluster(member, rng, client, joined):
     import dask.array as da
 

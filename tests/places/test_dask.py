@@ -58,7 +58,13 @@ def few(test, arguments, strategy):
     )
     drawn(given(strategy)(lambda example: examples.append(example)))()
 
-    @pytest.mark.parametrize(arguments, examples, ids=range(len(examples)))
+    # Three of them are enough where other tests of the cluster run, too.
+    cases = [
+        pytest.param(*example, id=str(i), marks=[pytest.mark.long] if i > 2 else [])
+        for i, example in enumerate(examples)
+    ]
+
+    @pytest.mark.parametrize(arguments, cases)
     @wraps(test.hypothesis.inner_test)
     def on_examples(*args, **kwargs):
         with pytest.MonkeyPatch.context() as patch:
@@ -79,10 +85,12 @@ test_equals_algorithm_1 = few(
     st.tuples(test_exact.problems(), st.sampled_from(["adaptive", "agreement", "fixed"])),
 )
 test_float32_storage_gives_the_same_labels = few(
-    test_exact.test_float32_storage_gives_the_same_labels, "problem", test_exact.problems()
+    test_exact.test_float32_storage_gives_the_same_labels,
+    ("problem",),
+    st.tuples(test_exact.problems()),
 )
 test_objective_never_rises = few(
-    test_exact.test_objective_never_rises, "problem", test_exact.problems()
+    test_exact.test_objective_never_rises, ("problem",), st.tuples(test_exact.problems())
 )
 test_rows_may_be_grouped_in_any_way = test_exact.test_rows_may_be_grouped_in_any_way
 
@@ -91,7 +99,7 @@ test_rows_may_be_grouped_in_any_way = test_exact.test_rows_may_be_grouped_in_any
 
 
 @pytest.mark.usefixtures("client")
-@pytest.mark.parametrize("rows", [6000, 1700, 130])
+@pytest.mark.parametrize("rows", [6000, 1700, pytest.param(130, marks=pytest.mark.long)])
 def test_any_chunking_gives_the_result_of_memory(expected, rows):
     model = OMCAL(**SETTINGS).fit(cut(overlapping(), rows))
     assert isinstance(model.labels_, da.Array)

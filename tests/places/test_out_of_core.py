@@ -51,7 +51,7 @@ def small_blocks(monkeypatch):
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("scale", ["auto", "unit", "feature", "sample", "view", None])
 @pytest.mark.parametrize("memory_limit", [None, "50kB"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.long)])
 def test_files_give_the_result_of_memory(tmp_path, scale, memory_limit, dtype):
     views = overlapping(dtype=dtype)
     expected = OMCAL(**SETTINGS, scale=scale).fit(views)

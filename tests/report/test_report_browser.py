@@ -382,7 +382,8 @@ def reproduction(tmp_path_factory):
     return write_outputs(Plan(PAPER, 1, quick=True), folder / "records.jsonl", folder, None)[0]
 
 
-@pytest.mark.parametrize("width", [1400, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1400, 400])
 def test_the_reproduction_is_shown(browser, reproduction, width):
     page = browser.open(reproduction, width=width)
     titles = page.run("Array.from(document.querySelectorAll('section h2'), h => h.textContent)")
