@@ -30,11 +30,10 @@ from omcal.views.view import View
 _COPIES, _SPARSE_COPIES, _CENTRES = 2, 4, 6
 _GRAM_ROWS = 8192  # per block; the products of up to three blocks per thread wait to be added
 _WORKSPACE, _PER_THREAD = 10e6, 16e6  # bytes: buffers of BLAS; blocks of rows and distances
-_COMPILED_CODE = 150e6  # bytes, once loaded
+_COMPILED_CODE, _COMPILED_SECONDS = 150e6, 1.5  # bytes of it; loading it, once per process
 # Operations per dense multiplication; a factor of two either way is usual.
 _SPARSE, _LLOYD_STEPS, _SELECT, _GATHER = 15, 10, 500.0, 12.0
 _ITERATION_SECONDS = 0.001
-LOADING, _COMPILED_SECONDS = "loading compiled loops", 1.5  # once per process
 
 
 @dataclass(frozen=True)
@@ -70,13 +69,12 @@ def view_sizes(
     for width in widths:
         if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
             raise ValueError(f"dims has the entry {width!r}; give the width of each view.")
-    if not widths or len(shares) != len(widths):
+    sound = all(share is None or 0 <= share <= 1 for share in shares)
+    if not widths or len(shares) != len(widths) or not sound:
         raise ValueError(
-            f"dims={dims!r} and density={density!r}: give at least one width, and one density or "
-            "one per view."
+            f"dims={dims!r} and density={density!r}: give at least one width, and one share of "
+            "stored entries from 0 to 1, or one per view."
         )
-    if any(share is not None and not 0 <= share <= 1 for share in shares):
-        raise ValueError(f"density={density!r} must be the share of stored entries, 0 to 1.")
     used = View("", np.empty((0, 1), np.dtype(dtype))).dtype
     return tuple(ViewSize(int(w), share, used) for w, share in zip(widths, shares, strict=True))
 
@@ -186,26 +184,27 @@ class Estimate:
     @property
     def time(self) -> dict[str, float]:
         """Stage -> seconds on this machine; the iterations are `max_iter` of each start."""
-        n, m, V, B = self.n_samples, self.n_anchors, len(self.views), self.n_runs
+        n, m, V, runs = self.n_samples, self.n_anchors, len(self.views), self.n_runs
         c, k, s = self.n_clusters, self.n_neighbors, self._sample
         row = sum(
             view.row_entries * (view.dtype.itemsize / 4 if view.density is None else 2 * _SPARSE)
             for view in self.views
         )
         steps = _LLOYD_STEPS if s < n else _LLOYD_STEPS + 2 * self._tried
-        anchors = B * m * s * row * steps
+        anchors = runs * m * s * row * steps
         if s == n <= MOST_ROWS:  # products of all rows with each other, once for all runs
-            anchors = min(anchors, n * n * row + B * m * n * steps)
-        graphs = B * n * m * (row + V * _SELECT)
-        passes = B * self.n_starts * self.max_iter
-        iterations = passes * (n * (4 * V * k * c * _GATHER + 6 * c**2) + 60 * m**3)
+            anchors = min(anchors, n * n * row + runs * m * n * steps)
+        passes = runs * self.n_starts * self.max_iter
         speed = _operations_per_second()
         stages = {
             "anchors": anchors / speed,
-            "graphs": graphs / speed,
-            f"{passes} iterations": iterations / speed + passes * _ITERATION_SECONDS,
+            "graphs": runs * n * m * (row + V * _SELECT) / speed,
+            f"{passes} iterations": passes
+            * ((n * (4 * V * k * c * _GATHER + 6 * c**2) + 60 * m**3) / speed + _ITERATION_SECONDS),
         }
-        return stages | ({LOADING: _COMPILED_SECONDS} if compiled_pays(n) else {})
+        if compiled_pays(n):
+            stages["loading compiled loops"] = _COMPILED_SECONDS
+        return stages
 
     @property
     def seconds(self) -> float:
