@@ -307,8 +307,8 @@ def _about_contradictions(
 ) -> Iterator[Diagnostic]:
     """Yield diagnostics of views with clear groups that no other view shows, nor the result.
 
-    Where views contradict one another the result may be a bit of each. That is told from views
-    which are merely dim by clustering each alone; few data have graphs so unlike that it is done.
+    Where views contradict one another, the result mixes them. Clustering each view alone tells
+    such views from noisy ones; it is done only where the graphs of two views are unlike.
     """
     some = np.linspace(0, graphs.n - 1, min(graphs.n, _ALONE)).astype(int)
     graphs, labels = graphs.of_views(views)[some], labels[some]

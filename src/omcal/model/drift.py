@@ -118,7 +118,7 @@ class Drift(Tabular):
     n_samples : int
         Number of new samples.
     alarm_rate : float
-        Probability that anything is said to have moved where nothing has.
+        Probability of a false alarm: that something counts as moved where nothing has.
     notes : list of str
         Comparisons that were not possible.
 

@@ -30,7 +30,7 @@ from omcal.model.subset_fits import (
     refit,
     view_products,
 )
-from omcal.model.view_effects import Range, ViewEffect, ViewExplanation, ViewFacts, warnings_about
+from omcal.model.view_effects import Range, ViewEffect, ViewExplanation, warnings_about
 from omcal.views.like import PresentLike, ViewsLike
 
 MANY_ANCHORS = 200
@@ -67,8 +67,8 @@ def explain_views(
     _, sample = numbered_sample(views, max_samples, rng, "explain_views")
     joined = getattr(model, "joined_by", None)
     labels = None if joined is None else joined._rule.labels(sample)
-    study = _Study(model, model._rule.learned.graphs(sample), labels)
-    return study.explanation(model.view_names_, n_resamples, rng)
+    comparison = _ViewComparison(model, model._rule.learned.graphs(sample), labels)
+    return comparison.explanation(model.view_names_, n_resamples, rng)
 
 
 def default_samples(model: Any) -> int:
@@ -92,16 +92,16 @@ def explain_graphs(
     most = default_samples(model) if max_samples is None else max_samples
     rows = complete_rows(graphs.n, graphs.present, most, random_state, "explain_views")
     labels = on_host(model.labels_)[rows] if hasattr(model, "joined_by") else None
-    study = _Study(model, graphs[rows], labels)
-    return study.explanation(model.view_names_, n_resamples, random_state, resample_without)
+    comparison = _ViewComparison(model, graphs[rows], labels)
+    return comparison.explanation(model.view_names_, n_resamples, random_state, resample_without)
 
 
-class _Study:
+class _ViewComparison:
     """The graphs of a model, its result on them, and the results of parts of them."""
 
     def __init__(self, model: Any, graphs: AnchorGraphs, labels: Array | None) -> None:
         self.graphs = graphs
-        self.everything = list(range(graphs.n_views))
+        self.all_views = list(range(graphs.n_views))
         self.weights: Floats = model.view_weights_
         # Of the weights of the fit, those that depend on Z stay as they are.
         problem = model._problem(graphs.n_views)
@@ -121,8 +121,8 @@ class _Study:
         random_state: np.random.RandomState,
         resample_without: bool = True,
     ) -> ViewExplanation:
-        without = [self._fit(self.others(v)) for v in self.everything]
-        alone = [self._fit([v]) for v in self.everything]
+        without = [self._fit(self.others(v)) for v in self.all_views]
+        alone = [self._fit([v]) for v in self.all_views]
         n, again = self.graphs.n, without if resample_without else []
         draws = [
             _Resample(self, again, random_state.randint(n, size=n)) for _ in range(n_resamples)
@@ -143,7 +143,7 @@ class _Study:
                 agreement_range=_range([draw.agreement[v] for draw in draws]),
                 without_range=_range([draw.without[v] for draw in draws if draw.without]),
                 agreement_by_cluster=tuple(by_cluster[:, v].tolist()),
-                kept_without_by_cluster=self._kept(without[v]),
+                kept_without_by_cluster=self._kept_clusters(without[v]),
             )
             for v, name in enumerate(names)
         )
@@ -156,17 +156,18 @@ class _Study:
             n_samples=self.graphs.n,
             n_resamples=n_resamples,
         )
-        facts = ViewFacts(
-            cosines_within(self.graphs, self.H, self.labels),
+        found = warnings_about(
+            result,
             self.problem.weighting,
+            cosines_within(self.graphs, self.H, self.labels),
             self._explained_by_agreement(),
             self.uninformative,
         )
-        return replace(result, warnings=tuple(warnings_about(result, facts)))
+        return replace(result, warnings=tuple(found))
 
     def others(self, v: int) -> list[int]:
         """Return all views but one."""
-        return [u for u in self.everything if u != v]
+        return [u for u in self.all_views if u != v]
 
     def _fit(self, views: list[int]) -> Refit:
         H = self.H[np.ix_(views, views)]
@@ -194,7 +195,7 @@ class _Study:
         cosines = np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
         return np.asarray(np.maximum(cosines, 0))
 
-    def _kept(self, fit: Refit) -> tuple[float, ...]:
+    def _kept_clusters(self, fit: Refit) -> tuple[float, ...]:
         """Return each cluster's Jaccard index with the most similar cluster of another result."""
         c = self.basis.shape[1]
         return tuple(best_overlaps(overlaps(self.labels, fit.labels, c, c)).tolist())
@@ -203,19 +204,19 @@ class _Study:
 class _Resample:
     """The same fits on a bootstrap sample of the rows."""
 
-    def __init__(self, study: _Study, without: list[Refit], rows: Array) -> None:
-        graphs, labels = study.graphs[rows], study.labels[rows]
+    def __init__(self, comparison: _ViewComparison, without: list[Refit], rows: Array) -> None:
+        graphs, labels = comparison.graphs[rows], comparison.labels[rows]
         H = view_products(graphs)
-        full = refit(graphs, study.basis, study.problem, H)
+        full = refit(graphs, comparison.basis, comparison.problem, H)
         self.repeated = ari(labels, full.labels)
         self.weights = full.alpha
         self.agreement = agreement_with(graphs, full.F, full.basis)
         self.without: list[float] = []
         for v, known in enumerate(without):
-            others = study.others(v)
+            others = comparison.others(v)
             # From the result for the same views on all rows half the steps are enough.
-            steps = min(study.problem.max_iter, most_steps(known.basis.shape[1]) // 2)
-            problem = replace(study.problem, alpha=known.alpha, max_iter=steps)
+            steps = min(comparison.problem.max_iter, most_steps(known.basis.shape[1]) // 2)
+            problem = replace(comparison.problem, alpha=known.alpha, max_iter=steps)
             part = graphs.of_views(others), known.basis, problem, H[np.ix_(others, others)]
             self.without.append(ari(labels, refit(*part).labels))
 

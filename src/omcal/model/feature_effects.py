@@ -188,13 +188,13 @@ def describe_clusters(
         )
     names = _feature_names(model, views, feature_names or {})
     parts = [
-        _ViewStudy(view.name, view.width, model.n_clusters_, scaling)
+        _ViewSums(view.name, view.width, model.n_clusters_, scaling)
         for view, scaling in zip(views, model._rule.learned.scalings, strict=True)
     ]
-    _read(views, labels, parts, _ViewStudy.first)
+    _visit_rows(views, labels, parts, _ViewSums.add_sums)
     for part in parts:
-        part.choose(top)
-    _read(views, labels, parts, _ViewStudy.second)
+        part.choose_features(top)
+    _visit_rows(views, labels, parts, _ViewSums.add_distributions)
     return ClusterDescription(
         features=tuple(
             feature
@@ -202,7 +202,7 @@ def describe_clusters(
             for part in parts
             for feature in part.effects(cluster, names.get(part.name))
         ),
-        typical={part.name: part.typical() for part in parts},
+        typical={part.name: part.typical_samples() for part in parts},
         cluster_sizes=tuple(np.bincount(labels, minlength=model.n_clusters_).tolist()),
         named=tuple(name for name in views.names if name in names),
         amounts=tuple(part.name for part in parts if part.amounts),
@@ -232,22 +232,22 @@ def _feature_names(
     return found
 
 
-def _read(
+def _visit_rows(
     views: Views,
     labels: Array,
-    parts: list[_ViewStudy],
-    add: Callable[[_ViewStudy, Matrix, Array, Array], None],
+    parts: list[_ViewSums],
+    add: Callable[[_ViewSums, Matrix, Array, Array], None],
 ) -> None:
     """Pass blocks of rows of each view, with their labels and row numbers, to its part."""
     start = 0
     for block in views_in_memory(views):
         for part, view in zip(parts, block, strict=True):
-            for rows, there in _pieces(view):
+            for rows, there in _present_rows(view):
                 add(part, rows, labels[start + there], start + there)
         start += block.n
 
 
-def _pieces(view: View) -> Iterator[tuple[Matrix, Array]]:
+def _present_rows(view: View) -> Iterator[tuple[Matrix, Array]]:
     """Yield rows of samples that are in the view, as floats, and their row numbers."""
     size = max(1, _BLOCK_ENTRIES // view.width)
     n = view.array.shape[0]
@@ -259,34 +259,34 @@ def _pieces(view: View) -> Iterator[tuple[Matrix, Array]]:
             yield view.rows(there).astype(np.float64, copy=False), there
 
 
-class _ViewStudy:
+class _ViewSums:
     """Sums over the clusters of one view."""
 
     def __init__(self, name: str, width: int, n_clusters: int, scaling: Any) -> None:
         self.name, self.scaling, self.c = name, scaling, n_clusters
         self.n = np.zeros(n_clusters)
         # Sums of x and x², of ln(1 + x) and its square, and of x as the model scales it.
-        self.plain, self.logged = np.zeros((2, 2, n_clusters, width))
-        self.scaled = np.zeros((n_clusters, width))
+        self.sums, self.log_sums = np.zeros((2, 2, n_clusters, width))
+        self.scaled_sums = np.zeros((n_clusters, width))
         self.zeros = 0
-        self.least, self.largest = np.full(width, np.inf), np.full(width, -np.inf)
-        self.near: list[list[tuple[float, int]]] = [[] for _ in range(n_clusters)]
+        self.minimum, self.maximum = np.full(width, np.inf), np.full(width, -np.inf)
+        self.nearest: list[list[tuple[float, int]]] = [[] for _ in range(n_clusters)]
         self.relative = scaling.kind.name == "tfidf"
 
-    def first(self, rows: Matrix, labels: Array, at: Array) -> None:
-        one = members(labels, self.c, np.float64)
-        self.n += one.sum(axis=1)
+    def add_sums(self, rows: Matrix, labels: Array, at: Array) -> None:
+        member = members(labels, self.c, np.float64)
+        self.n += member.sum(axis=1)
         self.zeros += rows.shape[0] * rows.shape[1] - (
             rows.count_nonzero() if sparse.issparse(rows) else np.count_nonzero(rows)
         )
-        self.least = np.minimum(self.least, _dense(rows.min(axis=0)).ravel())
-        self.largest = np.maximum(self.largest, _dense(rows.max(axis=0)).ravel())
-        self.plain += _sums(one, rows)
-        if self.least.min() >= 0:
-            self.logged += _sums(one, _log(self._per_thousand(rows) @ rows))
-        self.scaled += _dense(one @ self.scaling.apply(rows))
+        self.minimum = np.minimum(self.minimum, _dense(rows.min(axis=0)).ravel())
+        self.maximum = np.maximum(self.maximum, _dense(rows.max(axis=0)).ravel())
+        self.sums += _sums(member, rows)
+        if self.minimum.min() >= 0:
+            self.log_sums += _sums(member, _log(self._row_factors(rows) @ rows))
+        self.scaled_sums += _dense(member @ self.scaling.apply(rows))
 
-    def _per_thousand(self, rows: Matrix) -> Any:
+    def _row_factors(self, rows: Matrix) -> Any:
         """Return the left factor of amounts: a long text has more of every word."""
         if not self.relative:
             return sparse.eye_array(rows.shape[0])
@@ -296,12 +296,12 @@ class _ViewStudy:
     @property
     def amounts(self) -> bool:
         """Whether values are never below zero, and mostly zero: counts, or weights of terms."""
-        total = self.n.sum() * len(self.least)
-        return bool(self.least.min() >= 0 and self.zeros > total / 2)
+        total = self.n.sum() * len(self.minimum)
+        return bool(self.minimum.min() >= 0 and self.zeros > total / 2)
 
-    def choose(self, top: int) -> None:
+    def choose_features(self, top: int) -> None:
         """Choose the features of each cluster from the sums of the first pass."""
-        sums, squares = self.logged if self.amounts else self.plain
+        sums, squares = self.log_sums if self.amounts else self.sums
         n, rest = self.n[:, None], self.n.sum() - self.n[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = sums.sum(axis=0) / self.n.sum()
@@ -309,29 +309,29 @@ class _ViewStudy:
             # The rounding error of a constant feature is no difference.
             deviation = np.sqrt(np.where(variance > 1e-12 * (mean**2 + 1e-300), variance, np.nan))
             effect = (sums / n - (sums.sum(axis=0) - sums) / rest) / deviation
-            self.means = self.plain[0] / n, (self.plain[0].sum(axis=0) - self.plain[0]) / rest
+            self.means = self.sums[0] / n, (self.sums[0].sum(axis=0) - self.sums[0]) / rest
         self.effect = np.nan_to_num(effect, nan=0.0, posinf=0.0, neginf=0.0)
         order = np.argsort(-np.abs(self.effect), axis=1, kind="stable")[:, :top]
         self.chosen = [row[self.effect[c, row] != 0] for c, row in enumerate(order)]
         self.columns = np.unique(np.concatenate(self.chosen)).astype(np.intp)
         spread = np.nan_to_num(deviation)
-        least, largest = self.least, self.largest
+        least, largest = self.minimum, self.maximum
         if self.amounts:
             bound = np.log1p(1e3) if self.relative else np.log1p(largest)
             least, largest = np.zeros_like(least), np.broadcast_to(bound, mean.shape)
         self.low = np.maximum(least, mean - _WIDE * spread)[self.columns]
         self.high = np.minimum(largest, mean + _WIDE * spread)[self.columns]
-        self.limit = np.zeros_like(mean) if self.amounts else mean
+        self.threshold = np.zeros_like(mean) if self.amounts else mean
         self.above = np.zeros((len(self.columns), self.c))
         self.bins = np.zeros((len(self.columns), self.c, N_BINS))
-        self.centres = self.scaled / np.maximum(self.n, 1)[:, None]
+        self.centres = self.scaled_sums / np.maximum(self.n, 1)[:, None]
 
-    def second(self, rows: Matrix, labels: Array, at: Array) -> None:
+    def add_distributions(self, rows: Matrix, labels: Array, at: Array) -> None:
         few = _dense(rows[:, self.columns])
         if self.amounts:
-            few = np.log1p(self._per_thousand(rows) @ few)
+            few = np.log1p(self._row_factors(rows) @ few)
         for k, column in enumerate(few.T):
-            above = column > self.limit[self.columns[k]]
+            above = column > self.threshold[self.columns[k]]
             self.above[k] += np.bincount(labels[above], minlength=self.c)
             width = max(self.high[k] - self.low[k], 1e-300)
             place = np.clip((column - self.low[k]) / width * N_BINS, 0, N_BINS - 1).astype(np.intp)
@@ -343,10 +343,10 @@ class _ViewStudy:
             distances = _distances(scaled[mine], self.centres[cluster])
             nearest = np.argsort(distances, kind="stable")[:_TYPICAL]
             found = zip(distances[nearest].tolist(), at[mine[nearest]].tolist(), strict=True)
-            self.near[cluster] = sorted([*self.near[cluster], *found])[:_TYPICAL]
+            self.nearest[cluster] = sorted([*self.nearest[cluster], *found])[:_TYPICAL]
 
-    def typical(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(sample for _, sample in found) for found in self.near)
+    def typical_samples(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(sample for _, sample in found) for found in self.nearest)
 
     def effects(self, cluster: int, names: list[str] | None) -> Iterator[FeatureEffect]:
         here, total = self.n[cluster], self.n.sum()
@@ -370,9 +370,9 @@ class _ViewStudy:
             )
 
 
-def _sums(one: Any, rows: Matrix) -> Array:
+def _sums(member: Any, rows: Matrix) -> Array:
     squares = rows.power(2) if sparse.issparse(rows) else np.square(rows)
-    return np.stack([_dense(one @ rows), _dense(one @ squares)])
+    return np.stack([_dense(member @ rows), _dense(member @ squares)])
 
 
 def _log(rows: Matrix) -> Matrix:

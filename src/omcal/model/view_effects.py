@@ -1,9 +1,12 @@
-"""Describe the views of a model: numbers, a table, and warnings in plain words."""
+"""Describe the effect of each view: numbers, a table and warnings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
 
 from omcal.machine.arrays import Floats, Mask
 from omcal.model.tabular import Tabular
@@ -24,16 +27,16 @@ class ViewEffect:
     Attributes
     ----------
     name : str
-        That of the view.
+        Name of the view.
     weight : float
-        Of the model.
+        Weight of the view in the model.
     agreement : float
         Cosine between the view's graph and the clustering, 0 to 1.
     without : float
         Adjusted Rand index between the result without the view and that of all views: 1 where
         nothing changes.
     alone : float
-        The same for the result of the view alone.
+        Adjusted Rand index between the result of the view alone and that of all views.
     explained : float
         Share of the variance of the view's graph that lies between the clusters.
     explained_alone : float
@@ -133,101 +136,78 @@ class ViewExplanation(Tabular):
         return self.views
 
 
-@dataclass(frozen=True)
-class ViewFacts:
-    """The figures that the warnings need beside the explanation."""
+def warnings_about(
+    found: ViewExplanation,
+    weighting: str,
+    cosines_within: Floats,
+    explained_by_agreement: float | None,
+    uninformative: Mask,
+) -> Iterator[str]:
+    """Yield the warnings about the views.
 
-    cosines_within: Floats  # (V, V): of the graphs, less the means of the clusters
-    weighting: str  # of the model: adaptive, agreement, distinct or fixed
-    # The mean share with weighting="agreement"; None where the model's rule is not "adaptive".
-    explained_by_agreement: float | None
-    uninformative: Mask  # views that are the same for all samples
-
-
-def warnings_about(found: ViewExplanation, facts: ViewFacts) -> list[str]:
-    """Return the warnings about the views."""
-    return [
-        *_leaning(found, facts),
-        *_sufficient(found),
-        *_ignored(found, facts),
-        *_twins(found, facts),
-        *_beaten(found, facts),
-    ]
-
-
-def _twins(found: ViewExplanation, facts: ViewFacts) -> list[str]:
-    cosines = facts.cosines_within
-    shared = facts.weighting == "distinct"
+    `weighting` is the rule of the model, or "fixed"; `cosines_within` are those of the graphs less
+    the means of the clusters, (V, V); `explained_by_agreement` is the mean share with
+    weighting="agreement", None where the rule is not "adaptive"; views that are the same for all
+    samples are `uninformative`.
+    """
+    views, other = found.views, other_weighting(weighting)
+    first = max(views, key=lambda view: view.weight)
+    if len(views) >= 3 and first.weight >= LEANS:
+        yield _dominant_view(found, first, explained_by_agreement)
+    sufficient = sufficient_views(found)
+    if len(sufficient) == 1:
+        yield (
+            f"view {sufficient[0].name!r} alone gives the same result "
+            f"(ARI {sufficient[0].alone:.2f}); the other views change next to nothing."
+        )
+    for v in np.flatnonzero(~uninformative).tolist():
+        if views[v].weight * len(views) < IGNORED:
+            yield (
+                f"view {views[v].name!r} is ignored: its weight is {views[v].weight:.3f}. If it "
+                f'should count, try weighting="{other}"; if not, leave it out.'
+            )
+    shared = weighting == "distinct"
     follows = "and share the weight of one view" if shared else "so what they say counts twice"
-    return [
-        f"views {first.name!r} and {second.name!r} are the same (inside the clusters their "
-        f"graphs still agree to {cosines[u, v]:.2f}), {follows}; leave one of them out."
-        for u, first in enumerate(found.views)
-        for v, second in enumerate(found.views)
-        if u < v and cosines[u, v] >= SAME_GRAPH
-    ]
+    for u, v in combinations(range(len(views)), 2):
+        if cosines_within[u, v] >= SAME_GRAPH:
+            yield (
+                f"views {views[u].name!r} and {views[v].name!r} are the same (inside the clusters "
+                f"their graphs still agree to {cosines_within[u, v]:.2f}), {follows}; leave one of "
+                "them out."
+            )
+    best = max(views, key=lambda view: view.explained_alone)
+    if best.explained_alone > found.explained + CLEARLY:
+        yield (
+            f"all views together are worse than view {best.name!r} alone by a score without "
+            f"labels: they explain {found.explained:.1%} of the views' graphs, it alone "
+            f'{best.explained_alone:.1%}; try weighting="{other}", or fewer views.'
+        )
 
 
-def _leaning(found: ViewExplanation, facts: ViewFacts) -> list[str]:
-    """Whether one of many views has most of the weight, and whether that does good."""
-    first = max(found.views, key=lambda view: view.weight)
-    if len(found.views) < 3 or first.weight < LEANS:
-        return []
+def _dominant_view(found: ViewExplanation, first: ViewEffect, by_agreement: float | None) -> str:
     text = (
         f"the weights lean on view {first.name!r}: it has {first.weight:.0%} of the weight, "
         f"and the other {len(found.views) - 1} views share the rest. Without it the clusters agree "
         f"with these by an ARI of {first.without:.2f}."
     )
-    score = facts.explained_by_agreement
-    if score is not None and score > found.explained + CLEARLY:
+    if by_agreement is not None and by_agreement > found.explained + CLEARLY:
         text += (
             " That does not make it the best view: adaptive weights prefer the view that falls "
             "most easily into groups (the smoothest graph), even if the other views show "
             "different groups. Weights by agreement give clusters that explain more of all views "
-            f'({score:.1%} instead of {found.explained:.1%}): try weighting="agreement".'
+            f'({by_agreement:.1%} instead of {found.explained:.1%}): try weighting="agreement".'
         )
-    return [text]
+    return text
 
 
-def sufficient(found: ViewExplanation) -> list[ViewEffect]:
-    """Return the views that give the result each by itself; several confirm each other."""
+def sufficient_views(found: ViewExplanation) -> list[ViewEffect]:
+    """Return the views each of which gives the same result by itself."""
     return [view for view in found.views if view.alone >= SAME_RESULT]
-
-
-def _sufficient(found: ViewExplanation) -> list[str]:
-    enough = sufficient(found)
-    return [
-        f"view {view.name!r} alone gives the same result (ARI {view.alone:.2f}); the other views "
-        "change next to nothing."
-        for view in enough
-        if len(enough) == 1
-    ]
 
 
 def other_weighting(weighting: str) -> str:
     """Return the rule to try where this one has gone wrong: by agreement, or uniform."""
     return "uniform" if weighting in ("agreement", "distinct") else "agreement"
-
-
-def _ignored(found: ViewExplanation, facts: ViewFacts) -> list[str]:
-    return [
-        f"view {view.name!r} is ignored: its weight is {view.weight:.3f}. If it should count, try "
-        f'weighting="{other_weighting(facts.weighting)}"; if not, leave it out.'
-        for view, uninformative in zip(found.views, facts.uninformative, strict=True)
-        if view.weight * len(found.views) < IGNORED and not uninformative
-    ]
-
-
-def _beaten(found: ViewExplanation, facts: ViewFacts) -> list[str]:
-    best = max(found.views, key=lambda view: view.explained_alone)
-    if best.explained_alone <= found.explained + CLEARLY:
-        return []
-    return [
-        f"all views together are worse than view {best.name!r} alone by a score without labels: "
-        f"they explain {found.explained:.1%} of the views' graphs, it alone "
-        f'{best.explained_alone:.1%}; try weighting="{other_weighting(facts.weighting)}", or fewer '
-        "views."
-    ]
 
 
 def _table_row(view: ViewEffect) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ MOST_ROWS = 900  # of all cards together
 _OPEN = 10  # cards that are open at first
 _LONGEST = 60
 _TYPICAL = 4
-_OF_UNNAMED = 2  # features that have only numbers say little
+_FEW_UNNAMED = 2  # features that have only numbers say little
 
 
 def features(f: Findings) -> Section | None:
@@ -48,11 +48,11 @@ def features(f: Findings) -> Section | None:
     )
     order = sorted(range(len(f.sizes)), key=lambda c: -f.sizes[c])
     cards = [_card(f, found, c, top, place < _OPEN) for place, c in enumerate(order) if f.sizes[c]]
-    body = Html(f'<div class="cards">{join(*cards)}</div>{_TAKE}')
+    body = Html(f'<div class="cards">{join(*cards)}</div>{_SAVE_BUTTON}')
     return Section("features", "What makes each cluster", "Features", join(words, body), long=True)
 
 
-_TAKE = (
+_SAVE_BUTTON = (
     '<div class="take screen"><button type="button" id="take-features">All features (CSV)</button>'
     "</div>"
 )
@@ -61,7 +61,7 @@ _TAKE = (
 def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown: bool) -> Html:
     rows: list[TableRow] = []
     for view in f.views:
-        few = top if view.name in found.named else min(top, _OF_UNNAMED)
+        few = top if view.name in found.named else min(top, _FEW_UNNAMED)
         best = found.of(cluster, view.name)[:few]
         rows += [
             [
@@ -88,7 +88,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
         if found.typical[name][cluster]
     )
     size = f"{f.sizes[cluster]:,} samples, {percent(f.sizes[cluster] / len(f.labels))}"
-    first = _in_words(found.of(cluster), level_titles(f.model._encoding))
+    first = _summary(found.of(cluster), level_titles(f.model._encoding))
     state = " open" if shown else ""
     return Html(
         f'<details class="card" data-cluster="{cluster}"{state}>'
@@ -97,7 +97,7 @@ def _card(f: Findings, found: ClusterDescription, cluster: int, top: int, shown:
     )
 
 
-def _in_words(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
+def _summary(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
     """Return the two largest effects of all views, for a closed card; a category by its shares."""
     best = sorted(found, key=lambda feature: -abs(feature.effect))[:2]
     listed = " and ".join(

@@ -123,15 +123,15 @@ class Findings:
         self.views = _view_facts(model, graphs)
         self.sizes = np.bincount(labels, minlength=c)
         self.evidence: Evidence = find_evidence(model, graphs, labels)
-        # Of each sample in its cluster, 0 to 1, and a sentence on what it is.
-        self.certainty, self.certainty_words = _certainty(model, self.evidence)
+        # Certainty of the cluster of each sample, 0 to 1, and a sentence that defines it.
+        self.certainty, self.certainty_text = _certainty(model, self.evidence)
         rng = np.random.RandomState(self.random_state)
         self.map_rows = _spread_sample(labels, MAP_SAMPLES, rng)
         self.map: SampleMap = make_map(
             model, graphs, data, self.map_rows, np.random.RandomState(self.random_state), positions
         )
         # Share of clearly assigned samples in data without clusters.
-        self.null_sure = None if hasattr(model, "runs_") else sure_by_chance(model, data)
+        self.clear_by_chance = None if hasattr(model, "runs_") else clear_by_chance(model, data)
         self.explanation: ViewExplanation | None = _explanation(model, graphs, rng)
         self.parameters: dict[str, Any] = model.get_params() | {"n_anchors": len(model.basis_)}
 
@@ -179,7 +179,7 @@ def _checked_positions(positions: Any, n: int) -> Array | None:
     return array
 
 
-def sure_by_chance(model: Any, data: Views | None) -> float | None:
+def clear_by_chance(model: Any, data: Views | None) -> float | None:
     """Return the share of samples with a clear cluster in a fit to data without clusters.
 
     The data are drawn from one Gaussian with the covariance of a sample of the scaled views. None
@@ -213,7 +213,7 @@ def sure_by_chance(model: Any, data: Views | None) -> float | None:
 
 
 def _certainty(model: Any, evidence: Evidence) -> tuple[Array, str]:
-    """How sure each sample is of its cluster: over several runs where there were any."""
+    """Return how certain the cluster of each sample is, and a sentence that defines it."""
     over_runs = getattr(model, "certainty_", None)
     if over_runs is not None:
         return np.asarray(over_runs), (
@@ -272,7 +272,7 @@ def _explanation(
 
 
 def _spread_sample(labels: Array, count: int, rng: np.random.RandomState) -> Array:
-    """At most about `count` samples at random, with some of every cluster among them."""
+    """Return up to about `count` random samples, with at least ten of every cluster."""
     n = len(labels)
     if n <= count:
         return np.arange(n)

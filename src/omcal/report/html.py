@@ -110,14 +110,14 @@ def table(
     a button that saves it as CSV.
     """
     head = "".join(
-        f'<th scope="col"{_side(rows, column)}>{escape(name)}</th>'
+        f'<th scope="col"{_text_class(rows, column)}>{escape(name)}</th>'
         for column, name in enumerate(header)
     )
     body = "".join(f"<tr>{_row(row, header)}</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     kind = f' class="{kind}"' if kind else ""
     name = escape(caption or header[0])
-    take = _button(file, "csv", "table") if file else ""
+    take = _save_buttons(file, "table", "csv") if file else ""
     return Html(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">'
         f"<table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -127,19 +127,20 @@ def table(
 
 def figure(drawing: Html, file: str) -> Html:
     """Return a drawing with buttons that save it."""
-    return Html(f"<figure>{drawing}{_button(file, 'svg', 'figure', 'png')}</figure>")
+    return Html(f"<figure>{drawing}{_save_buttons(file, 'figure', 'svg', 'png')}</figure>")
 
 
-def _button(file: str, form: str, what: str, *more: str) -> str:
+def _save_buttons(file: str, what: str, *formats: str) -> str:
+    """Return a button per format that saves a table or a figure."""
     listed = "".join(
         f'<button type="button" data-save="{f}" data-file="{escape(file)}">{f.upper()}'
         f'<span class="hidden"> of this {what}</span></button>'
-        for f in (form, *more)
+        for f in formats
     )
     return f'<div class="take screen">{listed}</div>'
 
 
-def _side(rows: Sequence[TableRow], column: int) -> str:
+def _text_class(rows: Sequence[TableRow], column: int) -> str:
     """Align the title of a column of text with its text."""
     first = rows[0][column] if rows else ""
     return ' class="text"' if isinstance(first, Cell) and first.kind == "text" else ""

@@ -52,14 +52,14 @@ class Packed:
 
 def payload(f: Findings, spent: int) -> dict[str, Any]:
     """Return the data of a page of which `spent` bytes are written already."""
-    rows, e = f.map_rows, f.evidence
+    rows, evidence = f.map_rows, f.evidence
     packed = Packed()
     packed.add("xy", np.round(f.map.positions * 65535).astype("u2"))
-    packed.add("cluster", _small(f.labels[rows]))
-    packed.add("second", _small(e.second[rows]))
+    packed.add("cluster", _small_codes(f.labels[rows]))
+    packed.add("second", _small_codes(evidence.second[rows]))
     packed.add("certainty", to_shades(f.certainty[rows], 0, 1))
-    packed.add("decision", to_shades(e.decision[rows].T, -1, 1))
-    packed.add("agreement", to_shades(e.agreement[rows].T, -1, 1))
+    packed.add("decision", to_shades(evidence.decision[rows].T, -1, 1))
+    packed.add("agreement", to_shades(evidence.agreement[rows].T, -1, 1))
     if len(rows) < len(f.labels):
         packed.add("sample", rows.astype("u4"))
     if f.names is not None:
@@ -68,10 +68,10 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
     if f.classes is not None:
         listed, codes = np.unique(np.array(f.classes)[rows], return_inverse=True)
         class_names = listed.tolist()
-        packed.add("class", _small(codes))
+        packed.add("class", _small_codes(codes))
     for k, column in enumerate(f.columns):
         packed.add(f"column{k}", column.values[rows])
-    near = _near(f, _room(f, packed, spent))
+    near = _nearest(f, _affordable_neighbours(f, packed, spent))
     packed.add("near", (near & 0xFFFF).astype("u2"))
     if len(rows) >= 0xFFFF:
         # Apart, because nearly all of it is the same and takes no room.
@@ -93,7 +93,7 @@ def payload(f: Findings, spent: int) -> dict[str, Any]:
     }
 
 
-def _small(codes: Array) -> Array:
+def _small_codes(codes: Array) -> Array:
     return codes.astype("u1" if codes.max(initial=0) < 256 else "u2")
 
 
@@ -114,7 +114,7 @@ def _colours(f: Findings, class_names: list[str] | None) -> list[dict[str, Any]]
     return found
 
 
-def _room(f: Findings, packed: Packed, spent: int) -> int:
+def _affordable_neighbours(f: Findings, packed: Packed, spent: int) -> int:
     """Return the number of nearest samples per view that a file of its size has room for."""
     n = len(f.map_rows)
     left = _FIXED + _PER_SAMPLE * n - spent - len(packed.text())
@@ -122,7 +122,7 @@ def _room(f: Findings, packed: Packed, spent: int) -> int:
     return int(np.clip(left / each, 0, _MOST_NEAR))
 
 
-def _near(f: Findings, count: int) -> NDArray[np.uint32]:
+def _nearest(f: Findings, count: int) -> NDArray[np.uint32]:
     """Return nearest samples as numbers of the map; its length where there is none."""
     rng = np.random.RandomState(f.random_state)
     count = min(count, max(len(f.map_rows) - 1, 0))

@@ -69,7 +69,7 @@ def clusters(f: Findings) -> Section:
     )
     hidden = "" if len(f.sizes) > _FILTERED else " hidden"
     body = join(
-        paragraph(f"{_of_map(f)} Distances between far groups mean little. {note}"),
+        paragraph(f"{_map_text(f)} Distances between far groups mean little. {note}"),
         template("map.html", legend=legend, hidden=hidden),
         Html("<h3>Sizes</h3>"),
         _sizes(f),
@@ -92,7 +92,7 @@ def _sizes(f: Findings) -> Html:
     return table(("cluster", "samples", "share", ""), rows, kind="full", file="cluster-sizes")
 
 
-def _of_map(f: Findings) -> str:
+def _map_text(f: Findings) -> str:
     """Say how the map was made, how far to trust it, and which clusters it does not separate."""
     made = {
         "views": "Samples that are neighbours in the scaled views lie together; the clusters have "
@@ -189,7 +189,7 @@ def classes(f: Findings) -> Section | None:
     shown |= {title: f"{t.scores[name]:.3f}" for name, title in INDICES.items()}
     body = [
         facts(shown),
-        _crossed(f, t) if len(t.names) <= _WIDE_TABLE else _frequent_classes(f, t),
+        _cluster_by_class(f, t) if len(t.names) <= _WIDE_TABLE else _frequent_classes(f, t),
     ]
     body.append(
         paragraph(
@@ -203,7 +203,7 @@ def classes(f: Findings) -> Section | None:
     return Section("classes", "Clusters and known classes", "Classes", join(*body), long=True)
 
 
-def _crossed(f: Findings, t: ClassTable) -> Html:
+def _cluster_by_class(f: Findings, t: ClassTable) -> Html:
     largest = max(int(t.counts.max()), 1)
     rows: list[TableRow] = [
         [
@@ -241,7 +241,9 @@ def samples(f: Findings) -> Section:
     for c, (typical, doubtful) in enumerate(zip(f.typical(), f.doubtful(), strict=True)):
         inside = f.certainty[f.labels == c]
         unsure = [
-            sample_link(i, _named(f, i), f" ({percent(f.certainty[i])}; or {f.evidence.second[i]})")
+            sample_link(
+                i, _short_name(f, i), f" ({percent(f.certainty[i])}; or {f.evidence.second[i]})"
+            )
             for i in doubtful
         ]
         rows.append(
@@ -249,13 +251,13 @@ def samples(f: Findings) -> Section:
                 f.cluster_label(c),
                 f"{len(inside):,}",
                 percent(float(inside.mean())) if len(inside) else "",
-                Cell(_names([sample_link(i, _named(f, i)) for i in typical]), "text"),
-                Cell(_names(unsure or [Html("none")]), "text"),
+                Cell(_name_list([sample_link(i, _short_name(f, i)) for i in typical]), "text"),
+                Cell(_name_list(unsure or [Html("none")]), "text"),
             ]
         )
     header = ("cluster", "samples", "certainty", "typical", "doubtful (certainty; or cluster)")
     words = (
-        f"{f.certainty_words} Typical samples are sure and strongly tied; doubtful ones are worth "
+        f"{f.certainty_text} Typical samples are sure and strongly tied; doubtful ones are worth "
         "a second look."
     )
     body = join(
@@ -275,21 +277,21 @@ def samples(f: Findings) -> Section:
 def _least_typical(f: Findings) -> list[Html]:
     """List the samples with the lowest scores (`score_samples`), the lowest first."""
     listed = [
-        sample_link(i, _named(f, i), f" ({f.cluster_title(int(f.labels[i]))})")
+        sample_link(i, _short_name(f, i), f" ({f.cluster_title(int(f.labels[i]))})")
         for i in f.least_typical()
     ]
     words = (
         "The least typical samples of all, by score_samples: the anchors and the clusters explain "
         "them worst. They may be outliers, errors, or a group too small for a cluster of its own."
     )
-    return [Html("<h3>Least typical samples</h3>"), paragraph(words), _names(listed)]
+    return [Html("<h3>Least typical samples</h3>"), paragraph(words), _name_list(listed)]
 
 
-def _named(f: Findings, sample: int) -> str:
+def _short_name(f: Findings, sample: int) -> str:
     return str(sample) if f.names is None else shortened(f.name(sample))
 
 
-def _names(listed: list[Html]) -> Html:
+def _name_list(listed: list[Html]) -> Html:
     return Html('<div class="names">' + "".join(f"<span>{one}</span>" for one in listed) + "</div>")
 
 

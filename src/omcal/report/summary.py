@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from omcal.machine.arrays import Mask
-from omcal.model.view_effects import Range, sufficient
+from omcal.model.view_effects import Range, sufficient_views
 from omcal.report.findings import BETWEEN, Findings
 from omcal.report.html import Html, facts, join, paragraph, percent
 
@@ -80,10 +80,10 @@ def trust(f: Findings) -> list[str]:
         f"perfect); data without clusters reach {tested.null:.2f}."
     ]
     share = float((~_between(f)).mean())
-    if f.null_sure is not None and share > f.null_sure + _CLEARLY:
+    if f.clear_by_chance is not None and share > f.clear_by_chance + _CLEARLY:
         found.append(
             f"{percent(share)} of the samples are clearly nearer to their cluster than to the "
-            f"next; in data without clusters it is {percent(f.null_sure)}."
+            f"next; in data without clusters it is {percent(f.clear_by_chance)}."
         )
     repeated = f.explanation and f.explanation.repeated_range
     if repeated and repeated[0] >= STEADY:
@@ -95,9 +95,9 @@ def trust(f: Findings) -> list[str]:
         found.append(
             f"The {len(f.model.runs_)} runs agree with the result: ARI {stability:.2f} in the mean."
         )
-    enough = [] if f.explanation is None else sufficient(f.explanation)
-    if len(enough) > 1:
-        listed = ", ".join(view.name for view in enough)
+    sufficient = [] if f.explanation is None else sufficient_views(f.explanation)
+    if len(sufficient) > 1:
+        listed = ", ".join(view.name for view in sufficient)
         found.append(f"Each of these views gives the same clusters by itself: {listed}.")
     scores = {} if f.class_table is None else f.class_table.scores
     # Two classes reach an accuracy of a half by chance, but no ARI above 0.
@@ -135,10 +135,10 @@ def doubts(f: Findings) -> Iterator[Diagnostic]:
             f"{percent(between.mean())} of the samples lie between two clusters.",
             "look at the doubtful samples below, or ask for fewer clusters.",
         )
-    if f.null_sure is not None and 1 - between.mean() <= f.null_sure + _CLEARLY:
+    if f.clear_by_chance is not None and 1 - between.mean() <= f.clear_by_chance + _CLEARLY:
         yield (
             f"{percent(1 - between.mean())} of the samples are clearly nearer to their cluster "
-            f"than to the next, and {percent(f.null_sure)} in data without clusters.",
+            f"than to the next, and {percent(f.clear_by_chance)} in data without clusters.",
             "do not take a clear cluster for a sign of structure.",
         )
     unsure = [c for c, size in enumerate(f.sizes) if size and between[f.labels == c].mean() > _MOST]
