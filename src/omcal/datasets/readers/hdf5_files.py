@@ -102,7 +102,22 @@ class Hdf5Node:
         return {name: node for node, name in found.items()}
 
     def read(self) -> Array | None:
-        return read_array(self.item) if self.shape is not None else None
+        item, name, library = self.item, self.place, h5py()
+        if isinstance(item, library.Group) or item.shape is None:
+            return None
+        if item.is_virtual or item.external is not None:
+            raise DataError(
+                f"dataset {name!r} lies in other files, which are not opened; copy it in."
+            )
+        for shape in (item.shape, item.chunks or ()):  # a chunk is unpacked as a whole
+            n_bytes = math.prod(shape) * item.dtype.itemsize
+            check_declared(n_bytes, item.id.get_storage_size(), f"dataset {name!r} of {shape}")
+        strings = library.check_string_dtype(item.dtype)
+        if strings is not None and strings.length is None:
+            return _variable_strings(item)
+        if item.dtype.kind == "S":
+            return np.char.decode(item[()], "utf-8", "replace")
+        return np.asarray(item[()]) if item.dtype.kind in "biufU" else None
 
 
 @contextmanager
@@ -177,26 +192,6 @@ def _matlab_text(codes: Array) -> str | Array:
 def h5py() -> Any:
     """Import h5py."""
     return require("h5py", "HDF5 files (MATLAB 7.3, .h5, .h5ad, .h5mu)")
-
-
-def read_array(dataset: H5Object) -> Array | None:
-    """Read the numbers or strings of a dataset; None where it holds another type."""
-    name, dtype, library = dataset.name, dataset.dtype, h5py()
-    if dataset.shape is None:
-        return None
-    if dataset.is_virtual or dataset.external is not None:
-        raise DataError(f"dataset {name!r} lies in other files, which are not opened; copy it in.")
-    for shape in (dataset.shape, dataset.chunks or ()):  # a chunk is unpacked as a whole
-        n_bytes = math.prod(shape) * dtype.itemsize
-        check_declared(n_bytes, dataset.id.get_storage_size(), f"dataset {name!r} of {shape}")
-    strings = library.check_string_dtype(dtype)
-    if strings is not None and strings.length is None:
-        return _variable_strings(dataset)
-    if dtype.kind == "S":
-        return np.char.decode(dataset[()], "utf-8", "replace")
-    if dtype.kind in "biufU":
-        return np.asarray(dataset[()])
-    return None
 
 
 def _variable_strings(dataset: H5Object) -> Array | None:
