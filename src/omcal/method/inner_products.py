@@ -35,6 +35,7 @@ class InnerProducts(Points):
         self.n = X.shape[0]
         self._norms = self._K.diagonal().copy()
         self._asked = 0  # rows of distances so far
+        self._known: list[tuple[Any, Array]] = []  # the last two centres and their products
 
     @cached_property
     def _distances(self) -> Array:
@@ -61,28 +62,44 @@ class InnerProducts(Points):
         return sparse.csr_array((ones, (np.arange(len(chosen)), chosen)), (len(chosen), self.n))
 
     def nearest(self, centres: Any) -> tuple[Array, Array]:
-        products = centres @ self._K
-        # ‖c‖² of each centre: weights times its products with the rows.
-        norms = np.asarray(centres.multiply(products).sum(axis=1)).ravel()
+        products = self._with_rows(centres)
+        norms = _inner(centres, products).astype(products.dtype)
         d = norms[:, None] - 2.0 * products
         labels = first_nearest(d, tie_slack(self._norms, norms), axis=0)
         return labels, np.maximum(d[labels, np.arange(self.n)] + self._norms, 0)
 
     def means(self, labels: Array, centres: Any) -> Any:
-        member = members(labels, centres.shape[0], self._K.dtype)
-        counts = np.diff(member.indptr)
-        dtype = self._K.dtype
-        full = sparse.diags_array(((counts > 0) / np.maximum(counts, 1)).astype(dtype))
-        kept = sparse.diags_array((counts == 0).astype(dtype))
-        return (full @ member + kept @ centres).tocsr()
+        found = members(labels, centres.shape[0], self._K.dtype)
+        counts = np.diff(found.indptr)
+        found.data /= np.repeat(counts, counts)
+        if counts.all():
+            return found
+        kept = sparse.diags_array((counts == 0).astype(self._K.dtype))
+        return (found + kept @ centres).tocsr()
 
     def moved(self, before: Any, after: Any) -> float:
-        change = after - before
-        return float(change.multiply(change @ self._K).sum())
+        change = self._with_rows(after) - self._with_rows(before)
+        return float(_inner((after - before).tocsr(), change).sum())
+
+    def _with_rows(self, centres: Any) -> Array:
+        """Return the products of the centres with all rows."""
+        for known, products in self._known:
+            if known is centres:
+                return products
+        products = np.asarray(centres @ self._K)
+        self._known = [*self._known[-1:], (centres, products)]
+        return products
 
     def rows(self, centres: Any) -> Array:
         """Return the centres in the space of the rows."""
         return np.asarray(safe_sparse_dot(centres, self._X, dense_output=True))
+
+
+def _inner(centres: Any, products: Array) -> Array:
+    """Return the sum of weights times products of each centre."""
+    rows = np.repeat(np.arange(centres.shape[0]), np.diff(centres.indptr))
+    weighted = centres.data * products[rows, centres.indices]
+    return np.bincount(rows, weighted, centres.shape[0])
 
 
 def _products(X: Matrix) -> Array:
