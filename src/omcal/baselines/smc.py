@@ -128,16 +128,13 @@ class SMC(AbstractSMC):
 
     def _cluster(self, views: Views, random_state: np.random.RandomState) -> Array:
         X = self._filtered_views(views, random_state)
-        codes = [anchor_codes(x, x[self.anchor_indices_], self.alpha) for x in X]
+        anchors = [x[self.anchor_indices_] for x in X]
+        codes = [anchor_codes(x, h, self.alpha) for x, h in zip(X, anchors, strict=True)]
         costs = [
-            _cost(x, z, self.anchor_indices_, self.alpha) for x, z in zip(X, codes, strict=True)
+            sum_of_squares(x - z @ h) + self.alpha * sum_of_squares(z)
+            for x, h, z in zip(X, anchors, codes, strict=True)
         ]
         return self._spectral_labels(codes, costs, random_state)
-
-
-def _cost(x: Array, z: Array, anchors: Array, alpha: float) -> float:
-    residual = x - z @ x[anchors]
-    return sum_of_squares(residual) + alpha * sum_of_squares(z)
 
 
 class SMCAGC(AbstractSMC):

@@ -30,14 +30,7 @@ from omcal.cli.tune import tune
 from omcal.cli.update import update
 
 # Typer's usage errors are click's or, in newer versions, those of its own copy of click.
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-def usage_message(error: BaseException) -> str:
-    """Return the text of a usage error, and the command that explains the options."""
-    command = getattr(getattr(error, "ctx", None), "command_path", "omcal")
-    said = error.format_message() if hasattr(error, "format_message") else str(error)
-    return f"{said} (see {command} --help)"
+UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class Command(TyperCommand):
@@ -141,7 +134,8 @@ def _run(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except UsageError as error:
-        report_line(f"error: {usage_message(error)}")
+        command = getattr(getattr(error, "ctx", None), "command_path", "omcal")
+        report_line(f"error: {error.format_message()} (see {command} --help)")
         return 2
     except BrokenPipeError:
         raise
