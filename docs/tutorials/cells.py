@@ -56,9 +56,9 @@ print("RNA", rna.shape, f"{1 - rna.nnz / (n_cells * n_genes):.0%} zeros; protein
 # %%
 # Is it stable?
 # -------------
-# Before the labels of a fit are believed, a look at how far they depend on chance. ``Consensus``
-# runs the fit several times with other anchors; its ``stability_`` is 1 where all runs agree.
-# Labels are not needed for it.
+# Check first how far the labels of a fit depend on chance. ``Consensus``
+# runs the fit several times with different anchors; its ``stability_`` is 1 if all runs agree.
+# It needs no known classes.
 
 views = {"rna": rna, "protein": protein}
 for n_neighbors in (5, 8):
@@ -68,10 +68,10 @@ for n_neighbors in (5, 8):
 # %%
 # With the five neighbours of the default, runs differ: some cut the large cluster of CD4 cells in
 # two and leave the B cells together, which is a different answer, not a slightly different one.
-# Tied to eight anchors each, the cells of a type hang together, and all runs agree. So eight it
-# is, and this was found without knowing a single type. In the benchmarks 8 instead of 5 neighbours
-# changes the mean by −.001 and +.008 (two groups of sets), with single sets up to .06 better and
-# .04 worse: the default is no law.
+# With eight neighbours the cells of a type stay together, and all runs agree. This choice needs no
+# known type. In the benchmarks 8 instead of 5 neighbours
+# changes the mean accuracy by −.001 and +.008 (two groups of sets); single sets are up to .06
+# better and .04 worse.
 #
 # With MuData
 # -----------
@@ -116,8 +116,8 @@ for name, weight, (kind, why) in zip(
     print(f"{name}: weight {weight:.2f}, scale {kind!r} ({why})")
 
 # %%
-# No size factors, no logarithms, no principal components were asked for: counts are recognised.
-# If your pipeline has them, good: ``obsm["X_pca"]`` is taken before ``X`` where it is there.
+# Size factors, logarithms and principal components are not needed: counts are recognised.
+# If your pipeline computes them, ``obsm["X_pca"]`` is used instead of ``X``.
 #
 # What the second measurement is worth
 # ------------------------------------
@@ -148,14 +148,14 @@ for cluster, ax in enumerate(axes.flat):
     plots.cluster_features(described, cluster, ax=ax)
 
 # %%
-# The names tell that the markers are the ones that were planted. Both clusters of T cells share
-# their genes and differ in proteins; the clusters of B cells the other way round.
+# The names show that these are the planted markers. Both clusters of T cells share
+# their genes and differ in proteins; the clusters of B cells share proteins and differ in genes.
 #
 # Limits
 # ------
 # * The number of types was given. ``n_clusters="auto"`` suggests one, and real cell types are not
-#   spheres that lie apart: read :doc:`how many clusters </n_clusters>` before you trust it. Leiden
-#   on a neighbour graph needs a resolution instead of a number; it is no less of a choice.
+#   separate spheres: read :doc:`how many clusters </n_clusters>` before you trust it. Leiden
+#   on a neighbour graph needs a resolution instead of a number, which is a choice as well.
 # * Batches are not corrected. Correct first and pass the corrected components.
 # * Effects are descriptions, not tests: the clusters were made from the same genes, so that
 #   p-values of these differences would be too small, here as in every pipeline.

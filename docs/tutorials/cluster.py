@@ -2,15 +2,15 @@
 On a cluster
 ============
 
-When one machine is too small or too slow, the rows are shared out to many. omcal uses Dask for
-that: the views are Dask arrays, or files that every worker can see, and the fit is the same call.
-This page starts a small cluster inside this very process, so that it runs anywhere; on a real one
-only the line with ``Client`` is another.
+If one machine is too small or too slow, Dask can divide the rows among many. The views
+are Dask arrays, or files that every worker can read, and the fit is the same call.
+This page starts a small cluster inside its own process, so that it runs anywhere; for a real
+cluster only the line with ``Client`` differs.
 """
 
 # %%
-# A cluster to try it on
-# ----------------------
+# A small cluster
+# ---------------
 # Two workers, which are threads of this process: no port is opened. For a real cluster:
 # ``Client("tcp://10.0.0.1:8786")``, or one made by dask-jobqueue or dask-kubernetes.
 
@@ -40,7 +40,8 @@ print(f"{len(client.scheduler_info()['workers'])} workers")
 # ---------------
 # A view is a Dask array, cut into blocks of rows. Here they come from memory; usually from files
 # on a shared disk or in an object store (``da.from_zarr``, ``dask.dataframe.read_parquet``). All
-# views should be cut at the same rows, else they are cut anew, which moves data; a notice says so.
+# views should have the same chunks of rows; otherwise they are rechunked, which moves data, with a
+# notice.
 
 data = make_multiview(20_000, n_clusters=6, n_views=2, n_features=(24, 12), random_state=0)
 chunked = {name: da.from_array(view, chunks=(5_000, -1)) for name, view in data.views.items()}
@@ -50,8 +51,8 @@ print(chunked["view1"])
 # The fit
 # -------
 # Each worker builds the anchor graphs of its own rows and keeps them. An iteration sends a few
-# small matrices out and adds up a few small matrices that come back: nothing with one entry a
-# sample travels. The labels stay on the workers until they are asked for.
+# small matrices to the workers and adds up the small matrices that they return; no data per
+# sample is sent. The labels stay on the workers until you compute them.
 
 began = time.perf_counter()
 model = OMCAL(n_clusters=6, random_state=0).fit(chunked)
@@ -63,8 +64,8 @@ print(f"accuracy {evaluate(data.labels, labels)['accuracy']:.3f}")
 # %%
 # The same as on one machine
 # --------------------------
-# A distributed fit is not another algorithm. The sums of the parts add up to those of the whole,
-# so the labels are those of a fit in memory with the same seed.
+# A distributed fit uses the same algorithm. The sums of the parts add up to those of all rows,
+# so that the labels are those of a fit in memory with the same seed.
 
 alone = OMCAL(n_clusters=6, random_state=0).fit(data.views)
 print(f"{(alone.labels_ == labels).mean():.2%} of the labels are the same")
@@ -79,8 +80,7 @@ ax.spines[["top", "right"]].set_visible(False)
 # %%
 # New samples
 # -----------
-# ``predict`` of a Dask array is lazy: store it where you like, nothing has to come through this
-# process.
+# ``predict`` of a Dask array is lazy: workers can store its result without this process.
 
 predicted = model.predict(chunked)
 print(type(predicted).__module__, (predicted.compute() == labels).mean())
@@ -88,19 +88,18 @@ client.close()
 cluster.close()
 
 # %%
-# When it pays, and when not
-# --------------------------
-# An iteration costs a round trip: on two processes 38 ms at ten thousand rows, of which the work
-# is 1 ms, and 114 ms at a million, of which it is 56 (``benchmarks/results/scaling_dask.md``). So
-# at a million rows two processes take twice as long for an iteration as one thread that has the
-# rows in memory; it takes more of them, or more rows, to gain. Data larger than memory are no
-# reason either: a fit from disk does with little. A cluster pays where reading the data is the
-# long part, or where they lie there anyway (:doc:`what it costs </scaling>`).
+# When to use it
+# --------------
+# An iteration on two processes takes 38 ms with ten thousand rows, of which the sweep is 1 ms, and
+# 114 ms with a million, of which it is 56 ms (``benchmarks/results/scaling_dask.md``). At a million
+# rows two processes thus take twice as long for an iteration as one thread with the rows in memory;
+# a gain needs more processes or more rows. For data larger than memory a fit from disk is enough.
+# A cluster helps if reading the data takes most of the time, or if the data are on the cluster
+# already (:doc:`what it costs </scaling>`).
 #
-# * One process a core, one thread each, and the extra ``fast`` on every worker is a good start.
-# * A worker that dies is no disaster: its rows are made again elsewhere, and the result is the
-#   same.
-# * With ``checkpoint=`` a fit whose client died goes on where it was.
+# * Begin with one process per core, one thread each, and the extra ``fast`` on every worker.
+# * If a worker dies, its rows are computed again elsewhere, and the result is the same.
+# * With ``checkpoint=`` a fit whose client died continues from the checkpoint.
 # * ``omcal cluster folder --clusters 10 --dask tcp://10.0.0.1:8786`` does all this from the shell.
 
 plt.show()

@@ -93,8 +93,8 @@ if __name__ == "__main__":
     print(compare(views, 10, ["omcal", "concat-kmeans"], seeds=2).table.markdown())
 
 # %%
-# Mind what these numbers are worth: by the neighbours, k-means agrees with the views as well as
-# OMCAL or better, and by the classes above it is far behind.
+# These numbers do not replace classes: by the neighbours, k-means agrees with the views as well as
+# OMCAL or better, although it is far behind by the classes above.
 #
 # From the shell
 # --------------
@@ -108,8 +108,8 @@ if __name__ == "__main__":
 #   the others is the commonest way to win.
 # * If you tune, tune without labels (``omcal.select.tune_without_labels``) or on other data.
 # * Report every set you ran. On 17 sets OMCAL with its defaults is better than k-means on 16, and
-#   worse than FSMSC on 6 (``benchmarks/results/defaults.md``): a paper that shows three of them
-#   can show anything.
+#   worse than FSMSC on 5 (``benchmarks/results/defaults.md``): with three selected sets a paper can
+#   show anything.
 
 if __name__ == "__main__":
     plt.show()

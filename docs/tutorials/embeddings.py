@@ -78,8 +78,8 @@ for name, weight, (kind, why) in zip(
     print(f"{name}: weight {weight:.2f}, scale {kind!r} ({why})")
 
 # %%
-# Since the digits are known, we can look what it was good for. k-means gets the same views side by
-# side, each with the same total variance: the fair form of "just concatenate".
+# The known digits give the accuracy. For comparison, k-means gets the same views side by side, each
+# with the same total variance.
 
 together = np.hstack([view / np.sqrt(view.var(axis=0).sum()) for view in views.values()])
 answers = {
@@ -95,9 +95,9 @@ for name, score in scores.items():
 # %%
 # What to look at
 # ---------------
-# The map puts samples together that are tied to the same anchors. ``certainty_`` says for each
-# sample how many of the ten runs agree with its cluster. Things with a useless caption are a little
-# less certain than the others, and the model was never told which they are.
+# Samples with similar anchor graphs lie together on the map. ``certainty_`` is the share of the ten
+# runs that agree with the cluster of a sample. Samples with a useless caption are a little
+# less certain than the others, although the model does not know which they are.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
 plots.sample_map(model_layout(model.estimator_), model.labels_, left)
@@ -120,9 +120,9 @@ plots.confusion(digits.target, model.labels_)
 # %%
 # Limits
 # ------
-# The weights are one number for a view, not one for each sample: a caption that is of no use is not
-# ignored, it is outvoted. And embeddings of the same model, of the title and of the body of a text
-# say, are nearly the same view twice. Leave one out, or look at ``model.explain_views()``, which
+# A view has one weight, not one for each sample: a useless caption is not
+# ignored, it is outvoted. Embeddings of the same model, for instance of the title and the body of a
+# text, are nearly the same view twice. Leave one out, or look at ``model.explain_views()``, which
 # names copies. What else to try: :doc:`how to choose </choosing>`.
 
 plt.show()

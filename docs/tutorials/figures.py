@@ -20,8 +20,9 @@ model = OMCAL(n_clusters=10, random_state=0).fit(data.views)
 # %%
 # The map of the samples
 # ----------------------
-# Samples that are tied to the same anchors lie together, and clusters are kept whole. Each cluster
-# has its colour and shape: ten colours that every eye tells apart, times six shapes.
+# Samples with similar anchor graphs lie together; the clusters have no influence on the positions.
+# Each cluster has its own colour and shape: ten colours, also for colour-blind readers, times six
+# shapes.
 
 plots.sample_map(model_layout(model), model.labels_)
 

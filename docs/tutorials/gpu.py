@@ -2,26 +2,24 @@
 On a GPU
 ========
 
-One word moves a fit to a graphics card: ``device="cuda"``. This page shows the three ways to say
-it, proves on the spot that the result is the same as on the CPU, and ends with figures of a large
-card.
+``device="cuda"`` moves a fit to a GPU. This page shows three ways to use a GPU, compares the result
+with that of the CPU, and ends with measurements.
 
-It runs anywhere. With a GPU it uses it; with PyTorch alone it goes the same way with tensors on
-the CPU, which is slower than NumPy and good for nothing but to show that the results agree;
-without PyTorch it says so and shows the recorded figures.
+The page runs on any machine. Without a GPU it uses PyTorch's tensors on the CPU, which is slower
+than NumPy and only shows that the results agree. Without PyTorch it shows the recorded figures.
 """
 
 # %%
-# Three ways to say it
+# Three ways to use it
 # --------------------
 # ::
 #
 #     OMCAL(n_clusters=10, device="cuda").fit([X1, X2])            # arrays, sent in blocks
 #     OMCAL(n_clusters=10).fit([T1, T2])                           # tensors, used where they are
-#     OMCAL(n_clusters=10, device="cuda:0,cuda:1").fit([X1, X2])   # rows shared out to two cards
+#     OMCAL(n_clusters=10, device="cuda:0,cuda:1").fit([X1, X2])   # rows divided between two GPUs
 #
-# Tensors that are on the card already are not copied, and labels come back as what was passed in.
-# That is the way after a neural network: its embeddings never leave the card.
+# Tensors on the GPU are not copied, and labels have the type of the input. The embeddings of a
+# neural network can thus be clustered without leaving the GPU.
 
 import importlib.util
 
@@ -49,15 +47,15 @@ else:
     print(f"labels are a {type(on_device.labels_).__name__}; {agree:.2%} as on the CPU")
 
 # %%
-# The same seed draws the same anchors on every device. Sums are taken in another order there, so
-# that a sample that lies exactly between two clusters may come out otherwise; given the same
-# anchors, all labels of the fits that ``benchmarks/gpu.py`` compares agree.
+# The same seed draws the same anchors on every device. Sums are computed in another order there, so
+# that a sample exactly between two clusters may get another label. In ``benchmarks/gpu.py`` all
+# labels of fits with the same anchors agree.
 #
 # What it gains
 # -------------
-# Recorded on a large card, data on the card, 30 iterations (``benchmarks/gpu.py`` measures it, its
-# results are in the repository). k-means is Lloyd's algorithm in plain PyTorch, 30 iterations as
-# well. More is on the page about :doc:`performance </performance>`.
+# Measured on an NVIDIA H200 with the data on the GPU and 30 iterations (``benchmarks/gpu.py``).
+# k-means is Lloyd's algorithm in plain PyTorch, also 30 iterations. All figures:
+# :doc:`performance </performance>`.
 
 import json
 from pathlib import Path
@@ -85,13 +83,13 @@ ax.spines[["top", "right"]].set_visible(False)
 
 # %%
 # Ten million samples of 448 features take less than a tenth of a second. Sixty thousand are too
-# few to keep the card busy, and plain k-means takes about as long there.
+# few to keep the GPU busy, and plain k-means takes about as long there.
 #
 # When it does not fit
 # --------------------
-# A fit needs some hundred bytes a sample beside the data. A card that is full is answered with
-# what is needed, what is free and what would work. Nothing falls back to the CPU in silence, and
-# options that mean nothing there are refused:
+# A fit needs about a hundred bytes per sample in addition to the data. If the GPU is full, the
+# error names the memory that is needed, the free memory, and remedies. There is no silent fall back to
+# the CPU, and options without a meaning on a GPU are refused:
 
 try:
     OMCAL(n_clusters=10, device="cuda", memory_limit="4GB").fit(views)

@@ -65,7 +65,7 @@ print(dict(zip(model.view_names_, model.view_weights_.round(2).tolist(), strict=
 
 # %%
 # What that is worth shows the same solver without it, and k-means. ``scale="feature"`` divides each
-# word by its spread: the rarest words, which are in two documents, then count most.
+# word by its spread, so that the rarest words, which are in two documents, count most.
 
 answers = {
     "k-means, words standardised": ConcatKMeans(5, random_state=0).fit(views).labels_,
@@ -109,13 +109,13 @@ for name, chosen in (("both languages", there), ("English only", ~there)):
     print(f"{name}: {chosen.sum()} documents, accuracy {score:.2f}")
 
 # %%
-# The documents in English only cannot be told apart where English cannot: health and law. That is
-# not a fault of the method but of the evidence.
+# English-only documents about health and about law cannot be told apart, because their English
+# words do not differ.
 #
 # Limits
 # ------
 # Real documents are harder than made ones. On seven sets of documents and links in the benchmarks
-# (``benchmarks/results/defaults.md``) the accuracy is .28 to .92 with the defaults, and it is there
-# that runs differ most: join them with ``Consensus``.
+# (``benchmarks/results/defaults.md``) the accuracy is .28 to .95 with the defaults. Runs
+# differ most on such data: combine them with ``Consensus``.
 
 plt.show()

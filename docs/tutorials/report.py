@@ -10,9 +10,9 @@ look at before you believe a cluster.
 # %%
 # A fit that has something to be doubted
 # --------------------------------------
-# Four views of handwritten digits, and a fifth that is noise: a column of measurements that went
-# wrong, as there is one in most tables. The known classes are passed to the report as well, as
-# ``y``, which is optional; with them it compares.
+# Four views of handwritten digits, and a fifth that is noise, like measurements of a broken sensor.
+# The known classes are passed to the report as well (``y``, optional), which compares the clusters
+# with them.
 
 import base64
 import tempfile
@@ -45,7 +45,7 @@ path = model.report(
 print(path.name, f"{path.stat().st_size / 1e6:.2f} MB")
 
 # %%
-# Here it is, whole, in a frame. Move the map, click on a cluster, choose a colour.
+# This is the complete report in a frame. Move the map, click on a cluster, choose a colour.
 
 
 class Framed:
@@ -64,11 +64,11 @@ Framed()
 # %%
 # What to trust, what to doubt
 # ----------------------------
-# The page begins with sentences, not with pictures. *What to doubt* begins with what ``fit``
-# warned of and ``model.doubts_`` holds: an empty cluster, one that holds nearly everything, a fit
-# that did not converge, a view that is the same for all, that took all the weight or none, views
-# that contradict each other, and, here, a view in which the clusters are not to be seen. Each
-# comes with the one thing to try.
+# The page begins with sentences, not with pictures. *What to doubt* lists the warnings of ``fit``,
+# which are in ``model.doubts_``: an empty cluster, a cluster of nearly all samples, a fit
+# that did not converge, a view that is the same for all samples, a view with all the weight or
+# none, views that contradict each other, and, here, a view that does not show the clusters. Each
+# has one remedy.
 
 for doubt in model.doubts_:
     print(f"seen: {doubt.what}\ntry:  {doubt.advice}")
@@ -76,10 +76,10 @@ for doubt in model.doubts_:
 # %%
 # The map
 # -------
-# Samples that are tied to the same anchors lie together. What it shows truly is which clusters
-# touch; distances between clusters that do not touch mean nothing, as on every such map. A cluster
-# in two pieces is worth a look: click on both. Colour by certainty, by a class, by a column of
-# your own (``columns={"age": ...}``): a batch number that lines up with the clusters is bad news.
+# Samples that are neighbours in the scaled views lie together; the clusters have no influence on
+# the positions. Read which clusters touch; distances between clusters that do not touch mean
+# nothing, as on every such map. If a cluster has two pieces, click on both.
+# Colour by certainty, by a class, by a column of your own (``columns={"age": ...}``): a batch number that agrees with the clusters is a warning.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
 plots.sample_map(model_layout(model), model.labels_, left)
@@ -92,9 +92,8 @@ plots.certainty(model.transform(views), model.labels_, right)
 #
 # What makes each cluster
 # -----------------------
-# Effects in standard deviations, the largest first. Ask of each cluster: would I have known this
-# name for it? Features of one view only, in a cluster that the other views do not show, are the
-# mark of a cluster that exists for one sensor.
+# Effects in standard deviations, the largest first. Ask for each cluster whether its features make
+# sense to you. If a cluster has features of one view only, it may exist for one sensor alone.
 
 described = model.describe_clusters(views, top=2)
 print("\n".join(str(described).splitlines()[:7]))
@@ -102,9 +101,9 @@ print("\n".join(str(described).splitlines()[:7]))
 # %%
 # What each view contributes
 # --------------------------
-# Three numbers for each view, which answer three questions. Its *weight*: how much it was listened
-# to. *Without it*: how far the result stays the same if the view is left out; near 1, nobody would
-# miss it. *Alone*: how far it finds the same result by itself. The broken sensor has a weight,
+# Three numbers for each view. *Weight*: its share in the consensus graph. *Without it*: agreement
+# of the result without the view with that of all views; near 1 the view is not needed. *Alone*:
+# agreement of the result of the view alone. The broken sensor has a weight,
 # since a cosine is never 0, and it finds nothing alone.
 
 explanation = model.explain_views(n_resamples=2)

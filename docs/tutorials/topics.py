@@ -161,9 +161,10 @@ print(dict(zip(step.view_names_, step.view_weights_.round(2).tolist(), strict=Tr
 # %%
 # What is different from HDBSCAN
 # ------------------------------
-# HDBSCAN finds the number of clusters by itself and leaves outliers out, as topic −1. Here the
-# number is given, and every document has a topic. If many of yours belong to none, ``certainty_``
-# of Consensus is the number to cut by. A topic that is unsure as a whole is not one: most runs
+# HDBSCAN finds the number of clusters by itself and leaves outliers out, as topic −1. With omcal
+# you give the number, or ``"auto"``, and ``fit`` assigns a topic to every document. If many of
+# yours belong to none, use ``predict`` with ``outliers=-1``, or drop those with a low
+# ``certainty_`` of Consensus. A topic that is unsure as a whole is not one: most runs
 # divide its documents among the others.
 
 certainty = [model.certainty_[model.labels_ == cluster].mean() for cluster in clusters]

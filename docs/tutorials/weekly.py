@@ -64,10 +64,11 @@ strange = {name: view + 8 for name, view in new.items()}
 print(model.predict(new, outliers=-1), model.predict(strange, outliers=-1))
 
 # %%
-# Where the earlier samples are not at hand, or need not be fitted again, ``partial_fit`` adds new
-# ones to a saved model. Its file holds no samples, only sums of the solver. Before that, ``drift``
-# compares the new samples with those of the fit: where nothing has moved, it raises an alarm in at
-# most 1 of 100 calls. On the command line both are ``omcal update week1.omcal week2.csv``.
+# If the earlier samples are not available, or need not be fitted again, ``partial_fit`` adds new
+# ones to a saved model. Its file holds sums of the solver, and of the samples at most 500
+# strangers. Before that, ``drift`` compares the new samples with those of the fit. If nothing has
+# moved, it raises an alarm in at most 1 of 100 calls. On the command line both are
+# ``omcal update week1.omcal week2.csv``.
 
 saved = omcal.load(file)
 third_week = {name: view[500:] for name, view in data.views.items()}
