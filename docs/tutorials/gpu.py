@@ -88,8 +88,8 @@ ax.spines[["top", "right"]].set_visible(False)
 # When it does not fit
 # --------------------
 # A fit needs about a hundred bytes per sample in addition to the data. If the GPU is full, the
-# error names the memory that is needed, the free memory, and remedies. There is no silent fall back to
-# the CPU, and options without a meaning on a GPU are refused:
+# error names the memory that is needed, the free memory, and remedies. There is no silent fall back
+# to the CPU, and options without a meaning on a GPU are refused:
 
 try:
     OMCAL(n_clusters=10, device="cuda", memory_limit="4GB").fit(views)

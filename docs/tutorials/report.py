@@ -78,8 +78,9 @@ for doubt in model.doubts_:
 # -------
 # Samples that are neighbours in the scaled views lie together; the clusters have no influence on
 # the positions. Read which clusters touch; distances between clusters that do not touch mean
-# nothing, as on every such map. If a cluster has two pieces, click on both.
-# Colour by certainty, by a class, by a column of your own (``columns={"age": ...}``): a batch number that agrees with the clusters is a warning.
+# nothing, as on every such map. If a cluster has two pieces, click on both. Colour by certainty, by
+# a class, by a column of your own (``columns={"age": ...}``): a batch number that agrees with the
+# clusters is a warning.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
 plots.sample_map(model_layout(model), model.labels_, left)
