@@ -333,6 +333,13 @@ def pages(model, folder, *data):
     return kept, model.report(folder / "given.html", *data).read_text(encoding="utf-8")
 
 
+def test_features_without_names_are_called_features(tmp_path):
+    data = make_multiview(90, n_clusters=3, random_state=0)
+    model = OMCAL(3, n_anchors=12, random_state=0).fit(data.views)
+    text = model.report(tmp_path / "report.html", data.views).read_text(encoding="utf-8")
+    assert len(re.findall(r"; (?:more|less) feature \d+ \(view", text)) == 3
+
+
 def without_features(text):
     """What both pages have: data add the features, and the nearest samples by them."""
     start, end = text.index('<section id="features"'), text.index('<section id="views"')

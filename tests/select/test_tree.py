@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,6 +114,9 @@ def test_the_page_has_all_levels_and_escapes_names(tree, tmp_path):
     assert "a &lt; b" in text and "<b>" not in text
     assert text.count("data-level=") == 2 + 4 + 6
     assert "svg" in tree._repr_html_()
+    assert "suggested number" not in text  # the levels were given
+    text = replace(tree, suggestion=4).write(path).read_text(encoding="utf-8")
+    assert "suggested number of clusters is bold" in text
     with pytest.raises(ValueError, match="239 entries for 240 samples"):
         tree.write(tmp_path / "other.html", ids=range(239))
 

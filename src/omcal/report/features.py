@@ -104,11 +104,16 @@ def _summary(found: Sequence[FeatureEffect], levels: Collection[str]) -> str:
         f"{escape(shortened(feature.feature, 24))} {feature.share:.0%}, elsewhere "
         f"{feature.share_elsewhere:.0%}"
         if feature.feature in levels
-        else f"{'more' if feature.effect > 0 else 'less'} {escape(shortened(feature.feature, 24))} "
+        else f"{'more' if feature.effect > 0 else 'less'} {_named(feature.feature)} "
         f"({escape(shortened(feature.view, 24))})"
         for feature in best
     )
     return f"; {listed}" if listed else ""
+
+
+def _named(feature: str) -> str:
+    """Return the name of a feature in a sentence; numbers stand for features without names."""
+    return escape(shortened(f"feature {feature}" if feature.isdecimal() else feature, 24))
 
 
 def _view_cell(name: str, place: int) -> Html:

@@ -157,14 +157,14 @@ def tree_section(tree: ClusterTree) -> Section:
         "Levels, with the sizes of the smallest and the largest cluster",
         file="levels",
     )  # fmt: skip
+    bold = "" if tree.suggestion is None else " The suggested number of clusters is bold."
     body = join(
         paragraph(
             "Each row is one number of clusters, each bar a cluster, as wide as its share of the "
             "samples; a pale bar is a cluster that other runs do not find. Bands are samples that "
             "go from a cluster to the clusters of the next row; strong ones jump to another "
-            "branch. A cluster keeps its number and colour along its branch; the suggested number "
-            "of clusters is bold. Jumps are the share of samples that change their branch at the "
-            "next level."
+            "branch. A cluster keeps its number and colour along its branch. Jumps are the share "
+            f"of samples that change their branch at the next level.{bold}"
         ),
         Html(
             f'<div class="tools screen"><label>Level <select id="level">{levels}</select></label>'
