@@ -118,10 +118,15 @@ class Fill(NamedTuple):
                 product += X.T @ P - np.outer(centre, P.sum(axis=0))
                 power += _centred_squares(X, centre)
             U, variances, _ = np.linalg.svd(total(product), full_matrices=False)
-            variances = np.maximum(variances, 1e-300)
-            rest = max(float(total(power).sum() - variances.sum()), 0.0)
+            powers = total(power)
+            rest = max(float(powers.sum() - variances.sum()), 0.0)
             noise = rest / max(min(n, len(centre)) - rank, 1)
-            V, signal = U, np.sqrt(np.maximum(1 - noise / variances, 0))
+            # Rounding would choose directions that have hardly any variance.
+            eps = np.finfo(float).eps
+            least = np.sqrt(eps) * powers.sum() + eps * n * (centre @ centre)
+            n_directions = np.count_nonzero(variances > least)
+            V, variances = U[:, :n_directions], variances[:n_directions]
+            signal = np.sqrt(np.maximum(1 - noise / variances, 0))
             for X, found in both:
                 y = found.expected((X @ V - centre @ V) * signal**2, V)
                 _values(X)[found.positions] = centre[found.columns] + y
