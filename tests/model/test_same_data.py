@@ -107,7 +107,7 @@ def test_many_binary_rows_in_any_form_give_the_same_labels(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 4, 5])
+@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.long), 5])
 def test_tens_of_thousands_of_binary_rows_in_float32_give_the_same_labels(seed):
     """k-means decides a million times between centres: rounding must not decide at any of them.
 
