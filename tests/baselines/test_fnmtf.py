@@ -100,7 +100,7 @@ def test_exactly_fitted_samples_are_not_split():
         FNMTF(2, init="random", random_state=0).fit(np.ones((10, 3)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_digits_are_in_the_range_of_the_reference():
     X, y = load_digits(return_X_y=True)
     X = X / 16

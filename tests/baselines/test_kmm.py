@@ -107,7 +107,7 @@ def test_impossible_numbers_of_prototypes_are_refused(n_prototypes):
         KMM(8, n_prototypes=n_prototypes).fit(np.random.RandomState(0).rand(30, 2))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_digits_agree_with_the_reference():
     X, y = load_digits(return_X_y=True)
     scores = evaluate(y, KMM(10, random_state=0).fit_predict(X))

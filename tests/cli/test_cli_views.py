@@ -59,15 +59,6 @@ def test_explain_refuses(omcal, file, more, message):
     assert ended.code == 2 and message in ended.err
 
 
-@pytest.mark.slow
-def test_auto_finds_the_number(omcal, file):
-    result = json.loads(omcal("cluster", file, "--clusters", "auto", "--json").out)
-    assert result["parameters"]["n_clusters"] == 3
-    assert result["suggestion"]["suggestion"] == 3
-    assert result["scores"]["accuracy"] > 0.95
-    assert "3 clusters, confidence" in omcal("cluster", file, "--clusters", "auto").out
-
-
 def test_a_given_number_is_not_suggested(omcal, file):
     assert json.loads(omcal("cluster", file, "--clusters", 4, "--json").out)["suggestion"] is None
 

@@ -108,7 +108,7 @@ def test_every_format_gives_the_same_views(frame):
             np.testing.assert_allclose(data.views[view], expected[view], atol=1e-9, err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=5, deadline=None)
 @given(mixed_tables())
 def test_every_format_gives_the_same_clusters(frame):

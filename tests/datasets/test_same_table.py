@@ -136,7 +136,7 @@ def test_every_format_gives_the_same_view(kind, table):
     assert data.ids.tolist() == ids.tolist() and data.labels.tolist() == labels.tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=10, deadline=None)
 @given(tables())
 def test_every_format_gives_the_same_clusters(table):

@@ -153,7 +153,9 @@ def test_on_a_device_as_in_memory(torch, model):
     assert_array_equal(found.predict(tensors).numpy(), expected.labels_)
 
 
-@pytest.fixture(scope="module", params=[np.float32, np.float64])
+@pytest.fixture(
+    scope="module", params=[np.float32, pytest.param(np.float64, marks=pytest.mark.long)]
+)
 def in_span(request):
     """Views of so many samples and features that runs share a span, and what is found in memory."""
     views = overlapping(6000, widths=(60, 40), dtype=request.param, apart=0.25)

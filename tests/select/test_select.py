@@ -114,7 +114,7 @@ def test_many_small_clusters_are_found_without_candidates():
     assert abs(found.suggestion - 50) <= 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_far_numbers_are_not_tried_where_the_score_has_fallen():
     found = n_clusters(separated(3).views)
     assert found.suggestion == 3
