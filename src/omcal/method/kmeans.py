@@ -36,7 +36,6 @@ def lloyd(
     n_trials: int,
     random_state: np.random.RandomState,
     start_rows: int | None = None,
-    max_iter: int = MAX_ITER,
 ) -> Any:
     """Return centres by Lloyd's algorithm.
 
@@ -51,11 +50,11 @@ def lloyd(
             by_products = few.n <= MOST_PER_TRIAL * n_trials * n_clusters
             among = few.among_themselves if by_products else few
             chosen = _seed(among, n_clusters, n_trials, random_state)
-            return _improved(few.at(chosen), points, n_clusters, max_iter)
+            return _improved(few.at(chosen), points, n_clusters, MAX_ITER)
         part = points[: PART_PER_ANCHOR * n_clusters]
         few = part[: SEED_PER_ANCHOR * n_clusters]
         chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
-        centres = _improved(few.at(chosen), part, n_clusters, max_iter)
+        centres = _improved(few.at(chosen), part, n_clusters, MAX_ITER)
         return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
 
 

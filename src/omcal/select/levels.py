@@ -37,7 +37,6 @@ _NEIGHBOURS = 5
 _BAND = 1.5  # largest over smallest number of clusters of a band
 # Iterations per number of clusters up to 50; above that a single one.
 _ITERATIONS, _FEW_CLUSTERS = 3, 50
-_MOST_ITERATIONS = 100  # of k-means: with fewer, suggestions differ (docs/n_clusters_study.md)
 _JOINT_ITERATIONS = 10
 _NULL_STEP = 1.9  # from one number at which sets without clusters are fitted to the next
 _GAMMA, _TOLERANCE = 0.1, 1e-4
@@ -113,8 +112,7 @@ class Runs:
         points = self._joint if isinstance(some, slice) else self._joint[some]
         first = start_rows(points.n, points.X.shape[1], m, thorough=False)
         tried = trials(points.n, m, thorough=False)
-        centres = lloyd(points, m, False, tried, state, first, _MOST_ITERATIONS)
-        labels = points.nearest(centres)[0]
+        labels = points.nearest(lloyd(points, m, False, tried, state, first))[0]
         # A cluster without samples has one of the first samples as its anchor.
         return [Vectors(view.array[some]).means(labels, view.array[:m]) for view in self._views]
 
