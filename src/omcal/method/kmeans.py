@@ -13,12 +13,13 @@ from omcal.machine.threads import one_blas_thread
 from omcal.method.inner_products import inner_products_pay
 from omcal.method.points import Points
 
-# More rows or iterations change less than another sample would. With up to 100 iterations, fits of
-# thousands of samples with few features take up to twice as long, and are no more accurate.
-MAX_ITER = 10  # on all rows, or on the part of a sample
+MAX_ITER = 100
+# A sample is refined from coarse to fine: more rows or iterations change less than another sample
+# would.
 SEED_PER_ANCHOR = 16  # rows per anchor that the k-means++ start is drawn from
 FEWEST_SEED_ROWS = 1024  # where k-means uses all rows
 PART_PER_ANCHOR = 64  # rows per anchor that most of the iterations see
+MAX_ITER_PART = 10
 MAX_ITER_SAMPLED = 3  # iterations on the whole sample, after the part
 TOLERANCE = 1e-4
 # Rows per candidate of the start: up to here the products of all rows with each other, at once,
@@ -54,7 +55,7 @@ def lloyd(
         part = points[: PART_PER_ANCHOR * n_clusters]
         few = part[: SEED_PER_ANCHOR * n_clusters]
         chosen = _seed(few.among_themselves, n_clusters, n_trials, random_state)
-        centres = _improved(few.at(chosen), part, n_clusters, MAX_ITER)
+        centres = _improved(few.at(chosen), part, n_clusters, MAX_ITER_PART)
         return _improved(centres, points, n_clusters, MAX_ITER_SAMPLED)
 
 

@@ -53,7 +53,7 @@ def _stages(starts: Tensor, X: Tensor, *, sampled: bool, filling: bool) -> Impro
     if not sampled:
         return _improved(starts, X, kmeans.MAX_ITER, filling=filling)
     part = X[:, : kmeans.PART_PER_ANCHOR * int(starts.shape[1])]
-    centres, empty = _improved(starts, part, kmeans.MAX_ITER, filling=filling)
+    centres, empty = _improved(starts, part, kmeans.MAX_ITER_PART, filling=filling)
     centres, some = _improved(centres, X, kmeans.MAX_ITER_SAMPLED, filling=filling)
     return centres, empty | some
 
