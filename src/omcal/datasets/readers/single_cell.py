@@ -42,48 +42,38 @@ def is_single_cell(root: Node) -> bool:
 def read_single_cell(root: Node, reopen: Reopen, container: str) -> Contents:
     """Read modalities as views, and columns of the observations as possible labels.
 
-    `reopen` gives the node at a place later, when a view is chosen.
+    AnnData is a single modality without a name, whose matrices have views of their own. `reopen`
+    gives the node at a place later, when a view is chosen.
     """
-    modalities = root.children().get("mod")
-    if modalities is not None:
-        return _read_mudata(root, modalities, reopen, container)
-    variables: dict[str, Variable] = dict(_columns(_table(root)))
-    places = _representations(root)
-    variables |= {name: partial(_load, reopen, at) for name, at in places.items()}
-    measured = [name for name in places if not is_computed(name)]
-    return Contents(
-        f"AnnData ({container})",
-        variables,
-        default_views=(*_best(places), *measured),
-        scales={name: scale for name in places if (scale := scale_of_key(name))},
-        ids=_barcodes(_table(root)),
-    )
-
-
-def _read_mudata(root: Node, modalities: Node, reopen: Reopen, container: str) -> Contents:
     common = _table(root)
     variables: dict[str, Variable] = dict(_columns(common))
     labelled = any(is_label_name(name) for name in variables)
-    n = _n_observations(common)
     present: dict[str, Array] = {}
     scales: dict[str, str] = {}
     default: list[str] = []
-    for modality, group in modalities.children().items():
-        position = _positions(root, modality, _n_observations(_table(group)), n)
+    modalities = root.children().get("mod")
+    groups = {"": root} if modalities is None else modalities.children()
+    for modality, group in groups.items():
         places = _representations(group)
-        best = _best(places)
-        default += [modality] * len(best)
-        for name, at in places.items():
-            view = modality if name in best else f"{modality}/{name}"
-            variables[view] = partial(_load, reopen, at, position)
-            present[view] = position >= 0
+        best = [name for name in (PREFERRED, "X") if name in places][:1]
+        if modalities is None:
+            position = None
+            views = {name: name for name in places}
+            default = best + [name for name in places if not is_computed(name)]
+        else:
+            position = _positions(root, modality, group)
+            views = {name: modality if name in best else f"{modality}/{name}" for name in places}
+            default += [views[name] for name in best]
+            present |= dict.fromkeys(views.values(), position >= 0)
+        for name, view in views.items():
+            variables[view] = partial(_load, reopen, places[name], position)
             if scale := scale_of_key(name):
                 scales[view] = scale
-        if not labelled:
+        if position is not None and not labelled:
             for name, column in _columns(_table(group)).items():
                 variables[f"{modality}:{name}"] = _picked(column, position, name)
     return Contents(
-        f"MuData ({container})",
+        f"{'AnnData' if modalities is None else 'MuData'} ({container})",
         variables,
         default_views=tuple(default),
         present=present,
@@ -128,10 +118,6 @@ def _representations(group: Node) -> dict[str, str]:
     }
 
 
-def _best(places: dict[str, str]) -> list[str]:
-    return [name for name in (PREFERRED, "X") if name in places][:1]
-
-
 def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
     with reopen(place) as node:
         if is_sparse(node):
@@ -149,11 +135,11 @@ def _load(reopen: Reopen, place: str, position: Array | None = None) -> Matrix:
     return matrix if position is None else spread_rows(matrix, position)
 
 
-def _positions(root: Node, modality: str, n_here: int, n: int) -> Array:
+def _positions(root: Node, modality: str, group: Node) -> Array:
     """Return the row of each cell of the file in the modality, -1 where absent."""
+    n_here, n = _n_observations(_table(group)), _n_observations(_table(root))
     parts = root.children()
-    held = {part for part in ("obsmap", "obsm") if part in parts}
-    held = {part for part in held if modality in parts[part].children()}
+    held = {p for p in ("obsmap", "obsm") if p in parts and modality in parts[p].children()}
     if "obsmap" in held:
         position = _vector(parts["obsmap"], modality).astype(np.int64) - 1  # 0 is absent
     elif "obsm" in held:
