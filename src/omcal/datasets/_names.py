@@ -86,25 +86,25 @@ def choose_ids(
         if own is not None:
             return own
         raise DataError(f"id={wanted!r} is not in it; there is {listed(vectors)}.")
-    candidates = id_candidates(vectors, own)
-    found = next((ids for ids in candidates if not ids.numbering), None) or next(
-        iter(candidates), None
-    )
-    if found is None and wanted is True:
+    candidates = [] if own is None else [own]
+    candidates += filter(are_usable, seeming_ids(vectors))
+    if not candidates and wanted is True:
         raise DataError(f"no ids were found; there is {listed(vectors)}. Pass id='name'.")
-    return found
+    return min(candidates, key=lambda ids: ids.numbering, default=None)
 
 
-def id_candidates(vectors: Mapping[str, Array], own: Ids | None = None) -> list[Ids]:
-    """Return every variable that could be the ids, best first."""
-    found = [] if own is None else [own]
-    for name, values in vectors.items():
-        if seems_id(name, values):
-            text = as_text(values)
-            if (text != "").all() and len(np.unique(text)) == len(text):
-                numbering = not name and numbers_rows(values)
-                found.append(Ids(name or NAMELESS, text, numbering))
-    return found
+def seeming_ids(vectors: Mapping[str, Array]) -> list[Ids]:
+    """Return every variable that name and type mark as ids, unique or not."""
+    return [
+        Ids(name or NAMELESS, as_text(values), not name and numbers_rows(values))
+        for name, values in vectors.items()
+        if seems_id(name, values)
+    ]
+
+
+def are_usable(ids: Ids) -> bool:
+    """Whether no id is empty or repeats."""
+    return bool((ids.values != "").all()) and len(np.unique(ids.values)) == len(ids.values)
 
 
 def seems_id(name: str, values: Array) -> bool:

@@ -19,11 +19,11 @@ from omcal.datasets._data import (
     spread_labels,
     spread_rows,
 )
-from omcal.datasets._names import NAMELESS, choose_ids, id_candidates, is_label_name, seems_id
+from omcal.datasets._names import NAMELESS, are_usable, choose_ids, is_label_name, seeming_ids
 from omcal.datasets._selection import Choice, NoViewError, label_vectors, select, view_names
 from omcal.machine.arrays import Array
 from omcal.views.columns import listed
-from omcal.views.pair import DataError, Pairing, as_text, numbers_rows, pair
+from omcal.views.pair import DataError, Pairing, as_text, pair
 
 NUMBERED = "sample"  # the column in which files of clusters number samples without ids
 
@@ -101,23 +101,17 @@ def _id_choices(sources: Sequence[Source]) -> dict[str, str | None]:
     usable ids, but with a column that is called like some, is asked for this column if another
     table has ids too: repeated or empty ids are then refused, whatever the columns are called.
     """
-    tables = {s.key: label_vectors(s.contents) for s in sources if s.contents.ids is None}
-    usable = {
-        key: [ids.name for ids in id_candidates(table) if not ids.numbering]
-        for key, table in tables.items()
+    tables = {
+        s.key: [ids for ids in seeming_ids(label_vectors(s.contents)) if not ids.numbering]
+        for s in sources
+        if s.contents.ids is None
     }
-    seeming = {
-        key: [
-            name
-            for name, values in table.items()
-            if seems_id(name, values) and (name or not numbers_rows(values))
-        ]
-        for key, table in tables.items()
-    }
+    usable = {key: [i.name for i in ids if are_usable(i)] for key, ids in tables.items()}
+    seeming = {key: [i.name for i in ids] for key, ids in tables.items()}
     for names in (usable, {} if all(usable.values()) else seeming):
         listed_names = list(names.values())
         shared = [n for n in listed_names[0] if all(n in o for o in listed_names)] if names else []
-        if shared and shared[0] not in (NAMELESS, ""):
+        if shared and shared[0] != NAMELESS:
             return {s.key: shared[0] if s.key in tables else None for s in sources}
     others = len(sources) - len(tables) + sum(bool(usable[k] or seeming[k]) for k in tables)
     asked = {k: seeming[k][0] for k in tables if not usable[k] and seeming[k] and others > 1}
@@ -257,9 +251,8 @@ def label_column(
     """Return the labels in a file: the column named so, or the only one besides the ids."""
     vectors = label_vectors(contents)
     found = choose_ids(vectors, ids, contents.ids)
-    repeated = [name for name, values in vectors.items() if seems_id(name, values)]
-    if found is None and ids is None and repeated:  # raises, and names the ids that repeat
-        found = choose_ids(vectors, repeated[0])
+    if found is None and ids is None and (repeated := seeming_ids(vectors)):
+        found = choose_ids(vectors, repeated[0].name)  # raises, and names the ids that repeat
     used = {found.name, ""} if found else set()
     others = [name for name in vectors if name not in used]
     if isinstance(labels, str):
