@@ -141,41 +141,36 @@ def by_prefix(names: Sequence[str], separator: str) -> tuple[dict[str, list[int]
 
 
 def _positions(name: str, member: Any, width: int, columns: Sequence[str] | None) -> slice | Array:
-    if isinstance(member, slice):
-        try:
-            selected = len(range(*member.indices(width)))
-        except TypeError as error:
-            raise ValueError(f"views: {name!r} = {member} is not a slice of positions.") from error
-        if not selected:
-            raise ValueError(f"views: {name!r} = {member} selects none of {width} columns.")
-        return member
-    if not isinstance(member, Iterable):
-        raise ValueError(
-            f"views: {name!r} = {member!r} is not understood; give a slice, or a list of "
-            "positions or column names."
-        )
-    wanted = [member] if isinstance(member, str) else list(member)
-    if all(isinstance(item, str) for item in wanted):
-        known = {column: position for position, column in enumerate(columns or [])}
-        missing = [item for item in wanted if item not in known]
-        if missing:
-            have = f"available: {listed(known)}" if known else "X has no names, give positions"
+    """Return the columns that a slice, or a list of positions or names, selects."""
+    wanted = [member] if isinstance(member, str) else member
+    if isinstance(wanted, Iterable):
+        wanted = list(wanted)
+        if all(isinstance(item, str) for item in wanted):
+            known = {column: position for position, column in enumerate(columns or [])}
+            missing = [item for item in wanted if item not in known]
+            if missing:
+                have = f"available: {listed(known)}" if known else "X has no names, give positions"
+                raise ValueError(
+                    f"views: {name!r} names columns that X does not have: {missing}"
+                    f"{_similar(missing, list(known))}; {have}."
+                )
+            wanted = [known[item] for item in wanted]
+        wanted = np.asarray(wanted, dtype=None if wanted else np.intp)
+        if wanted.dtype == bool and len(wanted) != width:
             raise ValueError(
-                f"views: {name!r} names columns that X does not have: {missing}"
-                f"{_similar(missing, list(known))}; {have}."
+                f"views: the mask of {name!r} has {len(wanted)} entries for {width} columns."
             )
-        wanted = [known[item] for item in wanted]
-    index = np.asarray(wanted, dtype=None if wanted else np.intp)
-    if index.dtype == bool:
-        if len(index) != width:
-            raise ValueError(
-                f"views: the mask of {name!r} has {len(index)} entries for {width} columns."
-            )
-        index = np.flatnonzero(index)
-    if not index.size:
-        raise ValueError(f"views: {name!r} selects no column; give it at least one.")
-    if index.dtype.kind not in "iu" or index.min() < -width or index.max() >= width:
+    try:
+        picked = np.arange(width)[wanted] if isinstance(wanted, slice | np.ndarray) else None
+    except (IndexError, TypeError):
+        picked = None
+    if picked is None:
         raise ValueError(
-            f"views: {name!r} = {wanted} is not a list of columns between 0 and {width - 1}."
+            f"views: {name!r} = {member} is not understood; give a slice, or a list of column "
+            f"names or of positions between 0 and {width - 1}."
         )
-    return index
+    if not picked.size:
+        raise ValueError(
+            f"views: {name!r} selects no column: {member} selects none of {width} columns."
+        )
+    return member if isinstance(member, slice) else picked
