@@ -140,18 +140,15 @@ class MultiViewData:
 
 def encoded(data: MultiViewData) -> MultiViewData:
     """Return the data set with its mixed tables as views of numbers, and notes on the columns."""
-    views, encoding = encode_tables(NamedViews(data.views), None, None, tell=False)
+    views, encoding = encode_tables(data.views, None, None, tell=False)
     if not encoding:
         return data
-    there = {n: ~absent_rows(v) for n, v in views.items() if n in views.feature_names}
-    present = {**(data.present or {}), **there}
-    present = {name: mask for name, mask in present.items() if name in views}
-    names = {**(data.feature_names or {}), **views.feature_names}
+    present = views.present | {name: ~absent_rows(views[name]) for name in encoding}
     return replace(
         data,
         views=views,
         present=None if all(mask.all() for mask in present.values()) else present,
-        feature_names={name: np.array(titles) for name, titles in names.items()},
+        feature_names={name: np.array(titles) for name, titles in views.feature_names.items()},
         notes=(*data.notes, *_column_notes(encoding)),
     )
 

@@ -31,7 +31,6 @@ from omcal.views.view import is_arrow
 
 MOST_LEVELS = 50  # of a category; more are free text
 SEASON = {"sin": np.sin, "cos": np.cos}
-_KINDS = ("number", "yes/no", "category", "date, as days and season", "date, as days", "left out")
 _YEAR = 365.2425  # days
 _LEAST = 0.1  # mean resultant length of a season
 _SEASONAL = 1e-3  # chance of this concentration within the year for dates without a season
@@ -108,7 +107,11 @@ def _tables(X: Any, rule: Any, known: Encoding | None) -> dict[str, Any]:
         table = Columns.of(X)
         if known:
             return dict.fromkeys(known, table)
-        return {"X": table} if rule is None else _parts(table, rule)
+        if rule is None:
+            return {"X": table}
+        names = np.array(list(table.values), dtype=object)
+        parts = split_columns(rule, len(names), names.tolist())
+        return {part: table.take(names[at]) for part, at in parts.items()}
     if not isinstance(X, Mapping | list | tuple) or hasattr(X, "nnz"):
         return {}
     members = dict(X) if isinstance(X, Mapping) else numbered(X)
@@ -119,16 +122,6 @@ def _tables(X: Any, rule: Any, known: Encoding | None) -> dict[str, Any]:
         return name in known and is_frame(member)
 
     return {str(n): Columns.of(m) if wanted(str(n), m) else m for n, m in members.items()}
-
-
-def _parts(table: Columns, rule: Any) -> dict[str, Columns]:
-    """Return the parts of a table that a rule splits."""
-    names = list(table.values)
-    parts = split_columns(rule, len(names), names)
-    return {
-        part: table.take([names[j] for j in np.arange(len(names))[at]])
-        for part, at in parts.items()
-    }
 
 
 def _refuse_texts(table: Columns, name: str) -> None:
@@ -281,34 +274,35 @@ def _warn_left_out(plans: Encoding) -> None:
         warnings.warn(f"columns left out: {', '.join(left_out)}.", stacklevel=7)
 
 
-def in_words(how: Mapping[str, Any]) -> str:
-    """Describe the encoding of a column.
+def _kind_in_words(how: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the kind of a column, and its number of levels or why it is left out.
 
     Examples
     --------
-    >>> in_words({"kind": "category", "levels": ["Bergen", "Oslo"], "missing": 3})
-    'category of 2 levels, 3 missing'
+    >>> _kind_in_words({"kind": "category", "levels": ["Bergen", "Oslo"]})
+    ('category', '2 levels')
     """
     levels = how.get("levels", [])
-    words = {
-        "number": "number",
-        "category": f"category of {len(levels)} levels",
-        "date": "date, as days and season" if how.get("season") else "date, as days",
-        "left out": f"left out: {how.get('reason', '')}",
-    }[how["kind"]]
     if levels == ["False", "True"]:
-        words = "yes/no"
-    return f"{words}, {how['missing']} missing" if how.get("missing") else words
+        return "yes/no", ""
+    return {
+        "number": ("number", ""),
+        "category": ("category", f"{len(levels)} levels"),
+        "date": ("date, as days and season" if how.get("season") else "date, as days", ""),
+        "left out": ("left out", how.get("reason", "")),
+    }[how["kind"]]
 
 
 def describe_columns(encoding: Encoding) -> list[dict[str, Any]]:
     """Return the view, the name, the kind and the number of missing cells of each column."""
-    return [
-        {"view": name, "name": title, "kind": in_words({**how, "missing": 0})}
-        | {"n_missing": how.get("missing", 0)}
-        for name, plan in encoding.items()
-        for title, how in plan.items()
-    ]
+    columns = []
+    for name, plan in encoding.items():
+        for title, how in plan.items():
+            kind, more = _kind_in_words(how)
+            kind += {"category": f" of {more}", "left out": f": {more}"}.get(kind, "")
+            missing = how.get("missing", 0)
+            columns.append({"view": name, "name": title, "kind": kind, "n_missing": missing})
+    return columns
 
 
 def summary(plan: Plan) -> str:
@@ -322,11 +316,8 @@ def summary(plan: Plan) -> str:
     """
     groups: dict[str, list[str]] = {}
     for name, how in plan.items():
-        words = in_words({**how, "missing": 0})
-        kind = next(k for k in _KINDS if words.startswith(k))
-        more = {"category": f" ({len(how.get('levels', []))} levels)"}
-        more["left out"] = f" ({how.get('reason')})"
-        groups.setdefault(kind, []).append(repr(name) + more.get(kind, ""))
+        kind, more = _kind_in_words(how)
+        groups.setdefault(kind, []).append(f"{name!r} ({more})" if more else repr(name))
     told = [f"{kind}: {', '.join(names)}" for kind, names in groups.items()]
     gaps = [f"{name!r} {how['missing']}" for name, how in plan.items() if how.get("missing")]
     return "; ".join([*told, *([f"missing cells: {', '.join(gaps)}"] if gaps else [])])
@@ -363,7 +354,7 @@ def check_encoding(found: Any) -> Encoding:
     """Return an encoding that was read from a file; a ValueError where it is none."""
     for plan in found.values():
         for how in plan.values():
-            in_words(how)  # a KeyError for an unknown kind
+            _kind_in_words(how)  # a KeyError for an unknown kind
             if not all(isinstance(level, str) for level in how.get("levels", [])):
                 raise ValueError("a level of a category is no text")
             if not isinstance(how.get("missing", 0), int):

@@ -7,7 +7,7 @@ that are True, False or None, datetime64[ms] (NaT is missing), and texts ("" is 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from numbers import Real
@@ -59,7 +59,7 @@ class Columns:
     def __getitem__(self, rows: Any) -> Columns:
         return Columns({name: column[rows] for name, column in self.values.items()})
 
-    def take(self, names: Sequence[str]) -> Columns:
+    def take(self, names: Iterable[str]) -> Columns:
         """Return some of the columns."""
         return Columns({name: self.values[name] for name in names})
 
