@@ -37,15 +37,16 @@ def group_columns(
     lists = {name: value for name, value in columns.items() if value.ndim == 2}
     vectors = {name: value for name, value in columns.items() if name not in lists}
     chosen = choose_ids(vectors, ids, contents.ids)
-    named_ids = set() if ids is False else _ids_and_numberings(vectors, labels)
-    table = Columns(
-        {
-            name: value
-            for name, value in vectors.items()
-            if name and name != labels and not is_label_name(name)
-            if name not in named_ids and not (chosen and chosen.name == name)
-        }
-    )
+    features = {n: v for n, v in vectors.items() if n != labels and not is_label_name(n)}
+    # Called like ids, whatever they hold, or numbers of the rows.
+    named_ids = {
+        name
+        for name, values in features.items()
+        if ids is not False
+        if is_id_name(name) or numbers_rows(values) or (not name and seems_id(name, values))
+    }
+    no_feature = {"", *named_ids, chosen.name if chosen else ""}
+    table = Columns({name: v for name, v in features.items() if name not in no_feature})
     plan = make_plan(table, ids=False)
     kept = [name for name, how in plan.items() if how["kind"] != "left out"]
     groups, bare = _grouped(kept)
@@ -118,16 +119,6 @@ def turned_table(contents: Contents, ids: str | bool | None) -> Contents:
     )
 
 
-def _ids_and_numberings(vectors: dict[str, Array], labels: str | bool | None) -> set[str]:
-    """Return the columns that are called like ids, whatever they hold, or number the rows."""
-    return {
-        name
-        for name, values in vectors.items()
-        if name != labels and not is_label_name(name)
-        if is_id_name(name) or numbers_rows(values) or (not name and seems_id(name, values))
-    }
-
-
 def _left_out(
     others: dict[str, Array],
     named_ids: set[str],
@@ -137,19 +128,15 @@ def _left_out(
 ) -> tuple[str, ...]:
     """Return notes on the columns that are in no view."""
     taken = {labels, chosen.name if chosen else None}
-    if chosen is not None and chosen.name == NAMELESS:
-        taken.add("")  # a column without a name goes by this one
-    numeric_ids = [
-        name or NAMELESS
-        for name in others
-        if name in named_ids - taken and others[name].dtype.kind in "biuf"
-    ]
-    unused = [
-        name
-        for name, values in others.items()
-        if name and name not in taken and name not in numeric_ids
-        if not (is_label_name(name) and could_be_labels(values))
-    ]
+    numeric_ids, unused = [], []
+    for name, values in others.items():
+        title = name or NAMELESS  # by which a column without a name goes
+        if taken & {name, title} or (is_label_name(name) and could_be_labels(values)):
+            continue
+        if name in named_ids and values.dtype.kind in "biuf":
+            numeric_ids.append(title)
+        elif name:
+            unused.append(name)
     notes = []
     if numeric_ids:
         notes.append(

@@ -221,18 +221,13 @@ def _sources(path: Path, header: bool | None) -> list[Source]:
     if isinstance(tables, Contents) or len(tables) == 1:
         only = tables if isinstance(tables, Contents) else next(iter(tables.values()))
         tables = {path.stem: only}
+    notes: tuple[str, ...] = ()
+    if path.is_file() and found.name not in (promised(path) or [found.name]):
+        notes = (f"{path.name} is a file of kind {found.name}, whatever its name says",)
     return [
-        Source(name, path, _noted(contents, path, found.name)) for name, contents in tables.items()
+        Source(name, path, replace(contents, notes=(*notes, *contents.notes)))
+        for name, contents in tables.items()
     ]
-
-
-def _noted(contents: Contents, path: Path, kind: str) -> Contents:
-    """Return the contents, with a note where the name of the file promises another format."""
-    expected = promised(path)
-    if path.is_dir() or not expected or kind in expected:
-        return contents
-    note = f"{path.name} is a file of kind {kind}, whatever its name says"
-    return replace(contents, notes=(note, *contents.notes))
 
 
 def join_views(

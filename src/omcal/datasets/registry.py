@@ -128,10 +128,8 @@ class PaperDataset:
         if not Path(folder).is_dir():
             return None
         present = {path.name.lower(): path for path in sorted(Path(folder).iterdir())}
-        for source in self.sources:
-            if source.file.lower() in present:
-                return source, present[source.file.lower()]
-        return None
+        found = ((source, present.get(source.file.lower())) for source in self.sources)
+        return next(((source, path) for source, path in found if path), None)
 
     def status(self, folder: str | os.PathLike[str]) -> str:
         """Whether the folder holds it: "exact", "subset", "rebuilt" or "absent"."""
