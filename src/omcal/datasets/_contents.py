@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -131,14 +130,12 @@ def stored_bytes(path: Path) -> int:
     if not path.is_dir():
         return path.stat().st_size
     total = 0
-    for folder, folders, files in os.walk(path):
-        for name in folders + files:
-            entry = Path(folder, name)
-            kind = entry.lstat()
-            if not (stat.S_ISREG(kind.st_mode) or stat.S_ISDIR(kind.st_mode)):
-                what = "a link" if stat.S_ISLNK(kind.st_mode) else "a pipe or a device"
-                raise DataError(f"{entry.relative_to(path)} is {what}, which is not followed.")
-            total += kind.st_size if stat.S_ISREG(kind.st_mode) else 0
+    for entry in path.rglob("*"):
+        kind = entry.lstat()
+        if not (stat.S_ISREG(kind.st_mode) or stat.S_ISDIR(kind.st_mode)):
+            what = "a link" if stat.S_ISLNK(kind.st_mode) else "a pipe or a device"
+            raise DataError(f"{entry.relative_to(path)} is {what}, which is not followed.")
+        total += kind.st_size if stat.S_ISREG(kind.st_mode) else 0
     return total
 
 

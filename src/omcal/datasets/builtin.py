@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from omcal.datasets._data import MultiViewData
-from omcal.machine.arrays import Array, Mask
+from omcal.machine.arrays import Array
 
 _N_DIRECTIONS = 8  # of gradients
 _INK = 4.0  # a darker pixel is part of the digit
@@ -76,12 +76,5 @@ def _gradient_histograms(images: Array) -> Array:
 def _profiles(images: Array) -> Array:
     ink = images > _INK
     sides = [ink, ink[:, :, ::-1], ink.transpose(0, 2, 1), ink[:, ::-1].transpose(0, 2, 1)]
-    return np.hstack(
-        [images.sum(axis=2), images.sum(axis=1)] + [_first_ink(side) for side in sides]
-    )
-
-
-def _first_ink(ink: Mask) -> Array:
-    """Return the distance to the first true value along the last axis, or its length."""
-    first = np.where(ink.any(axis=2), ink.argmax(axis=2), ink.shape[2])
-    return np.asarray(first, dtype=float)
+    first = [np.where(side.any(axis=2), side.argmax(axis=2), side.shape[2]) for side in sides]
+    return np.hstack([images.sum(axis=2), images.sum(axis=1), *first])

@@ -152,8 +152,8 @@ _SIZES = {
     "Scotus": (SCOTUS_SAMPLES, 13, (126405,)),
     "Caltech101": (8641, 101, (256,)),
 }
-# Originals are in NAME.mat with nothing to prepare, except:
-_ORIGINALS = {"TDT2": Source("TDT2.mat", "exact", _prepare_tdt2, "classes 11 to 30; term counts")}
+_ORIGINALS = {name: Source(f"{name}.mat") for name in _SIZES}
+_ORIGINALS["TDT2"] = Source("TDT2.mat", "exact", _prepare_tdt2, "classes 11 to 30; term counts")
 _SUBSTITUTES = {
     "USPS": Source(
         "USPS_views_derived.npz",
@@ -185,14 +185,12 @@ _SUBSTITUTES = {
 }
 
 
-def _sources(name: str) -> tuple[Source, ...]:
-    own = _ORIGINALS.get(name, Source(f"{name}.mat"))
-    return (own, _SUBSTITUTES[name]) if name in _SUBSTITUTES else (own,)
-
-
 #: The data sets of the paper by name: their sizes as published, and the files that hold them.
 PAPER_DATASETS = {
-    name: PaperDataset(name, *sizes, _sources(name)) for name, sizes in _SIZES.items()
+    name: PaperDataset(
+        name, *sizes, tuple(s[name] for s in (_ORIGINALS, _SUBSTITUTES) if name in s)
+    )
+    for name, sizes in _SIZES.items()
 }
 
 
@@ -251,20 +249,15 @@ def load_paper_dataset(
         data = source.prepare(data, contents) if source.prepare else data
         if data.labels is None:
             raise DataError("it has no labels.")
-        if strict and source.status == "exact":
-            _compare(data, dataset)
+        here = (data.n_samples, data.n_classes, data.widths)
+        published = (dataset.n_samples, dataset.n_clusters, dataset.widths)
+        if strict and source.status == "exact" and here != published:
+            raise DataError(
+                f"it has samples, clusters and widths {here}, and {dataset.name} was published "
+                f"with {published}; use the original file, or pass strict=False."
+            )
     views = data.views
     if unit_length:
         views = {key: unit_rows(view) for key, view in views.items()}
     remarks = (f"{source.status}: {source.remark}",) if source.remark else (source.status,)
     return replace(data, name=dataset.name, views=views, notes=remarks + data.notes)
-
-
-def _compare(data: MultiViewData, dataset: PaperDataset) -> None:
-    here = (data.n_samples, data.n_classes, data.widths)
-    published = (dataset.n_samples, dataset.n_clusters, dataset.widths)
-    if here != published:
-        raise DataError(
-            f"it has samples, clusters and widths {here}, and {dataset.name} was published with "
-            f"{published}; use the original file, or pass strict=False."
-        )

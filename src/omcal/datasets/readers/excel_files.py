@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,8 @@ def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
     with zipfile.ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
     check_declared(size, path.stat().st_size, "the workbook")
-    workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    try:
-        tables = {}
+    tables = {}
+    with closing(openpyxl.load_workbook(path, read_only=True, data_only=True)) as workbook:
         for sheet in workbook.worksheets:
             # The declared size of a sheet may be wrong.
             sheet.reset_dimensions()
@@ -40,8 +40,6 @@ def read_excel(path: Path, header: bool | None = None) -> dict[str, Contents]:
             first = next(rows, None)
             if first is not None:
                 tables[sheet.title] = _table(first, rows, sheet.title, header)
-    finally:
-        workbook.close()
     if not tables:
         raise DataError("the workbook has no sheet with cells.")
     return tables

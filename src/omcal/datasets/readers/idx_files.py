@@ -19,20 +19,14 @@ TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: 
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-def is_idx(start: bytes) -> bool:
-    """Whether a file begins like an idx file."""
-    return len(start) >= 4 and start[:2] == b"\0\0" and start[2] in TYPES and 1 <= start[3] <= 8
-
-
-def is_idx_file(path: Path, start: bytes = GZIP_MAGIC) -> bool:
-    """Whether a file is idx, compressed with gzip or not."""
-    if not start.startswith(GZIP_MAGIC):
-        return is_idx(start)
+def is_idx_file(path: Path, start: bytes = b"") -> bool:
+    """Whether a file begins like an idx file, compressed with gzip or not."""
     try:
         with open_maybe_packed(path) as stream:
-            return is_idx(stream.read(4))
+            start = stream.read(4)
     except (OSError, EOFError):
         return False
+    return len(start) == 4 and start[:2] == b"\0\0" and start[2] in TYPES and 1 <= start[3] <= 8
 
 
 def is_idx_folder(path: Path, start: bytes) -> bool:
@@ -75,8 +69,6 @@ def idx_files(folder: Path) -> list[Path]:
 def _read_array(path: Path) -> Array:
     with open_maybe_packed(path) as stream:
         start = stream.read(4)
-        if not is_idx(start):
-            raise DataError("it does not start like an idx file.")
         dtype, n_dims = np.dtype(TYPES[start[2]]), start[3]
         sizes = stream.read(4 * n_dims)
         if len(sizes) < 4 * n_dims:
