@@ -73,5 +73,6 @@ def write_records(path):
     cells = [*plan.results(0), *plan.singleview(0), *plan.transfer(0), *plan.grid(0)]
     cells += plan.anchors(0)
     some = [cell for cell in cells if cell.dataset in ("Coil", "TDT2")]
-    lines = [record(c, **({"graph_rows": rows} if c.structure else {})) for c in some]
+    drawn = list(plan.structure(0))
+    lines = [record(c, **({"graph_rows": rows} if c in drawn else {})) for c in some]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

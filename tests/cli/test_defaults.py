@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from omcal import OMCAL, Consensus
 from omcal.datasets import MultiViewData, make_multiview
 from omcal.experiments.plan import Cell
-from omcal.experiments.worker import GivenData, outcome_of, unpack_labels
+from omcal.experiments.worker import GivenData, outcome_of
 
 # Noise at which single runs differ from the result of ten.
 DATA = make_multiview(150, n_clusters=5, noise=2.0, random_state=3)
@@ -42,12 +42,12 @@ def test_explain_speaks_of_the_clusters_of_cluster(omcal, file, options):
 def test_the_joined_runs_of_compare_are_those_of_cluster(omcal, file):
     found = json.loads(omcal("cluster", file, "-c", 5, "--json").out)
     cell = Cell("data", "consensus", 0, {"n_clusters": 5})
-    labels = unpack_labels(outcome_of(cell, GivenData(MultiViewData(DATA.views)))["labels"])
+    labels = outcome_of(cell, GivenData(MultiViewData(DATA.views)))["labels"]
     assert np.bincount(labels).tolist() == found["cluster_sizes"]
     model = Consensus(OMCAL(5, random_state=0), n_runs=10, random_state=0).fit(DATA.views)
     assert_array_equal(labels, model.labels_)
     four = Cell("data", "consensus", 0, {"n_clusters": 5, "n_runs": 4})
-    labels = unpack_labels(outcome_of(four, GivenData(MultiViewData(DATA.views)))["labels"])
+    labels = outcome_of(four, GivenData(MultiViewData(DATA.views)))["labels"]
     assert_array_equal(
         labels, Consensus(OMCAL(5), n_runs=4, random_state=0).fit_predict(DATA.views)
     )

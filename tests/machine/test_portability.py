@@ -18,7 +18,7 @@ import omcal
 from omcal import OCAL, OMCAL
 from omcal.cli import main
 from omcal.datasets import load_views, make_multiview, save_views
-from omcal.experiments.runner import Settings, run_cells
+from omcal.experiments.runner import run_cells
 from omcal.experiments.worker import Limits, PaperData
 from omcal.machine import files, memory, scratch
 
@@ -223,9 +223,7 @@ def test_fits_in_other_environments(labels, tmp_path, environment):
 def test_experiments_where_processes_cannot_be_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
     with pytest.raises(OSError, match="run them on Linux or macOS"):
-        run_cells(
-            [], Settings(PaperData(tmp_path), Limits(60, 4)), tmp_path / "records.jsonl", None
-        )
+        run_cells([], PaperData(tmp_path), Limits(60, 4), tmp_path / "records.jsonl")
 
 
 # Numbers

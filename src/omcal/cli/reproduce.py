@@ -126,7 +126,7 @@ def _run(
     data: Path | None,
     out: Path,
     observer: Any,
-    limits: tuple[float, float],
+    cell_limits: tuple[float, float],
     jobs: int | None,
     budget: float,
 ) -> list[Cell]:
@@ -135,7 +135,7 @@ def _run(
         raise ValueError("running cells under limits needs Linux or macOS; use --from-records.")
     import joblib
 
-    from omcal.experiments.runner import Settings, run_cells
+    from omcal.experiments.runner import run_cells
     from omcal.experiments.worker import Limits, PaperData
     from omcal.machine.memory import available_memory
     from omcal.machine.threads import thread_count
@@ -146,10 +146,18 @@ def _run(
         )
     if not data.is_dir():
         raise omcal.datasets.DataError(f"--data {data}: there is no such folder.")
-    seconds, gigabytes = limits
+    seconds, gigabytes = cell_limits
     # One cell per core, if the memory allows it.
     fitting = int(available_memory() // (gigabytes * 1e9))
     jobs = jobs or max(1, min(int(joblib.cpu_count()), fitting))
     threads = max(1, thread_count() // jobs)
-    settings = Settings(PaperData(data), Limits(seconds, gigabytes, threads), jobs, budget)
-    return run_cells(plan.cells(), settings, out / RECORDS, observer)
+    limits = Limits(seconds, gigabytes, threads)
+    return run_cells(
+        plan.cells(),
+        PaperData(data),
+        limits,
+        out / RECORDS,
+        jobs=jobs,
+        budget=budget,
+        observer=observer,
+    )

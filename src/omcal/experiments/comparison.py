@@ -20,9 +20,9 @@ from omcal.experiments.methods import Method, find_method, methods
 from omcal.experiments.outputs import conditions, failures, table_page
 from omcal.experiments.plan import Cell, Measured, load_paper
 from omcal.experiments.records import Record, Summary, is_current, read_records
-from omcal.experiments.runner import Observer, Settings, run_cells
+from omcal.experiments.runner import Observer, run_cells
 from omcal.experiments.tables import Entry, Table, ranked
-from omcal.experiments.worker import GivenData, Limits, unpack_labels
+from omcal.experiments.worker import GivenData, Limits
 from omcal.machine.files import write_whole
 from omcal.machine.memory import parse_bytes
 from omcal.machine.threads import thread_count
@@ -199,7 +199,7 @@ def compare(
     limits = Limits(time_limit, parse_bytes(memory_limit) / 1e9, max(1, thread_count() // jobs))
     with tempfile.TemporaryDirectory(prefix="omcal-") as folder:
         path = Path(folder) / "records.jsonl" if records is None else Path(records)
-        run_cells(cells, Settings(source, limits, jobs), path, observer or Observer())
+        run_cells(cells, source, limits, path, jobs=jobs, observer=observer)
         keys = {cell.key for cell in cells}
         (content,) = source.prints().values()
         kept = [r for r in read_records(path) if r["file_print"] == content and is_current(r)]
@@ -312,6 +312,6 @@ def _ranks(scores: list[list[Measured]]) -> list[Entry]:
 
 
 def _stability(summary: Summary, cell: Cell) -> Measured:
-    clusterings = [unpack_labels(run["labels"]) for run in summary.finished(cell)]
+    clusterings = [run["labels"] for run in summary.finished(cell)]
     pairs = [ari(a, b) for a, b in combinations(clusterings, 2)]
     return Measured.of(pairs) if pairs else replace(summary.measure(cell, "agreement"), mean=None)

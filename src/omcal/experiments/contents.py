@@ -223,7 +223,7 @@ def published_numbers(paper: Paper) -> Iterator[tuple[str, Row, str]]:
     for single, names in ((False, paper.datasets), (True, paper.single_datasets)):
         for dataset in names:
             for row in paper.rows(single):
-                if row.published:
+                if not row.unpublished:
                     for metric in [*paper.metrics, "seconds"]:
                         yield dataset, row, metric
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -32,6 +32,13 @@ _KINDS = {0: "", 1: "best", 2: "second"}
 _FEW_COLUMNS = 8
 _DRAWN = ("ACC", "NMI", "ARI", "stability", "agreement", "seconds")  # as bars, where there
 _LARGEST_FIGURE = 900_000  # bytes of SVG; larger ones are named, not shown
+_INTRODUCTION = (
+    "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
+    "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
+    "ratio. `OM` is out of memory and `---` over the time limit, as listed at the end; `-` is "
+    "the spread of a single run (MLAN and MCGC use no random numbers and run once), "
+    f"`{NOT_RUN}` not run."
+)
 
 
 class Figure(NamedTuple):
@@ -41,68 +48,57 @@ class Figure(NamedTuple):
     path: Path
 
 
-class PageSection(NamedTuple):
-    """A part of the page, in the order of reading."""
-
-    title: str
-    parts: list[str | Table | Figure]
+# The parts of the page by the title of their section, in the order of reading.
+Sections = Mapping[str, Sequence[str | Table | Figure]]
 
 
-def markdown(sections: list[PageSection]) -> str:
+def markdown(introduction: str, sections: Sections) -> str:
     """Return the page in Markdown, with links to the figures beside it."""
-    parts = [f"# {TITLE}"]
-    for section in sections:
-        parts += [f"## {section.title}"] if section.title else []
-        for part in section.parts:
+    texts = [f"# {TITLE}", introduction]
+    for title, parts in sections.items():
+        texts.append(f"## {title}")
+        for part in parts:
             if isinstance(part, Table):
-                parts += [part.markdown(), *part.notes]
+                texts += [part.markdown(), *part.notes]
             elif isinstance(part, Figure):
-                parts.append(f"![{part.title}]({part.path.parent.name}/{part.path.stem}.png)")
+                texts.append(f"![{part.title}]({part.path.parent.name}/{part.path.stem}.png)")
             else:
-                parts.append(part)
-    return "\n\n".join(parts) + "\n"
+                texts.append(part)
+    return "\n\n".join(texts) + "\n"
 
 
 def page_sections(
     plan: Plan, summary: Summary, tables: list[Table], figures: list[Figure]
-) -> list[PageSection]:
-    """Return the contents of the page."""
+) -> Sections:
+    """Return the contents of the page after its introduction."""
     named = {table.name: table for table in tables}
     reasons = plan.paper.reasons
     by_method = Table("", "", ["method", "reason"], list(reasons["method"].items()))
     general = "\n".join(f"- {reason}" for reason in reasons["general"])
     how_it_ran = "Conditions:\n\n" + "\n".join(f"- {line}" for line in conditions(summary))
-    introduction = (
-        "This page is written by `omcal reproduce`; change nothing here by hand. Each entry has "
-        "three lines: our mean(standard deviation), the paper's, and the difference; of times the "
-        "ratio. `OM` is out of memory and `---` over the time limit, as listed at the end; `-` is "
-        "the spread of a single run (MLAN and MCGC use no random numbers and run once), "
-        f"`{NOT_RUN}` not run."
-    )
-    return [
-        PageSection("", [introduction]),
-        PageSection("OMCAL and OCAL in short", [named["headline"], how_it_ran]),
-        PageSection("Data", [named["datasets"]]),
-        PageSection("Reasons for differences", [general, by_method]),
-        PageSection("Parameters of OMCAL", [named["parameters"]]),
-        *dataset_sections(plan, summary),
-        PageSection("Best point of the grid, chosen by labels", [named["grid_by_labels"]]),
-        PageSection("Figures", [*figures]),
-        PageSection("What did not run", [failures(summary)]),
-    ]
+    return {
+        "OMCAL and OCAL in short": [named["headline"], how_it_ran],
+        "Data": [named["datasets"]],
+        "Reasons for differences": [general, by_method],
+        "Parameters of OMCAL": [named["parameters"]],
+        **dict(dataset_sections(plan, summary)),
+        "Best point of the grid, chosen by labels": [named["grid_by_labels"]],
+        "Figures": figures,
+        "What did not run": [failures(summary)],
+    }
 
 
-def table_sections(tables: list[Table]) -> list[PageSection]:
+def table_sections(tables: list[Table]) -> Sections:
     """Return the paper's tables with our numbers, which the HTML page has in addition."""
     starts = {
         "Clustering results": ("results_", "times"),
         "Single-view results": ("single_",),
         "Every published number": ("comparison",),
     }
-    return [
-        PageSection(title, [table for table in tables if table.name.startswith(names)])
+    return {
+        title: [table for table in tables if table.name.startswith(names)]
         for title, names in starts.items()
-    ]
+    }
 
 
 def conditions(summary: Summary) -> list[str]:
@@ -127,13 +123,13 @@ def _conditions(record: Record) -> str:
     )
 
 
-def dataset_sections(plan: Plan, summary: Summary) -> Iterator[PageSection]:
-    """Yield the reasons and the table of each data set."""
+def dataset_sections(plan: Plan, summary: Summary) -> Iterator[tuple[str, list[str | Table]]]:
+    """Yield the title, the reasons and the table of each data set."""
     for dataset in (*plan.paper.datasets, *plan.paper.single_datasets):
         if summary.is_present(dataset):
             table = beside_table(plan, summary, dataset)
             reason = plan.paper.reasons["dataset"].get(dataset)
-            yield PageSection(table.title, [reason, table] if reason else [table])
+            yield table.title, [reason, table] if reason else [table]
 
 
 def failures(summary: Summary) -> str:
@@ -161,8 +157,8 @@ def write_outputs(plan: Plan, records: Path, out: Path, data: Path | None) -> li
     figures = write_figures(plan, summary, out / "figures")
     text, html = out / "reproduction.md", out / "report.html"
     sections = page_sections(plan, summary, tables, figures)
-    write_whole(text, markdown(sections))
-    write_whole(html, webpage([*sections, *table_sections(tables)]))
+    write_whole(text, markdown(_INTRODUCTION, sections))
+    write_whole(html, webpage(_INTRODUCTION, {**sections, **table_sections(tables)}))
     return [html, text, out / "tables", out / "figures"]
 
 
@@ -202,16 +198,13 @@ def copy_document(out: Path, target: Path) -> None:
     write_whole(target, text.replace("](figures/", f"](images/{target.stem}/"))
 
 
-def webpage(sections: list[PageSection]) -> str:
-    """Return the page of a reproduction; sections without a title stand before the others."""
-    bodies = [join(*map(_html, section.parts)) for section in sections]
-    named = [
-        Section(f"part{k}", section.title, section.title, body, long=True)
-        for k, (section, body) in enumerate(zip(sections, bodies, strict=True))
-        if section.title
+def webpage(introduction: str, sections: Sections) -> str:
+    """Return the page of a reproduction."""
+    parts = [
+        Section(f"part{k}", title, title, join(*map(_html, parts)), long=True)
+        for k, (title, parts) in enumerate(sections.items(), start=1)
     ]
-    lead = [body for section, body in zip(sections, bodies, strict=True) if not section.title]
-    return _page(TITLE, "Reproduction", join(*lead), named)
+    return _page(TITLE, "Reproduction", _paragraphs(introduction), parts)
 
 
 def table_page(table: Table) -> str:

@@ -71,9 +71,10 @@ class Row:
 
     title: str
     name: str
-    parameters: dict[str, Any]
-    published: bool
-    deterministic: bool  # uses no random numbers: one run tells all
+    parameters: dict[str, Any] = field(default_factory=dict)
+    deterministic: bool = False  # uses no random numbers: one run tells all
+    unpublished: bool = False
+    after: str = ""  # of an unpublished one: title of the row that it follows
 
 
 class Paper:
@@ -106,15 +107,7 @@ class Paper:
         return [self.row(title) for title in titles]
 
     def row(self, title: str) -> Row:
-        entry = self.contents["method"][title]
-        published = not entry.get("unpublished", False)
-        return Row(
-            title,
-            entry["name"],
-            dict(entry.get("parameters", {})),
-            published,
-            entry.get("deterministic", False),
-        )
+        return Row(title, **self.contents["method"][title])
 
     def size(self, dataset: str) -> dict[str, Any]:
         """Return samples, clusters and features as published."""
@@ -123,7 +116,7 @@ class Paper:
 
     def value(self, dataset: str, method: str, metric: str) -> Measured | None:
         """Return the printed value of a metric or of "seconds"; None if there is none."""
-        if not self.row(method).published:
+        if self.row(method).unpublished:
             return None
         return Measured.parse(self._printed(dataset, method, metric))
 
@@ -142,11 +135,7 @@ class Paper:
         if printed is None:
             return {}
         m = printed.get("used_m", printed["m"])
-        return {
-            "n_anchors": m,
-            "beta": float(printed["beta"]),
-            "gamma": float(printed["gamma"]),
-        }
+        return {"n_anchors": m, "beta": printed["beta"], "gamma": printed["gamma"]}
 
     def figure_datasets(self, figure: str) -> list[str]:
         """Return the data sets of a figure: the paper's own, and those added to it."""
@@ -169,7 +158,6 @@ class Cell:
     method: str
     seed: int
     parameters: dict[str, Any] = field(default_factory=dict)
-    structure: bool = False  # keep rows of the consensus graph, for the figure
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Cell:
@@ -195,7 +183,7 @@ class Cell:
     @property
     def settings_key(self) -> str:
         """The key without the seed, shared by cells that repeat one another."""
-        return replace(self, seed=-1, structure=False).key
+        return replace(self, seed=-1).key
 
     def __str__(self) -> str:
         varied = ", ".join(f"{k}={self.parameters[k]:g}" for k in _VARIED if k in self.parameters)
@@ -248,7 +236,7 @@ class Plan:
             for dataset in self.paper.figure_datasets("sensitivity"):
                 for beta in values["beta"]:
                     for gamma in values["gamma"]:
-                        yield self.varied_cell(dataset, beta=beta, gamma=gamma)
+                        yield self.omcal_cell(dataset, beta=beta, gamma=gamma)
 
     def anchors(self, seed: int) -> Iterator[Cell]:
         """Yield OMCAL over the number of anchors, from c to c + 150, with one seed."""
@@ -257,13 +245,13 @@ class Plan:
             for dataset in self.paper.figure_datasets("sensitivity"):
                 c = self.paper.size(dataset)["clusters"]
                 for extra in values["extra_anchors"]:
-                    yield self.varied_cell(dataset, n_anchors=c + extra)
+                    yield self.omcal_cell(dataset, n_anchors=c + extra)
 
     def structure(self, seed: int) -> Iterator[Cell]:
-        """Yield the cells of the results that keep rows of the consensus graph."""
+        """Yield the cells whose consensus graphs are drawn."""
         if seed == 0:
             for dataset in self.paper.figure_datasets("structure"):
-                yield self.table_cell(dataset, self.paper.row("OMCAL"), seed)
+                yield self.omcal_cell(dataset)
 
     def transfer(self, seed: int) -> Iterator[Cell]:
         """Yield SMC and its two descendants."""
@@ -273,17 +261,13 @@ class Plan:
 
     def table_cell(self, dataset: str, row: Row, seed: int) -> Cell:
         """Return a cell of a table: OMCAL with the paper's parameters, others with their own."""
-        parameters = dict(row.parameters)
-        if row.name == "omcal":
-            parameters |= self.paper.omcal_parameters(dataset)
-        keeps = row.title == "OMCAL" and seed == 0
-        return Cell(dataset, row.name, seed, parameters, structure=keeps)
+        published = self.paper.omcal_parameters(dataset) if row.name == "omcal" else {}
+        return Cell(dataset, row.name, seed, row.parameters | published)
 
-    def varied_cell(self, dataset: str, **varied: float) -> Cell:
-        """Return OMCAL with some of the paper's parameters replaced, seed 0."""
-        row = self.paper.row("OMCAL")
-        parameters = {**row.parameters, **self.paper.omcal_parameters(dataset), **varied}
-        return Cell(dataset, row.name, 0, parameters)
+    def omcal_cell(self, dataset: str, **varied: float) -> Cell:
+        """Return OMCAL with the paper's parameters, some of them replaced, seed 0."""
+        cell = self.table_cell(dataset, self.paper.row("OMCAL"), 0)
+        return replace(cell, parameters=cell.parameters | varied)
 
     def _allows_cell(self, cell: Cell) -> bool:
         return self._allows(PAPER_DATASETS, cell.dataset) and self._allows(

@@ -17,12 +17,7 @@ from omcal import __version__
 from omcal.experiments.plan import NOT_RUN, OVER_MEMORY, OVER_TIME, Cell, Measured
 
 Record = dict[str, Any]
-_WORDS = {
-    "timeout": OVER_TIME,
-    "memory": OVER_MEMORY,
-    "error": "error",
-    "unavailable": "n/a",
-}
+_WORDS = {"timeout": OVER_TIME, "memory": OVER_MEMORY, "error": "error"}
 
 
 class RecordError(OSError):
@@ -57,12 +52,8 @@ def read_records(path: Path) -> list[Record]:
     """
     if not path.exists():
         return []
-    records = []
-    for line in path.read_bytes().splitlines():
-        record = _parse(line)
-        if record is not None:
-            records.append(record)
-    return records
+    lines = map(_parse, path.read_bytes().splitlines())
+    return [record for record in lines if record is not None]
 
 
 def _parse(line: bytes) -> Record | None:
@@ -95,7 +86,12 @@ class RecordFile:
                     f"{path} is in use by another run; wait for it, or choose another --out."
                 ) from error
             file = cls(path, descriptor)
-            file._drop_cut_line()
+            # The last line of a killed run may be incomplete, or whole but for its end.
+            content = path.read_bytes()
+            last = content[content.rfind(b"\n") + 1 :]
+            os.ftruncate(descriptor, len(content) - len(last))
+            if (record := _parse(last)) is not None:
+                file.add(record)
             yield file
         finally:
             os.close(descriptor)
@@ -117,18 +113,6 @@ class RecordFile:
                 "before it are whole: make room and start the command again."
             ) from error
 
-    def _drop_cut_line(self) -> None:
-        """Remove the incomplete last line of a killed run; end a whole line that lacks its end."""
-        content = self.path.read_bytes()
-        if not content or content.endswith(b"\n"):
-            return
-        start = content.rfind(b"\n") + 1
-        if _parse(content[start:]) is None:
-            os.ftruncate(self._descriptor, start)
-        else:
-            os.lseek(self._descriptor, 0, os.SEEK_END)
-            os.write(self._descriptor, b"\n")
-
 
 @dataclass
 class Summary:
@@ -148,8 +132,7 @@ class Summary:
         self._by_setting = {}
         for record in self.records:
             seeds = self._by_setting.setdefault(Cell.of(record).settings_key, {})
-            if _replaces(record, seeds.get(record["seed"])):
-                seeds[record["seed"]] = record
+            seeds[record["seed"]] = record
 
     def runs(self, cell: Cell) -> list[Record]:
         """Return the records of all seeds of a cell's setting."""
@@ -188,18 +171,6 @@ class Summary:
                 if record["status"] != "ok":
                     seen.setdefault((record["dataset"], record["method"], record["status"]), record)
         return list(seen.values())
-
-
-def _replaces(record: Record, earlier: Record | None) -> bool:
-    """Whether a record counts instead of an earlier one of the same cell."""
-    if earlier is None or earlier["file_print"] != record["file_print"]:
-        return True
-    # Of one cell with and without rows of its graph, prefer the record with rows.
-    return _worth(record) >= _worth(earlier)
-
-
-def _worth(record: Record) -> int:
-    return 2 * int(record["status"] == "ok") + int("graph_rows" in record)
 
 
 def _value(record: Record, metric: str) -> float:

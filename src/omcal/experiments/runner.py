@@ -9,7 +9,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +20,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from omcal.experiments.methods import methods
 from omcal.experiments.plan import Cell
 from omcal.experiments.records import Record, RecordFile, is_current, read_records
 from omcal.experiments.worker import Limits, Source, run_cell
@@ -28,6 +27,7 @@ from omcal.machine import versions as required
 
 _POLL_SECONDS = 0.25
 _LOG_TAIL = 400
+_LIMITS = {"timeout": "seconds", "memory": "gigabytes"}
 
 
 class Observer:
@@ -41,16 +41,6 @@ class Observer:
 
     def finish(self, record: Record) -> None:
         """Take the record of a cell that ended."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The data, the limits of a cell, and the number of cells at a time."""
-
-    source: Source
-    limits: Limits
-    jobs: int = 1
-    budget: float = float("inf")  # seconds after which no new cell is started
 
 
 @dataclass
@@ -67,78 +57,84 @@ class _Running:
 
 
 def run_cells(
-    cells: Iterable[Cell], settings: Settings, path: Path, observer: Observer
+    cells: Sequence[Cell],
+    source: Source,
+    limits: Limits,
+    path: Path,
+    *,
+    jobs: int = 1,
+    budget: float = float("inf"),
+    observer: Observer | None = None,
 ) -> list[Cell]:
-    """Run the cells without a record or with an error; return the cells beyond the budget."""
-    return _Run(settings, path, observer).all(list(cells))
+    """Run the cells without a record or with an error, `jobs` at a time.
+
+    After `budget` seconds no cell is started; those that are left are returned.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        raise OSError(
+            "the experiments limit the memory and time of their processes, which this system "
+            "cannot do; run them on Linux or macOS."
+        )
+    prints = source.prints()
+    with RecordFile.open(path) as records:
+        run = _Run(source, prints, limits, jobs, records, observer or Observer())
+        waiting = run.waiting([cell for cell in cells if cell.dataset in prints])
+        return run.work_through(waiting, time.monotonic() + budget)
 
 
 class _Run:
-    def __init__(self, settings: Settings, path: Path, observer: Observer) -> None:
-        self._settings = settings
-        self._path = path
+    def __init__(
+        self,
+        source: Source,
+        prints: dict[str, str],
+        limits: Limits,
+        jobs: int,
+        records: RecordFile,
+        observer: Observer,
+    ) -> None:
+        self._source = source
+        self._prints = prints
+        self._limits = limits
+        self._jobs = jobs
+        self._records = records
         self._observer = observer
-        self._prints = settings.source.prints()
-        if "forkserver" not in multiprocessing.get_all_start_methods():
-            raise OSError(
-                "the experiments limit the memory and time of their processes, which this system "
-                "cannot do; run them on Linux or macOS."
-            )
         self._context = multiprocessing.get_context("forkserver")
         # Each cell starts from a process that has all libraries loaded and nothing computed.
         self._context.set_forkserver_preload(["omcal.experiments.worker"])
         self._over: set[str] = set()  # settings that were over a limit with another seed
 
-    def all(self, cells: list[Cell]) -> list[Cell]:
-        present = [cell for cell in cells if cell.dataset in self._prints]
-        with RecordFile.open(self._path) as records:
-            status = self._finished(read_records(self._path))
-            waiting = [cell for cell in present if status.get(cell.key, "error") == "error"]
-            again = sum(cell.key in status for cell in waiting)
-            self._observer.begin(len(present), len(present) - len(waiting), again)
-            return self._work_through(waiting, records)
+    def waiting(self, cells: list[Cell]) -> list[Cell]:
+        """Return the cells to run.
 
-    def _finished(self, records: list[Record]) -> dict[str, str]:
-        """Return the status of the cells whose records count.
-
-        They are of the same file and minor version, and had no tighter limit than now.
+        Records count that are of the same file and minor version, and had no tighter limit.
         """
-        limits = self._settings.limits
         ended = {}
-        for record in records:
+        for record in read_records(self._records.path):
             same_data = record.get("file_print") == self._prints.get(record["dataset"])
             if not same_data or not is_current(record):
                 continue
-            over_time = record["status"] == "timeout"
-            over_memory = record["status"] == "memory"
-            tighter = (over_time and record["limits"]["seconds"] < limits.seconds) or (
-                over_memory and record["limits"]["gigabytes"] < limits.gigabytes
-            )
-            missing = record["status"] == "unavailable" and record["method"] in methods()
-            if tighter or missing:
+            limit = _LIMITS.get(record["status"])
+            if limit and record["limits"][limit] < getattr(self._limits, limit):
                 continue
             cell = Cell.of(record)
             ended[cell.key] = record["status"]
-            if over_time or over_memory:
+            if limit:
                 self._over.add(cell.settings_key)
-        return ended
+        waiting = [cell for cell in cells if ended.get(cell.key, "error") == "error"]
+        again = sum(cell.key in ended for cell in waiting)
+        self._observer.begin(len(cells), len(cells) - len(waiting), again)
+        return waiting
 
-    def _work_through(self, waiting: list[Cell], records: RecordFile) -> list[Cell]:
-        end = time.monotonic() + self._settings.budget
+    def work_through(self, waiting: list[Cell], end: float) -> list[Cell]:
+        """Run cells until the time `end`; return those that are left."""
         running: list[_Running] = []
         with tempfile.TemporaryDirectory(prefix="omcal-") as logs:
             try:
                 while waiting or running:
-                    while waiting and len(running) < self._settings.jobs:
-                        if time.monotonic() > end:
-                            break
+                    while waiting and len(running) < self._jobs and time.monotonic() <= end:
                         cell = waiting.pop(0)
                         if cell.settings_key in self._over:
                             continue  # one seed over a limit stands for all seeds
-                        if cell.method not in methods():
-                            error = f"{cell.method} is not in this version of omcal"
-                            self._save(records, cell, {"status": "unavailable", "error": error})
-                            continue
                         with _interrupts_deferred():  # until `finally` knows of the process
                             running.append(self._start(cell, Path(logs)))
                     if not running:
@@ -146,8 +142,7 @@ class _Run:
                     self._observer.update([(r.cell, r.age) for r in running], len(waiting))
                     signs = [sign for r in running for sign in (r.results, r.process.sentinel)]
                     wait(signs, timeout=_POLL_SECONDS)
-                    for one in [r for r in running if self._collect(r, records)]:
-                        running.remove(one)
+                    running = [one for one in running if not self._collect(one)]
             finally:
                 for one in running:
                     _stop(one)
@@ -156,13 +151,13 @@ class _Run:
     def _start(self, cell: Cell, logs: Path) -> _Running:
         receiver, sender = self._context.Pipe(duplex=True)
         log = logs / f"{time.monotonic_ns()}.log"
-        arguments = (cell, self._settings.source, self._settings.limits, sender, log)
+        arguments = (cell, self._source, self._limits, sender, log)
         process = self._context.Process(target=run_cell, args=arguments, daemon=True)
         process.start()
         sender.close()
         return _Running(cell, process, receiver, log)
 
-    def _collect(self, one: _Running, records: RecordFile) -> bool:
+    def _collect(self, one: _Running) -> bool:
         """Save the record of a cell that ended or is over a limit; return whether there is one."""
         if one.results.poll():
             try:
@@ -172,34 +167,29 @@ class _Run:
                 outcome = _died(one)
         elif not one.process.is_alive():
             outcome = _died(one)
-        elif one.age > self._settings.limits.seconds:
-            error = f"over {self._settings.limits.seconds:g} s"
-            outcome = {"status": "timeout", "error": error}
+        elif one.age > self._limits.seconds:
+            outcome = {"status": "timeout", "error": f"over {self._limits.seconds:g} s"}
         else:
             return False
         _stop(one)
-        self._save(records, one.cell, outcome)
-        return True
-
-    def _save(self, records: RecordFile, cell: Cell, outcome: dict[str, Any]) -> None:
-        if outcome["status"] in ("timeout", "memory"):
-            self._over.add(cell.settings_key)
-        limits = self._settings.limits
+        if outcome["status"] in _LIMITS:
+            self._over.add(one.cell.settings_key)
         record = {
-            **asdict(cell),
+            **asdict(one.cell),
             **outcome,
-            "file_print": self._prints[cell.dataset],
-            "data_status": self._settings.source.status(cell.dataset, outcome),
-            "limits": {"seconds": limits.seconds, "gigabytes": limits.gigabytes},
-            "threads": limits.threads,
-            "jobs": self._settings.jobs,
+            "file_print": self._prints[one.cell.dataset],
+            "data_status": self._source.status(one.cell.dataset, outcome),
+            "limits": {name: getattr(self._limits, name) for name in _LIMITS.values()},
+            "threads": self._limits.threads,
+            "jobs": self._jobs,
             "versions": versions(),
             "machine": machine(),
             "load": round(os.getloadavg()[0], 1),  # of the whole machine: times suffer from it
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        records.add(record)
+        self._records.add(record)
         self._observer.finish(record)
+        return True
 
 
 @contextmanager

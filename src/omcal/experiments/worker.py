@@ -5,14 +5,13 @@ Without classes a clustering is scored by its stability, and by its agreement wi
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import hashlib
 import os
 import sys
 import threading
 import traceback
 import warnings
-import zlib
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from omcal.datasets import PAPER_DATASETS, MultiViewData, load_paper_dataset
 from omcal.experiments.methods import Method, find_method
-from omcal.experiments.plan import Cell, load_paper
+from omcal.experiments.plan import Cell, Plan, load_paper
 from omcal.machine.arrays import Array
 from omcal.metrics import evaluate
 from omcal.model.subset_fits import consensus_graphs
@@ -42,7 +41,6 @@ _TITLES = {
     "Precision": "precision",
 }
 _LARGEST_ERROR = 500  # characters of a message that are kept
-_BLOCK = 1 << 22  # bytes of a file that are read at a time
 _SAMPLES = 4000  # of more, a random choice is asked for its neighbours
 _NEIGHBORS = 10
 
@@ -79,6 +77,10 @@ class PaperData:
                 return "differs"
         return status
 
+    def is_drawn(self, cell: Cell) -> bool:
+        """Whether a figure shows rows of the consensus graph of a cell."""
+        return cell == Plan(load_paper(), seeds=1).omcal_cell(cell.dataset)
+
 
 @dataclass(frozen=True)
 class GivenData:
@@ -101,6 +103,9 @@ class GivenData:
     def status(self, name: str, outcome: dict[str, Any]) -> str:
         return "given"
 
+    def is_drawn(self, cell: Cell) -> bool:
+        return False
+
 
 Source = PaperData | GivenData
 
@@ -112,13 +117,10 @@ def _compact(view: Any) -> list[Array]:
 
 
 def _print_of_file(path: Path) -> str:
-    """Return the size and checksum of a file."""
-    checksum = 0
+    """Return the checksum of a file."""
     try:
         with path.open("rb") as stream:
-            while part := stream.read(_BLOCK):
-                checksum = zlib.crc32(part, checksum)
-            return f"{stream.tell()}-{checksum:08x}"
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:  # the records of its cells have the error
         return "unreadable"
 
@@ -178,7 +180,7 @@ def outcome_of(cell: Cell, source: Source) -> dict[str, Any]:
             "features": list(data.widths),
             "notes": list(data.notes),
         },
-        **({"graph_rows": _graph_rows(model, data)} if cell.structure else {}),
+        **({"graph_rows": _graph_rows(model, data)} if source.is_drawn(cell) else {}),
     }
 
 
@@ -192,7 +194,7 @@ def _judged(data: MultiViewData, labels: Array) -> dict[str, Any]:
     return {
         "scores": {"agreement": float(np.mean(list(by_view.values())))},
         "view_agreement": by_view,
-        "labels": pack_labels(labels),
+        "labels": labels.tolist(),
     }
 
 
@@ -292,21 +294,3 @@ def _agreement(rows: Array, labels: Array) -> float:
     neighbors = NearestNeighbors(n_neighbors=k).fit(scaled).kneighbors(return_distance=False)
     same = float(np.mean(labels[neighbors] == labels[:, None]))
     return (same - chance) / (1 - chance)
-
-
-def pack_labels(labels: Array) -> str:
-    """Return labels from 0 on as a short text, for a record."""
-    small = labels.astype(np.min_scalar_type(int(labels.max())))
-    return f"{small.dtype.str[1:]} {base64.b64encode(zlib.compress(small.tobytes())).decode()}"
-
-
-def unpack_labels(text: str) -> Array:
-    """Return the labels of `pack_labels`.
-
-    Examples
-    --------
-    >>> unpack_labels(pack_labels(np.array([0, 2, 300]))).tolist()
-    [0, 2, 300]
-    """
-    kind, content = text.split(" ")
-    return np.frombuffer(zlib.decompress(base64.b64decode(content)), dtype=kind).astype(np.intp)
